@@ -1,0 +1,371 @@
+// Package messages holds the events that Fanfare's processes and other producers
+// exchange through queues: their types, their JSON, their versions.
+//
+// An event is one flat JSON object: type, version, event_id, time, and the
+// fields of its type. The wire rules:
+//
+//   - Unknown fields are ignored, so that a newer producer may add some.
+//   - An unknown type, an unknown version or a bad payload is a *PermanentError:
+//     no redelivery mends it, the consumer dead-letters it with the reason (I6).
+//   - Consumers learn a new version before any producer sends it.
+//   - What only Fanfare's own API knows is optional, since other producers may
+//     publish PostCreated, Liked and Unliked themselves.
+//   - The payload is valid UTF-8 that SQS accepts whatever the text holds: control
+//     characters, U+FFFE and U+FFFF are escaped.
+//
+// The golden files in testdata pin the wire format, the JSON Schema files in
+// schema are generated from these types. The package knows neither queues nor
+// tables.
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+	"unicode/utf8"
+
+	"fanfare/internal/id"
+)
+
+// Version is the schema version that this package writes and the newest that it
+// reads.
+const Version = 1
+
+// Kind names the type of an event, on the wire and in logs.
+type Kind string
+
+// The kinds of event.
+const (
+	KindPostCreated Kind = "PostCreated"
+	KindLiked       Kind = "Liked"
+	KindUnliked     Kind = "Unliked"
+	KindFollowed    Kind = "Followed"
+	KindFanoutPlan  Kind = "FanoutPlan"
+	KindFanoutChunk Kind = "FanoutChunk"
+)
+
+// MaxAge is the age, by the time of its id, beyond which no consumer applies an
+// event and no redrive sends it again. Guards that outlive it are enough
+// (design.md section 5, likes-protocol.md).
+const MaxAge = 30 * 24 * time.Hour
+
+// MaxAhead is how far the id of an event, or of the post it tells of, may be
+// ahead of a consumer's clock.
+const MaxAhead = 5 * time.Minute
+
+// Event is one of the pointer types of this package.
+type Event interface {
+	Kind() Kind
+	// Head returns the part that all events share, to read and to fill.
+	Head() *Header
+	// Group is the key of fairness: messages of one group wait behind each
+	// other, not behind those of other groups.
+	Group() string
+	// check returns what is wrong with the fields of this type.
+	check() error
+}
+
+// Header is what all events carry.
+type Header struct {
+	// EventID is a ULID, new for each event. Its time is the event's age.
+	EventID string `json:"event_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	// Time is when the event was made, RFC 3339, UTC.
+	Time time.Time `json:"time"`
+	// RequestID is the id of the HTTP request that led to it, for logs.
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// Head implements Event.
+func (h *Header) Head() *Header { return h }
+
+// PostCreated says that a post exists: it is the durable commit of a post, put on
+// the queue before the table is written.
+type PostCreated struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	Text     string `json:"text"`
+	ImageURL string `json:"image_url,omitempty"`
+	// LikeShards is over how many partitions the post's like list is spread, 0
+	// for one. It is fixed here for good.
+	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+}
+
+// Liked says that a user likes a post. EventID is the version of the user's
+// action: of two, the one with the higher id is the later.
+type Liked struct{ Like }
+
+// Unliked says that a user does not like a post any more.
+type Unliked struct{ Like }
+
+// Like is what Liked and Unliked carry.
+type Like struct {
+	Header
+	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// AuthorID is the post's author and LikeShards its number of like shards, if
+	// the producer knows them; a consumer looks up what is absent.
+	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+}
+
+// Followed says that a follow was committed, so that the author's recent posts can
+// be copied into the follower's timeline.
+type Followed struct {
+	Header
+	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// From is the lowest post id that the home shows of this author.
+	From string `json:"from" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	// MarkVersion is the version of the home mark that this backfill may end.
+	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+}
+
+// FanoutPlan asks a planner to go on cutting a post's followers into chunks.
+type FanoutPlan struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// First is the first key of the chunk to plan next, "" for the open start.
+	First string `json:"first,omitempty"`
+}
+
+// FanoutChunk asks a worker to deliver a post to the followers of one key range.
+type FanoutChunk struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// First is the lowest follower id of the range, "" for the open start; it
+	// names the chunk's ledger item.
+	First string `json:"first,omitempty"`
+	// End is the lowest follower id behind the range, "" for the open end.
+	End string `json:"end,omitempty"`
+}
+
+// Kind implements Event.
+func (*PostCreated) Kind() Kind { return KindPostCreated }
+
+// Kind implements Event.
+func (*Liked) Kind() Kind { return KindLiked }
+
+// Kind implements Event.
+func (*Unliked) Kind() Kind { return KindUnliked }
+
+// Kind implements Event.
+func (*Followed) Kind() Kind { return KindFollowed }
+
+// Kind implements Event.
+func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
+
+// Kind implements Event.
+func (*FanoutChunk) Kind() Kind { return KindFanoutChunk }
+
+// Group implements Event: an author's posts wait behind each other.
+func (e *PostCreated) Group() string { return e.AuthorID }
+
+// Group implements Event: the likes of one post wait behind each other.
+func (e *Like) Group() string { return e.PostID }
+
+// Group implements Event: a follower's backfills wait behind each other.
+func (e *Followed) Group() string { return e.FollowerID }
+
+// Group implements Event: a celebrity's plans wait behind its own (I8).
+func (e *FanoutPlan) Group() string { return e.AuthorID }
+
+// Group implements Event: a celebrity's chunks wait behind its own (I8).
+func (e *FanoutChunk) Group() string { return e.AuthorID }
+
+func (e *PostCreated) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), shards(e.LikeShards))
+}
+
+func (e *Like) check() error {
+	err := errors.Join(postID(e.PostID), userID("user_id", e.UserID), shards(e.LikeShards))
+	if e.AuthorID != "" {
+		err = errors.Join(err, userID("author_id", e.AuthorID))
+	}
+	return err
+}
+
+func (e *Followed) check() error {
+	return errors.Join(userID("follower_id", e.FollowerID), userID("author_id", e.AuthorID),
+		ulid("from", e.From), ulid("mark_version", e.MarkVersion))
+}
+
+func (e *FanoutPlan) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), keyBound("first", e.First))
+}
+
+func (e *FanoutChunk) check() error {
+	err := errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), keyBound("first", e.First), keyBound("end", e.End))
+	if e.End != "" && e.End <= e.First {
+		err = errors.Join(err, fmt.Errorf("end %q is not above first %q", e.End, e.First))
+	}
+	return err
+}
+
+func postID(s string) error { return ulid("post_id", s) }
+
+func ulid(field, s string) error {
+	if !id.Valid(s) {
+		return fmt.Errorf("%s is not a ULID", field)
+	}
+	return nil
+}
+
+func userID(field, s string) error {
+	if !id.ValidUser(s) {
+		return fmt.Errorf("%s is not a user id", field)
+	}
+	return nil
+}
+
+// keyBound accepts "" for an open end.
+func keyBound(field, s string) error {
+	if s == "" {
+		return nil
+	}
+	return userID(field, s)
+}
+
+func shards(n int) error {
+	if n < 0 || n > MaxLikeShards {
+		return fmt.Errorf("like_shards is not between 0 and %d", MaxLikeShards)
+	}
+	return nil
+}
+
+// MaxLikeShards is the largest number of partitions of a like list: their names
+// have two digits.
+const MaxLikeShards = 100
+
+// PermanentError is an event that no redelivery can mend. The consumer sends it to
+// the dead-letter queue with this reason.
+type PermanentError struct{ Reason string }
+
+func (e *PermanentError) Error() string { return "message can never be processed: " + e.Reason }
+
+func permanent(format string, args ...any) error {
+	return &PermanentError{fmt.Sprintf(format, args...)}
+}
+
+// envelope is what Decode reads first.
+type envelope struct {
+	Type    Kind `json:"type"`
+	Version int  `json:"version"`
+}
+
+// newEvent returns an empty event of a kind.
+func newEvent(kind Kind) (Event, bool) {
+	switch kind {
+	case KindPostCreated:
+		return new(PostCreated), true
+	case KindLiked:
+		return new(Liked), true
+	case KindUnliked:
+		return new(Unliked), true
+	case KindFollowed:
+		return new(Followed), true
+	case KindFanoutPlan:
+		return new(FanoutPlan), true
+	case KindFanoutChunk:
+		return new(FanoutChunk), true
+	}
+	return nil, false
+}
+
+// Encode returns the JSON of an event. It fails on fields that no consumer would
+// accept, so that a defect shows where it is made.
+func Encode(e Event) ([]byte, error) {
+	if e == nil || reflect.ValueOf(e).IsNil() {
+		return nil, errors.New("encode an event: it is nil")
+	}
+	if err := check(e); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+	}
+	head, err := marshal(envelope{e.Kind(), Version})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+	}
+	body, err := marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+	}
+	out := make([]byte, 0, len(head)+len(body))
+	out = append(out, head[:len(head)-1]...)
+	out = append(out, ',')
+	return append(out, body[1:]...), nil
+}
+
+// Decode reads an event. Every error is a *PermanentError.
+func Decode(payload []byte) (Event, error) {
+	if !utf8.Valid(payload) {
+		return nil, permanent("the payload is not UTF-8")
+	}
+	var env envelope
+	if err := json.Unmarshal(payload, &env); err != nil {
+		return nil, permanent("the payload is not a JSON object with type and version: %v", err)
+	}
+	e, ok := newEvent(env.Type)
+	if !ok {
+		return nil, permanent("unknown type %q", env.Type)
+	}
+	if env.Version != Version {
+		return nil, permanent("%s has version %d, this consumer reads version %d: deploy a newer one, then redrive", env.Type, env.Version, Version)
+	}
+	if err := json.Unmarshal(payload, e); err != nil {
+		return nil, permanent("%s: %v", env.Type, err)
+	}
+	if err := check(e); err != nil {
+		return nil, permanent("%s: %v", env.Type, err)
+	}
+	return e, nil
+}
+
+// CheckAge refuses an event that is older than MaxAge or further ahead than
+// MaxAhead, by the time of its id. The error is a *PermanentError.
+func CheckAge(e Event, now time.Time) error {
+	return CheckIDAge("event_id", e.Head().EventID, now)
+}
+
+// CheckIDAge is CheckAge for any id that an event carries.
+func CheckIDAge(field, ulid string, now time.Time) error {
+	at, err := id.Time(ulid)
+	switch {
+	case err != nil:
+		return permanent("%s: %v", field, err)
+	case now.Sub(at) > MaxAge:
+		return permanent("%s is of %s: older than %s, it can no longer be applied", field, at.Format(time.RFC3339), MaxAge)
+	case at.Sub(now) > MaxAhead:
+		return permanent("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead)
+	}
+	return nil
+}
+
+func check(e Event) error {
+	err := ulid("event_id", e.Head().EventID)
+	if e.Head().Time.IsZero() {
+		err = errors.Join(err, errors.New("time is missing"))
+	}
+	return errors.Join(err, e.check())
+}
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return escapeNoncharacters(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// escapeNoncharacters writes U+FFFE and U+FFFF as JSON escapes. Both are valid
+// Unicode and come back as they were sent, but SQS refuses a body that has them.
+func escapeNoncharacters(b []byte) []byte {
+	b = bytes.ReplaceAll(b, []byte("\uFFFE"), []byte(`\ufffe`))
+	return bytes.ReplaceAll(b, []byte("\uFFFF"), []byte(`\uffff`))
+}

@@ -1,0 +1,270 @@
+package messages_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/invopop/jsonschema"
+
+	"fanfare/internal/id"
+	"fanfare/messages"
+)
+
+var update = flag.Bool("update", false, "write the golden files and the schema anew")
+
+const (
+	eventID = "01JD8QJ4WZ0000000000000001"
+	postID  = "01JD8QJ4WY0000000000000002"
+)
+
+func header() messages.Header {
+	return messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 123e6, time.UTC), RequestID: "req-1"}
+}
+
+// events has one value of each kind with every field set, by the name of its
+// golden file, and the ones that are hard on a transport.
+func events() map[string]messages.Event {
+	like := messages.Like{Header: header(), PostID: postID, UserID: "fan", AuthorID: "ann", LikeShards: 16}
+	return map[string]messages.Event{
+		"post_created": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "Hello <world> & all", ImageURL: "https://example.com/a.png?x=1&y=2", LikeShards: 16},
+		"post_created_foreign": &messages.PostCreated{
+			Header: messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)},
+			PostID: postID, AuthorID: "ann", Text: "no more than a producer must say",
+		},
+		"post_created_unicode": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "👩‍👩‍👧 שלום \x00\x01\x7f\u2028\uFFFE\uFFFF\U0001FFFE end"},
+		"liked":                &messages.Liked{Like: like},
+		"unliked":              &messages.Unliked{Like: like},
+		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID},
+		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
+		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
+	}
+}
+
+func TestWireFormatIsPinned(t *testing.T) {
+	for name, event := range events() {
+		t.Run(name, func(t *testing.T) {
+			got, err := messages.Encode(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", name+".json")
+			if *update {
+				if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimSuffix(string(want), "\n"), string(got)); diff != "" {
+				t.Errorf("encoding changed (-golden +got):\n%s", diff)
+			}
+			back, err := messages.Decode(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(event, back); diff != "" {
+				t.Errorf("decoding lost something (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPayloadHasOnlyCharactersThatSQSAccepts(t *testing.T) {
+	for name, event := range events() {
+		payload, err := messages.Encode(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range string(payload) {
+			if !acceptedBySQS(r) {
+				t.Errorf("%s: payload has %U", name, r)
+			}
+		}
+	}
+}
+
+// acceptedBySQS is the character set of the SendMessage reference.
+func acceptedBySQS(r rune) bool {
+	return r == '\t' || r == '\n' || r == '\r' || 0x20 <= r && r <= 0xD7FF || 0xE000 <= r && r <= 0xFFFD || 0x10000 <= r && r <= 0x10FFFF
+}
+
+func TestDecodeIgnoresUnknownFields(t *testing.T) {
+	payload, err := messages.Encode(events()["liked"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload = bytes.Replace(payload, []byte(`{`), []byte(`{"added_in_a_later_release":{"x":[1]},`), 1)
+	got, err := messages.Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(events()["liked"], got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDecodeRefusesForGood(t *testing.T) {
+	valid, err := messages.Encode(events()["fanout_chunk"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(old, with string) string {
+		if !strings.Contains(string(valid), old) {
+			t.Fatalf("%s is not in %s", old, valid)
+		}
+		return strings.Replace(string(valid), old, with, 1)
+	}
+	for name, row := range map[string]struct{ payload, reason string }{
+		"empty":             {``, "not a JSON object"},
+		"not an object":     {`[]`, "not a JSON object"},
+		"invalid UTF-8":     {"{\"type\":\"\xff\"}", "not UTF-8"},
+		"no type":           {`{"version":1}`, `unknown type ""`},
+		"unknown type":      {change(`"FanoutChunk"`, `"Poked"`), `unknown type "Poked"`},
+		"no version":        {change(`"version":1,`, ``), "version 0"},
+		"newer version":     {change(`"version":1`, `"version":2`), "version 2"},
+		"wrong field type":  {change(`"zoe"`, `7`), "FanoutChunk: json"},
+		"missing event id":  {change(`"event_id":"`+eventID+`",`, ``), "event_id is not a ULID"},
+		"lower-case id":     {change(eventID, strings.ToLower(eventID)), "event_id is not a ULID"},
+		"missing time":      {change(`"time":"2026-11-21T09:30:00.123Z",`, ``), "time is missing"},
+		"bad time":          {change(`2026-11-21T09`, `2026-11-21 09`), "FanoutChunk: "},
+		"bad post id":       {change(postID, "nope"), "post_id is not a ULID"},
+		"bad author":        {change(`"ann"`, `"a#b"`), "author_id is not a user id"},
+		"end below first":   {change(`"zoe"`, `"amy"`), `end "amy" is not above first "bob"`},
+		"bad bound":         {change(`"bob"`, `"b b"`), "first is not a user id"},
+		"number as version": {change(`"version":1`, `"version":1.5`), "not a JSON object with type and version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := messages.Decode([]byte(row.payload))
+			permanent, ok := errors.AsType[*messages.PermanentError](err)
+			if !ok {
+				t.Fatalf("got %v, want a PermanentError", err)
+			}
+			if !strings.Contains(permanent.Reason, row.reason) {
+				t.Errorf("reason %q does not say %q", permanent.Reason, row.reason)
+			}
+		})
+	}
+}
+
+func TestEncodeRefusesWhatNoConsumerAccepts(t *testing.T) {
+	var none *messages.Liked
+	for name, event := range map[string]messages.Event{
+		"nil":         nil,
+		"nil pointer": none,
+		"no header":   &messages.Liked{Like: messages.Like{PostID: postID, UserID: "fan"}},
+		"no user":     &messages.Liked{Like: messages.Like{Header: header(), PostID: postID}},
+		"shards":      &messages.Liked{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan", LikeShards: 101}},
+	} {
+		if payload, err := messages.Encode(event); err == nil {
+			t.Errorf("%s: encoded as %s", name, payload)
+		}
+	}
+}
+
+func TestAgeIsTakenFromTheID(t *testing.T) {
+	at, err := id.Time(eventID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		now time.Time
+		ok  bool
+	}{
+		"at once":           {at, true},
+		"as old as may be":  {at.Add(messages.MaxAge), true},
+		"too old":           {at.Add(messages.MaxAge + time.Millisecond), false},
+		"as early as may":   {at.Add(-messages.MaxAhead), true},
+		"from the future":   {at.Add(-messages.MaxAhead - time.Millisecond), false},
+		"decades afterward": {at.AddDate(50, 0, 0), false},
+	} {
+		err := messages.CheckAge(events()["liked"], row.now)
+		if _, permanent := errors.AsType[*messages.PermanentError](err); permanent == row.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestGroupsKeepFairness(t *testing.T) {
+	for name, want := range map[string]string{
+		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
+	} {
+		if got := events()[name].Group(); got != want {
+			t.Errorf("%s: group %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestSchemaFilesFollowTheTypes generates the JSON Schema of each event and holds
+// the committed files against it.
+func TestSchemaFilesFollowTheTypes(t *testing.T) {
+	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
+	for _, event := range []messages.Event{
+		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Followed{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
+	} {
+		schema := reflector.Reflect(event)
+		schema.Title = string(event.Kind())
+		schema.Properties.Set("type", &jsonschema.Schema{Const: string(event.Kind())})
+		schema.Properties.Set("version", &jsonschema.Schema{Const: messages.Version})
+		schema.Required = append([]string{"type", "version"}, schema.Required...)
+		got, err := json.MarshalIndent(schema, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("schema", string(event.Kind())+".json")
+		if *update {
+			if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+			t.Errorf("%s is not what the type says; go test ./messages -update writes it (-file +type):\n%s", file, diff)
+		}
+	}
+}
+
+// FuzzDecode holds two properties: nothing panics, and what decodes encodes again
+// to something that decodes to the same.
+func FuzzDecode(f *testing.F) {
+	for _, event := range events() {
+		payload, err := messages.Encode(event)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(payload)
+	}
+	f.Add([]byte(`{"type":"Liked","version":1,"event_id":null}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		event, err := messages.Decode(payload)
+		if err != nil {
+			if _, ok := errors.AsType[*messages.PermanentError](err); !ok {
+				t.Fatalf("an error of another type: %v", err)
+			}
+			return
+		}
+		again, err := messages.Encode(event)
+		if err != nil {
+			t.Fatalf("decoded, but does not encode: %v", err)
+		}
+		back, err := messages.Decode(again)
+		if err != nil {
+			t.Fatalf("encoded, but does not decode: %v", err)
+		}
+		if diff := cmp.Diff(event, back); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
