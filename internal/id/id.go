@@ -1,0 +1,153 @@
+// Package id makes and checks the identifiers that Fanfare stores: ULIDs for
+// posts, comments and events, and the user ids that arrive as a token's sub.
+//
+// For each author id order is time order, so a Generator never steps back:
+// ulid.Make reads its clock outside its lock and does (476 steps back in 3.2
+// million across goroutines), and its entropy can be predicted.
+package id
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Len is the length in bytes of every ULID in its text form.
+const Len = ulid.EncodedSize
+
+// Min and Max are the lowest and the highest id there can be: every id lies
+// between them, both included, so they serve as open ends of a key range.
+const (
+	Min = "00000000000000000000000000"
+	Max = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
+)
+
+// ErrMalformed is wrapped by every error about an id outside its grammar.
+var ErrMalformed = errors.New("malformed id")
+
+// Generator makes ULIDs that only grow, also when the clock steps back or many
+// goroutines call it at once. One process has one.
+type Generator struct {
+	now     func() time.Time
+	mu      sync.Mutex
+	last    uint64
+	entropy *ulid.MonotonicEntropy
+}
+
+// NewGenerator returns a generator on the clock now, with entropy from
+// crypto/rand.
+func NewGenerator(now func() time.Time) *Generator {
+	return newGenerator(now, rand.Reader)
+}
+
+// NewSeededGenerator returns a generator whose ids depend on now and entropy
+// alone. It is for the simulation, which must replay a seed byte for byte.
+func NewSeededGenerator(now func() time.Time, entropy io.Reader) *Generator {
+	return newGenerator(now, entropy)
+}
+
+func newGenerator(now func() time.Time, entropy io.Reader) *Generator {
+	return &Generator{now: now, entropy: ulid.Monotonic(entropy, 0)}
+}
+
+// New returns the next id: its time is max(now, the last id's time).
+func (g *Generator) New() (string, error) {
+	return g.After("")
+}
+
+// After returns an id that is above floor as well as above every id this
+// generator made before from the clock. floor is the author's newest post, or
+// "" for none: it keeps one author's ids in order across replicas whose clocks
+// differ. It raises this one id only, so a replica that runs ahead does not
+// drag every other author into the future.
+func (g *Generator) After(floor string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ms := max(ulid.Timestamp(g.now()), g.last)
+	next, err := ulid.New(ms, g.entropy)
+	if errors.Is(err, ulid.ErrMonotonicOverflow) {
+		ms++
+		next, err = ulid.New(ms, g.entropy)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	g.last = ms
+	if floor == "" || next.String() > floor {
+		return next.String(), nil
+	}
+	above, err := Parse(floor)
+	if err != nil {
+		return "", fmt.Errorf("make an id above %q: %w", floor, err)
+	}
+	if above.Time() >= ulid.MaxTime() {
+		return "", fmt.Errorf("make an id above %q: no later time exists", floor)
+	}
+	if err := next.SetTime(above.Time() + 1); err != nil {
+		return "", fmt.Errorf("make an id above %q: %w", floor, err)
+	}
+	return next.String(), nil
+}
+
+// Parse reads an id strictly: 26 characters of Crockford's base 32 in upper
+// case, so that one id has one spelling and so one key.
+func Parse(s string) (ulid.ULID, error) {
+	u, err := ulid.ParseStrict(s)
+	if err != nil {
+		return ulid.ULID{}, fmt.Errorf("%w: %q is not a ULID: %w", ErrMalformed, s, err)
+	}
+	if u.String() != s {
+		return ulid.ULID{}, fmt.Errorf("%w: %q is not a ULID in upper case", ErrMalformed, s)
+	}
+	return u, nil
+}
+
+// Valid tells whether Parse accepts s.
+func Valid(s string) bool {
+	_, err := Parse(s)
+	return err == nil
+}
+
+// Time returns the time of an id, in UTC at millisecond precision.
+func Time(s string) (time.Time, error) {
+	u, err := Parse(s)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return ulid.Time(u.Time()).UTC(), nil
+}
+
+// Floor returns the lowest id of the millisecond of t, so [Floor(a), Floor(b))
+// holds the ids made from a to before b. Times outside a ULID's range are
+// clamped to Min and Max.
+func Floor(t time.Time) string {
+	if t.UnixMilli() < 0 {
+		return Min
+	}
+	var u ulid.ULID
+	if err := u.SetTime(uint64(t.UnixMilli())); err != nil {
+		return Max
+	}
+	return u.String()
+}
+
+// ValidUser tells whether s is a user id: 1 to 64 of A-Z a-z 0-9 _ -. The
+// grammar keeps '#', which separates the parts of a key, out of every id.
+func ValidUser(s string) bool {
+	if len(s) < 1 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

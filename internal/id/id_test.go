@@ -1,0 +1,161 @@
+package id_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"pgregory.net/rapid"
+
+	"fanfare/internal/id"
+)
+
+func generate(tb testing.TB, g *id.Generator, floor string) string {
+	tb.Helper()
+	next, err := g.After(floor)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return next
+}
+
+func TestIDsOnlyGrowAcrossGoroutinesAndClockSteps(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	steps := 0
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		if steps++; steps%7 == 0 {
+			now = now.Add(-3 * time.Second)
+		} else {
+			now = now.Add(time.Millisecond)
+		}
+		return now
+	}
+	g := id.NewGenerator(clock)
+	const goroutines, each = 8, 2000
+	made := make([][]string, goroutines)
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() {
+			for range each {
+				next, err := g.New()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				made[i] = append(made[i], next)
+			}
+		})
+	}
+	wg.Wait()
+	var all []string
+	for _, ids := range made {
+		if !slices.IsSorted(ids) {
+			t.Error("one goroutine saw an id step back")
+		}
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n != goroutines*each {
+		t.Errorf("%d distinct ids of %d", n, goroutines*each)
+	}
+}
+
+func TestAFloorRaisesOneIDOnly(t *testing.T) {
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	g := id.NewGenerator(func() time.Time { return now })
+	ahead := id.Floor(now.Add(time.Minute))
+	raised := generate(t, g, ahead)
+	if raised <= ahead {
+		t.Errorf("%s is not above its floor %s", raised, ahead)
+	}
+	next := generate(t, g, "")
+	at, err := id.Time(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !at.Equal(now) {
+		t.Errorf("the id after it has the time %s, want the clock's %s", at, now)
+	}
+	if behind := generate(t, g, id.Floor(now.Add(-time.Minute))); behind <= next {
+		t.Errorf("a floor in the past gave %s, below %s", behind, next)
+	}
+}
+
+func TestNoIDAboveTheLast(t *testing.T) {
+	g := id.NewGenerator(time.Now)
+	if next, err := g.After(id.Max); err == nil {
+		t.Errorf("got %s above the highest id", next)
+	}
+	if _, err := g.After("nonsense-that-is-above-every-id"); !errors.Is(err, id.ErrMalformed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSeededGeneratorReplays(t *testing.T) {
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	run := func() (ids []string) {
+		g := id.NewSeededGenerator(func() time.Time { return now }, bytes.NewReader(bytes.Repeat([]byte{7, 1, 9}, 100)))
+		for range 20 {
+			ids = append(ids, generate(t, g, ""))
+		}
+		return ids
+	}
+	if a, b := run(), run(); !slices.Equal(a, b) {
+		t.Errorf("%v\n%v", a, b)
+	}
+}
+
+func TestParseIsStrict(t *testing.T) {
+	valid := generate(t, id.NewGenerator(time.Now), "")
+	if !id.Valid(valid) {
+		t.Fatalf("%s refused", valid)
+	}
+	for _, s := range []string{"", "x", strings.ToLower(valid), valid + "0", valid[:25], valid[:25] + "U", "8" + valid[1:], valid[:25] + "é"} {
+		if _, err := id.Parse(s); !errors.Is(err, id.ErrMalformed) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	if !id.Valid(id.Min) || !id.Valid(id.Max) {
+		t.Error("Min and Max are ids")
+	}
+}
+
+func TestFloorSplitsTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.Int64Range(0, 1<<47).Draw(t, "ms")
+		at := time.UnixMilli(ms)
+		g := id.NewGenerator(func() time.Time { return at })
+		made, err := g.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made < id.Floor(at) || made >= id.Floor(at.Add(time.Millisecond)) {
+			t.Fatalf("%s is not in [%s, %s)", made, id.Floor(at), id.Floor(at.Add(time.Millisecond)))
+		}
+	})
+	if id.Floor(time.UnixMilli(-1)) != id.Min {
+		t.Error("before 1970 is the lowest id")
+	}
+	if got := id.Floor(time.UnixMilli(int64(ulid.MaxTime()) + 1)); got != id.Max {
+		t.Errorf("after the last time is %s", got)
+	}
+}
+
+func TestUserGrammar(t *testing.T) {
+	for s, want := range map[string]bool{
+		"a": true, "A-z_09": true, "0b8a4d5c-6f9e-4d6a-9c1b-1b2c3d4e5f60": true, strings.Repeat("x", 64): true,
+		"": false, strings.Repeat("x", 65): false, "a#b": false, "a b": false, "é": false, "a/b": false, "a\x00": false,
+	} {
+		if got := id.ValidUser(s); got != want {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+}
