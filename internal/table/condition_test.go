@@ -1,0 +1,109 @@
+package table_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fanfare/internal/table"
+)
+
+// What each kind of condition means on a state is held by tabletest's table, on
+// every backend; here are the laws between them.
+func TestConditionsKeepTheLawsOfLogic(t *testing.T) {
+	value := rapid.OneOf(rapid.Map(rapid.Int64Range(-2, 2), table.N), rapid.Map(rapid.SampledFrom([]string{"", "a", "b"}), table.S))
+	name := rapid.SampledFrom([]string{"a", "b", table.AttrPK, table.AttrSK})
+	leaf := rapid.Custom(func(t *rapid.T) table.Cond {
+		n, v := name.Draw(t, "name"), value.Draw(t, "value")
+		return rapid.SampledFrom([]table.Cond{
+			table.Absent{}, table.Exists{}, table.AttrAbsent{Name: n}, table.AttrExists{Name: n},
+			table.Equal{Name: n, Value: v}, table.Less{Name: n, Value: v}, table.AtLeast{Name: n, Value: v},
+		}).Draw(t, "cond")
+	})
+	state := rapid.Custom(func(t *rapid.T) *table.Item {
+		if rapid.Bool().Draw(t, "absent") {
+			return nil
+		}
+		it := &table.Item{Key: table.Key{PK: "a", SK: "b"}}
+		for _, n := range []string{"a", "b"} {
+			if rapid.Bool().Draw(t, "has "+n) {
+				it.Attrs = append(it.Attrs, attr(n, value.Draw(t, n)))
+			}
+		}
+		return it
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, it := leaf.Draw(t, "a"), leaf.Draw(t, "b"), state.Draw(t, "it")
+		n, v := name.Draw(t, "n"), value.Draw(t, "v")
+		for law, holds := range map[string]bool{
+			"nil holds":         table.Holds(nil, it),
+			"not":               table.Holds(table.Not{Cond: a}, it) == !table.Holds(a, it),
+			"all":               table.Holds(table.All{a, b}, it) == (table.Holds(a, it) && table.Holds(b, it)),
+			"any":               table.Holds(table.Any{a, b}, it) == (table.Holds(a, it) || table.Holds(b, it)),
+			"absent or exists":  table.Holds(table.Absent{}, it) != table.Holds(table.Exists{}, it),
+			"attribute":         table.Holds(table.AttrAbsent{Name: n}, it) != table.Holds(table.AttrExists{Name: n}, it),
+			"no item, no value": it != nil || !table.Holds(table.Any{table.Equal{Name: n, Value: v}, table.Less{Name: n, Value: v}, table.AtLeast{Name: n, Value: v}}, it),
+			"less or at least":  !table.Holds(table.All{table.Less{Name: n, Value: v}, table.AtLeast{Name: n, Value: v}}, it),
+			"equal is at least": !table.Holds(table.Equal{Name: n, Value: v}, it) || table.Holds(table.AtLeast{Name: n, Value: v}, it),
+		} {
+			if !holds {
+				t.Errorf("law %q is broken for %#v, %#v on %+v", law, a, b, it)
+			}
+		}
+		if err := table.ValidateCond(table.All{a, table.Any{b}, table.Not{Cond: a}}); err != nil {
+			t.Errorf("ValidateCond: %v", err)
+		}
+	})
+}
+
+func TestUpdatesApplyToACopy(t *testing.T) {
+	old := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{attr("keep", table.S("k")), attr("n", table.N(1)), attr("gone", table.N(2))}}
+	before := slices.Clone(old.Attrs)
+	in := table.UpdateInput{
+		Key: old.Key, Set: []table.Attr{attr("set", table.S("x"))},
+		Add: []table.Attr{attr("n", table.N(2)), attr("new", table.N(-1))}, Remove: []string{"gone", "absent"},
+	}
+	after, err := in.Apply(&old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []table.Attr{attr("keep", table.S("k")), attr("n", table.N(3)), attr("set", table.S("x")), attr("new", table.N(-1))}
+	if !slices.Equal(after.Attrs, want) {
+		t.Errorf("after = %v, want %v", after.Attrs, want)
+	}
+	if !slices.Equal(old.Attrs, before) {
+		t.Errorf("the old item became %v", old.Attrs)
+	}
+}
+
+func TestAdditionsStayInTheirRange(t *testing.T) {
+	for _, tt := range []struct{ have, add int64 }{{math.MaxInt64, 1}, {1, math.MaxInt64}, {math.MinInt64, -1}, {-1, math.MinInt64}} {
+		old := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{attr("n", table.N(tt.have))}}
+		_, err := table.UpdateInput{Key: old.Key, Add: []table.Attr{attr("n", table.N(tt.add))}}.Apply(&old)
+		if _, ok := errors.AsType[*table.InvalidError](err); !ok {
+			t.Errorf("%d + %d: error = %v, want an InvalidError", tt.have, tt.add, err)
+		}
+	}
+	old := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{attr("n", table.N(math.MinInt64))}}
+	after, err := table.UpdateInput{Key: old.Key, Add: []table.Attr{attr("n", table.N(math.MaxInt64))}}.Apply(&old)
+	if err != nil || after.Int("n") != -1 {
+		t.Errorf("lowest + highest = %v, %v, want -1", after, err)
+	}
+}
+
+func TestCancelledErrorsSayWhoAndWhetherToRetry(t *testing.T) {
+	conflict := &table.CancelledError{Reasons: []table.CancelledOp{{}, {Key: table.Key{PK: "p", SK: "s"}, Reason: table.CancelConflict}, {Reason: table.CancelThrottled}}}
+	if !conflict.Retryable() || conflict.Failed(0) || conflict.Failed(1) || conflict.Failed(9) {
+		t.Errorf("a conflict: retryable %v, failed %v", conflict.Retryable(), conflict.Failed(1))
+	}
+	if got, want := conflict.Error(), "table: transaction cancelled; conflict on p / s; throttled at  / "; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	failed := &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelCondition}, {Reason: table.CancelConflict}}}
+	if failed.Retryable() || !failed.Failed(0) {
+		t.Errorf("a failed condition: retryable %v, failed %v", failed.Retryable(), failed.Failed(0))
+	}
+}

@@ -1,0 +1,531 @@
+package table
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The item codecs of design.md section 2. Each type has Item, which encodes it, and
+// a Parse function, which refuses what it cannot be. Attribute names are short
+// where an item is billed often. Times are milliseconds since 1970, but for ttl.
+
+// Attribute names that conditions and updates name outside of this package.
+const (
+	AttrPosts      = "posts"     // counts: the user's living posts
+	AttrFollowing  = "following" // counts: how many the user follows
+	AttrN          = "n"         // a share of the follower count
+	AttrDeleted    = "del"       // post, post by id: 1 once deleted
+	AttrText       = "text"      // post, comment
+	AttrImageURL   = "img"       // profile, post
+	AttrEditedAt   = "edited"    // post
+	AttrSince      = "since"     // edge: when it was made
+	AttrAuthor     = "a"         // post by id, plan: the author
+	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
+	AttrKind       = "kind"      // mark
+	AttrVersion    = "ver"       // mark, like
+	AttrState      = "st"        // like: 1 liked, 0 not
+	AttrFlush      = "f"         // like: the flush that is to count it
+	AttrBase       = "base"      // like: what was counted before that flush
+	AttrLikes      = "likes"     // like count
+	AttrAsOf       = "at"        // like count: when it was last flushed
+	AttrEnd        = "end"       // chunk: the lowest follower behind it
+	AttrDone       = "done"      // chunk: when it was done
+	AttrDelivered  = "n"         // chunk: entries written
+	AttrAttempts   = "tries"     // plan: how often a worker began
+)
+
+// ParseError says that a stored item is not what its key promises.
+type ParseError struct {
+	Key     Key
+	Problem string
+}
+
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("table: item %s / %s: %s", e.Key.PK, e.Key.SK, e.Problem)
+}
+
+func millis(t time.Time) Value { return N(t.UnixMilli()) }
+
+func (it Item) time(name string) time.Time {
+	v := it.Get(name)
+	if v.Kind() != KindNumber {
+		return time.Time{}
+	}
+	return time.UnixMilli(v.Int()).UTC()
+}
+
+// userOf returns the user of a partition "u#USER" + suffix.
+func userOf(pk, suffix string) (string, bool) {
+	rest, ok := strings.CutPrefix(pk, "u#")
+	if !ok {
+		return "", false
+	}
+	user, ok := strings.CutSuffix(rest, suffix)
+	return user, ok && user != "" && !strings.Contains(user, "#")
+}
+
+// Profile is what a user says of itself.
+type Profile struct {
+	User, Name, Bio, ImageURL string
+	CreatedAt                 time.Time
+}
+
+// Item encodes p.
+func (p Profile) Item() Item {
+	return Item{ProfileKey(p.User), []Attr{
+		{"name", S(p.Name)}, {"bio", S(p.Bio)}, {AttrImageURL, S(p.ImageURL)}, {"created", millis(p.CreatedAt)},
+	}}
+}
+
+// ParseProfile decodes a profile.
+func ParseProfile(it Item) (Profile, error) {
+	user, ok := userOf(it.Key.PK, "")
+	if !ok || it.Key.SK != SortInfo {
+		return Profile{}, &ParseError{it.Key, "not a profile"}
+	}
+	return Profile{user, it.Str("name"), it.Str("bio"), it.Str(AttrImageURL), it.time("created")}, nil
+}
+
+// Counts are a user's exact counts (I4).
+type Counts struct{ Followers, Following, Posts int64 }
+
+// ParseUser reads the items of the partition UserPK: the profile, if there is one,
+// and the counts.
+func ParseUser(items []Item) (profile *Profile, counts Counts, err error) {
+	for _, it := range items {
+		switch {
+		case it.Key.SK == SortInfo:
+			p, err := ParseProfile(it)
+			if err != nil {
+				return nil, Counts{}, err
+			}
+			profile = &p
+		case it.Key.SK == SortCount:
+			counts.Posts, counts.Following = it.Int(AttrPosts), it.Int(AttrFollowing)
+		case strings.HasPrefix(it.Key.SK, SortCount+"#followers#"):
+			counts.Followers += it.Int(AttrN)
+		}
+	}
+	return profile, counts, nil
+}
+
+// Edge is one direction of a follow. Other is the user that its sort key names.
+type Edge struct {
+	Other string
+	Since time.Time
+	// From is the lowest post id that the follow shows; on the following edge only.
+	From string
+}
+
+// FollowerItem encodes the edge under the followed author.
+func FollowerItem(author, follower string, since time.Time) Item {
+	return Item{FollowerKey(author, follower), []Attr{{AttrSince, millis(since)}}}
+}
+
+// FollowingItem encodes the edge under the follower.
+func FollowingItem(follower, author string, since time.Time, from string) Item {
+	return Item{FollowingKey(follower, author), []Attr{{AttrSince, millis(since)}, {"from", S(from)}}}
+}
+
+// ParseEdge decodes either direction.
+func ParseEdge(it Item) (Edge, error) {
+	other, ok := UserOfSK(it.Key.SK)
+	if !ok {
+		return Edge{}, &ParseError{it.Key, "not an edge"}
+	}
+	return Edge{other, it.time(AttrSince), it.Str("from")}, nil
+}
+
+// Post is a post, or its tombstone.
+type Post struct {
+	ID, Author, Text, ImageURL string
+	EditedAt                   time.Time
+	LikeShards                 int
+	Deleted                    bool
+}
+
+// Item encodes p.
+func (p Post) Item() Item {
+	if p.Deleted {
+		return Item{PostKey(p.Author, p.ID), []Attr{{AttrDeleted, N(1)}}}
+	}
+	attrs := []Attr{{AttrText, S(p.Text)}}
+	if p.ImageURL != "" {
+		attrs = append(attrs, Attr{AttrImageURL, S(p.ImageURL)})
+	}
+	if !p.EditedAt.IsZero() {
+		attrs = append(attrs, Attr{AttrEditedAt, millis(p.EditedAt)})
+	}
+	return Item{PostKey(p.Author, p.ID), appendShards(attrs, p.LikeShards)}
+}
+
+// ParsePost decodes a post.
+func ParsePost(it Item) (Post, error) {
+	author, ok := userOf(it.Key.PK, "#post")
+	post, ok2 := PostOfSK(it.Key.SK)
+	if !ok || !ok2 {
+		return Post{}, &ParseError{it.Key, "not a post"}
+	}
+	return Post{
+		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
+		EditedAt: it.time(AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
+	}, nil
+}
+
+// PostRef is the post by id: the small item that is read before each page of a
+// fan-out and wherever only the author is asked for.
+type PostRef struct {
+	ID, Author string
+	LikeShards int
+	Deleted    bool
+}
+
+// Item encodes r.
+func (r PostRef) Item() Item {
+	attrs := appendShards([]Attr{{AttrAuthor, S(r.Author)}}, r.LikeShards)
+	if r.Deleted {
+		attrs = append(attrs, Attr{AttrDeleted, N(1)})
+	}
+	return Item{PostByIDKey(r.ID), attrs}
+}
+
+// ParsePostRef decodes a post by id.
+func ParsePostRef(it Item) (PostRef, error) {
+	post, ok := PostOfSK(it.Key.PK)
+	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
+		return PostRef{}, &ParseError{it.Key, "not a post by id"}
+	}
+	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0}, nil
+}
+
+func appendShards(attrs []Attr, shards int) []Attr {
+	if shards > 1 {
+		attrs = append(attrs, Attr{AttrLikeShards, N(int64(shards))})
+	}
+	return attrs
+}
+
+func parseShards(it Item) int { return max(1, int(it.Int(AttrLikeShards))) }
+
+// Comment is a comment of a post.
+type Comment struct{ ID, Post, Author, Text string }
+
+// Item encodes c.
+func (c Comment) Item() Item {
+	return Item{CommentKey(c.Post, c.ID), []Attr{
+		{AttrAuthor, S(c.Author)}, {AttrText, S(c.Text)},
+		{AttrGSI1PK, S(UserCommentsPK(c.Author))}, {AttrGSI1SK, S(CommentSK(c.ID))},
+	}}
+}
+
+// ParseComment decodes a comment, read from the table or from the index.
+func ParseComment(it Item) (Comment, error) {
+	rest, ok := strings.CutPrefix(it.Key.PK, "p#")
+	post, ok2 := strings.CutSuffix(rest, "#comment")
+	comment, ok3 := CommentOfSK(it.Key.SK)
+	if !ok || !ok2 || !ok3 {
+		return Comment{}, &ParseError{it.Key, "not a comment"}
+	}
+	return Comment{comment, post, it.Str(AttrAuthor), it.Str(AttrText)}, nil
+}
+
+// Flush names one flush of one aggregator: likes-protocol.md. The zero Flush is
+// none.
+type Flush struct {
+	// Inc is the aggregator's incarnation, at most 12 characters without '#'.
+	Inc string
+	// Seq grows with each flush of the incarnation for the post, from 1.
+	Seq int64
+}
+
+func (f Flush) String() string { return f.Inc + "#" + strconv.FormatInt(f.Seq, 10) }
+
+// ParseFlush is the reverse of Flush.String.
+func ParseFlush(s string) (Flush, error) {
+	inc, num, ok := strings.Cut(s, "#")
+	seq, err := strconv.ParseInt(num, 10, 64)
+	if !ok || inc == "" || err != nil || seq < 1 {
+		return Flush{}, fmt.Errorf("%q does not name a flush", s)
+	}
+	return Flush{inc, seq}, nil
+}
+
+// Like is a user's latest applied action on a post.
+type Like struct {
+	Post, User string
+	// Liked is the state, Version the ULID of the action that set it.
+	Liked   bool
+	Version string
+	// Flush is to count this state; Base tells whether the user was counted
+	// before it.
+	Flush Flush
+	Base  bool
+	// TTL is when the item may go, zero for never. Only an item that is neither
+	// liked nor counted has one.
+	TTL time.Time
+	// LikeShards is the post's; it decides the key.
+	LikeShards int
+	// Indexed puts the item into the index of the user's likes.
+	Indexed bool
+}
+
+// Item encodes l. Only a liked item is in the index of the user's likes.
+func (l Like) Item() Item {
+	attrs := []Attr{
+		{AttrState, N(bit(l.Liked))}, {AttrVersion, S(l.Version)},
+		{AttrFlush, S(l.Flush.String())}, {AttrBase, N(bit(l.Base))},
+	}
+	if !l.TTL.IsZero() {
+		attrs = append(attrs, Attr{AttrTTL, N(l.TTL.Unix())})
+	}
+	if l.Indexed && l.Liked {
+		attrs = append(attrs, Attr{AttrGSI1PK, S(UserLikesPK(l.User))}, Attr{AttrGSI1SK, S(PostSK(l.Post))})
+	}
+	return Item{LikeKey(l.Post, l.User, l.LikeShards), attrs}
+}
+
+// ParseLike decodes a like. LikeShards is not stored and stays 0.
+func ParseLike(it Item) (Like, error) {
+	rest, ok := strings.CutPrefix(it.Key.PK, "p#")
+	post, _, ok2 := strings.Cut(rest, "#likelist")
+	user, ok3 := UserOfSK(it.Key.SK)
+	if !ok || !ok2 || !ok3 {
+		return Like{}, &ParseError{it.Key, "not a like"}
+	}
+	flush, err := ParseFlush(it.Str(AttrFlush))
+	if err != nil {
+		return Like{}, &ParseError{it.Key, err.Error()}
+	}
+	l := Like{
+		Post: post, User: user, Liked: it.Int(AttrState) != 0, Version: it.Str(AttrVersion),
+		Flush: flush, Base: it.Int(AttrBase) != 0, Indexed: InIndex(&it),
+	}
+	if ttl := it.Get(AttrTTL); ttl.Kind() == KindNumber {
+		l.TTL = time.Unix(ttl.Int(), 0).UTC()
+	}
+	return l, nil
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// LikeCount is a post's like count and its ledger of flushes.
+type LikeCount struct {
+	Likes int64
+	// AsOf is when it was last flushed, zero for never.
+	AsOf time.Time
+	// Done is the highest flushed seq of each incarnation, Fenced the
+	// incarnations that may not flush any more.
+	Done   map[string]int64
+	Fenced map[string]bool
+}
+
+// AttrFlushed is the count item's attribute that holds inc's highest flushed seq.
+func AttrFlushed(inc string) string { return "d" + inc }
+
+// AttrFenced is the count item's attribute that fences inc.
+func AttrFenced(inc string) string { return "x" + inc }
+
+// ParseLikeCount decodes a like count; nil is a post without one.
+func ParseLikeCount(it *Item) LikeCount {
+	var c LikeCount
+	if it == nil {
+		return c
+	}
+	c.Done, c.Fenced = map[string]int64{}, map[string]bool{}
+	for _, a := range it.Attrs {
+		switch {
+		case a.Name == AttrLikes:
+			c.Likes = a.Value.Int()
+		case a.Name == AttrAsOf:
+			c.AsOf = it.time(AttrAsOf)
+		case strings.HasPrefix(a.Name, "d"):
+			c.Done[a.Name[1:]] = a.Value.Int()
+		case strings.HasPrefix(a.Name, "x"):
+			c.Fenced[a.Name[1:]] = true
+		}
+	}
+	return c
+}
+
+// Entry is one timeline entry: a reference to a post.
+type Entry struct {
+	Post, Author string
+	LikeShards   int
+}
+
+// EntryAttrs are the attributes that all entries of one post share: build them
+// once a post, not once a follower. ttl is the post id's time plus the timeline's
+// TTL, never the time of writing, so that a late delivery does not outlive it.
+func EntryAttrs(ttl time.Time, likeShards int) []Attr {
+	return appendShards([]Attr{{AttrTTL, N(ttl.Unix())}}, likeShards)
+}
+
+// ParseEntry decodes a timeline entry.
+func ParseEntry(it Item) (Entry, error) {
+	post, author, ok := ParseEntrySK(it.Key.SK)
+	if !ok {
+		return Entry{}, &ParseError{it.Key, "not a timeline entry"}
+	}
+	return Entry{post, author, parseShards(it)}, nil
+}
+
+// MarkKind says why pushing alone is not enough for an author in a home.
+type MarkKind string
+
+// The kinds of home mark.
+const (
+	// MarkUnfollowed leaves the author out.
+	MarkUnfollowed MarkKind = "unfollowed"
+	// MarkBackfill merges the author's posts in until they were copied.
+	MarkBackfill MarkKind = "backfill"
+	// MarkPulled merges the author's posts in for good.
+	MarkPulled MarkKind = "pulled"
+)
+
+// Mark is a home mark.
+type Mark struct {
+	User, Author string
+	Kind         MarkKind
+	// From is the lowest post id to merge, for backfill and pulled.
+	From string
+	// Version is a ULID, new with each change.
+	Version string
+	// TTL is when it may go, zero for never.
+	TTL time.Time
+}
+
+// Item encodes m.
+func (m Mark) Item() Item {
+	attrs := []Attr{{AttrKind, S(string(m.Kind))}, {AttrVersion, S(m.Version)}}
+	if m.From != "" {
+		attrs = append(attrs, Attr{"from", S(m.From)})
+	}
+	if !m.TTL.IsZero() {
+		attrs = append(attrs, Attr{AttrTTL, N(m.TTL.Unix())})
+	}
+	return Item{MarkKey(m.User, m.Author), attrs}
+}
+
+// ParseMark decodes a home mark.
+func ParseMark(it Item) (Mark, error) {
+	user, ok := userOf(it.Key.PK, "#home")
+	author, ok2 := UserOfSK(it.Key.SK)
+	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str("from"), Version: it.Str(AttrVersion)}
+	if ttl := it.Get(AttrTTL); ttl.Kind() == KindNumber {
+		m.TTL = time.Unix(ttl.Int(), 0).UTC()
+	}
+	switch m.Kind {
+	case MarkUnfollowed, MarkBackfill, MarkPulled:
+	default:
+		ok = false
+	}
+	if !ok || !ok2 {
+		return Mark{}, &ParseError{it.Key, "not a home mark"}
+	}
+	return m, nil
+}
+
+// Idempotency is the record of an Idempotency-Key.
+type Idempotency struct {
+	User, Key string
+	// Post is the id that the key stands for, BodyHash what it was bound to.
+	Post, BodyHash string
+	// LikeShards is the post's, so that all publishes of it agree.
+	LikeShards int
+	TTL        time.Time
+}
+
+// Item encodes r.
+func (r Idempotency) Item() Item {
+	attrs := []Attr{{"post", S(r.Post)}, {"body", S(r.BodyHash)}, {AttrTTL, N(r.TTL.Unix())}}
+	return Item{IdempotencyKey(r.User, r.Key), appendShards(attrs, r.LikeShards)}
+}
+
+// ParseIdempotency decodes the record of an Idempotency-Key.
+func ParseIdempotency(it Item) (Idempotency, error) {
+	user, ok := strings.CutPrefix(it.Key.PK, "idem#u#")
+	if !ok || it.Str("post") == "" {
+		return Idempotency{}, &ParseError{it.Key, "not an idempotency record"}
+	}
+	return Idempotency{
+		User: user, Key: it.Key.SK, Post: it.Str("post"), BodyHash: it.Str("body"),
+		LikeShards: parseShards(it), TTL: time.Unix(it.Int(AttrTTL), 0).UTC(),
+	}, nil
+}
+
+// Plan is the head of a post's delivery ledger.
+type Plan struct {
+	Post, Author string
+	// Planned is the author's followers when the fan-out began, plus one for the
+	// author's own home.
+	Planned int64
+	// Started is when a worker began.
+	Started time.Time
+	// Attempts counts the times that a worker began.
+	Attempts int64
+	// State is "" for a fan-out that runs or ran, else why there is none.
+	State string
+}
+
+// Item encodes p.
+func (p Plan) Item() Item {
+	attrs := []Attr{
+		{AttrAuthor, S(p.Author)}, {"planned", N(p.Planned)}, {"started", millis(p.Started)}, {AttrAttempts, N(p.Attempts)},
+	}
+	if p.State != "" {
+		attrs = append(attrs, Attr{"state", S(p.State)})
+	}
+	return Item{DeliveryPlanKey(p.Post), attrs}
+}
+
+// ParsePlan decodes the head of a ledger.
+func ParsePlan(it Item) (Plan, error) {
+	post, ok := postOfDelivery(it.Key.PK)
+	if !ok || it.Key.SK != SortPlan {
+		return Plan{}, &ParseError{it.Key, "not a delivery plan"}
+	}
+	return Plan{post, it.Str(AttrAuthor), it.Int("planned"), it.time("started"), it.Int(AttrAttempts), it.Str("state")}, nil
+}
+
+// Chunk is one link of a post's ledger: a range of follower ids.
+type Chunk struct {
+	Post string
+	// First is the lowest id of the range, "" for the open start; End the lowest
+	// behind it, and so the next chunk's First, "" for the open end.
+	First, End string
+	// Done is when it was delivered, zero if it was not yet.
+	Done      time.Time
+	Delivered int64
+}
+
+// Item encodes c.
+func (c Chunk) Item() Item {
+	attrs := []Attr{{AttrEnd, S(c.End)}}
+	if !c.Done.IsZero() {
+		attrs = append(attrs, Attr{AttrDone, millis(c.Done)}, Attr{AttrDelivered, N(c.Delivered)})
+	}
+	return Item{DeliveryChunkKey(c.Post, c.First), attrs}
+}
+
+// ParseChunk decodes a link of a ledger.
+func ParseChunk(it Item) (Chunk, error) {
+	post, ok := postOfDelivery(it.Key.PK)
+	first, ok2 := strings.CutPrefix(it.Key.SK, "chunk#")
+	if !ok || !ok2 {
+		return Chunk{}, &ParseError{it.Key, "not a delivery chunk"}
+	}
+	return Chunk{post, first, it.Str(AttrEnd), it.time(AttrDone), it.Int(AttrDelivered)}, nil
+}
+
+func postOfDelivery(pk string) (string, bool) {
+	rest, ok := strings.CutPrefix(pk, "p#")
+	post, ok2 := strings.CutSuffix(rest, "#delivery")
+	return post, ok && ok2 && post != ""
+}

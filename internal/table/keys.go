@@ -1,0 +1,193 @@
+package table
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
+
+// The keys of design.md section 2. Ids are inside their grammars (package id), so
+// '#' separates and no key can be read two ways.
+
+// FollowerShards is how many items an author's follower count is spread over, so
+// that a celebrity's arrivals do not conflict. It is part of the stored format.
+const FollowerShards = 8
+
+// SortInfo is the sort key of an item that is the only one of its kind in its
+// partition: a profile, a post by id.
+const SortInfo = "info"
+
+// SortCount is the sort key of a user's posts and following, and of a post's
+// likes.
+const SortCount = "count"
+
+// SortCountEnd is above the sort keys of all of a user's counts, which begin with
+// SortCount.
+const SortCountEnd = SortCount + sortEnd
+
+// sortEnd is above every sort key with the prefix it is put behind: ids have no
+// character above 'z'.
+const sortEnd = "~"
+
+// UserPK is the partition that holds a user's profile and counts.
+func UserPK(user string) string { return "u#" + user }
+
+// ProfileKey names a user's profile.
+func ProfileKey(user string) Key { return Key{UserPK(user), SortInfo} }
+
+// CountsKey names a user's counts of posts and following.
+func CountsKey(user string) Key { return Key{UserPK(user), SortCount} }
+
+// FollowerCountKey names the share of author's follower count that follower's
+// arrivals and departures change.
+func FollowerCountKey(author, follower string) Key {
+	return Key{UserPK(author), fmt.Sprintf("%s#followers#%d", SortCount, shardOf(follower, FollowerShards))}
+}
+
+// FollowersPK is the partition of author's followers; its sort keys are UserSK.
+func FollowersPK(author string) string { return "u#" + author + "#follower" }
+
+// FollowingPK is the partition of the authors that user follows; its sort keys
+// are UserSK.
+func FollowingPK(user string) string { return "u#" + user + "#following" }
+
+// FollowerKey names the edge under the followed author.
+func FollowerKey(author, follower string) Key { return Key{FollowersPK(author), UserSK(follower)} }
+
+// FollowingKey names the edge under the follower.
+func FollowingKey(follower, author string) Key { return Key{FollowingPK(follower), UserSK(author)} }
+
+// UserSK is a sort key that names a user.
+func UserSK(user string) string { return "u#" + user }
+
+// UserOfSK is the reverse of UserSK.
+func UserOfSK(sk string) (user string, ok bool) { return strings.CutPrefix(sk, "u#") }
+
+// PostsPK is the partition of author's posts; its sort keys are PostSK.
+func PostsPK(author string) string { return "u#" + author + "#post" }
+
+// PostKey names a post.
+func PostKey(author, post string) Key { return Key{PostsPK(author), PostSK(post)} }
+
+// PostSK is a sort key that names a post.
+func PostSK(post string) string { return "p#" + post }
+
+// PostOfSK is the reverse of PostSK.
+func PostOfSK(sk string) (post string, ok bool) { return strings.CutPrefix(sk, "p#") }
+
+// PostByIDKey names the small item that says whose post it is, how many shards
+// its like list has and whether it was deleted.
+func PostByIDKey(post string) Key { return Key{"p#" + post, SortInfo} }
+
+// CommentsPK is the partition of a post's comments; its sort keys are CommentSK.
+func CommentsPK(post string) string { return "p#" + post + "#comment" }
+
+// CommentKey names a comment.
+func CommentKey(post, comment string) Key { return Key{CommentsPK(post), CommentSK(comment)} }
+
+// CommentSK is a sort key that names a comment, in the table and in the index.
+func CommentSK(comment string) string { return "c#" + comment }
+
+// CommentOfSK is the reverse of CommentSK.
+func CommentOfSK(sk string) (comment string, ok bool) { return strings.CutPrefix(sk, "c#") }
+
+// UserCommentsPK is the index partition of a user's comments.
+func UserCommentsPK(user string) string { return "u#" + user + "#comment" }
+
+// LikesPK is the partition of the likes of a post by the users of one shard. A
+// post with one shard has the name without a number. Its sort keys are UserSK.
+func LikesPK(post string, shard, shards int) string {
+	if shards <= 1 {
+		return "p#" + post + "#likelist"
+	}
+	return fmt.Sprintf("p#%s#likelist#%02d", post, shard)
+}
+
+// LikeKey names a user's like of a post whose like list has this many shards. The
+// number is stored with the post and never changes: the same user must always
+// meet the same item (I3).
+func LikeKey(post, user string, shards int) Key {
+	return Key{LikesPK(post, LikeShard(user, shards), shards), UserSK(user)}
+}
+
+// LikeShard is the shard of a like list that holds user.
+func LikeShard(user string, shards int) int { return shardOf(user, max(1, shards)) }
+
+// UserLikesPK is the index partition of the posts that user likes; its sort keys
+// are PostSK.
+func UserLikesPK(user string) string { return "u#" + user + "#like" }
+
+// LikeCountKey names a post's like count with its ledger of flushes.
+func LikeCountKey(post string) Key { return Key{"p#" + post + "#likecount", SortCount} }
+
+// TimelinePK is the partition of user's home timeline; its sort keys are EntrySK.
+func TimelinePK(user string) string { return "u#" + user + "#timeline" }
+
+// AppendTimelinePK appends TimelinePK(user) to dst, for callers that build many.
+func AppendTimelinePK(dst []byte, user string) []byte {
+	dst = append(dst, "u#"...)
+	dst = append(dst, user...)
+	return append(dst, "#timeline"...)
+}
+
+// EntrySK is the sort key of a timeline entry: the post, then its author, so that
+// an entry needs no attribute but its ttl.
+func EntrySK(post, author string) string { return "p#" + post + "#u#" + author }
+
+// ParseEntrySK is the reverse of EntrySK.
+func ParseEntrySK(sk string) (post, author string, ok bool) {
+	rest, ok := strings.CutPrefix(sk, "p#")
+	if !ok {
+		return "", "", false
+	}
+	post, author, ok = strings.Cut(rest, "#u#")
+	return post, author, ok && post != "" && author != ""
+}
+
+// EntryRangeAbove is the sort key just above every entry of post, for a range
+// that ends with it.
+func EntryRangeAbove(post string) string { return "p#" + post + sortEnd }
+
+// MarksPK is the partition of user's home marks; its sort keys are UserSK.
+func MarksPK(user string) string { return "u#" + user + "#home" }
+
+// MarkKey names user's home mark for author.
+func MarkKey(user, author string) Key { return Key{MarksPK(user), UserSK(author)} }
+
+// DeliveryPK is the partition of a post's delivery ledger: SortPlan and its
+// chunks.
+func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
+
+// SortPlan is the sort key of a ledger's head.
+const SortPlan = "plan"
+
+// DeliveryPlanKey names the head of a post's ledger.
+func DeliveryPlanKey(post string) Key { return Key{DeliveryPK(post), SortPlan} }
+
+// DeliveryChunkKey names the ledger item of the chunk that starts at the follower
+// first ("" for the open start).
+func DeliveryChunkKey(post, first string) Key { return Key{DeliveryPK(post), ChunkSK(first)} }
+
+// ChunkSK is the sort key of the chunk that starts at the follower first.
+func ChunkSK(first string) string { return "chunk#" + first }
+
+// SortChunkEnd is above the sort keys of all chunks of a ledger.
+const SortChunkEnd = "chunk#" + sortEnd
+
+// BelowUser returns the highest sort key below UserSK(user) that a user's id can
+// make, for a range that ends before user.
+func BelowUser(user string) string {
+	last := len(user) - 1
+	return UserSK(user[:last]) + string(user[last]-1) + sortEnd
+}
+
+// IdempotencyKey names the record of a user's Idempotency-Key, which the API
+// limits to visible ASCII.
+func IdempotencyKey(user, key string) Key { return Key{"idem#u#" + user, key} }
+
+// shardOf spreads users over n shards by FNV-1a. It is part of the stored format.
+func shardOf(user string, n int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(user)) // a hash's Write never fails
+	return int(h.Sum32() % uint32(n))
+}

@@ -1,0 +1,304 @@
+// Package table is the storage port: one DynamoDB-shaped table, narrow enough
+// that a test can reason about it. It owns the keys and the item codecs of
+// design.md section 2 (keys.go, items.go) and DynamoDB's size rules (units.go);
+// it knows nothing of feeds, HTTP or queues.
+//
+// # What every backend keeps
+//
+//   - A nil error from a write means durable: the effect survives kill -9 (I5).
+//   - An error that is none of ConditionError, CancelledError and InvalidError
+//     means the outcome is unknown: the write may have happened, or may still.
+//   - Conditions and transactions are atomic and serializable under concurrency.
+//   - Consistent reads see every write that returned before they began; the
+//     others, and every index read, may be stale.
+//   - An expired item (attribute ttl) may still be read, for days. HideExpired
+//     wraps a Store so that reads treat it as absent; conditions still see it.
+//   - Every result and every typed error says the capacity units it was billed.
+//   - Nothing a caller passes in is kept or changed; what is returned is the
+//     caller's, except that Attrs of several items may share memory: treat an
+//     Item as immutable and build changed ones anew.
+package table
+
+import (
+	"context"
+	"iter"
+)
+
+// Limits of DynamoDB that every backend enforces with an InvalidError.
+const (
+	// MaxBatchGet is the largest number of keys of one BatchGetItem request.
+	// Store.BatchGet takes more and splits them.
+	MaxBatchGet = 100
+	// MaxBatchWrite is the largest number of writes of one BatchWriteItem
+	// request. Store.BatchWrite takes more and splits them.
+	MaxBatchWrite = 25
+	// MaxTransact is the largest number of operations of one transaction.
+	MaxTransact = 100
+	// MaxItemBytes is the largest size of an item, names included.
+	MaxItemBytes = 400 * 1024
+)
+
+// Names of the attributes that the table's schema gives a meaning.
+const (
+	AttrPK     = "PK"
+	AttrSK     = "SK"
+	AttrGSI1PK = "GSI1PK"
+	AttrGSI1SK = "GSI1SK"
+	// AttrTTL holds the second since 1970 after which an item counts as absent.
+	AttrTTL = "ttl"
+)
+
+// IndexName is the name of the index.
+const IndexName = "GSI1"
+
+// Key names one item.
+type Key struct{ PK, SK string }
+
+// Attr is one attribute of an item.
+type Attr struct {
+	Name  string
+	Value Value
+}
+
+// Item is a key and its other attributes, each name once, in any order. An item
+// with both AttrGSI1PK and AttrGSI1SK set is in the index; one without is not
+// (the index is sparse).
+type Item struct {
+	Key   Key
+	Attrs []Attr
+}
+
+// Get returns the value of the attribute name, or the zero Value if the item
+// does not have it.
+func (it Item) Get(name string) Value {
+	for i := range it.Attrs {
+		if it.Attrs[i].Name == name {
+			return it.Attrs[i].Value
+		}
+	}
+	return Value{}
+}
+
+// Str returns the string attribute name, or "" if there is none.
+func (it Item) Str(name string) string { return it.Get(name).Str() }
+
+// Int returns the number attribute name, or 0 if there is none.
+func (it Item) Int(name string) int64 { return it.Get(name).Int() }
+
+// Has tells whether the item has the attribute name.
+func (it Item) Has(name string) bool { return !it.Get(name).IsZero() }
+
+// Value is an attribute's value: a string (DynamoDB's S) or an integer (N).
+// The zero Value stands for "no such attribute" and is never stored.
+type Value struct {
+	kind ValueKind
+	str  string
+	num  int64
+}
+
+// ValueKind tells what a Value holds.
+type ValueKind uint8
+
+// The kinds of value.
+const (
+	KindNone ValueKind = iota
+	KindString
+	KindNumber
+)
+
+// S is a string value. The empty string is a value, unlike no attribute.
+func S(s string) Value { return Value{kind: KindString, str: s} }
+
+// N is a number value.
+func N(n int64) Value { return Value{kind: KindNumber, num: n} }
+
+// Kind tells what v holds.
+func (v Value) Kind() ValueKind { return v.kind }
+
+// IsZero tells whether v stands for "no such attribute".
+func (v Value) IsZero() bool { return v.kind == KindNone }
+
+// Str returns the string that v holds, or "".
+func (v Value) Str() string { return v.str }
+
+// Int returns the number that v holds, or 0.
+func (v Value) Int() int64 { return v.num }
+
+// Units are consumed capacity units. One write unit is a write of up to 1 KB,
+// two in a transaction; one read unit a consistent read of up to 4 KB or two
+// eventually consistent ones. Index writes are included.
+type Units struct{ Read, Write float64 }
+
+// Plus returns the sum of u and v.
+func (u Units) Plus(v Units) Units { return Units{u.Read + v.Read, u.Write + v.Write} }
+
+// Store is one table. Its methods may be called at the same time; what they
+// promise is in the package comment.
+type Store interface {
+	// Get reads one item. Item is nil in the result if there is none.
+	Get(ctx context.Context, in GetInput) (GetResult, error)
+
+	// BatchGet reads any number of distinct keys, 100 a request, unprocessed
+	// ones again until all are read. Absent items are left out and the order is
+	// unspecified. Consistency holds for the whole call. It is not a snapshot.
+	BatchGet(ctx context.Context, in BatchGetInput) (BatchGetResult, error)
+
+	// Query reads the items of one partition, or of one partition of the index,
+	// in order of the sort key, page by page. A page may be empty though more
+	// follow; the sequence ends after the last page or after one error. Pages
+	// are read when asked for: break stops reading.
+	Query(ctx context.Context, in Query) iter.Seq2[Page, error]
+
+	// Put writes an item whole, replacing what was there. A condition that
+	// fails is a *ConditionError.
+	Put(ctx context.Context, in PutInput) (WriteResult, error)
+
+	// Update changes attributes of an item, making it if it is not there. A
+	// condition that fails is a *ConditionError.
+	Update(ctx context.Context, in UpdateInput) (WriteResult, error)
+
+	// Delete removes an item; that it was not there is success. A condition
+	// that fails is a *ConditionError.
+	Delete(ctx context.Context, in DeleteInput) (WriteResult, error)
+
+	// BatchWrite puts and deletes any number of items without conditions, 25 a
+	// request, unprocessed ones again with jitter until all are written. A key
+	// must not occur twice: InvalidError. It is not atomic: after an error any
+	// part may have been written.
+	BatchWrite(ctx context.Context, writes []BatchWrite) (WriteResult, error)
+
+	// Transact does all of 1 to 100 operations on distinct keys, or none. A
+	// condition that fails, or a conflict with another write, is a
+	// *CancelledError.
+	Transact(ctx context.Context, in TransactInput) (WriteResult, error)
+}
+
+// GetInput names the item to read.
+type GetInput struct {
+	Key        Key
+	Consistent bool
+	// Project names the attributes to return besides the key; nil returns all.
+	// It saves bytes on the wire, never capacity units.
+	Project []string
+}
+
+// GetResult is the answer of Get.
+type GetResult struct {
+	// Item is nil if there is none.
+	Item  *Item
+	Units Units
+}
+
+// BatchGetInput names the items to read. A key must not occur twice.
+type BatchGetInput struct {
+	Keys       []Key
+	Consistent bool
+	Project    []string
+}
+
+// BatchGetResult is the answer of BatchGet.
+type BatchGetResult struct {
+	Items []Item
+	Units Units
+}
+
+// Query names a range of one partition.
+type Query struct {
+	// Index reads GSI1: PK and the bounds then speak of GSI1PK and GSI1SK.
+	// Index reads are eventually consistent, and return the attributes that the
+	// index projects (all).
+	Index bool
+	PK    string
+	// Low and High bound the sort key, both included; "" leaves that end open.
+	Low, High string
+	// After is where a former page ended: the read starts behind this sort key
+	// in the direction of reading. "" starts at the bound. The item After need
+	// not exist any more.
+	After string
+	// Descending reads from high to low.
+	Descending bool
+	// PageSize is the largest number of items of one page; 0 leaves it to the
+	// backend (about 1 MB).
+	PageSize   int
+	Consistent bool
+	// Project names the attributes to return besides the keys; nil returns all.
+	Project []string
+}
+
+// Page is one answer of a query.
+type Page struct {
+	Items []Item
+	// More says that the backend does not know yet whether this was the last
+	// page: at least one more is read if the caller goes on.
+	More  bool
+	Units Units
+}
+
+// PutInput is an item to write, on a condition (nil: always).
+type PutInput struct {
+	Item Item
+	If   Cond
+}
+
+// UpdateInput changes some attributes of an item. Names occur once over Set, Add
+// and Remove together, and never name PK or SK.
+type UpdateInput struct {
+	Key Key
+	// Set gives attributes these values.
+	Set []Attr
+	// Add adds to numbers; an absent one counts as 0.
+	Add []Attr
+	// Remove drops attributes.
+	Remove []string
+	If     Cond
+	// ReturnNew asks for the item as it is afterwards in WriteResult.Item.
+	ReturnNew bool
+}
+
+// DeleteInput names an item to remove, on a condition (nil: always).
+type DeleteInput struct {
+	Key Key
+	If  Cond
+}
+
+// BatchWrite is one write of a batch: a put of Put, or if that is nil a delete of
+// Delete.
+type BatchWrite struct {
+	Put    *Item
+	Delete Key
+}
+
+// Key returns the key that w writes.
+func (w BatchWrite) Key() Key {
+	if w.Put != nil {
+		return w.Put.Key
+	}
+	return w.Delete
+}
+
+// TransactInput is a transaction. On AWS every retry that the backend makes inside
+// one call carries the same request token, so a lost answer does not do it twice.
+type TransactInput struct {
+	Ops []TransactOp
+}
+
+// TransactOp is one operation of a transaction: exactly one field is set.
+type TransactOp struct {
+	Put    *PutInput
+	Update *UpdateInput
+	Delete *DeleteInput
+	Check  *CheckInput
+}
+
+// CheckInput is a condition on an item that the transaction does not write.
+type CheckInput struct {
+	Key Key
+	If  Cond
+}
+
+// WriteResult is the answer of a write.
+type WriteResult struct {
+	// Item is the item afterwards, if UpdateInput.ReturnNew asked for it.
+	Item  *Item
+	Units Units
+}

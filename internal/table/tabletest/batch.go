@@ -1,0 +1,93 @@
+package tabletest
+
+import (
+	"fmt"
+	"testing"
+
+	"fanfare/internal/table"
+)
+
+func batchTests() []test {
+	return []test{
+		{"WriteAndReadMoreThanOneRequestHolds", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			var want []table.Item
+			var keys []table.Key
+			for i := range 130 {
+				key := table.Key{PK: pk, SK: fmt.Sprintf("%03d", i)}
+				if i%2 == 0 {
+					key.PK = fmt.Sprintf("%s#%d", pk, i)
+				}
+				want = append(want, item(key, num("i", int64(i))))
+				keys = append(keys, key, table.Key{PK: pk, SK: fmt.Sprintf("absent %d", i)})
+			}
+			s.putAll(t, want...)
+			res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys, Consistent: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			equalItems(t, "items", sortByKey(res.Items), sortByKey(want))
+		}},
+		{"WriteReplacesAndDeletes", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			a, b, c, d := table.Key{PK: pk, SK: "a"}, table.Key{PK: pk, SK: "b"}, table.Key{PK: pk, SK: "c"}, table.Key{PK: pk, SK: "d"}
+			s.put(t, item(a, str("old", "1")), item(b, str("old", "1")))
+			newA, newC := item(a, str("new", "1")), item(c, str("new", "1"))
+			_, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &newA}, {Delete: b}, {Put: &newC}, {Delete: d}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), []table.Item{newA, newC})
+		}},
+		{"WriteIsSeenByLaterConditions", func(t *testing.T, s *suite) {
+			it := item(s.key(), num("n", 1))
+			s.putAll(t, it)
+			_, err := s.Put(t.Context(), table.PutInput{Item: item(it.Key), If: table.Absent{}})
+			equal(t, "old item", conditionFailed(t, err).Old, &it)
+		}},
+		{"OfNothingIsNothing", func(t *testing.T, s *suite) {
+			written, err := s.BatchWrite(t.Context(), nil)
+			if err != nil || written.Units != (table.Units{}) {
+				t.Errorf("BatchWrite(nothing) = %+v, %v", written, err)
+			}
+			got, err := s.BatchGet(t.Context(), table.BatchGetInput{Consistent: true})
+			if err != nil || len(got.Items) != 0 || got.Units != (table.Units{}) {
+				t.Errorf("BatchGet(nothing) = %+v, %v", got, err)
+			}
+		}},
+		{"GetProjects", func(t *testing.T, s *suite) {
+			key := s.key()
+			s.put(t, item(key, str("a", "1"), str("b", "2")))
+			for _, tt := range []struct {
+				project []string
+				want    table.Item
+			}{
+				{[]string{"b"}, item(key, str("b", "2"))},
+				{[]string{}, item(key)},
+			} {
+				res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: []table.Key{key}, Project: tt.project, Consistent: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				equalItems(t, "items", res.Items, []table.Item{tt.want})
+			}
+		}},
+		{"GetOfLargeItemsReadsThemAll", func(t *testing.T, s *suite) {
+			// More than the 16 MB of one answer: the rest comes back unprocessed.
+			pk := s.partition()
+			var want []table.Item
+			var keys []table.Key
+			for i := range 44 {
+				key := table.Key{PK: pk, SK: fmt.Sprintf("%02d", i)}
+				want = append(want, sized(key, 390*1024))
+				keys = append(keys, key)
+			}
+			s.putAll(t, want...)
+			res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys, Consistent: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			equalItems(t, "items", sortByKey(res.Items), want)
+		}},
+	}
+}

@@ -1,0 +1,325 @@
+package tabletest
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"sync"
+
+	"fanfare/internal/table"
+)
+
+// Memory is a table in memory: the reference that backends are compared with, and
+// a fast one for tests of the domain. It is as strict as DynamoDB, its index is
+// always up to date and it deletes nothing by ttl.
+type Memory struct {
+	mu    sync.Mutex
+	items map[table.Key]table.Item
+	// base and index hold the sort order of each partition.
+	base, index map[string][]row
+}
+
+// row is the place of an item in a partition, of the table or of the index.
+type row struct {
+	sk  string // SK, or GSI1SK in the index
+	key table.Key
+}
+
+func (r row) compare(o row) int {
+	return cmp.Or(cmp.Compare(r.sk, o.sk), cmp.Compare(r.key.PK, o.key.PK), cmp.Compare(r.key.SK, o.key.SK))
+}
+
+// NewMemory returns an empty table.
+func NewMemory() *Memory {
+	return &Memory{
+		items: make(map[table.Key]table.Item),
+		base:  make(map[string][]row),
+		index: make(map[string][]row),
+	}
+}
+
+// pageBytes is what a page holds if the caller names no size, as DynamoDB's does.
+const pageBytes = 1 << 20
+
+// Get implements table.Store.
+func (m *Memory) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	if err := begin(ctx, in.Validate()); err != nil {
+		return table.GetResult{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.read(in.Key)
+	res := table.GetResult{Units: readUnits(old, in.Consistent)}
+	if old != nil {
+		it := project(*old, in.Project)
+		res.Item = &it
+	}
+	return res, nil
+}
+
+// BatchGet implements table.Store.
+func (m *Memory) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	var res table.BatchGetResult
+	if err := begin(ctx, in.Validate()); err != nil {
+		return res, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range in.Keys {
+		old := m.read(key)
+		res.Units = res.Units.Plus(readUnits(old, in.Consistent))
+		if old != nil {
+			res.Items = append(res.Items, project(*old, in.Project))
+		}
+	}
+	return res, nil
+}
+
+// Query implements table.Store.
+func (m *Memory) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		invalid := q.Validate()
+		var last *row
+		for {
+			if err := begin(ctx, invalid); err != nil {
+				yield(table.Page{}, err)
+				return
+			}
+			var page table.Page
+			page, last = m.page(q, last)
+			if !yield(page, nil) || !page.More {
+				return
+			}
+		}
+	}
+}
+
+// page reads the page behind last, nil for the first.
+func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rows := m.base[q.PK]
+	if q.Index {
+		rows = m.index[q.PK]
+	}
+	var page table.Page
+	size := 0
+	for i := range rows {
+		r := rows[i]
+		if q.Descending {
+			r = rows[len(rows)-1-i]
+		}
+		if !inRange(q, r.sk) || (last != nil && !behind(q.Descending, r.compare(*last))) {
+			continue
+		}
+		if size >= pageBytes || (q.PageSize > 0 && len(page.Items) == q.PageSize) {
+			page.More = true
+			break
+		}
+		it := m.items[r.key]
+		size += table.Size(it)
+		page.Items = append(page.Items, project(it, q.Project))
+		last = &r
+	}
+	page.Units.Read = table.ReadUnits(size, q.Consistent)
+	return page, last
+}
+
+func inRange(q table.Query, sk string) bool {
+	return sk >= q.Low && (q.High == "" || sk <= q.High) &&
+		(q.After == "" || behind(q.Descending, cmp.Compare(sk, q.After)))
+}
+
+// behind tells whether a comparison's outcome means "later in reading order".
+func behind(descending bool, c int) bool {
+	if descending {
+		return c < 0
+	}
+	return c > 0
+}
+
+// Put implements table.Store.
+func (m *Memory) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	return m.single(ctx, table.TransactOp{Put: &in}, in.Validate())
+}
+
+// Update implements table.Store.
+func (m *Memory) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	returnNew := in.ReturnNew
+	in.ReturnNew = false
+	res, err := m.single(ctx, table.TransactOp{Update: &in}, in.Validate())
+	if !returnNew {
+		res.Item = nil
+	}
+	return res, err
+}
+
+// Delete implements table.Store.
+func (m *Memory) Delete(ctx context.Context, in table.DeleteInput) (table.WriteResult, error) {
+	return m.single(ctx, table.TransactOp{Delete: &in}, in.Validate())
+}
+
+func (m *Memory) single(ctx context.Context, op table.TransactOp, invalid error) (table.WriteResult, error) {
+	var res table.WriteResult
+	if err := begin(ctx, invalid); err != nil {
+		return res, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.read(op.Key())
+	if !table.Holds(op.Cond(), old) {
+		return res, &table.ConditionError{Key: op.Key(), Old: clone(old), Units: failedUnits(old)}
+	}
+	after, err := op.Apply(old)
+	if err != nil {
+		return res, err
+	}
+	res.Units = table.WriteCost(old, after)
+	m.write(op.Key(), old, after)
+	if op.Update != nil {
+		res.Item = clone(after)
+	}
+	return res, nil
+}
+
+// BatchWrite implements table.Store.
+func (m *Memory) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	var res table.WriteResult
+	if err := begin(ctx, table.ValidateBatch(writes)); err != nil {
+		return res, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range writes {
+		old := m.read(w.Key())
+		res.Units = res.Units.Plus(table.WriteCost(old, w.Put))
+		m.write(w.Key(), old, w.Put)
+	}
+	return res, nil
+}
+
+// Transact implements table.Store.
+func (m *Memory) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	var res table.WriteResult
+	if err := begin(ctx, in.Validate()); err != nil {
+		return res, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	reasons := make([]table.CancelledOp, len(in.Ops))
+	after := make([]*table.Item, len(in.Ops))
+	var failed table.Units
+	cancelled := false
+	for i, op := range in.Ops {
+		old := m.read(op.Key())
+		reasons[i].Key = op.Key()
+		failed = failed.Plus(failedUnits(old)).Plus(failedUnits(old))
+		if !table.Holds(op.Cond(), old) {
+			cancelled = true
+			reasons[i].Reason, reasons[i].Old = table.CancelCondition, clone(old)
+			continue
+		}
+		var err error
+		if after[i], err = op.Apply(old); err != nil {
+			return res, err
+		}
+		// A check is billed as a write that changes nothing.
+		res.Units = res.Units.Plus(table.TransactCost(old, after[i]))
+	}
+	if cancelled {
+		return table.WriteResult{}, &table.CancelledError{Reasons: reasons, Units: failed}
+	}
+	for i, op := range in.Ops {
+		if op.Check == nil {
+			m.write(op.Key(), m.read(op.Key()), after[i])
+		}
+	}
+	return res, nil
+}
+
+// begin says why a call does not even start.
+func begin(ctx context.Context, invalid error) error {
+	if invalid != nil {
+		return invalid
+	}
+	if err := ctx.Err(); err != nil {
+		return &table.UnavailableError{Op: "memory", Err: err}
+	}
+	return nil
+}
+
+func (m *Memory) read(key table.Key) *table.Item {
+	if it, ok := m.items[key]; ok {
+		return &it
+	}
+	return nil
+}
+
+func (m *Memory) write(key table.Key, old, after *table.Item) {
+	if old != nil {
+		remove(m.base, key.PK, row{key.SK, key})
+		if table.InIndex(old) {
+			remove(m.index, old.Str(table.AttrGSI1PK), row{old.Str(table.AttrGSI1SK), key})
+		}
+		delete(m.items, key)
+	}
+	if after != nil {
+		m.items[key] = *clone(after)
+		insert(m.base, key.PK, row{key.SK, key})
+		if table.InIndex(after) {
+			insert(m.index, after.Str(table.AttrGSI1PK), row{after.Str(table.AttrGSI1SK), key})
+		}
+	}
+}
+
+func insert(parts map[string][]row, pk string, r row) {
+	at, _ := slices.BinarySearchFunc(parts[pk], r, row.compare)
+	parts[pk] = slices.Insert(parts[pk], at, r)
+}
+
+func remove(parts map[string][]row, pk string, r row) {
+	rows := parts[pk]
+	if at, ok := slices.BinarySearchFunc(rows, r, row.compare); ok {
+		parts[pk] = slices.Delete(rows, at, at+1)
+	}
+	if len(parts[pk]) == 0 {
+		delete(parts, pk)
+	}
+}
+
+func clone(it *table.Item) *table.Item {
+	if it == nil {
+		return nil
+	}
+	return &table.Item{Key: it.Key, Attrs: slices.Clone(it.Attrs)}
+}
+
+func project(it table.Item, names []string) table.Item {
+	if names == nil {
+		return *clone(&it)
+	}
+	out := table.Item{Key: it.Key}
+	for _, a := range it.Attrs {
+		if slices.Contains(names, a.Name) {
+			out.Attrs = append(out.Attrs, a)
+		}
+	}
+	return out
+}
+
+func readUnits(it *table.Item, consistent bool) table.Units {
+	return table.Units{Read: table.ReadUnits(sizeOf(it), consistent)}
+}
+
+// failedUnits is what a write is billed whose condition did not hold.
+func failedUnits(old *table.Item) table.Units {
+	return table.Units{Write: table.WriteUnits(sizeOf(old))}
+}
+
+func sizeOf(it *table.Item) int {
+	if it == nil {
+		return 0
+	}
+	return table.Size(*it)
+}

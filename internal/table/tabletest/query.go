@@ -1,0 +1,346 @@
+package tabletest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"fanfare/internal/table"
+)
+
+func queryTests() []test {
+	return []test{
+		{"BoundsDirectionAndAfter", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			s.putAll(t, letters(pk, "bdfhj")...)
+			s.putAll(t, item(table.Key{PK: pk + "x", SK: "d"}), item(table.Key{PK: pk[:len(pk)-1], SK: "d"}))
+			for _, tt := range ranges() {
+				for _, size := range []int{0, 1, 2} {
+					q := tt.q
+					q.PK, q.PageSize, q.Consistent = pk, size, true
+					equalItems(t, fmt.Sprintf("items of %+v", q), s.query(t, q), letters(pk, tt.want))
+				}
+			}
+		}},
+		{"PagesAreNoLargerThanAsked", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			s.putAll(t, letters(pk, "abcdefg")...)
+			var got []table.Item
+			more := true
+			for page, err := range s.Query(t.Context(), table.Query{PK: pk, PageSize: 3, Consistent: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !more {
+					t.Error("a page came after one that said it was the last")
+				}
+				if more = page.More; len(page.Items) > 3 {
+					t.Errorf("a page of %d items, want at most 3", len(page.Items))
+				}
+				got = append(got, page.Items...)
+			}
+			if more {
+				t.Error("the last page says that there are more")
+			}
+			equalItems(t, "items", got, letters(pk, "abcdefg"))
+		}},
+		{"ContinuesAfterAnItemThatIsGone", func(t *testing.T, s *suite) {
+			for _, tt := range []struct {
+				descending bool
+				want       string
+			}{{false, "cd"}, {true, "a"}} {
+				pk := s.partition()
+				s.putAll(t, letters(pk, "abcd")...)
+				if _, err := s.Delete(t.Context(), table.DeleteInput{Key: table.Key{PK: pk, SK: "b"}}); err != nil {
+					t.Fatal(err)
+				}
+				q := table.Query{PK: pk, After: "b", Descending: tt.descending, Consistent: true}
+				equalItems(t, "items", s.query(t, q), letters(pk, tt.want))
+			}
+		}},
+		{"OfAnEmptyPartitionHasNoItems", func(t *testing.T, s *suite) {
+			pages := 0
+			for page, err := range s.Query(t.Context(), table.Query{PK: s.partition(), Consistent: true}) {
+				if err != nil || len(page.Items) != 0 || page.More {
+					t.Fatalf("page = %+v, %v", page, err)
+				}
+				pages++
+			}
+			if pages > 1 {
+				t.Errorf("%d pages of nothing", pages)
+			}
+		}},
+		{"BreakStopsReadingAndASecondReadStartsAnew", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			s.putAll(t, letters(pk, "abcd")...)
+			pages := s.Query(t.Context(), table.Query{PK: pk, PageSize: 1, Consistent: true})
+			for range 2 {
+				for page, err := range pages {
+					if err != nil {
+						t.Fatal(err)
+					}
+					equalItems(t, "first page", page.Items, letters(pk, "a"))
+					break
+				}
+			}
+		}},
+		{"ReadsPagesWhenAskedFor", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			s.putAll(t, letters(pk, "abc")...)
+			var got []table.Item
+			for page, err := range s.Query(t.Context(), table.Query{PK: pk, PageSize: 1, Consistent: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = append(got, page.Items...); len(got) == 1 {
+					// The reader may write between pages: nothing is locked meanwhile.
+					s.put(t, letters(pk, "bb")[1], item(table.Key{PK: pk, SK: "bz"}, str("v", "bz")))
+				}
+			}
+			want := append(letters(pk, "ab"), item(table.Key{PK: pk, SK: "bz"}, str("v", "bz")))
+			equalItems(t, "items", got, append(want, letters(pk, "c")...))
+		}},
+		{"ProjectionReturnsTheKeyAndWhatWasNamed", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			key := table.Key{PK: pk, SK: "a"}
+			s.put(t, item(key, str("v", "1"), str("w", "2")))
+			equalItems(t, "projected", s.query(t, table.Query{PK: pk, Project: []string{"w"}, Consistent: true}),
+				[]table.Item{item(key, str("w", "2"))})
+			equalItems(t, "keys only", s.query(t, table.Query{PK: pk, Project: []string{}, Consistent: true}),
+				[]table.Item{item(key)})
+		}},
+		{"OrdersSortKeysByTheirBytes", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			sorted := []string{"\x00", "\x00\x00", "\x00a", "\x01", "A", "Z", "a", "a\x00", "a\x00b", "a#", "aa", "z", "é", "\uffff", "👩"}
+			var items []table.Item
+			for _, sk := range sorted {
+				items = append(items, item(table.Key{PK: pk, SK: sk}))
+			}
+			shuffled := slices.Clone(items)
+			slices.Reverse(shuffled)
+			s.putAll(t, shuffled...)
+			equalItems(t, "ascending", s.query(t, table.Query{PK: pk, PageSize: 4, Consistent: true}), items)
+			equalItems(t, "descending", s.query(t, table.Query{PK: pk, Descending: true, Consistent: true}), shuffled)
+			equalItems(t, "range", s.query(t, table.Query{PK: pk, Low: "a", High: "aa", Consistent: true}), items[6:11])
+			equalItems(t, "behind", s.query(t, table.Query{PK: pk, After: "a", High: "aa", Consistent: true}), items[7:11])
+		}},
+		{"CutsLargePartitionsIntoPages", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			var want []table.Item
+			for i := range 12 {
+				want = append(want, sized(table.Key{PK: pk, SK: fmt.Sprintf("%02d", i)}, 200*1024))
+			}
+			s.putAll(t, want...)
+			var got []table.Item
+			pages := 0
+			for page, err := range s.Query(t.Context(), table.Query{PK: pk, Consistent: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if pages++; len(page.Items) > 7 {
+					t.Errorf("a page of %d items of 200 KB, want about 1 MB", len(page.Items))
+				}
+				got = append(got, page.Items...)
+			}
+			if pages < 2 {
+				t.Errorf("2.4 MB came in %d page", pages)
+			}
+			equalItems(t, "items", got, want)
+		}},
+		{"EventualReadSeesTheItemsInTheEnd", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			s.putAll(t, letters(pk, "abc")...)
+			s.eventualItems(t, table.Query{PK: pk, Descending: true, PageSize: 2}, letters(pk, "cba"))
+		}},
+	}
+}
+
+type rangeRow struct {
+	q    table.Query
+	want string
+}
+
+// ranges are queries over the sort keys b d f h j.
+func ranges() []rangeRow {
+	return []rangeRow{
+		{table.Query{}, "bdfhj"},
+		{table.Query{Descending: true}, "jhfdb"},
+		{table.Query{Low: "d"}, "dfhj"},
+		{table.Query{Low: "c"}, "dfhj"},
+		{table.Query{High: "h"}, "bdfh"},
+		{table.Query{High: "i"}, "bdfh"},
+		{table.Query{Low: "d", High: "h"}, "dfh"},
+		{table.Query{Low: "d", High: "h", Descending: true}, "hfd"},
+		{table.Query{Low: "f", High: "f"}, "f"},
+		{table.Query{Low: "e", High: "e"}, ""},
+		{table.Query{Low: "h", High: "d"}, ""},
+		{table.Query{Low: "k"}, ""},
+		{table.Query{High: "a"}, ""},
+		{table.Query{After: "d"}, "fhj"},
+		{table.Query{After: "e"}, "fhj"},
+		{table.Query{After: "j"}, ""},
+		{table.Query{After: "f", Descending: true}, "db"},
+		{table.Query{After: "e", Descending: true}, "db"},
+		{table.Query{After: "b", Descending: true}, ""},
+		{table.Query{Low: "d", High: "h", After: "d"}, "fh"},
+		{table.Query{Low: "d", High: "h", After: "d", Descending: true}, ""},
+		{table.Query{Low: "d", High: "h", After: "h"}, ""},
+		{table.Query{Low: "d", High: "h", After: "h", Descending: true}, "fd"},
+		// After outside of the bounds: the read starts at the bound, or nothing is left.
+		{table.Query{Low: "d", High: "h", After: "a"}, "dfh"},
+		{table.Query{Low: "d", High: "h", After: "z"}, ""},
+		{table.Query{Low: "d", High: "h", After: "z", Descending: true}, "hfd"},
+		{table.Query{Low: "d", High: "h", After: "a", Descending: true}, ""},
+		{table.Query{Low: "d", After: "a"}, "dfhj"},
+		{table.Query{High: "h", After: "z", Descending: true}, "hfdb"},
+	}
+}
+
+// letters makes one item for each letter, in their order.
+func letters(pk, letters string) []table.Item {
+	items := []table.Item{}
+	for _, l := range letters {
+		items = append(items, item(table.Key{PK: pk, SK: string(l)}, str("v", string(l))))
+	}
+	return items
+}
+
+// eventualItems waits until an eventually consistent query returns want.
+func (s *suite) eventualItems(t *testing.T, q table.Query, want []table.Item) {
+	t.Helper()
+	eventually(t, func() string { return diffItems(s.query(t, q), want) })
+}
+
+func indexTests() []test {
+	return []test{
+		{"HoldsItemsThatHaveBothKeys", func(t *testing.T, s *suite) {
+			pk, gsi := s.partition(), s.partition()
+			in := item(table.Key{PK: pk, SK: "in"}, append(indexed(gsi, "1"), str("v", "x"))...)
+			s.put(t, in,
+				item(table.Key{PK: pk, SK: "half"}, str(table.AttrGSI1PK, gsi)),
+				item(table.Key{PK: pk, SK: "other half"}, str(table.AttrGSI1SK, "1")),
+				item(table.Key{PK: pk, SK: "out"}, str("v", "y")))
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{in})
+		}},
+		{"FollowsItemsThatMoveAndLeave", func(t *testing.T, s *suite) {
+			gsi, other := s.partition(), s.partition()
+			key := s.key()
+			s.put(t, item(key, append(indexed(gsi, "1"), num("n", 1))...))
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(key, append(indexed(gsi, "1"), num("n", 1))...)})
+
+			s.update(t, table.UpdateInput{Key: key, Add: []table.Attr{num("n", 1)}})
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(key, append(indexed(gsi, "1"), num("n", 2))...)})
+
+			s.update(t, table.UpdateInput{Key: key, Set: []table.Attr{str(table.AttrGSI1SK, "2")}})
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(key, append(indexed(gsi, "2"), num("n", 2))...)})
+
+			s.put(t, item(key, indexed(other, "3")...))
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, nil)
+			s.eventualItems(t, table.Query{Index: true, PK: other}, []table.Item{item(key, indexed(other, "3")...)})
+
+			s.update(t, table.UpdateInput{Key: key, Remove: []string{table.AttrGSI1PK}})
+			s.eventualItems(t, table.Query{Index: true, PK: other}, nil)
+
+			s.update(t, table.UpdateInput{Key: key, Set: []table.Attr{str(table.AttrGSI1PK, gsi)}})
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(key, indexed(gsi, "3")...)})
+
+			if _, err := s.Delete(t.Context(), table.DeleteInput{Key: key}); err != nil {
+				t.Fatal(err)
+			}
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, nil)
+		}},
+		{"FollowsBatchesAndTransactions", func(t *testing.T, s *suite) {
+			gsi := s.partition()
+			a, b, c := s.key(), s.key(), s.key()
+			s.putAll(t, item(a, indexed(gsi, "a")...), item(b, indexed(gsi, "b")...), item(c, indexed(gsi, "c")...))
+			s.eventualItems(t, table.Query{Index: true, PK: gsi},
+				[]table.Item{item(a, indexed(gsi, "a")...), item(b, indexed(gsi, "b")...), item(c, indexed(gsi, "c")...)})
+
+			// A put without index keys and a delete take items out, whoever makes them.
+			bare := item(a)
+			if _, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &bare}, {Delete: b}}); err != nil {
+				t.Fatal(err)
+			}
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(c, indexed(gsi, "c")...)})
+			s.transact(t,
+				table.TransactOp{Update: &table.UpdateInput{Key: c, Set: []table.Attr{str(table.AttrGSI1SK, "z")}}},
+				table.TransactOp{Put: &table.PutInput{Item: item(b, indexed(gsi, "y")...)}})
+			s.eventualItems(t, table.Query{Index: true, PK: gsi},
+				[]table.Item{item(b, indexed(gsi, "y")...), item(c, indexed(gsi, "z")...)})
+			s.transact(t, table.TransactOp{Delete: &table.DeleteInput{Key: b}})
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(c, indexed(gsi, "z")...)})
+		}},
+		{"BoundsDirectionAndAfter", func(t *testing.T, s *suite) {
+			gsi, pk := s.partition(), s.partition()
+			indexLetters := func(letters string) []table.Item {
+				items := []table.Item{}
+				for _, l := range letters {
+					// The items' own order is another one than the index's.
+					key := table.Key{PK: fmt.Sprintf("%s#%d", pk, 'z'-l), SK: "s"}
+					items = append(items, item(key, append(indexed(gsi, string(l)), str("v", string(l)))...))
+				}
+				return items
+			}
+			s.putAll(t, indexLetters("bdfhj")...)
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, indexLetters("bdfhj"))
+			for _, tt := range ranges() {
+				for _, size := range []int{0, 2} {
+					q := tt.q
+					q.Index, q.PK, q.PageSize = true, gsi, size
+					s.eventualItems(t, q, indexLetters(tt.want))
+				}
+			}
+		}},
+		{"PagesThroughItemsWithOneSortKey", func(t *testing.T, s *suite) {
+			gsi, pk := s.partition(), s.partition()
+			var want []table.Item
+			for i := range 7 {
+				want = append(want, item(table.Key{PK: fmt.Sprintf("%s#%d", pk, i), SK: "s"}, indexed(gsi, "same")...))
+			}
+			s.putAll(t, want...)
+			s.put(t, item(s.key(), indexed(gsi, "sams")...), item(s.key(), indexed(gsi, "samd")...))
+			for _, descending := range []bool{false, true} {
+				q := table.Query{Index: true, PK: gsi, Low: "same", High: "same", PageSize: 2, Descending: descending}
+				eventually(t, func() string { return diffItems(sortByKey(s.query(t, q)), want) })
+			}
+			eventually(t, func() string {
+				got := s.query(t, table.Query{Index: true, PK: gsi, After: "same", PageSize: 2})
+				if len(got) != 1 || got[0].Str(table.AttrGSI1SK) != "sams" {
+					return fmt.Sprint(showAll(got))
+				}
+				return ""
+			})
+		}},
+		{"ProjectionReturnsTheKeyAndWhatWasNamed", func(t *testing.T, s *suite) {
+			gsi, key := s.partition(), s.key()
+			s.put(t, item(key, append(indexed(gsi, "1"), str("v", "x"), str("w", "y"))...))
+			s.eventualItems(t, table.Query{Index: true, PK: gsi, Project: []string{"w"}}, []table.Item{item(key, str("w", "y"))})
+			s.eventualItems(t, table.Query{Index: true, PK: gsi, Project: []string{}}, []table.Item{item(key)})
+		}},
+		{"OrdersSortKeysByTheirBytes", func(t *testing.T, s *suite) {
+			gsi, pk := s.partition(), s.partition()
+			var want []table.Item
+			for i, sk := range []string{"\x00", "\x00\x00", "\x01", "a", "a\x00", "a\x00\x01", "a\x01", "aa", "é", "👩"} {
+				want = append(want, item(table.Key{PK: fmt.Sprintf("%s#%d", pk, 9-i), SK: "\x00"}, indexed(gsi, sk)...))
+			}
+			s.putAll(t, want...)
+			s.eventualItems(t, table.Query{Index: true, PK: gsi}, want)
+			s.eventualItems(t, table.Query{Index: true, PK: gsi, Low: "a", High: "a\x01", PageSize: 1}, want[3:7])
+			s.eventualItems(t, table.Query{Index: true, PK: gsi, After: "a"}, want[4:])
+		}},
+	}
+}
+
+func (s *suite) update(t *testing.T, in table.UpdateInput) {
+	t.Helper()
+	if _, err := s.Update(t.Context(), in); err != nil {
+		t.Fatalf("Update(%+v): %v", in, err)
+	}
+}
+
+func (s *suite) transact(t *testing.T, ops ...table.TransactOp) {
+	t.Helper()
+	if _, err := s.Transact(t.Context(), table.TransactInput{Ops: ops}); err != nil {
+		t.Fatalf("Transact: %v", err)
+	}
+}

@@ -1,0 +1,282 @@
+// Package tabletest is the contract of package table as one suite that every
+// backend passes, with a table in memory to compare with (Memory) and a wrapper
+// that serves stale answers where the contract allows them (Stale), since
+// emulators and embedded engines hide staleness that production has.
+//
+// The suite asks for few operations, because emulators of DynamoDB do only some
+// hundred a second, and it uses partitions with names of its own, so that one
+// table can serve many runs. It must never rely on an eventually consistent
+// answer being fresh: it asks consistently, or until the answer is right.
+package tabletest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fanfare/internal/table"
+)
+
+// Option says how a backend differs from the contract.
+type Option func(*options)
+
+type options struct{ approximateUnits, billsProjection string }
+
+// ApproximateUnits says that the backend's capacity units are not exactly those
+// of DynamoDB's rules, and why. Units are then only checked to be there.
+func ApproximateUnits(reason string) Option {
+	return func(o *options) { o.approximateUnits = reason }
+}
+
+// BillsProjection says that the backend bills a projected read for what it returns
+// and not for what it read, and why.
+func BillsProjection(reason string) Option {
+	return func(o *options) { o.billsProjection = reason }
+}
+
+// Run runs the whole suite as subtests of t against one store.
+func Run(t *testing.T, open func(t *testing.T) table.Store, opts ...Option) {
+	t.Helper()
+	s := &suite{Store: open(t), run: rand.Text()[:10]}
+	for _, opt := range opts {
+		opt(&s.opts)
+	}
+	if s.opts.approximateUnits != "" {
+		t.Logf("capacity units are approximate: %s", s.opts.approximateUnits)
+	}
+	if s.opts.billsProjection != "" {
+		t.Logf("projected reads are billed for less: %s", s.opts.billsProjection)
+	}
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Single", singleTests()},
+		{"Conditions", conditionTests()},
+		{"Batch", batchTests()},
+		{"Query", queryTests()},
+		{"Index", indexTests()},
+		{"Transact", transactTests()},
+		{"Concurrency", concurrencyTests()},
+		{"Invalid", invalidTests()},
+		{"Units", unitTests()},
+		{"Model", modelTests()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, tt := range group.tests {
+				t.Run(tt.name, func(t *testing.T) { tt.run(t, s) })
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(t *testing.T, s *suite)
+}
+
+// suite is one run against one store.
+type suite struct {
+	table.Store
+	opts options
+	run  string
+	last atomic.Int64
+}
+
+// partition returns the name of a partition that nobody has used.
+func (s *suite) partition() string { return fmt.Sprintf("test#%s#%d", s.run, s.last.Add(1)) }
+
+// key returns a key that nobody has used.
+func (s *suite) key() table.Key { return table.Key{PK: s.partition(), SK: "sort"} }
+
+func item(key table.Key, attrs ...table.Attr) table.Item { return table.Item{Key: key, Attrs: attrs} }
+
+func str(name, v string) table.Attr { return table.Attr{Name: name, Value: table.S(v)} }
+
+func num(name string, v int64) table.Attr { return table.Attr{Name: name, Value: table.N(v)} }
+
+// indexed returns the two attributes that put an item into the index.
+func indexed(pk, sk string) []table.Attr {
+	return []table.Attr{str(table.AttrGSI1PK, pk), str(table.AttrGSI1SK, sk)}
+}
+
+// sized returns an item of exactly n bytes by the size rules.
+func sized(key table.Key, n int, attrs ...table.Attr) table.Item {
+	it := item(key, append([]table.Attr{str("pad", "")}, attrs...)...)
+	it.Attrs[0] = str("pad", strings.Repeat("x", n-table.Size(it)))
+	return it
+}
+
+func (s *suite) put(t *testing.T, items ...table.Item) {
+	t.Helper()
+	for _, it := range items {
+		if _, err := s.Put(t.Context(), table.PutInput{Item: it}); err != nil {
+			t.Fatalf("Put(%v): %v", it.Key, err)
+		}
+	}
+}
+
+// putAll writes items in batches.
+func (s *suite) putAll(t *testing.T, items ...table.Item) {
+	t.Helper()
+	writes := make([]table.BatchWrite, len(items))
+	for i := range items {
+		writes[i].Put = &items[i]
+	}
+	if _, err := s.BatchWrite(t.Context(), writes); err != nil {
+		t.Fatalf("BatchWrite: %v", err)
+	}
+}
+
+// read returns the item as a consistent read sees it, nil if there is none.
+func (s *suite) read(t *testing.T, key table.Key) *table.Item {
+	t.Helper()
+	res, err := s.Get(t.Context(), table.GetInput{Key: key, Consistent: true})
+	if err != nil {
+		t.Fatalf("Get(%v): %v", key, err)
+	}
+	return res.Item
+}
+
+// holds fails unless the table holds exactly want.
+func (s *suite) holds(t *testing.T, want table.Item) {
+	t.Helper()
+	equal(t, "stored item", s.read(t, want.Key), &want)
+}
+
+// lacks fails if the table holds an item of key.
+func (s *suite) lacks(t *testing.T, key table.Key) {
+	t.Helper()
+	equal(t, "stored item", s.read(t, key), nil)
+}
+
+// equal compares items without regard to the order of their attributes.
+func equal(t *testing.T, what string, got, want *table.Item) {
+	t.Helper()
+	if diff := cmp.Diff(show(want), show(got)); diff != "" {
+		t.Fatalf("%s differs (-want +got):\n%s", what, diff)
+	}
+}
+
+// equalItems compares lists of items in their order.
+func equalItems(t *testing.T, what string, got, want []table.Item) {
+	t.Helper()
+	if diff := diffItems(got, want); diff != "" {
+		t.Fatalf("%s differ (-want +got):\n%s", what, diff)
+	}
+}
+
+func diffItems(got, want []table.Item) string { return cmp.Diff(showAll(want), showAll(got)) }
+
+func showAll(items []table.Item) []string {
+	out := []string{}
+	for i := range items {
+		out = append(out, show(&items[i]))
+	}
+	return out
+}
+
+// show writes an item in one way only.
+func show(it *table.Item) string {
+	if it == nil {
+		return "absent"
+	}
+	attrs := make([]string, 0, len(it.Attrs))
+	for _, a := range it.Attrs {
+		v := fmt.Sprintf("%q", a.Value.Str())
+		if len(v) > 100 {
+			v = fmt.Sprintf("%.80s… (%d bytes)", v, len(a.Value.Str()))
+		}
+		if a.Value.Kind() == table.KindNumber {
+			v = fmt.Sprint(a.Value.Int())
+		}
+		attrs = append(attrs, fmt.Sprintf("%q=%s", a.Name, v))
+	}
+	slices.Sort(attrs)
+	return fmt.Sprintf("%q/%q %s", it.Key.PK, it.Key.SK, strings.Join(attrs, " "))
+}
+
+func sortByKey(items []table.Item) []table.Item {
+	slices.SortFunc(items, func(a, b table.Item) int {
+		return strings.Compare(a.Key.PK+"\x00"+a.Key.SK, b.Key.PK+"\x00"+b.Key.SK)
+	})
+	return items
+}
+
+// units compares what was billed.
+func (s *suite) units(t *testing.T, what string, got, want table.Units) {
+	t.Helper()
+	if s.opts.approximateUnits != "" {
+		if (want.Read > 0) != (got.Read > 0) || (want.Write > 0) != (got.Write > 0) {
+			t.Errorf("%s: units = %+v, want about %+v", what, got, want)
+		}
+		return
+	}
+	if got != want {
+		t.Errorf("%s: units = %+v, want %+v", what, got, want)
+	}
+}
+
+func conditionFailed(t *testing.T, err error) *table.ConditionError {
+	t.Helper()
+	failed, ok := errors.AsType[*table.ConditionError](err)
+	if !ok {
+		t.Fatalf("error = %v, want a ConditionError", err)
+	}
+	return failed
+}
+
+func cancelled(t *testing.T, err error) *table.CancelledError {
+	t.Helper()
+	failed, ok := errors.AsType[*table.CancelledError](err)
+	if !ok {
+		t.Fatalf("error = %v, want a CancelledError", err)
+	}
+	return failed
+}
+
+// query reads a query to its end.
+func (s *suite) query(t *testing.T, q table.Query) []table.Item {
+	t.Helper()
+	items, _, err := table.Collect(s.Query(t.Context(), q), 0)
+	if err != nil {
+		t.Fatalf("Query(%+v): %v", q, err)
+	}
+	return items
+}
+
+// eventually calls try until it returns "", which takes a while where the index
+// or a read is eventually consistent.
+func eventually(t waiter, try func() string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		problem := try()
+		if problem == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not right in time: %s", problem)
+		case <-tick.C:
+		}
+	}
+}
+
+// waiter is what eventually needs of a *testing.T or a *rapid.T.
+type waiter interface {
+	Helper()
+	Context() context.Context
+	Fatalf(format string, args ...any)
+}

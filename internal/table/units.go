@@ -1,0 +1,145 @@
+package table
+
+import (
+	"iter"
+	"math"
+)
+
+// DynamoDB's size rules, for backends that compute what a call would be billed:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+
+// Size is the billed size of an item in bytes: names and values of all its
+// attributes, the key's included.
+func Size(it Item) int {
+	n := len(AttrPK) + len(it.Key.PK) + len(AttrSK) + len(it.Key.SK)
+	for _, a := range it.Attrs {
+		n += len(a.Name) + sizeOfValue(a.Value)
+	}
+	return n
+}
+
+func sizeOfValue(v Value) int {
+	switch v.Kind() {
+	case KindString:
+		return len(v.Str())
+	case KindNumber:
+		return SizeOfNumber(v.Int())
+	case KindNone:
+	}
+	return 0
+}
+
+// SizeOfNumber is one byte for every two significant digits and one more, plus
+// one for a negative number.
+func SizeOfNumber(n int64) int {
+	sign := 0
+	if n < 0 {
+		sign = 1
+	}
+	if n == 0 {
+		return 1
+	}
+	for n%10 == 0 {
+		n /= 10
+	}
+	digits := 0
+	for ; n != 0; n /= 10 {
+		digits++
+	}
+	return (digits+1)/2 + 1 + sign
+}
+
+// WriteUnits is the cost of one write of size bytes: one unit a KB begun, one at
+// least.
+func WriteUnits(size int) float64 { return max(1, math.Ceil(float64(size)/1024)) }
+
+// ReadUnits is the cost of reading size bytes at once: one unit each 4 KB begun,
+// one at least, half of that where an eventually consistent read will do.
+func ReadUnits(size int, consistent bool) float64 {
+	n := max(1, math.Ceil(float64(size)/4096))
+	if !consistent {
+		n /= 2
+	}
+	return n
+}
+
+// WriteCost is the cost of a write that turns before into after, nil for absent:
+// the larger of both, and the index's share. It is the cost outside of a
+// transaction.
+func WriteCost(before, after *Item) Units {
+	return Units{Write: tableCost(before, after) + indexCost(before, after)}
+}
+
+// TransactCost is WriteCost inside of a transaction. The table's share counts twice,
+// the index's does not: it is written afterwards, outside of the transaction.
+func TransactCost(before, after *Item) Units {
+	return Units{Write: 2*tableCost(before, after) + indexCost(before, after)}
+}
+
+func tableCost(before, after *Item) float64 {
+	size := 0
+	if before != nil {
+		size = Size(*before)
+	}
+	if after != nil {
+		size = max(size, Size(*after))
+	}
+	return WriteUnits(size)
+}
+
+// indexCost is what GSI1, which projects every attribute, adds: nothing if the
+// item is outside of it before and after or did not change, one write if it comes,
+// goes or changes, two if it moves.
+func indexCost(before, after *Item) float64 {
+	was, is := InIndex(before), InIndex(after)
+	switch {
+	case !was && !is:
+		return 0
+	case !was:
+		return WriteUnits(Size(*after))
+	case !is:
+		return WriteUnits(Size(*before))
+	}
+	if before.Str(AttrGSI1PK) != after.Str(AttrGSI1PK) || before.Str(AttrGSI1SK) != after.Str(AttrGSI1SK) {
+		return WriteUnits(Size(*before)) + WriteUnits(Size(*after))
+	}
+	if sameAttrs(*before, *after) {
+		return 0
+	}
+	return WriteUnits(max(Size(*before), Size(*after)))
+}
+
+// InIndex tells whether an item is in GSI1: it has both of its keys.
+func InIndex(it *Item) bool {
+	return it != nil && it.Get(AttrGSI1PK).Kind() == KindString && it.Get(AttrGSI1SK).Kind() == KindString
+}
+
+func sameAttrs(a, b Item) bool {
+	if len(a.Attrs) != len(b.Attrs) {
+		return false
+	}
+	for _, at := range a.Attrs {
+		if b.Get(at.Name) != at.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// Collect reads a query to its end, or to limit items if limit is above 0. It is
+// for partitions whose size is bounded by their nature.
+func Collect(pages iter.Seq2[Page, error], limit int) ([]Item, Units, error) {
+	var items []Item
+	var units Units
+	for page, err := range pages {
+		if err != nil {
+			return nil, units, err
+		}
+		units = units.Plus(page.Units)
+		items = append(items, page.Items...)
+		if limit > 0 && len(items) >= limit {
+			return items[:limit], units, nil
+		}
+	}
+	return items, units, nil
+}

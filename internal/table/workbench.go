@@ -1,0 +1,188 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// facet is one type of item: how its key is made, and items to look at.
+type facet struct {
+	name string
+	// key has the names of what is in it, in capitals, in the place of values.
+	key     Key
+	samples []Item
+}
+
+// facets returns every type of item. Keys and samples come from the functions that
+// the program itself uses.
+func facets() []facet {
+	const (
+		alice, bob = "alice", "bob"
+		post       = "01K0D4N8R8T5M2V9X7C3B6Z1QA"
+		comment    = "01K0D4NSS8H1J4K7N2P5R8T3VB"
+		action     = "01K0D4PB9RW6Y3A8D1F4G7J2KC"
+		inc        = "INC" // an aggregator's incarnation, whose name is part of names of attributes
+	)
+	at := time.UnixMilli(1752796000000).UTC() // when alice posted
+	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
+	flush := Flush{Inc: inc, Seq: 1}
+	return []facet{
+		{"Profile", ProfileKey("USER"), []Item{
+			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at}.Item(),
+			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
+		}},
+		{"Counts", CountsKey("USER"), []Item{
+			{CountsKey(alice), []Attr{{AttrPosts, N(1)}, {AttrFollowing, N(0)}}},
+			{CountsKey(bob), []Attr{{AttrPosts, N(0)}, {AttrFollowing, N(1)}}},
+		}},
+		{"Follower count (8 shards)", anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []Item{
+			{FollowerCountKey(alice, bob), []Attr{{AttrN, N(1)}}},
+		}},
+		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []Item{FollowerItem(alice, bob, at)}},
+		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []Item{FollowingItem(bob, alice, at, post)}},
+		{"Post", PostKey("AUTHOR", "POST"), []Item{
+			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1}.Item(),
+			Post{ID: action, Author: alice, Deleted: true}.Item(),
+		}},
+		{"Post by id", PostByIDKey("POST"), []Item{
+			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
+			PostRef{ID: action, Author: alice, Deleted: true}.Item(),
+		}},
+		{"Comment", CommentKey("POST", "COMMENT"), []Item{Comment{comment, post, bob, "Well said"}.Item()}},
+		{"Like", LikeKey("POST", "USER", 1), []Item{
+			Like{Post: post, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
+			Like{Post: post, User: alice, Version: action, Flush: flush, TTL: expiry, LikeShards: 1, Indexed: true}.Item(),
+		}},
+		{"Like of a sharded post", anyShard(LikeKey("POST", "USER", 16)), []Item{
+			Like{Post: comment, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 16, Indexed: true}.Item(),
+		}},
+		{"Like count", LikeCountKey("POST"), []Item{
+			{LikeCountKey(post), []Attr{{AttrLikes, N(1)}, {AttrAsOf, millis(later)}, {AttrFlushed(inc), N(1)}, {AttrFenced(inc), N(1)}}},
+		}},
+		{"Timeline entry", Key{TimelinePK("USER"), EntrySK("POST", "AUTHOR")}, []Item{
+			{Key{TimelinePK(bob), EntrySK(post, alice)}, EntryAttrs(expiry, 1)},
+			{Key{TimelinePK(bob), EntrySK(comment, alice)}, EntryAttrs(expiry, 16)},
+		}},
+		{"Home mark", MarkKey("USER", "AUTHOR"), []Item{
+			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action}.Item(),
+			Mark{User: bob, Author: "carol", Kind: MarkUnfollowed, Version: action, TTL: expiry}.Item(),
+		}},
+		{"Delivery plan", DeliveryPlanKey("POST"), []Item{
+			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1}.Item(),
+		}},
+		{"Delivery chunk", DeliveryChunkKey("POST", "FIRST"), []Item{
+			Chunk{Post: post, End: "m", Done: later, Delivered: 1}.Item(),
+			Chunk{Post: post, First: "m"}.Item(),
+		}},
+		{"Idempotency key", IdempotencyKey("USER", "KEY"), []Item{
+			Idempotency{User: alice, Key: "hello-1", Post: post, BodyHash: "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg", LikeShards: 1, TTL: at.Add(24 * time.Hour)}.Item(),
+		}},
+	}
+}
+
+// anyShard puts a name in the place of the shard's number at the end of a key's part.
+func anyShard(k Key) Key {
+	const digits = "0123456789"
+	named := func(s string) string {
+		if cut := strings.TrimRight(s, digits); cut != s {
+			return cut + "SHARD"
+		}
+		return s
+	}
+	return Key{named(k.PK), named(k.SK)}
+}
+
+// The import format of NoSQL Workbench for DynamoDB, version 3.0.
+type (
+	wbModel struct {
+		ModelName     string
+		ModelMetadata map[string]string
+		DataModel     []wbTable
+	}
+	wbTable struct {
+		TableName              string
+		KeyAttributes          wbKey
+		NonKeyAttributes       []wbAttribute
+		TableFacets            []wbFacet
+		GlobalSecondaryIndexes []wbIndex
+		TableData              []wbItem
+		DataAccess             wbDataAccess
+		BillingMode            string
+	}
+	wbKey       struct{ PartitionKey, SortKey wbAttribute }
+	wbAttribute struct{ AttributeName, AttributeType string }
+	wbFacet     struct {
+		FacetName         string
+		KeyAttributeAlias struct{ PartitionKeyAlias, SortKeyAlias string }
+		TableData         []wbItem
+		NonKeyAttributes  []string
+		DataAccess        wbDataAccess
+	}
+	wbIndex struct {
+		IndexName     string
+		KeyAttributes wbKey
+		Projection    map[string]string
+	}
+	wbItem       map[string]map[string]string // name, type, value
+	wbDataAccess struct{ MySql struct{} }
+)
+
+// WorkbenchModel returns the table's design in the import format of NoSQL Workbench:
+// keys, the index, and each type of item as a facet with sample rows.
+func WorkbenchModel(tableName string) ([]byte, error) {
+	t := wbTable{
+		TableName: tableName, KeyAttributes: wbKeyOf(AttrPK, AttrSK), BillingMode: "PAY_PER_REQUEST",
+		GlobalSecondaryIndexes: []wbIndex{{IndexName, wbKeyOf(AttrGSI1PK, AttrGSI1SK), map[string]string{"ProjectionType": "ALL"}}},
+	}
+	known := map[string]string{} // types by name
+	for _, f := range facets() {
+		view := wbFacet{FacetName: f.name, NonKeyAttributes: []string{}}
+		view.KeyAttributeAlias.PartitionKeyAlias, view.KeyAttributeAlias.SortKeyAlias = f.key.PK, f.key.SK
+		inView := map[string]bool{}
+		for _, it := range f.samples {
+			row := wbItem{AttrPK: {"S": it.Key.PK}, AttrSK: {"S": it.Key.SK}}
+			for _, a := range it.Attrs {
+				kind, text := "S", a.Value.Str()
+				if a.Value.Kind() == KindNumber {
+					kind, text = "N", strconv.FormatInt(a.Value.Int(), 10)
+				}
+				row[a.Name] = map[string]string{kind: text}
+				switch known[a.Name] {
+				case "":
+					known[a.Name] = kind
+					t.NonKeyAttributes = append(t.NonKeyAttributes, wbAttribute{a.Name, kind})
+				case kind:
+				default: // it would have to be two attributes there
+					return nil, fmt.Errorf("table: attribute %s is both %s and %s", a.Name, known[a.Name], kind)
+				}
+				if !inView[a.Name] {
+					inView[a.Name] = true
+					view.NonKeyAttributes = append(view.NonKeyAttributes, a.Name)
+				}
+			}
+			view.TableData = append(view.TableData, row)
+		}
+		t.TableFacets = append(t.TableFacets, view)
+		t.TableData = append(t.TableData, view.TableData...)
+	}
+	out, err := json.MarshalIndent(wbModel{
+		ModelName: "Fanfare",
+		ModelMetadata: map[string]string{
+			"Author": "Fanfare", "AWSService": "Amazon DynamoDB", "Version": "3.0",
+			"DateCreated": "Jul 18, 2025, 12:00 AM", "DateLastModified": "Jul 18, 2025, 12:00 AM",
+			"Description": "Posts, follows, comments, likes and home timelines in one table. Names in capitals stand for values; times are milliseconds since 1970, ttl seconds.",
+		},
+		DataModel: []wbTable{t},
+	}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("table: workbench model: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+func wbKeyOf(partition, sort string) wbKey {
+	return wbKey{wbAttribute{partition, "S"}, wbAttribute{sort, "S"}}
+}

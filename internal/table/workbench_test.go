@@ -1,0 +1,202 @@
+package table
+
+import (
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write docs/workbench.json")
+
+const workbenchPage = "../../docs/workbench.json"
+
+func TestWorkbenchModelIsThePublishedOne(t *testing.T) {
+	model, err := WorkbenchModel("fanfare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(workbenchPage, model, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	published, err := os.ReadFile(workbenchPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(published), string(model)); diff != "" {
+		t.Errorf("docs/workbench.json is another one (go test ./internal/table -run Workbench -update writes it):\n%s", diff)
+	}
+}
+
+// TestWorkbenchModelHasTheShapeThatIsImported holds the names and types of the format.
+func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
+	raw, err := WorkbenchModel("mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var model map[string]any
+	if err := json.Unmarshal(raw, &model); err != nil {
+		t.Fatal(err)
+	}
+	wantKeys := func(what string, of any, names ...string) map[string]any {
+		t.Helper()
+		object, ok := of.(map[string]any)
+		if !ok {
+			t.Fatalf("%s is no object", what)
+		}
+		for _, name := range names {
+			if object[name] == nil {
+				t.Errorf("%s has no %s", what, name)
+			}
+		}
+		if len(object) != len(names) {
+			t.Errorf("%s has %d members, not %v", what, len(object), names)
+		}
+		return object
+	}
+	list := func(of any) []any {
+		t.Helper()
+		l, ok := of.([]any)
+		if !ok || len(l) == 0 {
+			t.Fatalf("%v is no list with something in it", of)
+		}
+		return l
+	}
+	text := func(of any) string {
+		t.Helper()
+		s, ok := of.(string)
+		if !ok {
+			t.Fatalf("%v is no string", of)
+		}
+		return s
+	}
+	wantKeys("the model", model, "ModelName", "ModelMetadata", "DataModel")
+	wantKeys("ModelMetadata", model["ModelMetadata"], "Author", "DateCreated", "DateLastModified", "Description", "AWSService", "Version")
+	tables := list(model["DataModel"])
+	of := wantKeys("the table", tables[0], "TableName", "KeyAttributes", "NonKeyAttributes", "TableFacets", "GlobalSecondaryIndexes", "TableData", "DataAccess", "BillingMode")
+	if len(tables) != 1 || of["TableName"] != "mine" || of["BillingMode"] != "PAY_PER_REQUEST" {
+		t.Errorf("%d tables, the first %v, billed %v", len(tables), of["TableName"], of["BillingMode"])
+	}
+	key := func(of any, partition, sort string) {
+		t.Helper()
+		want := map[string]any{
+			"PartitionKey": map[string]any{"AttributeName": partition, "AttributeType": "S"},
+			"SortKey":      map[string]any{"AttributeName": sort, "AttributeType": "S"},
+		}
+		if diff := cmp.Diff(any(want), of); diff != "" {
+			t.Error(diff)
+		}
+	}
+	key(of["KeyAttributes"], "PK", "SK")
+	indexes := list(of["GlobalSecondaryIndexes"])
+	index := wantKeys("the index", indexes[0], "IndexName", "KeyAttributes", "Projection")
+	key(index["KeyAttributes"], "GSI1PK", "GSI1SK")
+	if len(indexes) != 1 || index["IndexName"] != "GSI1" || wantKeys("Projection", index["Projection"], "ProjectionType")["ProjectionType"] != "ALL" {
+		t.Errorf("indexes are %v", indexes)
+	}
+
+	kinds := map[string]string{"PK": "S", "SK": "S"}
+	for _, a := range list(of["NonKeyAttributes"]) {
+		attribute := wantKeys("an attribute", a, "AttributeName", "AttributeType")
+		kinds[text(attribute["AttributeName"])] = text(attribute["AttributeType"])
+	}
+	rows := list(of["TableData"])
+	seen := map[string]bool{}
+	for _, r := range rows {
+		row, ok := r.(map[string]any)
+		if !ok {
+			t.Fatalf("row %v is no object", r)
+		}
+		for name, value := range row {
+			text(wantKeys(name, value, kinds[name])[kinds[name]])
+		}
+		k := text(row["PK"].(map[string]any)["S"]) + " / " + text(row["SK"].(map[string]any)["S"])
+		if seen[k] {
+			t.Errorf("two rows have the key %s", k)
+		}
+		seen[k] = true
+	}
+	inFacets := 0
+	for _, f := range list(of["TableFacets"]) {
+		facet := wantKeys("a facet", f, "FacetName", "KeyAttributeAlias", "TableData", "NonKeyAttributes", "DataAccess")
+		wantKeys("KeyAttributeAlias", facet["KeyAttributeAlias"], "PartitionKeyAlias", "SortKeyAlias")
+		for _, name := range list(facet["NonKeyAttributes"]) {
+			if kinds[text(name)] == "" {
+				t.Errorf("%s of %s is no attribute of the table", name, facet["FacetName"])
+			}
+		}
+		inFacets += len(list(facet["TableData"]))
+	}
+	if inFacets != len(rows) {
+		t.Errorf("%d rows, %d of them in facets", len(rows), inFacets)
+	}
+}
+
+// TestEveryKeyIsInTheWorkbenchModel holds the facets against the source: a new kind
+// of key needs a facet.
+func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
+	files := token.NewFileSet()
+	keys, err := parser.ParseFile(files, "keys.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("workbench.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, d := range keys.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Type.Results == nil || len(f.Type.Results.List) != 1 {
+			continue
+		}
+		if result, ok := f.Type.Results.List[0].Type.(*ast.Ident); !ok || result.Name != "Key" {
+			continue
+		}
+		found++
+		if !strings.Contains(string(source), f.Name.Name+"(") {
+			t.Errorf("no facet is made by %s", f.Name.Name)
+		}
+	}
+	if found < 14 {
+		t.Errorf("only %d keys were found in keys.go", found)
+	}
+}
+
+// TestSamplesOfAFacetHaveItsKey holds each row against the names of its facet.
+func TestSamplesOfAFacetHaveItsKey(t *testing.T) {
+	value := regexp.MustCompile(`[A-Z]{3,}`)
+	fits := func(alias, is string) bool {
+		var parts []string
+		for _, fixed := range value.Split(alias, -1) {
+			parts = append(parts, regexp.QuoteMeta(fixed))
+		}
+		return regexp.MustCompile("^" + strings.Join(parts, "[^#]*") + "$").MatchString(is)
+	}
+	for _, f := range facets() {
+		for _, it := range f.samples {
+			if !fits(f.key.PK, it.Key.PK) || !fits(f.key.SK, it.Key.SK) {
+				t.Errorf("%s: %v does not fit %v", f.name, it.Key, f.key)
+			}
+			others := slices.DeleteFunc(facets(), func(o facet) bool {
+				return !fits(o.key.PK, it.Key.PK) || !fits(o.key.SK, it.Key.SK)
+			})
+			if len(others) != 1 {
+				t.Errorf("%s: %v fits %d facets", f.name, it.Key, len(others))
+			}
+			if err := it.Validate(); err != nil {
+				t.Errorf("%s: %v", f.name, err)
+			}
+		}
+	}
+}

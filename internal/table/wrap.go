@@ -1,0 +1,161 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// HideExpired wraps s so that reads leave out items whose ttl has passed, because
+// DynamoDB deletes them days late. Conditions still see them: one that must count
+// an expired item as absent says so, with Less on AttrTTL.
+func HideExpired(s Store, now func() time.Time) Store { return &hideExpired{s, now} }
+
+// Expired tells whether the item's ttl is at or before now.
+func Expired(it Item, now time.Time) bool {
+	ttl := it.Get(AttrTTL)
+	return ttl.Kind() == KindNumber && ttl.Int() <= now.Unix()
+}
+
+type hideExpired struct {
+	Store
+	now func() time.Time
+}
+
+func (h *hideExpired) Get(ctx context.Context, in GetInput) (GetResult, error) {
+	in.Project = withTTL(in.Project)
+	res, err := h.Store.Get(ctx, in)
+	if err == nil && res.Item != nil && Expired(*res.Item, h.now()) {
+		res.Item = nil
+	}
+	return res, err
+}
+
+func (h *hideExpired) BatchGet(ctx context.Context, in BatchGetInput) (BatchGetResult, error) {
+	in.Project = withTTL(in.Project)
+	res, err := h.Store.BatchGet(ctx, in)
+	res.Items = living(res.Items, h.now())
+	return res, err
+}
+
+func (h *hideExpired) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
+	q.Project = withTTL(q.Project)
+	return func(yield func(Page, error) bool) {
+		for page, err := range h.Store.Query(ctx, q) {
+			page.Items = living(page.Items, h.now())
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+func withTTL(project []string) []string {
+	if project == nil {
+		return nil
+	}
+	for _, name := range project {
+		if name == AttrTTL {
+			return project
+		}
+	}
+	return append(append(make([]string, 0, len(project)+1), project...), AttrTTL)
+}
+
+func living(items []Item, now time.Time) []Item {
+	for i := range items {
+		if Expired(items[i], now) { // copy only if there is something to leave out
+			kept := append(make([]Item, 0, len(items)), items[:i]...)
+			for _, it := range items[i+1:] {
+				if !Expired(it, now) {
+					kept = append(kept, it)
+				}
+			}
+			return kept
+		}
+	}
+	return items
+}
+
+// Op names a kind of call to a Store, as metrics show it.
+type Op string
+
+// The kinds of call.
+const (
+	OpGet        Op = "get"
+	OpBatchGet   Op = "batch_get"
+	OpQuery      Op = "query"
+	OpPut        Op = "put"
+	OpUpdate     Op = "update"
+	OpDelete     Op = "delete"
+	OpBatchWrite Op = "batch_write"
+	OpTransact   Op = "transact"
+)
+
+// Measure wraps s so that observe hears of each answer: the kind of call, what it
+// was billed, and its error. A query is heard of once a page. It is called on the
+// caller's goroutine and must be quick.
+func Measure(s Store, observe func(Op, Units, error)) Store { return &measured{s, observe} }
+
+type measured struct {
+	store   Store
+	observe func(Op, Units, error)
+}
+
+func (m *measured) Get(ctx context.Context, in GetInput) (GetResult, error) {
+	res, err := m.store.Get(ctx, in)
+	m.observe(OpGet, res.Units, err)
+	return res, err
+}
+
+func (m *measured) BatchGet(ctx context.Context, in BatchGetInput) (BatchGetResult, error) {
+	res, err := m.store.BatchGet(ctx, in)
+	m.observe(OpBatchGet, res.Units, err)
+	return res, err
+}
+
+func (m *measured) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		for page, err := range m.store.Query(ctx, q) {
+			m.observe(OpQuery, page.Units, err)
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+func (m *measured) Put(ctx context.Context, in PutInput) (WriteResult, error) {
+	return m.write(OpPut)(m.store.Put(ctx, in))
+}
+
+func (m *measured) Update(ctx context.Context, in UpdateInput) (WriteResult, error) {
+	return m.write(OpUpdate)(m.store.Update(ctx, in))
+}
+
+func (m *measured) Delete(ctx context.Context, in DeleteInput) (WriteResult, error) {
+	return m.write(OpDelete)(m.store.Delete(ctx, in))
+}
+
+func (m *measured) BatchWrite(ctx context.Context, writes []BatchWrite) (WriteResult, error) {
+	return m.write(OpBatchWrite)(m.store.BatchWrite(ctx, writes))
+}
+
+func (m *measured) Transact(ctx context.Context, in TransactInput) (WriteResult, error) {
+	return m.write(OpTransact)(m.store.Transact(ctx, in))
+}
+
+func (m *measured) write(op Op) func(WriteResult, error) (WriteResult, error) {
+	return func(res WriteResult, err error) (WriteResult, error) {
+		units := res.Units
+		if failed, ok := errors.AsType[*ConditionError](err); ok {
+			units = failed.Units
+		}
+		if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+			units = cancelled.Units
+		}
+		m.observe(op, units, err)
+		return res, err
+	}
+}
