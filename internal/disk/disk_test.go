@@ -1,0 +1,116 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+)
+
+func open(t *testing.T, fs vfs.FS, prepare func(*pebble.DB) error) *disk.DB {
+	t.Helper()
+	db, err := disk.Open("data", fs, nil, &pebble.Options{}, prepare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func nothing(*pebble.DB) error { return nil }
+
+// write sets a key in the background; what it brings is Pebble's answer.
+func write(db *disk.DB, key string) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- db.Set([]byte(key), []byte("value"), pebble.Sync) }()
+	return done
+}
+
+func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs := disktest.New(mem)
+	db := open(t, fs, nothing)
+	fs.Fill(0)
+	done := write(db, "a")
+	if _, err := disk.Await(t.Context(), db, done); !errors.Is(err, disk.ErrFull) || !errors.Is(db.Health(), disk.ErrFull) {
+		t.Fatalf("error = %v, health %v, want disk.ErrFull", err, db.Health())
+	}
+	trouble, _ := db.State()
+	<-trouble
+	fs.Set(nil)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	after := open(t, mem.CrashClone(vfs.CrashCloneCfg{}), nothing)
+	if _, closer, err := after.Get([]byte("a")); err != nil || closer.Close() != nil {
+		t.Errorf("after a crash: %v", err)
+	}
+	for _, db := range []*disk.DB{db, after} {
+		if err := db.Close(func() {}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The disk fills up while the owner makes its last writes.
+func TestCloseGivesUpOverAFullDisk(t *testing.T) {
+	fs := disktest.New(vfs.NewMem())
+	db := open(t, fs, nothing)
+	fs.Fill(0)
+	for range 2 {
+		err := db.Close(func() {
+			if err := <-write(db, "a"); err != nil {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, disk.ErrFull) {
+			t.Errorf("Close: %v, want disk.ErrFull", err)
+		}
+	}
+	fs.Set(nil)
+	// What gave up does not come back.
+	if _, err := disk.Await(t.Context(), db, make(chan error)); !errors.Is(err, disk.ErrFull) {
+		t.Errorf("error = %v, want disk.ErrFull", err)
+	}
+}
+
+func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
+	fs := disktest.New(vfs.NewMem())
+	db := open(t, fs, nothing)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := disk.Await(ctx, db, make(chan error)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v, want context.Canceled", err)
+	}
+	fs.Fill(0)
+	if _, err := disk.Await(t.Context(), db, write(db, "a")); !errors.Is(err, disk.ErrFull) {
+		t.Errorf("error = %v, want disk.ErrFull", err)
+	}
+	known := make(chan int, 1)
+	known <- 7
+	if n, err := disk.Await(t.Context(), db, known); n != 7 || err != nil {
+		t.Errorf("Await = %d, %v in spite of the outcome that is known", n, err)
+	}
+	if err := db.Close(func() {}); !errors.Is(err, disk.ErrFull) {
+		t.Errorf("Close: %v, want disk.ErrFull", err)
+	}
+}
+
+func TestOpenFailsCleanly(t *testing.T) {
+	fs := vfs.NewMem()
+	refused := errors.New("refused")
+	if _, err := disk.Open("data", fs, nil, &pebble.Options{}, func(*pebble.DB) error { return refused }); !errors.Is(err, refused) {
+		t.Fatalf("error = %v, want what prepare said", err)
+	}
+	db := open(t, fs, nothing) // its lock was given back
+	if _, err := disk.Open("data", fs, nil, &pebble.Options{}, nothing); !errors.Is(err, disk.ErrInUse) {
+		t.Errorf("error = %v, want disk.ErrInUse", err)
+	}
+	if err := db.Close(func() {}); err != nil {
+		t.Error(err)
+	}
+}
