@@ -1,0 +1,337 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// I5: what was answered survives a crash that drops everything not synced.
+func TestAnsweredWritesSurviveACrash(t *testing.T) {
+	for seed := range uint64(4) {
+		if lost := lostByCrashes(t, Options{}, seed); lost != "" {
+			t.Errorf("seed %d: %s", seed, lost)
+		}
+	}
+}
+
+// The test above would be worth nothing if it could not fail.
+func TestACrashShowsWritesWithoutSync(t *testing.T) {
+	if lost := lostByCrashes(t, Options{noSync: true}, 0); lost == "" {
+		t.Error("writes without sync survived each crash: the durability test proves nothing")
+	}
+}
+
+// lostByCrashes does random writes, crashes a copy of the file system after each,
+// and returns what the copy lacks, "" for nothing.
+func lostByCrashes(t *testing.T, opts Options, seed uint64) string {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	fs := vfs.NewCrashableMem()
+	opts.FS, opts.SweepEvery = fs, -1
+	s := open(t, "some/dir", opts)
+	want := tabletest.NewMemory()
+	for i := range 80 {
+		op := randomWrite(rng)
+		if got, model := op(t.Context(), s), op(t.Context(), want); got != model {
+			t.Fatalf("operation %d answered %s, want %s", i, got, model)
+		}
+		// Some of what was not synced may survive: it must not hurt.
+		cfg := vfs.CrashCloneCfg{}
+		if rng.IntN(2) == 0 {
+			cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(100), RNG: rand.New(rand.NewPCG(seed, uint64(i)))}
+		}
+		after, err := Open("some/dir", Options{FS: fs.CrashClone(cfg), SweepEvery: -1})
+		if err != nil {
+			return fmt.Sprintf("after operation %d: %v", i, err)
+		}
+		diff := cmp.Diff(contents(t, want), contents(t, after), cmp.AllowUnexported(table.Value{}))
+		if err := after.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if diff != "" {
+			return fmt.Sprintf("after operation %d (-answered +there):\n%s", i, diff)
+		}
+	}
+	return ""
+}
+
+// The places that the random writes use.
+const crashPartitions, crashSorts = 3, 4
+
+func crashKey(rng *rand.Rand) table.Key {
+	return table.Key{PK: fmt.Sprint("p", rng.IntN(crashPartitions)), SK: fmt.Sprint("s", rng.IntN(crashSorts))}
+}
+
+// randomWrite returns a write that can be done to several stores alike, and
+// answers in one way only.
+func randomWrite(rng *rand.Rand) func(context.Context, table.Store) string {
+	attrs := func() []table.Attr {
+		a := []table.Attr{{Name: "n", Value: table.N(rng.Int64N(1000))}, {Name: "pad", Value: table.S(strings.Repeat("x", rng.IntN(3000)))}}
+		if rng.IntN(2) == 0 {
+			a = append(a, table.Attr{Name: table.AttrGSI1PK, Value: table.S(fmt.Sprint("g", rng.IntN(2)))},
+				table.Attr{Name: table.AttrGSI1SK, Value: table.S(fmt.Sprint("h", rng.IntN(3)))})
+		}
+		return a
+	}
+	cond := []table.Cond{nil, nil, table.Absent{}, table.Exists{}}[rng.IntN(4)]
+	key := crashKey(rng)
+	switch rng.IntN(5) {
+	case 0:
+		in := table.PutInput{Item: table.Item{Key: key, Attrs: attrs()}, If: cond}
+		return func(ctx context.Context, s table.Store) string { return outcome(s.Put(ctx, in)) }
+	case 1:
+		in := table.UpdateInput{Key: key, Set: attrs()[1:], Add: []table.Attr{{Name: "n", Value: table.N(1)}}, If: cond}
+		return func(ctx context.Context, s table.Store) string { return outcome(s.Update(ctx, in)) }
+	case 2:
+		return func(ctx context.Context, s table.Store) string {
+			return outcome(s.Delete(ctx, table.DeleteInput{Key: key, If: cond}))
+		}
+	}
+	var writes []table.BatchWrite
+	var in table.TransactInput
+	seen := map[table.Key]bool{}
+	for range 1 + rng.IntN(6) {
+		key := crashKey(rng)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if rng.IntN(4) == 0 {
+			writes = append(writes, table.BatchWrite{Delete: key})
+			in.Ops = append(in.Ops, table.TransactOp{Delete: &table.DeleteInput{Key: key}})
+			continue
+		}
+		it := table.Item{Key: key, Attrs: attrs()}
+		writes = append(writes, table.BatchWrite{Put: &it})
+		in.Ops = append(in.Ops, table.TransactOp{Put: &table.PutInput{Item: it, If: cond}})
+	}
+	if rng.IntN(2) == 0 {
+		return func(ctx context.Context, s table.Store) string { return outcome(s.BatchWrite(ctx, writes)) }
+	}
+	return func(ctx context.Context, s table.Store) string { return outcome(s.Transact(ctx, in)) }
+}
+
+func outcome(_ table.WriteResult, err error) string {
+	if _, ok := errors.AsType[*table.ConditionError](err); ok {
+		return "condition"
+	}
+	if _, ok := errors.AsType[*table.CancelledError](err); ok {
+		return "cancelled"
+	}
+	return fmt.Sprint(err)
+}
+
+// contents lists all that is in the places of the random writes, index included.
+func contents(t *testing.T, s table.Store) map[string][]table.Item {
+	t.Helper()
+	out := map[string][]table.Item{}
+	read := func(name string, q table.Query) {
+		items, _, err := table.Collect(s.Query(t.Context(), q), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range items {
+			out[name] = append(out[name], sorted(items[i]))
+		}
+	}
+	for i := range crashPartitions {
+		pk := fmt.Sprint("p", i)
+		read(pk, table.Query{PK: pk, Consistent: true})
+	}
+	for i := range 2 {
+		pk := fmt.Sprint("g", i)
+		read(pk, table.Query{PK: pk, Index: true})
+	}
+	return out
+}
+
+// Under load, what any caller has seen must be there after a crash: its own
+// writes, what it read, and what made its condition fail.
+func TestWhatWasSeenUnderLoadSurvivesACrash(t *testing.T) {
+	if lost := lostUnderLoad(t, Options{}); lost != "" {
+		t.Error(lost)
+	}
+}
+
+func TestACrashUnderLoadShowsWritesWithoutSync(t *testing.T) {
+	if lost := lostUnderLoad(t, Options{noSync: true}); lost == "" {
+		t.Error("writes without sync survived each crash under load: the test proves nothing")
+	}
+}
+
+func lostUnderLoad(t *testing.T, opts Options) string {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	opts.FS = fs
+	s := open(t, "data", opts)
+	const writers = 4
+	var seen [writers]atomic.Int64 // the newest number of each writer that anyone saw
+	saw := func(w int, n int64) {
+		for old := seen[w].Load(); n > old && !seen[w].CompareAndSwap(old, n); old = seen[w].Load() {
+		}
+	}
+	key := func(w int) table.Key { return table.Key{PK: fmt.Sprint("p", w), SK: "s"} }
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	loop := func(call func() error) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := call(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for w := range writers {
+		n := int64(0)
+		loop(func() error {
+			n++
+			it := table.Item{Key: key(w), Attrs: []table.Attr{{Name: "n", Value: table.N(n)}}}
+			var err error
+			switch n % 3 {
+			case 0:
+				_, err = s.Put(t.Context(), table.PutInput{Item: it})
+			case 1:
+				_, err = s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &it}})
+			default:
+				_, err = s.Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{{Put: &table.PutInput{Item: it}}}})
+			}
+			saw(w, n)
+			return err
+		})
+		loop(func() error {
+			res, err := s.Get(t.Context(), table.GetInput{Key: key(w), Consistent: true})
+			if err == nil && res.Item != nil {
+				saw(w, res.Item.Int("n"))
+			}
+			return err
+		})
+		loop(func() error {
+			items, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: key(w).PK, Consistent: true}), 0)
+			if len(items) > 0 {
+				saw(w, items[0].Int("n"))
+			}
+			return err
+		})
+		loop(func() error {
+			_, err := s.Delete(t.Context(), table.DeleteInput{Key: key(w), If: table.Equal{Name: "n", Value: table.N(-1)}})
+			failed, ok := errors.AsType[*table.ConditionError](err)
+			if !ok {
+				return fmt.Errorf("error = %w, want a ConditionError", err)
+			}
+			if failed.Old != nil {
+				saw(w, failed.Old.Int("n"))
+			}
+			return nil
+		})
+	}
+	defer wg.Wait()
+	defer close(stop)
+	for crash := range 30 {
+		until(t, func() bool { return seen[crash%writers].Load() >= int64(crash) })
+		var known [writers]int64
+		for w := range known {
+			known[w] = seen[w].Load()
+		}
+		after := open(t, "data", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{})})
+		for w := range known {
+			res, err := after.Get(t.Context(), table.GetInput{Key: key(w), Consistent: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := int64(0)
+			if res.Item != nil {
+				got = res.Item.Int("n")
+			}
+			if got < known[w] {
+				return fmt.Sprintf("crash %d: writer %d's number is %d, but %d had been seen", crash, w, got, known[w])
+			}
+		}
+	}
+	return ""
+}
+
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("the test ended before its condition came true")
+		}
+	}
+}
+
+// Exactness under concurrency can fail, too, if decisions are not locked.
+func TestConcurrentDecisionsAreSerial(t *testing.T) {
+	if wrong := inexact(t, Options{FS: vfs.NewMem()}); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
+	until(t, func() bool { return inexact(t, Options{FS: vfs.NewMem(), noLocks: true}) != "" })
+}
+
+// inexact raises counters by transactions and conditional puts at once and
+// returns what is wrong with them in the end, "" for nothing.
+func inexact(t *testing.T, opts Options) string {
+	t.Helper()
+	s := open(t, "data", opts)
+	const workers, rounds = 8, 50
+	a, b := table.Key{PK: "p", SK: "a"}, table.Key{PK: "q", SK: "b"}
+	var wg sync.WaitGroup
+	var won atomic.Int64
+	for range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				ops := []table.TransactOp{
+					{Update: &table.UpdateInput{Key: a, Add: []table.Attr{{Name: "n", Value: table.N(1)}}}},
+					{Update: &table.UpdateInput{Key: b, Add: []table.Attr{{Name: "n", Value: table.N(-1)}}}},
+				}
+				if i%2 == 1 {
+					ops[0], ops[1] = ops[1], ops[0]
+				}
+				if _, err := s.Transact(t.Context(), table.TransactInput{Ops: ops}); err != nil {
+					t.Error(err)
+				}
+				first := table.Item{Key: table.Key{PK: "first", SK: fmt.Sprint(i)}}
+				_, err := s.Put(t.Context(), table.PutInput{Item: first, If: table.Absent{}})
+				if err == nil {
+					won.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: []table.Key{a, b}, Consistent: true})
+	if err != nil || len(got.Items) != 2 {
+		t.Fatalf("BatchGet: %d items, %v", len(got.Items), err)
+	}
+	up, down := got.Items[0].Int("n"), got.Items[1].Int("n")
+	if up != workers*rounds || down != -workers*rounds || won.Load() != rounds {
+		return fmt.Sprintf("counters are %d and %d, and %d creations won; want ±%d and %d", up, down, won.Load(), workers*rounds, rounds)
+	}
+	return ""
+}

@@ -1,0 +1,266 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/table"
+)
+
+func numbered(pk string, n int64) table.Item {
+	return table.Item{Key: table.Key{PK: pk, SK: "s"}, Attrs: []table.Attr{{Name: "n", Value: table.N(n)}}}
+}
+
+func number(t *testing.T, s *Store, pk string) int64 {
+	t.Helper()
+	res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: pk, SK: "s"}, Consistent: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Item == nil {
+		return 0
+	}
+	return res.Item.Int("n")
+}
+
+func wantUnavailable(t *testing.T, err, cause error) {
+	t.Helper()
+	if _, ok := errors.AsType[*table.UnavailableError](err); !ok || !errors.Is(err, cause) {
+		t.Fatalf("error = %v, want an UnavailableError because %v", err, cause)
+	}
+}
+
+// I5: nobody is answered from a write that is visible but not on the disk yet.
+func TestAnswersWaitForWhatTheySaw(t *testing.T) {
+	fs := disktest.New(vfs.NewMem())
+	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
+	indexed := numbered("p", 1)
+	indexed.Attrs = append(indexed.Attrs, table.Attr{Name: "text", Value: table.S("x")}, table.Attr{Name: table.AttrGSI1PK, Value: table.S("g")}, table.Attr{Name: table.AttrGSI1SK, Value: table.S("1")})
+	fs.Gate.Lock() // from here on nothing gets to the disk
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := s.Put(t.Context(), table.PutInput{Item: indexed}); err != nil {
+			t.Error(err)
+		}
+	})
+	_, partition := s.hash.of(indexed.Key)
+	until(t, func() bool {
+		it, _, err := s.read(new(keyBuffer), indexed.Key, nil)
+		return err == nil && it != nil && s.commits.pending(slotOf(partition)) != nil
+	})
+	for name, call := range map[string]func(context.Context) error{
+		"get": func(ctx context.Context) error {
+			_, err := s.Get(ctx, table.GetInput{Key: indexed.Key})
+			return err
+		},
+		"batch get": func(ctx context.Context) error {
+			_, err := s.BatchGet(ctx, table.BatchGetInput{Keys: []table.Key{{PK: "other", SK: "s"}, indexed.Key}})
+			return err
+		},
+		"query": func(ctx context.Context) error {
+			_, _, err := table.Collect(s.Query(ctx, table.Query{PK: "p"}), 0)
+			return err
+		},
+		"index": func(ctx context.Context) error {
+			_, _, err := table.Collect(s.Query(ctx, table.Query{PK: "g", Index: true}), 0)
+			return err
+		},
+		"condition": func(ctx context.Context) error {
+			_, err := s.Put(ctx, table.PutInput{Item: indexed, If: table.Absent{}})
+			return err
+		},
+		"invalid update": func(ctx context.Context) error {
+			_, err := s.Update(ctx, table.UpdateInput{Key: indexed.Key, Add: []table.Attr{{Name: "text", Value: table.N(1)}}})
+			return err
+		},
+		"transaction": func(ctx context.Context) error {
+			_, err := s.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: indexed.Key, If: table.Absent{}}}}})
+			return err
+		},
+		"check that holds": func(ctx context.Context) error {
+			_, err := s.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: indexed.Key, If: table.Exists{}}}}})
+			return err
+		},
+	} {
+		// However long the caller waits, there is no answer.
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: error = %v before the write was durable, want context.DeadlineExceeded", name, err)
+		}
+		cancel()
+	}
+	// Who sees nothing of it does not wait.
+	if got := number(t, s, "elsewhere"); got != 0 {
+		t.Errorf("number = %d, want none", got)
+	}
+	fs.Gate.Unlock()
+	wg.Wait()
+	if got := number(t, s, "p"); got != 1 {
+		t.Errorf("number = %d after the sync, want 1", got)
+	}
+}
+
+func TestAFullDiskIsWaitedOut(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs := disktest.New(mem)
+	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
+	put := func(pk string) error {
+		_, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)})
+		return err
+	}
+	if err := put("before"); err != nil {
+		t.Fatal(err)
+	}
+	fs.Set(func(op, _ string, _ int) error {
+		if op == "write" || op == "create" {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	wantUnavailable(t, put("meanwhile"), disk.ErrFull)
+	wantUnavailable(t, put("later"), disk.ErrFull)
+	if err := s.Health(); !errors.Is(err, disk.ErrFull) {
+		t.Errorf("Health: %v, want disk.ErrFull", err)
+	}
+
+	fs.Set(nil)
+	until(t, func() bool { return s.Health() == nil })
+	if err := put("after"); err != nil {
+		t.Fatal(err)
+	}
+	for pk, want := range map[string]int64{"before": 1, "meanwhile": 1, "later": 0, "after": 1} {
+		if got := number(t, s, pk); got != want {
+			t.Errorf("%s = %d, want %d", pk, got, want)
+		}
+	}
+	after := open(t, "data", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{}), SweepEvery: -1})
+	if before, later := number(t, after, "before"), number(t, after, "after"); before != 1 || later != 1 {
+		t.Errorf("after a crash: before = %d, after = %d, want 1 and 1", before, later)
+	}
+}
+
+func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
+	fs := disktest.New(vfs.NewMem())
+	s := open(t, "data", Options{FS: fs, SweepEvery: -1, MemoryBytes: 4 << 20})
+	fs.Set(func(op, name string, _ int) error {
+		if strings.HasSuffix(name, ".sst") && op == "write" {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	written := int64(0)
+	pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
+	for err := error(nil); err == nil; {
+		it := numbered("p", written+1)
+		it.Attrs = append(it.Attrs, pad)
+		if _, err = s.Put(t.Context(), table.PutInput{Item: it}); err == nil {
+			written++
+		} else {
+			wantUnavailable(t, err, disk.ErrFull)
+		}
+	}
+	fs.Set(nil)
+	until(t, func() bool { return s.Health() == nil })
+	if got := number(t, s, "p"); got < written {
+		t.Errorf("number = %d, but %d was answered", got, written)
+	}
+}
+
+func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
+	for _, op := range []string{"write", "sync"} {
+		t.Run(op, func(t *testing.T) {
+			mem := vfs.NewCrashableMem()
+			fs := disktest.New(mem)
+			s, err := Open("data", Options{FS: fs, SweepEvery: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Put(t.Context(), table.PutInput{Item: numbered("before", 1)}); err != nil {
+				t.Fatal(err)
+			}
+			fs.Set(func(o, _ string, _ int) error {
+				if o == op {
+					return syscall.EIO
+				}
+				return nil
+			})
+			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("meanwhile", 1)})
+			wantUnavailable(t, err, disk.ErrFailed)
+			fs.Set(nil)
+			_, err = s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "before", SK: "s"}})
+			wantUnavailable(t, err, disk.ErrFailed)
+			for range 2 {
+				if err := s.Close(); !errors.Is(err, disk.ErrFailed) {
+					t.Errorf("Close: %v, want disk.ErrFailed", err)
+				}
+			}
+			after := open(t, "data", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{}), SweepEvery: -1})
+			if got := number(t, after, "before"); got != 1 {
+				t.Errorf("after a restart: number = %d, want 1", got)
+			}
+		})
+	}
+}
+
+func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
+	for _, op := range []string{"mkdir", "create", "write", "sync"} {
+		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
+			fs := disktest.New(vfs.NewMem())
+			fs.Set(func(o, _ string, _ int) error {
+				if o == op {
+					return errno
+				}
+				return nil
+			})
+			s, err := Open("some/dir", Options{FS: fs})
+			if err == nil {
+				t.Errorf("%s fails with %v: Open succeeded", op, errno)
+				err = s.Close()
+			}
+			if !errors.Is(err, errno) && !strings.Contains(err.Error(), errno.Error()) {
+				t.Errorf("%s: error = %v, want %v", op, err, errno)
+			}
+			if !strings.Contains(err.Error(), "some/dir") {
+				t.Errorf("%s: error %q does not name the directory", op, err)
+			}
+		}
+	}
+}
+
+func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
+	const env = "FANFARE_TEST_EMBEDDED_DIR"
+	if dir := os.Getenv(env); dir != "" { // the second process
+		if _, err := Open(dir, Options{}); !errors.Is(err, disk.ErrInUse) {
+			t.Fatalf("error = %v, want disk.ErrInUse", err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	if _, err := Open(dir, Options{}); !errors.Is(err, disk.ErrInUse) {
+		t.Errorf("same process: error = %v, want disk.ErrInUse", err)
+	}
+	second := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADirectoryIsOpenOnlyOnce$") //nolint:gosec // this test itself
+	second.Env = append(os.Environ(), env+"="+dir)
+	if out, err := second.CombinedOutput(); err != nil {
+		t.Errorf("other process: %v\n%s", err, out)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir, Options{})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

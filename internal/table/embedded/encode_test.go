@@ -1,0 +1,156 @@
+package embedded
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fanfare/internal/table"
+)
+
+// strangeText has the bytes that an order-preserving encoding can go wrong about.
+var strangeText = rapid.StringOfN(rapid.SampledFrom([]rune{0, 1, 2, 'a', 'b', '#', 'é', '\uffff', '👩'}), 1, 6, -1)
+
+var strangeKey = rapid.Custom(func(t *rapid.T) table.Key {
+	return table.Key{PK: strangeText.Draw(t, "pk"), SK: strangeText.Draw(t, "sk")}
+})
+
+func TestKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := strangeKey.Draw(t, "a"), strangeKey.Draw(t, "b")
+		encoded := appendKey(nil, a)
+		if len(encoded) != keyLen(a) {
+			t.Fatalf("%d bytes, keyLen says %d", len(encoded), keyLen(a))
+		}
+		if got, err := parseKey(encoded); err != nil || got != a {
+			t.Fatalf("parseKey = %q, %v, want %q", got, err, a)
+		}
+		b.PK = a.PK
+		if bytes.Compare(encoded, appendKey(nil, b)) != cmp.Compare(a.SK, b.SK) {
+			t.Fatalf("%q and %q are in another order than their sort keys", a, b)
+		}
+	})
+}
+
+func TestIndexKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pk, a, b := strangeText.Draw(t, "index pk"), strangeText.Draw(t, "a"), strangeText.Draw(t, "b")
+		ka, kb := strangeKey.Draw(t, "key a"), strangeKey.Draw(t, "key b")
+		encoded := indexKey(pk, a, ka)
+		if gotPK, gotSK, got, err := parseIndexKey(encoded); err != nil || gotPK != pk || gotSK != a || got != ka {
+			t.Fatalf("parseIndexKey = %q, %q, %q, %v", gotPK, gotSK, got, err)
+		}
+		if a != b && bytes.Compare(encoded, indexKey(pk, b, kb)) != cmp.Compare(a, b) {
+			t.Fatalf("%q and %q are in another order", a, b)
+		}
+	})
+}
+
+func TestBoundsHoldExactlyTheRange(t *testing.T) {
+	optional := rapid.OneOf(rapid.Just(""), strangeText)
+	rapid.Check(t, func(t *rapid.T) {
+		q := table.Query{
+			PK: strangeText.Draw(t, "pk"), Index: rapid.Bool().Draw(t, "index"),
+			Low: optional.Draw(t, "low"), High: optional.Draw(t, "high"), After: optional.Draw(t, "after"),
+			Descending: rapid.Bool().Draw(t, "descending"),
+		}
+		k := table.Key{PK: q.PK, SK: strangeText.Draw(t, "sk")}
+		if rapid.Bool().Draw(t, "other partition") {
+			k.PK = strangeText.Draw(t, "other pk")
+		}
+		encoded := appendKey(nil, k)
+		if q.Index {
+			encoded = indexKey(k.PK, k.SK, strangeKey.Draw(t, "item"))
+		}
+		want := k.PK == q.PK && k.SK >= q.Low && (q.High == "" || k.SK <= q.High)
+		if q.After != "" && ((q.Descending && k.SK >= q.After) || (!q.Descending && k.SK <= q.After)) {
+			want = false
+		}
+		lower, upper := bounds(q)
+		if got := bytes.Compare(encoded, lower) >= 0 && bytes.Compare(encoded, upper) < 0; got != want {
+			t.Fatalf("%+v: key %q inside = %v, want %v", q, k, got, want)
+		}
+	})
+}
+
+func FuzzDecodeValueNeverPanics(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{valueVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Add(appendValue(nil, []table.Attr{{Name: "a", Value: table.S("text")}, {Name: "ttl", Value: table.N(-1 << 63)}}))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		attrs, err := decodeAttrs(string(value), nil)
+		size, serr := sizeOf(2, value)
+		if (err == nil) != (serr == nil) {
+			t.Fatalf("decodeAttrs: %v, sizeOf: %v", err, serr)
+		}
+		_, _ = ttlOf(value) // must not panic
+		if err != nil {
+			return
+		}
+		it := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: attrs}
+		if size != table.Size(it) {
+			t.Errorf("sizeOf = %d, want %d", size, table.Size(it))
+		}
+		again, err := decodeAttrs(string(appendValue(nil, attrs)), nil)
+		if err != nil || !slices.Equal(again, attrs) {
+			t.Errorf("encoded and decoded again: %v, %v, want %v", again, err, attrs)
+		}
+	})
+}
+
+func FuzzParseKeysNeverPanics(f *testing.F) {
+	f.Add(appendKey(nil, table.Key{PK: "p", SK: "s"}))
+	f.Add(indexKey("g", "\x00", table.Key{PK: "p", SK: "s"}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if k, err := parseKey(raw); err == nil && !bytes.Equal(appendKey(nil, k), raw) {
+			t.Errorf("key %q was read from %q", k, raw)
+		}
+		if pk, sk, k, err := parseIndexKey(raw); err == nil && !bytes.Equal(indexKey(pk, sk, k), raw) {
+			t.Errorf("hint %q %q %q was read from %q", pk, sk, k, raw)
+		}
+	})
+}
+
+func TestValuesComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		attrs := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) table.Attr {
+			name := strangeText.Draw(t, "name")
+			if rapid.Bool().Draw(t, "number") {
+				return table.Attr{Name: name, Value: table.N(rapid.Int64().Draw(t, "n"))}
+			}
+			return table.Attr{Name: name, Value: table.S(rapid.String().Draw(t, "s"))}
+		}), 0, 5, func(a table.Attr) string { return a.Name }).Draw(t, "attrs")
+		value := appendValue(nil, attrs)
+		if len(value) != valueLen(attrs) {
+			t.Fatalf("%d bytes, valueLen says %d", len(value), valueLen(attrs))
+		}
+		got, err := decodeAttrs(string(value), nil)
+		if err != nil || !slices.Equal(got, attrs) {
+			t.Fatalf("decodeAttrs = %v, %v, want %v", got, err, attrs)
+		}
+		if size, err := sizeOf(5, value); err != nil || size != table.Size(table.Item{Key: table.Key{PK: "pk", SK: "sk1"}, Attrs: attrs}) {
+			t.Fatalf("sizeOf = %d, %v", size, err)
+		}
+	})
+}
+
+// The format on disk: a change of it is a new version.
+func TestStoredFormatStays(t *testing.T) {
+	key := table.Key{PK: "u#a", SK: "p#\x00"}
+	for _, tt := range []struct{ what, got, want string }{
+		{"format", string(formatKey()), "mformat"},
+		{"item", string(appendKey(nil, key)), "i\x00\x03u#ap#\x00"},
+		{"hint", string(indexKey("g", "h\x00", key)), "x\x00\x01gh\x00\xff\x00\x01\x00\x03u#ap#\x00"},
+		{"value", string(appendValue(nil, []table.Attr{{Name: "s", Value: table.S("é")}, {Name: "ttl", Value: table.N(-300)}})),
+			"\x01\x02\x01s\x01\x02é\x03ttl\x02\xd7\x04"},
+		{"long name", string(appendPartition(nil, kindItem, strings.Repeat("a", 600))[:4]), "i\x02\x58a"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s = %q, want %q", tt.what, tt.got, tt.want)
+		}
+	}
+}

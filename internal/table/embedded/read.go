@@ -1,0 +1,277 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"fanfare/internal/table"
+)
+
+// Every read sees the newest state, consistent or not; what differs is the bill.
+
+// pageBytes is what a page holds if the caller names no size, as DynamoDB's does.
+const pageBytes = 1 << 20
+
+// Get implements table.Store.
+func (s *Store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	var res table.GetResult
+	if err := in.Validate(); err != nil {
+		return res, err
+	}
+	if err := s.enter(ctx, table.OpGet); err != nil {
+		return res, err
+	}
+	defer s.leave()
+	var buf keyBuffer
+	it, size, err := s.read(&buf, in.Key, in.Project)
+	if err == nil {
+		err = s.settle(ctx, slotOf(s.hash.partition(in.Key.PK)))
+	}
+	if err != nil {
+		return res, unavailable(table.OpGet, err)
+	}
+	return table.GetResult{Item: it, Units: table.Units{Read: table.ReadUnits(size, in.Consistent)}}, nil
+}
+
+// BatchGet implements table.Store.
+func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	var res table.BatchGetResult
+	if err := in.Validate(); err != nil {
+		return res, err
+	}
+	if err := s.enter(ctx, table.OpBatchGet); err != nil {
+		return res, err
+	}
+	defer s.leave()
+	var buf keyBuffer
+	res.Items = make([]table.Item, 0, len(in.Keys))
+	for _, key := range in.Keys {
+		it, size, err := s.read(&buf, key, in.Project)
+		if err != nil {
+			return table.BatchGetResult{}, unavailable(table.OpBatchGet, err)
+		}
+		if it != nil {
+			res.Items = append(res.Items, *it)
+		}
+		res.Units.Read += table.ReadUnits(size, in.Consistent)
+	}
+	for _, key := range in.Keys {
+		if err := s.settle(ctx, slotOf(s.hash.partition(key.PK))); err != nil {
+			return table.BatchGetResult{}, unavailable(table.OpBatchGet, err)
+		}
+	}
+	return res, nil
+}
+
+// keyBuffer is room for a key on the caller's stack.
+type keyBuffer struct {
+	small [256]byte
+	big   []byte
+}
+
+func (b *keyBuffer) key(k table.Key) []byte {
+	if keyLen(k) <= len(b.small) {
+		return appendKey(b.small[:0], k)
+	}
+	b.big = appendKey(b.big[:0], k)
+	return b.big
+}
+
+// read returns an item, nil if it is absent, and its billed size.
+func (s *Store) read(buf *keyBuffer, key table.Key, project []string) (*table.Item, int, error) {
+	value, closer, err := s.db.Get(buf.key(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	it := &table.Item{Key: key}
+	size, err := sizeOf(len(key.PK)+len(key.SK), value)
+	if err == nil {
+		it.Attrs, err = decodeAttrs(string(value), project)
+	}
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return nil, 0, err
+	}
+	return it, size, nil
+}
+
+// Query implements table.Store.
+func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		if err := q.Validate(); err != nil {
+			yield(table.Page{}, err)
+			return
+		}
+		lower, upper := bounds(q)
+		for {
+			page, last, err := s.page(ctx, q, lower, upper)
+			if err != nil {
+				yield(table.Page{}, unavailable(table.OpQuery, err))
+				return
+			}
+			if !yield(page, nil) || !page.More {
+				return
+			}
+			if q.Descending {
+				upper = last
+			} else {
+				last = append(last, 0)
+				lower = last
+			}
+		}
+	}
+}
+
+// page reads one page and returns the key of its last record.
+func (s *Store) page(ctx context.Context, q table.Query, lower, upper []byte) (table.Page, []byte, error) {
+	p := pageReader{store: s, q: q}
+	if slices.Compare(lower, upper) >= 0 {
+		p.page.Units.Read = table.ReadUnits(0, q.Consistent)
+		return p.page, nil, nil
+	}
+	if err := s.enter(ctx, table.OpQuery); err != nil {
+		return p.page, nil, err
+	}
+	defer s.leave()
+	if err := p.read(lower, upper); err != nil {
+		return table.Page{}, nil, err
+	}
+	if err := s.settle(ctx, slotOf(s.hash.partition(q.PK))); err != nil {
+		return table.Page{}, nil, err
+	}
+	p.page.Units.Read = table.ReadUnits(p.size, q.Consistent)
+	return p.page, p.last, nil
+}
+
+// pageReader collects one page.
+type pageReader struct {
+	store *Store
+	q     table.Query
+	page  table.Page
+	size  int
+	last  []byte
+	// text is an item's sort key and value, or, of a page that wants keys alone, the
+	// sort keys of all its items, which end at ends.
+	text []byte
+	ends []int
+}
+
+// keysOnly tells whether no attribute is asked for.
+func (p *pageReader) keysOnly() bool {
+	return !p.q.Index && p.q.Project != nil && len(p.q.Project) == 0
+}
+
+func (p *pageReader) read(lower, upper []byte) (err error) {
+	// The hints and the items that they name are read as of one moment.
+	view := p.store.db.NewSnapshot()
+	defer func() { err = errors.Join(err, view.Close()) }()
+	it, err := view.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	first, step := it.First, it.Next
+	if p.q.Descending {
+		first, step = it.Last, it.Prev
+	}
+	for ok := first(); ok; ok = step() {
+		if p.full() {
+			p.page.More = true
+			break
+		}
+		if err := p.add(view, it); err != nil {
+			return err
+		}
+		p.last = append(p.last[:0], it.Key()...)
+	}
+	p.cutKeys()
+	return it.Error()
+}
+
+// cutKeys gives the items of a page of keys their sort keys, as parts of one string.
+func (p *pageReader) cutKeys() {
+	if len(p.ends) == 0 {
+		return
+	}
+	text, start := string(p.text), 0
+	p.page.Items = make([]table.Item, len(p.ends))
+	for i, end := range p.ends {
+		p.page.Items[i].Key = table.Key{PK: p.q.PK, SK: text[start:end]}
+		start = end
+	}
+}
+
+func (p *pageReader) full() bool {
+	return p.size >= pageBytes || (p.q.PageSize > 0 && max(len(p.page.Items), len(p.ends)) == p.q.PageSize)
+}
+
+// add adds the item at a record, or that it names, to the page.
+func (p *pageReader) add(view *pebble.Snapshot, it *pebble.Iterator) error {
+	if p.q.Index {
+		return p.addHinted(view, it.Key())
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	sk := it.Key()[3+len(p.q.PK):]
+	size, err := sizeOf(len(p.q.PK)+len(sk), value)
+	if err != nil {
+		return err
+	}
+	p.size += size
+	if p.keysOnly() {
+		p.text = append(p.text, sk...)
+		p.ends = append(p.ends, len(p.text))
+		return nil
+	}
+	p.text = append(append(p.text[:0], sk...), value...)
+	text := string(p.text)
+	item := table.Item{Key: table.Key{PK: p.q.PK, SK: text[:len(sk)]}}
+	if item.Attrs, err = decodeAttrs(text[len(sk):], p.q.Project); err != nil {
+		return err
+	}
+	p.page.Items = append(p.page.Items, item)
+	return nil
+}
+
+// addHinted adds the item that a hint names if it is where the hint says.
+func (p *pageReader) addHinted(view *pebble.Snapshot, hint []byte) error {
+	pk, sk, key, err := parseIndexKey(hint)
+	if err != nil {
+		return err
+	}
+	var buf keyBuffer
+	value, closer, err := view.Get(buf.key(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	item := table.Item{Key: key}
+	item.Attrs, err = decodeAttrs(string(value), nil)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return err
+	}
+	if !hinted(&item, pk, sk) {
+		return nil
+	}
+	p.size += table.Size(item)
+	if names := p.q.Project; names != nil {
+		item.Attrs = slices.DeleteFunc(item.Attrs, func(a table.Attr) bool { return !slices.Contains(names, a.Name) })
+	}
+	p.page.Items = append(p.page.Items, item)
+	return nil
+}
+
+// hinted tells whether an item is in the index under these keys.
+func hinted(it *table.Item, pk, sk string) bool {
+	return table.InIndex(it) && it.Str(table.AttrGSI1PK) == pk && it.Str(table.AttrGSI1SK) == sk
+}

@@ -1,0 +1,179 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/table"
+)
+
+// clock is a time that tests set.
+type clock struct{ second atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Unix(c.second.Load(), 0) }
+
+func expiring(pk string, ttl int64) table.Item {
+	return table.Item{Key: table.Key{PK: pk, SK: "s"}, Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.N(ttl)}}}
+}
+
+func putAll(t *testing.T, s *Store, items ...table.Item) {
+	t.Helper()
+	writes := make([]table.BatchWrite, len(items))
+	for i := range items {
+		writes[i].Put = &items[i]
+	}
+	if _, err := s.BatchWrite(t.Context(), writes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// records counts what Pebble holds of a kind.
+func records(t *testing.T, s *Store, kind byte) int {
+	t.Helper()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	if err := it.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestSweepDeletesExactlyTheExpired(t *testing.T) {
+	var c clock
+	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1})
+	c.second.Store(1000)
+	var items []table.Item
+	for i := range 3 * sweepChunk / 2 { // more than a chunk
+		items = append(items, expiring(fmt.Sprintf("%05d", i), int64(i%4)*500))
+	}
+	text := table.Item{Key: table.Key{PK: "text", SK: "s"}, Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.S("1")}}}
+	none := table.Item{Key: table.Key{PK: "none", SK: "s"}}
+	indexed := expiring("indexed", 1)
+	indexed.Attrs = append(indexed.Attrs, table.Attr{Name: table.AttrGSI1PK, Value: table.S("g")}, table.Attr{Name: table.AttrGSI1SK, Value: table.S("1")})
+	putAll(t, s, append(items, text, none, indexed)...)
+
+	n, err := s.Sweep(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(items)*3/4 + 1; n != want {
+		t.Errorf("%d items were swept, want %d", n, want)
+	}
+	if got, want := records(t, s, kindItem), len(items)/4+2; got != want {
+		t.Errorf("%d items are left, want %d", got, want)
+	}
+	if got := records(t, s, kindIndex); got != 0 {
+		t.Errorf("%d hints are left, want none", got)
+	}
+	if n, err = s.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("a second sweep deleted %d, %v", n, err)
+	}
+	c.second.Store(1500)
+	if n, err = s.Sweep(t.Context()); n != len(items)/4 || err != nil {
+		t.Errorf("a sweep after the rest expired deleted %d, %v", n, err)
+	}
+}
+
+func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
+	var c clock
+	c.second.Store(1000)
+	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: time.Millisecond})
+	putAll(t, s, expiring("old", 999), expiring("young", 1001))
+	until(t, func() bool { return records(t, s, kindItem) == 1 })
+	if res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "young", SK: "s"}}); err != nil || res.Item == nil {
+		t.Errorf("the item that is left: %v, %v", res.Item, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Sweep(t.Context())
+	wantUnavailable(t, err, ErrClosed)
+}
+
+// A put that looks at nothing leaves the hint of what it replaces behind.
+func TestHintsThatAreLeftBehindDoNotShowAndAreSwept(t *testing.T) {
+	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
+	key := table.Key{PK: "p", SK: "s"}
+	in := table.Item{Key: key, Attrs: []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("g")}, {Name: table.AttrGSI1SK, Value: table.S("1")}}}
+	index := func() int {
+		items, _, err := table.Collect(s.Query(t.Context(), table.Query{Index: true, PK: "g"}), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(items)
+	}
+	putAll(t, s, in)
+	putAll(t, s, table.Item{Key: key})
+	if index() != 0 || records(t, s, kindIndex) != 1 {
+		t.Errorf("index has %d items and %d hints, want none and the old one", index(), records(t, s, kindIndex))
+	}
+	if n, err := s.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("Sweep = %d, %v, want no items", n, err)
+	}
+	if got := records(t, s, kindIndex); got != 0 {
+		t.Errorf("%d hints after the sweep, want none", got)
+	}
+	putAll(t, s, in)
+	if n, err := s.Sweep(t.Context()); n != 0 || err != nil || index() != 1 {
+		t.Errorf("Sweep = %d, %v with %d items in the index, want a right hint kept", n, err, index())
+	}
+}
+
+func TestCallsAfterCloseAreUnavailable(t *testing.T) {
+	s := open(t, "data", Options{FS: vfs.NewMem()})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "p", SK: "s"}})
+	wantUnavailable(t, err, ErrClosed)
+	_, err = s.Put(t.Context(), table.PutInput{Item: numbered("p", 1)})
+	wantUnavailable(t, err, ErrClosed)
+	_, _, err = table.Collect(s.Query(t.Context(), table.Query{PK: "p"}), 0)
+	wantUnavailable(t, err, ErrClosed)
+}
+
+func TestANewerFormatIsRefused(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, "data", Options{FS: fs})
+	if err := s.db.Set(formatKey(), []byte("2"), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open("data", Options{FS: fs})
+	newer, ok := errors.AsType[*FormatError](err)
+	if !ok || newer.Found != 2 || newer.Known != formatVersion {
+		t.Fatalf("error = %v, want a FormatError of 2 and %d", err, formatVersion)
+	}
+	if _, err = Open("data", Options{FS: fs}); errors.Is(err, disk.ErrInUse) {
+		t.Error("a refused directory stays locked")
+	}
+}
+
+func TestACorruptItemIsAnError(t *testing.T) {
+	s := open(t, "data", Options{FS: vfs.NewMem()})
+	key := table.Key{PK: "p", SK: "s"}
+	if err := s.db.Set(appendKey(nil, key), []byte{9, 9}, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Get(t.Context(), table.GetInput{Key: key})
+	wantUnavailable(t, err, errCorrupt)
+	_, err = s.Put(t.Context(), table.PutInput{Item: table.Item{Key: key}})
+	wantUnavailable(t, err, errCorrupt)
+	_, _, err = table.Collect(s.Query(t.Context(), table.Query{PK: "p"}), 0)
+	wantUnavailable(t, err, errCorrupt)
+}
