@@ -1,0 +1,238 @@
+package awsclient_test
+
+import (
+	"context"
+	"encoding/pem"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"fanfare/internal/awsclient"
+)
+
+// endpoint counts the connections and requests that it gets.
+type endpoint struct {
+	*httptest.Server
+	conns, requests atomic.Int64
+}
+
+func newEndpoint(t *testing.T, handler http.HandlerFunc) *endpoint {
+	t.Helper()
+	e := &endpoint{}
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.requests.Add(1)
+		handler(w, r)
+	}))
+	e.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			e.conns.Add(1)
+		}
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func answer(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
+	_, _ = io.WriteString(w, body) // the client's loss shows at the client
+}
+
+// quick answers without reading the request, as an endpoint close by seems to.
+func quick(w http.ResponseWriter, _ *http.Request) { answer(w, "{}") }
+
+func isolate(t *testing.T, url string) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": url, "AWS_REGION": "eu-central-1", "AWS_PROFILE": "", "AWS_CA_BUNDLE": "",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_MAX_ATTEMPTS": "", "AWS_RETRY_MODE": "",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+func load(t *testing.T) aws.Config {
+	t.Helper()
+	cfg, err := awsclient.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func put(ctx context.Context, c *dynamodb.Client) error {
+	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: aws.String("t"),
+		Item:      map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: strings.Repeat("x", 4096)}},
+	})
+	return err
+}
+
+func TestCallsOfOneCallerShareOneConnection(t *testing.T) {
+	e := newEndpoint(t, quick)
+	e.Start()
+	isolate(t, e.URL)
+	client := dynamodb.NewFromConfig(load(t))
+	for range 3000 {
+		if err := put(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := e.conns.Load(); n != 1 {
+		t.Errorf("%d connections for 3,000 calls, want 1", n)
+	}
+}
+
+// The planted comparison: without the wrapper the same calls lose connections.
+func TestTheStockClientLosesConnections(t *testing.T) {
+	e := newEndpoint(t, quick)
+	e.Start()
+	isolate(t, e.URL)
+	cfg, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := dynamodb.NewFromConfig(cfg)
+	calls := 0
+	for ; calls < 50_000 && e.conns.Load() < 5; calls++ {
+		if err := put(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.conns.Load() < 5 {
+		t.Errorf("the stock client kept its connection over %d calls: the wrapper is not needed any more", calls)
+	}
+	t.Logf("stock client: %d connections for %d calls", e.conns.Load(), calls)
+}
+
+// Idle connections of many callers are kept: a second wave dials nothing.
+func TestManyCallersKeepTheirConnections(t *testing.T) {
+	const callers = 64
+	var wave sync.WaitGroup
+	release := make(chan struct{})
+	e := newEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+		wave.Done()
+		<-release
+		answer(w, "{}")
+	})
+	e.Start()
+	isolate(t, e.URL)
+	client := dynamodb.NewFromConfig(load(t))
+	for round := range 3 {
+		var wg sync.WaitGroup
+		wave.Add(callers)
+		for range callers {
+			wg.Go(func() {
+				if err := put(t.Context(), client); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wave.Wait() // all are inside of the endpoint at once
+		for range callers {
+			release <- struct{}{}
+		}
+		wg.Wait()
+		if n := e.conns.Load(); n != callers {
+			t.Fatalf("round %d: %d connections so far, want %d", round, n, callers)
+		}
+	}
+}
+
+func TestACustomCABundleIsHonoured(t *testing.T) {
+	e := newEndpoint(t, quick)
+	e.StartTLS()
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw})
+	if err := os.WriteFile(bundle, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	isolate(t, e.URL)
+	t.Setenv("AWS_CA_BUNDLE", bundle)
+	client := dynamodb.NewFromConfig(load(t))
+	for range 200 {
+		if err := put(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := e.conns.Load(); n != 1 {
+		t.Errorf("%d connections over TLS, want 1", n)
+	}
+}
+
+func TestARetrySendsTheWholeBodyAgain(t *testing.T) {
+	var mu sync.Mutex
+	var bodies []string
+	e := newEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		bodies = append(bodies, string(body))
+		switch len(bodies) {
+		case 1:
+			w.WriteHeader(http.StatusInternalServerError)
+		case 2: // a reply that is cut
+			w.Header().Set("Content-Length", "100")
+			answer(w, `{"Item`)
+			panic(http.ErrAbortHandler)
+		default:
+			answer(w, "{}")
+		}
+	})
+	e.Start()
+	isolate(t, e.URL)
+	if err := put(t.Context(), dynamodb.NewFromConfig(load(t))); err != nil {
+		t.Fatal(err)
+	}
+	if len(bodies) != 3 || bodies[0] != bodies[1] || bodies[1] != bodies[2] || len(bodies[0]) < 4096 {
+		t.Errorf("%d attempts with different bodies", len(bodies))
+	}
+}
+
+func TestTheContextEndsACall(t *testing.T) {
+	e := newEndpoint(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the client's leaving
+		<-r.Context().Done()
+	})
+	e.Start()
+	isolate(t, e.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := put(ctx, dynamodb.NewFromConfig(load(t))); err == nil || ctx.Err() == nil {
+		t.Errorf("error %v, context %v: want both", err, ctx.Err())
+	}
+	if n := e.requests.Load(); n != 1 {
+		t.Errorf("%d attempts, want 1: a call that was given up is not retried", n)
+	}
+}
+
+func TestAMissingRegionIsNamed(t *testing.T) {
+	isolate(t, "http://127.0.0.1:1")
+	t.Setenv("AWS_REGION", "")
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	_, err := awsclient.Load(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "AWS_REGION") {
+		t.Errorf("error %v, want one that names AWS_REGION", err)
+	}
+}
