@@ -1,0 +1,236 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"fanfare/internal/table"
+)
+
+// BatchGet implements table.Store.
+func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	if err := in.Validate(); err != nil {
+		return table.BatchGetResult{}, err
+	}
+	chunks := slices.Collect(slices.Chunk(in.Keys, table.MaxBatchGet))
+	results := make([]table.BatchGetResult, len(chunks))
+	err := s.each(ctx, len(chunks), func(ctx context.Context, i int) error {
+		return s.getChunk(ctx, in, chunks[i], &results[i])
+	})
+	var all table.BatchGetResult
+	for _, res := range results {
+		all.Units = all.Units.Plus(res.Units)
+		if err == nil {
+			all.Items = append(all.Items, res.Items...)
+		}
+	}
+	return all, err
+}
+
+// getChunk reads one request's worth of keys to the end. What it read and was
+// billed is in res even if it fails.
+func (s *Store) getChunk(ctx context.Context, in table.BatchGetInput, keys []table.Key, res *table.BatchGetResult) error {
+	var e expr
+	want := types.KeysAndAttributes{
+		ConsistentRead:       &in.Consistent,
+		ProjectionExpression: e.projection(in.Project), ExpressionAttributeNames: e.names,
+	}
+	for _, k := range keys {
+		want.Keys = append(want.Keys, encodeKey(k))
+	}
+	return s.untilDone(ctx, table.OpBatchGet, len(want.Keys), func() (int, error) {
+		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems:           map[string]types.KeysAndAttributes{s.name: want},
+			ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+		})
+		if err != nil {
+			return len(want.Keys), err
+		}
+		for i := range out.ConsumedCapacity {
+			res.Units = res.Units.Plus(readUnits(&out.ConsumedCapacity[i]))
+		}
+		items, err := decodeItems(out.Responses[s.name])
+		if err != nil {
+			return len(want.Keys), err
+		}
+		res.Items = append(res.Items, items...)
+		want.Keys = out.UnprocessedKeys[s.name].Keys
+		return len(want.Keys), nil
+	})
+}
+
+// BatchWrite implements table.Store.
+func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	if err := table.ValidateBatch(writes); err != nil {
+		return table.WriteResult{}, err
+	}
+	chunks := slices.Collect(slices.Chunk(writes, table.MaxBatchWrite))
+	units := make([]table.Units, len(chunks))
+	err := s.each(ctx, len(chunks), func(ctx context.Context, i int) error {
+		return s.writeChunk(ctx, chunks[i], &units[i])
+	})
+	var all table.WriteResult
+	for _, u := range units {
+		all.Units = all.Units.Plus(u)
+	}
+	return all, err
+}
+
+// writeChunk does one request's worth of writes to the end.
+func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, units *table.Units) error {
+	left, hand := writes, s.hand
+	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
+		var reply batchReply
+		var err error
+		if hand != nil {
+			reply, err = hand.batchWrite(ctx, left)
+		} else {
+			reply, err = s.batchWrite(ctx, left)
+		}
+		if err != nil {
+			if hand != nil {
+				hand, err = nil, errUnusual // the SDK makes the next try
+			}
+			return len(left), err
+		}
+		units.Write += reply.units
+		left, err = unprocessed(left, reply.left)
+		return len(left), err
+	})
+}
+
+// batchWrite makes one request by the SDK.
+func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (batchReply, error) {
+	requests := make([]types.WriteRequest, len(writes))
+	for i, w := range writes {
+		if w.Put != nil {
+			requests[i].PutRequest = &types.PutRequest{Item: encodeItem(*w.Put)}
+		} else {
+			requests[i].DeleteRequest = &types.DeleteRequest{Key: encodeKey(w.Delete)}
+		}
+	}
+	out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+		RequestItems:           map[string][]types.WriteRequest{s.name: requests},
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	})
+	if err != nil {
+		return batchReply{}, err
+	}
+	var reply batchReply
+	for i := range out.ConsumedCapacity {
+		reply.units += writeUnits(&out.ConsumedCapacity[i]).Write
+	}
+	for _, w := range out.UnprocessedItems[s.name] {
+		var item map[string]types.AttributeValue
+		if w.PutRequest != nil {
+			item = w.PutRequest.Item
+		} else if w.DeleteRequest != nil {
+			item = w.DeleteRequest.Key
+		}
+		it, err := decodeItem(item)
+		if err != nil {
+			return batchReply{}, err
+		}
+		reply.left = append(reply.left, it.Key)
+	}
+	return reply, nil
+}
+
+// unprocessed returns the writes that have these keys. A key that none has would be
+// a write lost.
+func unprocessed(sent []table.BatchWrite, keys []table.Key) ([]table.BatchWrite, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	left := make([]table.BatchWrite, 0, len(keys))
+	for _, key := range keys {
+		i := slices.IndexFunc(sent, func(w table.BatchWrite) bool { return w.Key() == key })
+		if i < 0 {
+			return nil, fmt.Errorf("table: batch_write: %s / %s was left unprocessed, but not sent", key.PK, key.SK)
+		}
+		left = append(left, sent[i])
+	}
+	return left, nil
+}
+
+// each runs the parts of a batch, some at once. The first error ends the others.
+func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, i int) error) error {
+	if n == 1 {
+		return part(ctx, 0)
+	}
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(n, s.parallel) { // a few goroutines that go on: their stacks have grown
+		group.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := part(ctx, int(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// maxStalled is how many tries in a row may do nothing: about a second in all.
+const maxStalled = 6
+
+// untilDone calls send until it leaves nothing of n unprocessed. DynamoDB answers
+// 200 with the rest when it ran out of capacity part of the way, and an error when
+// it could do nothing at all: both mean the same here. When maxStalled tries in a
+// row did nothing it gives up with an UnavailableError, so that who writes in bulk
+// sees the throttling and can send less at once (the fan-out halves its window).
+func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (left int, err error)) error {
+	for attempt := 1; ; attempt++ {
+		left, err := send()
+		switch {
+		case err != nil && !throttled(err) && !errors.Is(err, errUnusual):
+			return s.fail(op, err)
+		case left == 0:
+			return nil
+		case left < n:
+			n, attempt = left, 1
+		case attempt == maxStalled:
+			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}}
+		}
+		if err := pause(ctx, s.backoff(attempt)); err != nil {
+			return s.fail(op, err)
+		}
+	}
+}
+
+// stalledError says that parts of a batch were not done for lack of capacity.
+type stalledError struct {
+	left int
+	err  error // nil if DynamoDB answered that it left them
+}
+
+func (e *stalledError) Error() string {
+	text := fmt.Sprintf("throttled: %d parts of a batch are left after %d tries without progress", e.left, maxStalled)
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	return text
+}
+
+func (e *stalledError) Unwrap() error { return e.err }
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return ctx.Err()
+	}
+}

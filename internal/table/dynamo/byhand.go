@@ -1,0 +1,245 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"fanfare/internal/table"
+)
+
+// byHand makes the two calls that a fan-out consists of, BatchWriteItem and Query,
+// without the SDK's middleware, which costs several times the rest. It makes one
+// try and takes only the answer that is hoped for. Whatever else comes (an error, a
+// lost connection, a reply that it cannot read) is an error here, and the caller
+// has the SDK make the call: both calls may be made twice. So retry classes, error
+// types and the odd cases are the SDK's own.
+//
+// What a request looks like it learns from the SDK, which makes one of each kind
+// into a recorder: the endpoint, however it was resolved, the headers, and whom to
+// sign it for. Credentials and signer are the SDK's, too.
+type byHand struct {
+	opt    dynamodb.Options
+	name   string
+	models [2]atomic.Pointer[model]
+	// lengths are those of the last request of each kind.
+	lengths [2]atomic.Int64
+	// replies holds *[]byte.
+	replies sync.Pool
+}
+
+// call is a kind of call that can be made by hand.
+type call int
+
+const (
+	callBatchWrite call = iota
+	callQuery
+)
+
+// model is what all requests of one kind have in common.
+type model struct {
+	// key and account are those of the credentials that it was made with: they
+	// may decide about the endpoint.
+	key, account    string
+	url             url.URL
+	header          http.Header
+	service, region string
+}
+
+// newByHand returns nil if the client is set up in a way that only the SDK knows
+// how to honour.
+func newByHand(opt dynamodb.Options, name string) *byHand {
+	if len(opt.APIOptions) > 0 || opt.ClientLogMode != 0 || opt.Credentials == nil || opt.EnableAcceptEncodingGzip ||
+		opt.EndpointDiscovery.EnableEndpointDiscovery == aws.EndpointDiscoveryEnabled ||
+		intercepted(opt) {
+		return nil
+	}
+	return &byHand{opt: opt, name: name, replies: sync.Pool{New: func() any { return new([]byte) }}}
+}
+
+// intercepted tells whether interceptors of any kind are to see the calls.
+func intercepted(opt dynamodb.Options) bool {
+	for _, list := range reflect.ValueOf(opt.Interceptors).Fields() {
+		if list.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *byHand) batchWrite(ctx context.Context, writes []table.BatchWrite) (reply batchReply, err error) {
+	err = h.do(ctx, callBatchWrite, appendBatchWrite(h.body(callBatchWrite), h.name, writes), func(text []byte) error {
+		reply, err = parseBatchWrite(text, h.name)
+		return err
+	})
+	return reply, err
+}
+
+func (h *byHand) query(ctx context.Context, in *dynamodb.QueryInput) (reply queryReply, err error) {
+	body, err := appendQuery(h.body(callQuery), in)
+	if err != nil {
+		return reply, err
+	}
+	err = h.do(ctx, callQuery, body, func(text []byte) error {
+		reply, err = parseQuery(text)
+		return err
+	})
+	return reply, err
+}
+
+// body returns the memory for a request, as much as the last one of its kind took.
+// It is not used again: net/http may still be sending a request whose answer it has
+// returned.
+func (h *byHand) body(kind call) []byte { return make([]byte, 0, h.lengths[kind].Load()+64) }
+
+// do sends body and has a good reply read, whose text is not valid any longer.
+func (h *byHand) do(ctx context.Context, kind call, body []byte, read func(text []byte) error) error {
+	h.lengths[kind].Store(int64(len(body)))
+	req, err := h.request(ctx, kind, body)
+	if err != nil {
+		return err
+	}
+	res, err := h.opt.HTTPClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" {
+		// What is left unread costs the connection. Errors are short.
+		if _, err := io.CopyN(io.Discard, res.Body, 4<<10); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		return errUnusual
+	}
+	reply := h.replies.Get().(*[]byte)
+	defer h.replies.Put(reply)
+	if *reply, err = readAll((*reply)[:0], res); err != nil {
+		return err
+	}
+	if sum := res.Header.Get("X-Amz-Crc32"); sum != "" && !h.opt.DisableValidateResponseChecksum &&
+		sum != strconv.FormatUint(uint64(crc32.ChecksumIEEE(*reply)), 10) {
+		return errUnusual
+	}
+	return read(*reply)
+}
+
+// maxReply is above the largest reply of DynamoDB, 16 MB.
+const maxReply = 32 << 20
+
+// readAll reads the body of a reply into b.
+func readAll(b []byte, res *http.Response) ([]byte, error) {
+	n := res.ContentLength
+	switch {
+	case n > maxReply:
+		return b, errUnusual
+	case n < 0: // DynamoDB says how long its replies are, emulators need not
+		all := bytes.NewBuffer(b)
+		_, err := all.ReadFrom(io.LimitReader(res.Body, maxReply))
+		return all.Bytes(), err
+	}
+	b = slices.Grow(b, int(n))[:n]
+	_, err := io.ReadFull(res.Body, b)
+	return b, err
+}
+
+// request makes a signed request.
+func (h *byHand) request(ctx context.Context, kind call, body []byte) (*http.Request, error) {
+	credentials, err := h.opt.Credentials.Retrieve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := h.models[kind].Load()
+	if m == nil || m.key != credentials.AccessKeyID || m.account != credentials.AccountID {
+		if m, err = h.learn(ctx, kind, credentials); err != nil {
+			return nil, err
+		}
+		h.models[kind].Store(m)
+	}
+	header := make(http.Header, len(m.header)+3) // the signer adds up to three
+	for name, values := range m.header {
+		header[name] = values
+	}
+	at := m.url // the signer may change it
+	req := (&http.Request{
+		Method: http.MethodPost, URL: &at, Host: at.Host, Header: header, ContentLength: int64(len(body)),
+		// net/http sends head and body in one piece if it knows this type.
+		Body:    io.NopCloser(bytes.NewReader(body)),
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}).WithContext(ctx)
+	sum := sha256.Sum256(body)
+	err = h.opt.HTTPSignerV4.SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), m.service, m.region, time.Now())
+	return req, err
+}
+
+// learn has the SDK make a request of a kind, which is recorded instead of sent.
+func (h *byHand) learn(ctx context.Context, kind call, credentials aws.Credentials) (*model, error) {
+	var recorder recorder
+	client := dynamodb.New(h.opt, func(o *dynamodb.Options) {
+		o.HTTPClient, o.Retryer = &recorder, aws.NopRetryer{}
+	})
+	var err error
+	key := map[string]types.AttributeValue{table.AttrPK: &types.AttributeValueMemberS{Value: "p"}}
+	switch kind {
+	case callBatchWrite:
+		_, err = client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+			h.name: {{PutRequest: &types.PutRequest{Item: key}}},
+		}})
+	case callQuery:
+		_, err = client.Query(ctx, &dynamodb.QueryInput{TableName: &h.name, ExpressionAttributeValues: key})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("learn what a request looks like: %w", err)
+	}
+	return newModel(recorder.req, credentials)
+}
+
+// newModel takes from a request what all of its kind have in common.
+func newModel(req *http.Request, credentials aws.Credentials) (*model, error) {
+	m := &model{key: credentials.AccessKeyID, account: credentials.AccountID, url: *req.URL, header: req.Header.Clone()}
+	// AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, ...
+	scope, isV4 := strings.CutPrefix(req.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential="+credentials.AccessKeyID+"/")
+	scope, _, _ = strings.Cut(scope, ",")
+	parts := strings.Split(scope, "/")
+	if !isV4 || len(parts) != 4 || (req.Host != "" && req.Host != req.URL.Host) {
+		return nil, errUnusual
+	}
+	m.region, m.service = parts[1], parts[2]
+	for _, name := range []string{
+		"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "Content-Length",
+		// They tell tries of one call apart, for AWS's own statistics.
+		"Amz-Sdk-Invocation-Id", "Amz-Sdk-Request",
+	} {
+		m.header.Del(name)
+	}
+	return m, nil
+}
+
+// recorder is an HTTP client that sends nothing.
+type recorder struct{ req *http.Request }
+
+// Do implements aws.HTTPClient.
+func (r *recorder) Do(req *http.Request) (*http.Response, error) {
+	r.req = req.Clone(req.Context())
+	return &http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: req,
+	}, nil
+}

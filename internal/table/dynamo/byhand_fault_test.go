@@ -1,0 +1,192 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
+)
+
+// hot are the calls that are made by hand.
+func hot() []write {
+	return []write{
+		{"batch write", func(ctx context.Context, s *dynamo.Store) error {
+			_, err := s.BatchWrite(ctx, putsOf(60))
+			return err
+		}, true, "BatchWriteItem"},
+		{"query", func(ctx context.Context, s *dynamo.Store) error {
+			_, _, err := table.Collect(s.Query(ctx, table.Query{PK: "p"}), 0)
+			return err
+		}, true, "Query"},
+	}
+}
+
+func TestHotCallsGetOverPassingFaults(t *testing.T) {
+	for fault, bad := range map[string]reply{
+		"cut reply":           {body: object{"ConsumedCapacity": nil}, cut: true},
+		"internal error":      failure(500, "InternalServerError", nil),
+		"bad gateway":         {status: 502},
+		"throttled":           failure(400, "ProvisionedThroughputExceededException", nil),
+		"throttled otherwise": failure(400, "ThrottlingException", nil),
+	} {
+		for _, call := range hot() {
+			t.Run(fault+"/"+call.name, func(t *testing.T) {
+				// Batches go out side by side, so each request has its own count.
+				var mu sync.Mutex
+				times := make(map[string]int)
+				f := newFake(t, func(_ string, _ int, in object) reply {
+					request := fmt.Sprint(in) // fmt sorts the keys of maps
+					mu.Lock()
+					defer mu.Unlock()
+					times[request]++
+					if times[request] < 3 { // by hand, by the SDK, then its retry
+						return bad
+					}
+					return reply{}
+				})
+				if err := call.do(t.Context(), openFake(t, f)); err != nil {
+					t.Errorf("after %d calls: %v", len(f.seen(call.op)), err)
+				}
+			})
+		}
+	}
+}
+
+func TestFailuresOfHotCallsAreSorted(t *testing.T) {
+	item := func(v object) reply { return reply{body: object{"Items": []object{{"PK": str("p"), "x": v}}}} }
+	for name, c := range map[string]struct {
+		reply       reply
+		unavailable bool
+		invalid     bool
+		says        string
+		queryOnly   bool
+	}{
+		"throttled for good":  {failure(400, "ThrottlingException", nil), true, false, "try again", false},
+		"internal for good":   {failure(500, "InternalServerError", nil), true, false, "try again", false},
+		"always cut":          {reply{body: object{"Items": []object{}}, cut: true}, true, false, "try again", false},
+		"a proxy's error":     {reply{status: 503}, true, false, "try again", false},
+		"no such table":       {failure(400, "ResourceNotFoundException", nil), true, false, "fanfare table create", false},
+		"expired credentials": {failure(400, "ExpiredTokenException", nil), true, false, "credentials", false},
+		"bad request":         {failure(400, "ValidationException", nil), false, true, "from the test", false},
+		"unknown":             {failure(400, "NoSuchCodeException", nil), false, false, "NoSuchCodeException", false},
+		"foreign attribute":   {item(object{"BOOL": true}), false, false, `"x"`, true},
+		"fraction":            {item(object{"N": "1.5"}), false, false, `"x" of an item: not an integer of 64 bits`, true},
+		"beyond 64 bits":      {item(object{"N": "9223372036854775808"}), false, false, `"x" of an item: not an integer of 64 bits`, true},
+	} {
+		for _, call := range hot() {
+			if c.queryOnly && call.op != "Query" {
+				continue
+			}
+			t.Run(name+"/"+call.name, func(t *testing.T) {
+				f := newFake(t, func(string, int, object) reply { return c.reply })
+				err := call.do(t.Context(), openFake(t, f))
+				_, unavailable := errors.AsType[*table.UnavailableError](err)
+				_, invalid := errors.AsType[*table.InvalidError](err)
+				if err == nil || unavailable != c.unavailable || invalid != c.invalid || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error %v (unavailable %t, invalid %t); want unavailable %t, invalid %t, and %q said",
+						err, unavailable, invalid, c.unavailable, c.invalid, c.says)
+				}
+			})
+		}
+	}
+}
+
+func TestADeadlineEndsAHotCall(t *testing.T) {
+	for _, call := range hot() {
+		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		err := call.do(ctx, openFake(t, f))
+		cancel()
+		if _, ok := errors.AsType[*table.UnavailableError](err); !ok || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: error %v, want an UnavailableError by the deadline", call.name, err)
+		}
+	}
+}
+
+// A batch that makes no progress gives up, so that who writes can send less at
+// once; one that makes some goes on.
+func TestABatchWithoutProgressGivesUp(t *testing.T) {
+	left := func(in object) reply { return reply{body: object{"UnprocessedItems": in["RequestItems"]}} }
+	for name, answer := range map[string]func(in object) reply{
+		"all unprocessed": left,
+		"all refused":     func(object) reply { return failure(400, "ProvisionedThroughputExceededException", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(_ string, _ int, in object) reply { return answer(in) })
+			var attempts []int
+			store := open(t, f.URL, "t", dynamo.WithBackoff(func(attempt int) time.Duration {
+				attempts = append(attempts, attempt)
+				return 0
+			}))
+			_, err := store.BatchWrite(t.Context(), putsOf(3))
+			if _, ok := errors.AsType[*table.UnavailableError](err); !ok || !strings.Contains(err.Error(), "3 parts of a batch are left") {
+				t.Errorf("error %v, want an UnavailableError that says how much is left", err)
+			}
+			if fmt.Sprint(attempts) != "[1 2 3 4 5]" {
+				t.Errorf("backoff was asked for attempts %v", attempts)
+			}
+		})
+	}
+	t.Run("slow progress", func(t *testing.T) {
+		f := newFake(t, func(_ string, n int, in object) reply {
+			writes := in["RequestItems"].(object)["t"].([]any)
+			done := 0
+			if n%5 == 0 {
+				done = 1
+			}
+			return reply{body: object{"UnprocessedItems": object{"t": writes[done:]}}}
+		})
+		if _, err := openFake(t, f).BatchWrite(t.Context(), putsOf(10)); err != nil {
+			t.Error(err)
+		}
+		if n := len(f.seen("BatchWriteItem")); n != 50 {
+			t.Errorf("%d requests, want 50", n)
+		}
+	})
+}
+
+// What was left undone is sent again as it was, and no other.
+func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
+	writes := putsOf(3)
+	writes[1].Put.Attrs = []table.Attr{{Name: "a", Value: table.S("\"é\n")}, {Name: "n", Value: table.N(-5)}}
+	writes[2] = table.BatchWrite{Delete: keyN(2)}
+	for name, options := range map[string][]dynamo.Option{"by hand": nil, "by the SDK": {dynamo.WithSDKOnly()}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(_ string, n int, in object) reply {
+				if all := in["RequestItems"].(object)["t"].([]any); n == 1 {
+					return reply{body: object{"UnprocessedItems": object{"t": all[1:]}}}
+				}
+				return reply{}
+			})
+			if _, err := open(t, f.URL, "t", options...).BatchWrite(t.Context(), writes); err != nil {
+				t.Fatal(err)
+			}
+			calls := f.seen("BatchWriteItem")
+			first, second := calls[0]["RequestItems"].(object)["t"].([]any), calls[1]["RequestItems"].(object)["t"].([]any)
+			if len(calls) != 2 || fmt.Sprint(first[1:]) != fmt.Sprint(second) {
+				t.Errorf("%d requests, then %v; want %v", len(calls), second, first[1:])
+			}
+		})
+	}
+}
+
+// With middleware of the caller's own on the client, every call passes it.
+func TestMiddlewareOfTheCallersOwnSeesAllCalls(t *testing.T) {
+	f := newFake(t, func(string, int, object) reply { return reply{} })
+	seen := 0
+	store := openClient(t, f.URL, func() { seen++ })
+	for _, call := range hot() {
+		if err := call.do(t.Context(), store); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(f.seen("BatchWriteItem")) + len(f.seen("Query")); seen != n || n != 4 {
+		t.Errorf("the middleware saw %d of %d calls", seen, n)
+	}
+}

@@ -1,0 +1,117 @@
+//go:build e2e
+
+package dynamo_test
+
+import (
+	"crypto/rand"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
+	"fanfare/internal/table/tabletest"
+)
+
+// endpoint returns where an engine listens. A test that needs one and has none
+// fails: what is skipped proves nothing.
+func endpoint(t *testing.T, variable string) string {
+	t.Helper()
+	url := os.Getenv(variable)
+	if url == "" {
+		t.Fatalf("%s is not set: run `scripts/with-emulators.sh go test -tags e2e ./internal/table/dynamo`, or `make test`", variable)
+	}
+	return url
+}
+
+// created makes a table of its own on an engine.
+func created(t *testing.T, url string) *dynamo.Store {
+	t.Helper()
+	store := open(t, url, "fanfare-test-"+rand.Text()[:10])
+	for range 2 { // it may run again
+		if err := store.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := store.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Status != "ACTIVE" || d.TTL != table.AttrTTL || d.Billing != "PAY_PER_REQUEST" || len(d.Differences) > 0 {
+		t.Errorf("description %+v", d)
+	}
+	if err := store.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	return store
+}
+
+func TestLocalStackKeepsTheContract(t *testing.T) {
+	// DynamoDB's own rule for each of these is held on Dynoxide.
+	keepsTheContract(t, endpoint(t, "AWS_ENDPOINT_URL"), tabletest.ApproximateUnits(
+		"DynamoDB Local bills nothing for a read that finds nothing and for a check, an index write for half of an index key, and a unit too many for batched deletes"))
+}
+
+func TestDynoxideKeepsTheContract(t *testing.T) {
+	keepsTheContract(t, endpoint(t, "E2E_DYNOXIDE_URL"), tabletest.BillsProjection(
+		"Dynoxide 1.2.1 measures a GetItem after the projection; DynamoDB measures before"))
+}
+
+func keepsTheContract(t *testing.T, url string, options ...tabletest.Option) {
+	t.Helper()
+	store := created(t, url)
+	t.Run("fresh", func(t *testing.T) {
+		tabletest.Run(t, func(*testing.T) table.Store { return store }, options...)
+	})
+	t.Run("stale", func(t *testing.T) {
+		tabletest.Run(t, func(*testing.T) table.Store { return tabletest.Stale(store, 1) }, options...)
+	})
+}
+
+// counter counts the hot calls that the SDK makes.
+type counter struct {
+	aws.HTTPClient
+	hand, sdk atomic.Int64
+}
+
+func (c *counter) Do(req *http.Request) (*http.Response, error) {
+	switch _, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), "."); {
+	case op != "BatchWriteItem" && op != "Query":
+	case req.Header.Get("Amz-Sdk-Request") == "":
+		c.hand.Add(1)
+	default:
+		c.sdk.Add(1)
+	}
+	return c.HTTPClient.Do(req)
+}
+
+// The suites above prove nothing about the calls by hand if the SDK makes them all.
+func TestHotCallsOnEmulatorsAreMadeByHand(t *testing.T) {
+	for _, variable := range []string{"AWS_ENDPOINT_URL", "E2E_DYNOXIDE_URL"} {
+		t.Run(variable, func(t *testing.T) {
+			url := endpoint(t, variable)
+			cfg := configFor(t, url)
+			count := &counter{HTTPClient: cfg.HTTPClient}
+			cfg.HTTPClient = count
+			store := dynamo.New(dynamodb.NewFromConfig(cfg), "fanfare-test-"+rand.Text()[:10])
+			if err := store.Create(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.BatchWrite(t.Context(), putsOf(60)); err != nil {
+				t.Fatal(err)
+			}
+			items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: "p", PageSize: 25, Consistent: true}), 0)
+			if err != nil || len(items) != 60 {
+				t.Errorf("%d items, error %v", len(items), err)
+			}
+			if count.sdk.Load() > 0 || count.hand.Load() != 6 {
+				t.Errorf("%d calls by hand, %d by the SDK; want 6 and none", count.hand.Load(), count.sdk.Load())
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"fanfare/internal/table"
+)
+
+// fail is the one place that decides what a failed call means. Failed conditions
+// and cancelled transactions are translated before.
+func (s *Store) fail(op table.Op, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &table.UnavailableError{Op: string(op), Err: err}
+	}
+	if _, ok := errors.AsType[*smithy.InvalidParamsError](err); ok {
+		return &table.InvalidError{Problem: err.Error()}
+	}
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		// No answer, or half of one: the connection, a timeout, the name service,
+		// the credentials' source. What cannot be decoded is not from the SDK.
+		if !fromSDK(err) {
+			return fmt.Errorf("table: %s: %w", op, err)
+		}
+		return &table.UnavailableError{Op: string(op), Err: err}
+	}
+	switch api.ErrorCode() {
+	case "ValidationException", "SerializationException", "ItemCollectionSizeLimitExceededException",
+		"IdempotentParameterMismatchException":
+		return &table.InvalidError{Problem: api.ErrorMessage()}
+	case "ResourceNotFoundException":
+		// The operator's to mend, and no reason to give up the work in hand.
+		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
+			"there is no table %q here: run `fanfare table create`: %w", s.name, err)}
+	case "AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException",
+		"MissingAuthenticationTokenException", "IncompleteSignatureException", "OptInRequired":
+		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
+			"AWS refuses these credentials: check the role's policy: %w", err)}
+	case "TransactionInProgressException":
+		return &table.UnavailableError{Op: string(op), Err: err}
+	}
+	if refused(err) || status(err) >= http.StatusInternalServerError {
+		return &table.UnavailableError{Op: string(op), Err: err}
+	}
+	return fmt.Errorf("table: %s: %w", op, err)
+}
+
+// failWrite is fail for a write of one item, which may have failed its condition.
+func (s *Store) failWrite(op table.Op, key table.Key, err error) error {
+	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !ok {
+		return s.fail(op, err)
+	}
+	old, err := decodeOptional(failed.Item)
+	if err != nil {
+		return err
+	}
+	return &table.ConditionError{Key: key, Old: old, Units: failedCost(old)}
+}
+
+// failedCost is what a write is billed whose condition did not hold: as a write
+// that changes nothing.
+func failedCost(old *table.Item) table.Units { return table.WriteCost(old, old) }
+
+func fromSDK(err error) bool {
+	_, ok := errors.AsType[*smithy.OperationError](err)
+	return ok
+}
+
+func status(err error) int {
+	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		return e.HTTPStatusCode()
+	}
+	return 0
+}
+
+// throttled tells whether DynamoDB did nothing for lack of capacity.
+func throttled(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
+		return true
+	}
+	return false
+}
+
+// refused tells whether a call certainly did nothing, and may do so next time.
+func refused(err error) bool {
+	if throttled(err) {
+		return true
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		// Another transaction has the item in hand.
+		return api.ErrorCode() == "TransactionConflictException"
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
+}
+
+// refusedOnly retries what the policy below it would, if the first try certainly
+// did nothing.
+type refusedOnly struct{ aws.Retryer }
+
+// IsErrorRetryable implements aws.Retryer.
+func (r refusedOnly) IsErrorRetryable(err error) bool {
+	return refused(err) && r.Retryer.IsErrorRetryable(err)
+}

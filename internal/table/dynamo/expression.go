@@ -1,0 +1,137 @@
+package dynamo
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"fanfare/internal/table"
+)
+
+// expr collects the names and values that the expressions of one request refer to
+// by placeholders (#0, :0), so that no attribute name meets a reserved word. It is
+// written by hand because the conditions are a closed set of a dozen: the SDK's
+// expression builder encodes values by reflection and would be the larger part.
+type expr struct {
+	names  map[string]string
+	values map[string]types.AttributeValue
+	// order finds a name's placeholder again.
+	order []string
+}
+
+func (e *expr) name(name string) string {
+	for i, known := range e.order {
+		if known == name {
+			return "#" + strconv.Itoa(i)
+		}
+	}
+	if e.names == nil {
+		e.names = make(map[string]string)
+	}
+	placeholder := "#" + strconv.Itoa(len(e.order))
+	e.order = append(e.order, name)
+	e.names[placeholder] = name
+	return placeholder
+}
+
+func (e *expr) value(v table.Value) string {
+	if e.values == nil {
+		e.values = make(map[string]types.AttributeValue)
+	}
+	placeholder := ":" + strconv.Itoa(len(e.values))
+	e.values[placeholder] = encodeValue(v)
+	return placeholder
+}
+
+// projection asks for the key and these attributes; nil stands for all.
+func (e *expr) projection(names []string) *string {
+	if names == nil {
+		return nil
+	}
+	parts := []string{e.name(table.AttrPK), e.name(table.AttrSK)}
+	for _, name := range names {
+		if before := len(e.order); e.name(name) != "" && len(e.order) > before { // each once
+			parts = append(parts, e.name(name))
+		}
+	}
+	return new(strings.Join(parts, ", "))
+}
+
+// condition translates a condition that table.ValidateCond let pass; nil stands
+// for none.
+func (e *expr) condition(c table.Cond) *string {
+	if c == nil {
+		return nil
+	}
+	return new(e.cond(c))
+}
+
+func (e *expr) cond(c table.Cond) string {
+	switch c := c.(type) {
+	case table.Absent:
+		return "attribute_not_exists(" + e.name(table.AttrPK) + ")"
+	case table.Exists:
+		return "attribute_exists(" + e.name(table.AttrPK) + ")"
+	case table.AttrAbsent:
+		return "attribute_not_exists(" + e.name(c.Name) + ")"
+	case table.AttrExists:
+		return "attribute_exists(" + e.name(c.Name) + ")"
+	case table.Equal:
+		return e.name(c.Name) + " = " + e.value(c.Value)
+	case table.Less:
+		return e.name(c.Name) + " < " + e.value(c.Value)
+	case table.AtLeast:
+		return e.name(c.Name) + " >= " + e.value(c.Value)
+	case table.All:
+		return e.join(c, " AND ")
+	case table.Any:
+		return e.join(c, " OR ")
+	case table.Not:
+		return "NOT " + e.part(c.Cond)
+	}
+	return "" // ValidateCond lets no other pass
+}
+
+func (e *expr) join(cs []table.Cond, operator string) string {
+	if len(cs) == 1 {
+		return e.cond(cs[0])
+	}
+	parts := make([]string, len(cs))
+	for i, c := range cs {
+		parts[i] = e.part(c)
+	}
+	return strings.Join(parts, operator)
+}
+
+// part is a condition within a larger one. These are the only parentheses, since
+// DynamoDB refuses doubled ones.
+func (e *expr) part(c table.Cond) string {
+	switch c.(type) {
+	case table.All, table.Any, table.Not:
+		return "(" + e.cond(c) + ")"
+	}
+	return e.cond(c)
+}
+
+// update translates the changes of an update; there is at least one.
+func (e *expr) update(in table.UpdateInput) *string {
+	var b strings.Builder
+	clause := func(keyword string, n int, part func(i int) string) {
+		for i := range n {
+			switch {
+			case i > 0:
+				b.WriteString(", ")
+			case b.Len() > 0:
+				b.WriteString(" " + keyword)
+			default:
+				b.WriteString(keyword)
+			}
+			b.WriteString(part(i))
+		}
+	}
+	clause("SET ", len(in.Set), func(i int) string { return e.name(in.Set[i].Name) + " = " + e.value(in.Set[i].Value) })
+	clause("ADD ", len(in.Add), func(i int) string { return e.name(in.Add[i].Name) + " " + e.value(in.Add[i].Value) })
+	clause("REMOVE ", len(in.Remove), func(i int) string { return e.name(in.Remove[i]) })
+	return new(b.String())
+}

@@ -1,0 +1,49 @@
+package dynamo
+
+import (
+	"testing"
+
+	"fanfare/internal/table"
+)
+
+func TestConditionsBecomeExpressions(t *testing.T) {
+	a, n := table.Equal{Name: "a", Value: table.S("x")}, table.Less{Name: "n", Value: table.N(3)}
+	for _, tt := range []struct {
+		cond table.Cond
+		want string
+	}{
+		{table.Absent{}, "attribute_not_exists(#0)"},
+		{table.Not{Cond: table.Exists{}}, "NOT attribute_exists(#0)"},
+		{a, "#0 = :0"},
+		{table.All{a}, "#0 = :0"},
+		{table.All{a, n}, "#0 = :0 AND #1 < :1"},
+		{table.Any{table.All{a, n}, table.Not{Cond: a}}, "(#0 = :0 AND #1 < :1) OR (NOT #0 = :2)"},
+		{table.Not{Cond: table.Any{a, n}}, "NOT (#0 = :0 OR #1 < :1)"},
+		{table.Not{Cond: table.Not{Cond: a}}, "NOT (NOT #0 = :0)"},
+		{table.All{table.Any{table.All{a, n}}}, "#0 = :0 AND #1 < :1"},
+		{table.Any{table.All{table.Any{a, n}, a}, n}, "((#0 = :0 OR #1 < :1) AND #0 = :2) OR #1 < :3"},
+	} {
+		var e expr
+		if got := *e.condition(tt.cond); got != tt.want {
+			t.Errorf("%#v is %q, want %q", tt.cond, got, tt.want)
+		}
+	}
+}
+
+func TestUpdatesBecomeExpressions(t *testing.T) {
+	one, two := table.Attr{Name: "a", Value: table.N(1)}, table.Attr{Name: "b", Value: table.N(2)}
+	for _, tt := range []struct {
+		in   table.UpdateInput
+		want string
+	}{
+		{table.UpdateInput{Set: []table.Attr{one}}, "SET #0 = :0"},
+		{table.UpdateInput{Set: []table.Attr{one, two}}, "SET #0 = :0, #1 = :1"},
+		{table.UpdateInput{Add: []table.Attr{one}, Remove: []string{"b", "c"}}, "ADD #0 :0 REMOVE #1, #2"},
+		{table.UpdateInput{Set: []table.Attr{one}, Add: []table.Attr{two}, Remove: []string{"c"}}, "SET #0 = :0 ADD #1 :1 REMOVE #2"},
+	} {
+		var e expr
+		if got := *e.update(tt.in); got != tt.want {
+			t.Errorf("%+v is %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package dynamo_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+
+	"fanfare/internal/awsclient"
+	"fanfare/internal/table/dynamo"
+)
+
+// object is a JSON object.
+type object = map[string]any
+
+// fake is a DynamoDB endpoint whose answers a test writes, under the real SDK.
+type fake struct {
+	*httptest.Server
+	t *testing.T
+
+	mu sync.Mutex
+	// calls are the requests so far, by operation.
+	calls map[string][]object
+}
+
+// reply is an answer of the fake. The zero reply is an empty object.
+type reply struct {
+	body   object
+	status int // 0 is 200
+	// cut sends half of the body and ends the connection; hang sends nothing
+	// until the client has left.
+	cut, hang bool
+}
+
+// failure is DynamoDB's way to say no.
+func failure(status int, code string, extra object) reply {
+	body := object{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": "from the test"}
+	for k, v := range extra {
+		body[k] = v
+	}
+	return reply{status: status, body: body}
+}
+
+// newFake serves what answer says; n counts an operation's calls from 1.
+func newFake(t *testing.T, answer func(op string, n int, in object) reply) *fake {
+	t.Helper()
+	f := &fake{t: t, calls: make(map[string][]object)}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		var in object
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil && r.Context().Err() == nil {
+			t.Errorf("%s: body: %v", op, err)
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the client's leaving
+		f.mu.Lock()
+		f.calls[op] = append(f.calls[op], in)
+		n := len(f.calls[op])
+		f.mu.Unlock()
+		f.send(w, r, answer(op, n, in))
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fake) send(w http.ResponseWriter, r *http.Request, rep reply) {
+	if rep.hang {
+		<-r.Context().Done()
+		return
+	}
+	body, err := json.Marshal(rep.body)
+	if rep.body == nil {
+		body = []byte("{}")
+	}
+	if err != nil {
+		f.t.Errorf("reply: %v", err)
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10))
+	if rep.status != 0 {
+		w.WriteHeader(rep.status)
+	}
+	if rep.cut {
+		_, _ = w.Write(body[:len(body)/2])
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(body) // a client that has left is the test's business
+}
+
+// seen returns the requests of an operation.
+func (f *fake) seen(op string) []object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]object(nil), f.calls[op]...)
+}
+
+// open makes a Store on an endpoint, by the product's own configuration.
+func open(t *testing.T, endpoint, name string, options ...dynamo.Option) *dynamo.Store {
+	t.Helper()
+	return dynamo.New(dynamodb.NewFromConfig(configFor(t, endpoint)), name, options...)
+}
+
+// openClient makes a Store whose client has middleware that calls see.
+func openClient(t *testing.T, endpoint string, see func()) *dynamo.Store {
+	t.Helper()
+	return dynamo.New(dynamodb.NewFromConfig(configFor(t, endpoint), func(o *dynamodb.Options) {
+		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+			return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("see", func(
+				ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+			) (middleware.FinalizeOutput, middleware.Metadata, error) {
+				see()
+				return next.HandleFinalize(ctx, in)
+			}), middleware.After)
+		})
+	}), "t", dynamo.WithParallel(1))
+}
+
+func configFor(t *testing.T, endpoint string) aws.Config {
+	t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_PROFILE": "", "AWS_CA_BUNDLE": "",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_MAX_ATTEMPTS": "", "AWS_RETRY_MODE": "",
+	} {
+		t.Setenv(name, value)
+	}
+	cfg, err := awsclient.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// openFake makes a Store on a fake that does not wait between parts of a batch.
+func openFake(t *testing.T, f *fake, options ...dynamo.Option) *dynamo.Store {
+	t.Helper()
+	return open(t, f.URL, "t", append(options, dynamo.WithBackoff(func(int) time.Duration { return 0 }))...)
+}
+
+// wire forms of attribute values.
+func str(s string) object { return object{"S": s} }
+func num(n int) object    { return object{"N": strconv.Itoa(n)} }
+
+// keyOf is the key of an item on the wire.
+func keyOf(item any) string {
+	m, ok := item.(object)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(m["PK"], m["SK"])
+}

@@ -1,0 +1,183 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"fanfare/internal/table"
+)
+
+// Description is what DynamoDB says of the table.
+type Description struct {
+	Name, Status, Billing string
+	// Items and Bytes are some hours old: DynamoDB counts them now and then.
+	Items, Bytes int64
+	// TTL is the attribute that items expire by, "" if they do not.
+	TTL string
+	// Differences are what a table for Fanfare must have and this one has not.
+	Differences []string
+}
+
+// SchemaError says that there is a table of this name, but not one for Fanfare.
+type SchemaError struct {
+	Table       string
+	Differences []string
+}
+
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("table: %q exists with another schema (%s): choose another FANFARE_TABLE, or delete it",
+		e.Table, strings.Join(e.Differences, "; "))
+}
+
+// pollInterval is how often Create looks at a table that is being made.
+const pollInterval = 500 * time.Millisecond
+
+// Create makes the table if it is not there, switches expiry on, and returns when
+// it can be used. A table with another schema is a SchemaError and is left alone.
+// It may run any number of times, also at once.
+func (s *Store) Create(ctx context.Context) error {
+	for {
+		d, err := s.Describe(ctx)
+		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
+			_, err = s.client.CreateTable(ctx, s.createInput())
+			if _, known := errors.AsType[*types.ResourceInUseException](err); err != nil && !known {
+				return s.fail("create", err)
+			}
+		} else if err != nil {
+			return err
+		}
+		if d.Status == string(types.TableStatusActive) {
+			return s.finish(ctx, d)
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return s.fail("create", err)
+		}
+	}
+}
+
+// finish switches expiry on, or says what does not fit.
+func (s *Store) finish(ctx context.Context, d Description) error {
+	if d.TTL == "" && len(d.Differences) == 0 {
+		_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName: &s.name,
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{
+				AttributeName: aws.String(table.AttrTTL), Enabled: aws.Bool(true),
+			},
+		})
+		// Another Create may have been quicker: what counts is what is there now.
+		again, descErr := s.Describe(ctx)
+		if descErr != nil {
+			return descErr
+		}
+		if again.TTL == "" && err != nil {
+			return s.fail("create", err)
+		}
+		d = again
+	}
+	if len(d.Differences) > 0 {
+		return &SchemaError{s.name, d.Differences}
+	}
+	return nil
+}
+
+func (s *Store) createInput() *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{
+		TableName: &s.name, BillingMode: types.BillingModePayPerRequest,
+		KeySchema: keySchema(table.AttrPK, table.AttrSK),
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName: aws.String(indexName), KeySchema: keySchema(table.AttrGSI1PK, table.AttrGSI1SK),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		}},
+	}
+	for _, name := range []string{table.AttrPK, table.AttrSK, table.AttrGSI1PK, table.AttrGSI1SK} {
+		in.AttributeDefinitions = append(in.AttributeDefinitions,
+			types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS})
+	}
+	return in
+}
+
+func keySchema(pk, sk string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(pk), KeyType: types.KeyTypeHash},
+		{AttributeName: aws.String(sk), KeyType: types.KeyTypeRange},
+	}
+}
+
+// Describe says what the table is like.
+func (s *Store) Describe(ctx context.Context) (Description, error) {
+	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.name})
+	if err != nil {
+		return Description{}, s.fail("describe", err)
+	}
+	d := Description{
+		Name: aws.ToString(out.Table.TableName), Status: string(out.Table.TableStatus),
+		Billing: string(types.BillingModeProvisioned), // said only of tables that are something else
+		Items:   aws.ToInt64(out.Table.ItemCount), Bytes: aws.ToInt64(out.Table.TableSizeBytes),
+	}
+	if b := out.Table.BillingModeSummary; b != nil {
+		d.Billing = string(b.BillingMode)
+	}
+	ttl, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.name})
+	if err != nil {
+		return Description{}, s.fail("describe", err)
+	}
+	if t := ttl.TimeToLiveDescription; t != nil && (t.TimeToLiveStatus == types.TimeToLiveStatusEnabled ||
+		t.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
+		d.TTL = aws.ToString(t.AttributeName)
+	}
+	d.Differences = differences(out.Table, d)
+	return d, nil
+}
+
+// differences names what keeps a table from being Fanfare's. How it is billed is
+// the operator's choice.
+func differences(t *types.TableDescription, d Description) []string {
+	var out []string
+	attrTypes := make(map[string]types.ScalarAttributeType, len(t.AttributeDefinitions))
+	for _, a := range t.AttributeDefinitions {
+		attrTypes[aws.ToString(a.AttributeName)] = a.AttributeType
+	}
+	check := func(what string, have []types.KeySchemaElement, pk, sk string) {
+		want := pk + " (S), " + sk + " (S)"
+		var is []string
+		for _, k := range have {
+			name := aws.ToString(k.AttributeName)
+			is = append(is, fmt.Sprintf("%s (%s)", name, attrTypes[name]))
+		}
+		if got := strings.Join(is, ", "); got != want {
+			out = append(out, fmt.Sprintf("key of %s is %s, not %s", what, got, want))
+		}
+	}
+	check("the table", t.KeySchema, table.AttrPK, table.AttrSK)
+	at := slices.IndexFunc(t.GlobalSecondaryIndexes, func(g types.GlobalSecondaryIndexDescription) bool {
+		return aws.ToString(g.IndexName) == indexName
+	})
+	if at < 0 {
+		out = append(out, "there is no index "+indexName)
+	} else {
+		index := t.GlobalSecondaryIndexes[at]
+		check(indexName, index.KeySchema, table.AttrGSI1PK, table.AttrGSI1SK)
+		if index.Projection == nil || index.Projection.ProjectionType != types.ProjectionTypeAll {
+			out = append(out, indexName+" does not project all attributes")
+		}
+	}
+	if d.TTL != "" && d.TTL != table.AttrTTL {
+		out = append(out, fmt.Sprintf("items expire by %s, not by %s", d.TTL, table.AttrTTL))
+	}
+	return out
+}
+
+// Ping tells whether the table answers. It reads an item that is not there, half a
+// read unit, because that needs the same permissions as the work and no others.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.Get(ctx, table.GetInput{Key: table.Key{PK: "ping", SK: "ping"}})
+	return err
+}

@@ -1,0 +1,115 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"fanfare/internal/table"
+)
+
+// Transact implements table.Store. The SDK gives each call a ClientRequestToken
+// before its first attempt, so that all attempts carry the same one.
+func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	if err := in.Validate(); err != nil {
+		return table.WriteResult{}, err
+	}
+	req := &dynamodb.TransactWriteItemsInput{
+		TransactItems:          make([]types.TransactWriteItem, len(in.Ops)),
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	for i, op := range in.Ops {
+		req.TransactItems[i] = s.encodeOp(op)
+	}
+	out, err := s.client.TransactWriteItems(ctx, req)
+	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		return table.WriteResult{}, cancelledError(in.Ops, cancelled)
+	}
+	if err != nil {
+		return table.WriteResult{}, s.fail(table.OpTransact, err)
+	}
+	var res table.WriteResult
+	for _, c := range out.ConsumedCapacity {
+		// A retry whose first try had gone through is billed as a read.
+		units := table.Units{Read: aws.ToFloat64(c.ReadCapacityUnits), Write: aws.ToFloat64(c.WriteCapacityUnits)}
+		if units == (table.Units{}) {
+			units.Write = aws.ToFloat64(c.CapacityUnits)
+		}
+		res.Units = res.Units.Plus(units)
+	}
+	return res, nil
+}
+
+func (s *Store) encodeOp(op table.TransactOp) types.TransactWriteItem {
+	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	var e expr
+	switch {
+	case op.Put != nil:
+		cond := e.condition(op.Put.If)
+		return types.TransactWriteItem{Put: &types.Put{
+			TableName: &s.name, Item: encodeItem(op.Put.Item), ConditionExpression: cond,
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	case op.Update != nil:
+		update, cond := e.update(*op.Update), e.condition(op.Update.If)
+		return types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: encodeKey(op.Update.Key), UpdateExpression: update, ConditionExpression: cond,
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	case op.Delete != nil:
+		cond := e.condition(op.Delete.If)
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &s.name, Key: encodeKey(op.Delete.Key), ConditionExpression: cond,
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	}
+	cond := e.condition(op.Check.If)
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &s.name, Key: encodeKey(op.Check.Key), ConditionExpression: cond,
+		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}
+}
+
+// cancelledError translates a cancellation. Its cost is not in the answer: each
+// operation is billed twice a write that changes nothing; the sizes of items whose
+// conditions held are not known and taken to be below 1 KB.
+func cancelledError(ops []table.TransactOp, e *types.TransactionCanceledException) error {
+	if len(e.CancellationReasons) != len(ops) {
+		return fmt.Errorf("table: transaction of %d operations cancelled for %d reasons: %w",
+			len(ops), len(e.CancellationReasons), e)
+	}
+	out := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
+	for i, reason := range e.CancellationReasons {
+		r := &out.Reasons[i]
+		r.Key = ops[i].Key()
+		switch code := aws.ToString(reason.Code); code {
+		case "", "None":
+		case "ConditionalCheckFailed":
+			r.Reason = table.CancelCondition
+		case "TransactionConflict":
+			r.Reason = table.CancelConflict
+		case "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded":
+			r.Reason = table.CancelThrottled
+		case "ValidationError", "ItemCollectionSizeLimitExceeded":
+			return &table.InvalidError{Problem: fmt.Sprintf("operation %d of a transaction: %s: %s",
+				i, code, aws.ToString(reason.Message))}
+		default:
+			return fmt.Errorf("table: operation %d cancelled its transaction: %s: %w", i, code, e)
+		}
+		var err error
+		if r.Old, err = decodeOptional(reason.Item); err != nil {
+			return err
+		}
+		cost := failedCost(r.Old)
+		out.Units = out.Units.Plus(cost).Plus(cost)
+	}
+	return out
+}
