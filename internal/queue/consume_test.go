@@ -1,0 +1,409 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// broker is a queue in memory that records the answers. It delivers each message
+// again after its delay, and closes its channel when the subscription ends.
+type broker struct {
+	mu      sync.Mutex
+	in      chan *message.Message
+	history map[string][]answer
+	dead    map[string]string
+	deadErr error
+	ended   chan struct{}
+	// answers counts the messages, ending the subscription.
+	answers, ending sync.WaitGroup
+}
+
+type answer struct {
+	acked bool
+	delay time.Duration
+}
+
+func newBroker() *broker {
+	return &broker{
+		in: make(chan *message.Message), history: map[string][]answer{}, dead: map[string]string{},
+		ended: make(chan struct{}),
+	}
+}
+
+func (b *broker) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
+	b.ending.Go(func() {
+		<-ctx.Done()
+		b.mu.Lock()
+		close(b.ended)
+		b.mu.Unlock()
+		b.answers.Wait()
+		close(b.in)
+	})
+	return b.in, nil
+}
+
+func (b *broker) Close() error { return nil }
+
+// deliver offers a message until it is acked or the subscription ends. It starts
+// with the given receive count.
+func (b *broker) deliver(msg *message.Message, receives int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.ended:
+		return
+	default:
+	}
+	b.answers.Go(func() {
+		for ; ; receives++ {
+			copied := msg.Copy()
+			delivery := queue.NewDelivery(receives)
+			ctx, cancel := context.WithCancel(queue.WithDelivery(context.Background(), delivery))
+			copied.SetContext(ctx)
+			select {
+			case b.in <- copied:
+			case <-b.ended:
+				cancel()
+				return
+			}
+			var a answer
+			select {
+			case <-copied.Acked():
+				a.acked = true
+			case <-copied.Nacked():
+				a.delay = delivery.Delay()
+			}
+			cancel()
+			b.mu.Lock()
+			b.history[msg.UUID] = append(b.history[msg.UUID], a)
+			b.mu.Unlock()
+			if a.acked {
+				return
+			}
+			select {
+			case <-time.After(a.delay):
+			case <-b.ended:
+				return
+			}
+		}
+	})
+}
+
+func (b *broker) DeadLetter(_ context.Context, topic string, msg *message.Message, reason string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.deadErr != nil {
+		return b.deadErr
+	}
+	b.dead[msg.UUID] = queue.NewDeadLetter(topic, msg, reason, time.Now()).Reason
+	return nil
+}
+
+func (b *broker) ListDead(context.Context, string, int) ([]queue.DeadLetter, error) { return nil, nil }
+
+func (b *broker) Redrive(context.Context, string, []string, func(queue.DeadLetter) error) (int, int, error) {
+	return 0, 0, nil
+}
+
+func (b *broker) DropDead(context.Context, string, []string) (int, error) { return 0, nil }
+
+func (b *broker) answersOf(msg *message.Message) []answer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.history[msg.UUID])
+}
+
+func (b *broker) reason(msg *message.Message) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dead[msg.UUID]
+}
+
+func (b *broker) failDeadLetters(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deadErr = err
+}
+
+// event is a message with an event of now.
+func event(t *testing.T) *message.Message {
+	t.Helper()
+	eventID, err := id.NewGenerator(time.Now).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: "ann",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msg
+}
+
+var errThrottled = errors.New("throttled")
+
+// consuming runs a consumer in virtual time while test runs, then stops it.
+func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *broker, stop func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker()
+		c := &queue.Consumer{
+			Topic: queue.TopicLikes, Broker: b, Handle: handle, Workers: 4, Grace: 10 * time.Second,
+			Transient: func(err error) bool { return errors.Is(err, errThrottled) },
+			Now:       time.Now, Log: zap.NewNop(),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var runErr error
+		running.Go(func() { runErr = c.Run(ctx) })
+		test(t, b, cancel)
+		cancel()
+		running.Wait()
+		b.ending.Wait()
+		if runErr != nil {
+			t.Errorf("the consumer ended with %v after a stop, want nil", runErr)
+		}
+	})
+}
+
+func TestHandledMessageIsAcked(t *testing.T) {
+	consuming(t, func(context.Context, messages.Event) error { return nil }, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		msg := event(t)
+		b.deliver(msg, 1)
+		synctest.Wait()
+		if got := b.answersOf(msg); !slices.Equal(got, []answer{{acked: true}}) {
+			t.Errorf("answers %v, want one ack", got)
+		}
+	})
+}
+
+func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
+	old := message.NewMessage("old", []byte(`{"type":"Liked","version":1,"event_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","time":"2016-07-30T23:54:10Z","post_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","user_id":"ann"}`))
+	for name, msg := range map[string]*message.Message{
+		"handler":         nil,
+		"payload":         message.NewMessage("bad", []byte("no JSON")),
+		"unknown version": message.NewMessage("new", []byte(`{"type":"Liked","version":99}`)),
+		"too old":         old,
+	} {
+		t.Run(name, func(t *testing.T) {
+			consuming(t, func(context.Context, messages.Event) error {
+				return fmt.Errorf("apply: %w", &messages.PermanentError{Reason: "no such post"})
+			}, func(t *testing.T, b *broker, _ func()) {
+				t.Helper()
+				if msg == nil {
+					msg = event(t)
+				} else if name == "too old" { // virtual time begins in 2000
+					time.Sleep(time.Until(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))) //nolint:forbidigo // virtual time
+				}
+				b.deliver(msg, 1)
+				synctest.Wait()
+				if got := b.answersOf(msg); !slices.Equal(got, []answer{{acked: true}}) || b.reason(msg) == "" {
+					t.Errorf("answers %v, dead letter %q, want an ack and a reason", got, b.reason(msg))
+				}
+			})
+		})
+	}
+}
+
+func TestUnstoredDeadLetterComesAgain(t *testing.T) {
+	consuming(t, func(context.Context, messages.Event) error {
+		return &messages.PermanentError{Reason: "no such post"}
+	}, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		b.failDeadLetters(errors.New("disk full"))
+		msg := event(t)
+		b.deliver(msg, 1)
+		synctest.Wait()
+		if got := b.answersOf(msg); !slices.Equal(got, []answer{{delay: time.Second}}) {
+			t.Fatalf("answers %v, want a nack: nothing may be dropped (I6)", got)
+		}
+		b.failDeadLetters(nil)
+		pass(time.Second)
+		if got := b.answersOf(msg); len(got) != 2 || !got[1].acked || b.reason(msg) == "" {
+			t.Errorf("answers %v, dead letter %q", got, b.reason(msg))
+		}
+	})
+}
+
+// pass lets virtual time go by.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
+
+func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
+	failing := errors.New("some defect")
+	consuming(t, func(context.Context, messages.Event) error { return failing }, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		msg := event(t)
+		b.deliver(msg, 1)
+		pass(2 * time.Hour)
+		got := b.answersOf(msg)
+		if len(got) != queue.MaxAttempts+1 || !got[queue.MaxAttempts].acked {
+			t.Fatalf("%d answers, the last %+v, want %d and an ack", len(got), got[len(got)-1], queue.MaxAttempts+1)
+		}
+		for i, a := range got[:queue.MaxAttempts] {
+			if a.delay != queue.Backoff(i+1) {
+				t.Errorf("attempt %d: delay %s, want %s", i+1, a.delay, queue.Backoff(i+1))
+			}
+		}
+		if b.reason(msg) != failing.Error() {
+			t.Errorf("dead letter %q, want the error", b.reason(msg))
+		}
+	})
+}
+
+func TestTransientErrorsNeverKillAMessage(t *testing.T) {
+	for name, err := range map[string]error{
+		"throttled": fmt.Errorf("write: %w", errThrottled),
+		"cancelled": fmt.Errorf("read: %w", context.Canceled),
+		"timeout":   fmt.Errorf("read: %w", context.DeadlineExceeded),
+	} {
+		t.Run(name, func(t *testing.T) {
+			consuming(t, func(context.Context, messages.Event) error { return err }, func(t *testing.T, b *broker, _ func()) {
+				t.Helper()
+				msg := event(t)
+				b.deliver(msg, 900)
+				pass(time.Hour)
+				for i, a := range b.answersOf(msg) {
+					if a.acked || a.delay != queue.Backoff(900) {
+						t.Fatalf("answer %d is %+v, want nacks with backoff", i, a)
+					}
+				}
+				if len(b.answersOf(msg)) < 10 || b.reason(msg) != "" {
+					t.Errorf("%d answers, dead letter %q", len(b.answersOf(msg)), b.reason(msg))
+				}
+			})
+		})
+	}
+}
+
+func TestLaterNeverKillsAMessage(t *testing.T) {
+	consuming(t, func(context.Context, messages.Event) error {
+		return fmt.Errorf("window: %w", &queue.Later{After: 7 * time.Second, Reason: "fenced"})
+	}, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		msg := event(t)
+		b.deliver(msg, 500)
+		pass(70 * time.Second)
+		got := b.answersOf(msg)
+		if len(got) < 10 || b.reason(msg) != "" {
+			t.Fatalf("%d answers, dead letter %q, want one each 7 s and none dead", len(got), b.reason(msg))
+		}
+		for _, a := range got {
+			if a != (answer{delay: 7 * time.Second}) {
+				t.Errorf("answer %+v, want a nack for 7 s", a)
+			}
+		}
+	})
+}
+
+func TestPanicCostsOneAttemptAndNoOtherMessage(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var bad string
+	consuming(t, func(_ context.Context, e messages.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[e.Head().EventID]++
+		if e.Head().EventID == bad && seen[bad] == 1 {
+			panic("index out of range")
+		}
+		return nil
+	}, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		first, second := event(t), event(t)
+		mu.Lock()
+		bad = first.UUID
+		mu.Unlock()
+		b.deliver(first, 1)
+		b.deliver(second, 1)
+		pass(time.Second)
+		if got := b.answersOf(first); !slices.Equal(got, []answer{{delay: time.Second}, {acked: true}}) {
+			t.Errorf("answers to the one that panicked %v, want a nack and an ack", got)
+		}
+		if got := b.answersOf(second); !slices.Equal(got, []answer{{acked: true}}) {
+			t.Errorf("answers to the other %v, want an ack", got)
+		}
+	})
+}
+
+func TestStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
+	var mu sync.Mutex
+	var cancelled error
+	consuming(t, func(ctx context.Context, _ messages.Event) error {
+		select {
+		case <-time.After(9 * time.Second):
+			return nil
+		case <-ctx.Done():
+			mu.Lock()
+			defer mu.Unlock()
+			cancelled = ctx.Err()
+			return ctx.Err()
+		}
+	}, func(t *testing.T, b *broker, stop func()) {
+		t.Helper()
+		msg := event(t)
+		b.deliver(msg, 1)
+		synctest.Wait()
+		stop()
+		late := event(t)
+		b.deliver(late, 1)
+		pass(9 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if got := b.answersOf(msg); !slices.Equal(got, []answer{{acked: true}}) || cancelled != nil {
+			t.Errorf("answers %v, handler's context %v, want an ack", got, cancelled)
+		}
+		for _, a := range b.answersOf(late) {
+			if a.acked {
+				t.Error("a message was handled after the stop")
+			}
+		}
+	})
+}
+
+func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
+	consuming(t, func(ctx context.Context, _ messages.Event) error {
+		<-ctx.Done()
+		return errors.New("some error made of it")
+	}, func(t *testing.T, b *broker, stop func()) {
+		t.Helper()
+		msg := event(t)
+		b.deliver(msg, 300) // any failure would kill it now
+		synctest.Wait()
+		stop()
+		pass(9 * time.Second)
+		if got := b.answersOf(msg); len(got) != 0 {
+			t.Fatalf("answers %v within the grace, want none", got)
+		}
+		pass(time.Second)
+		got := b.answersOf(msg)
+		if len(got) == 0 || b.reason(msg) != "" {
+			t.Errorf("answers %v, dead letter %q, want it handed back", got, b.reason(msg))
+		}
+		for _, a := range got { // the closing subscription may get it once more
+			if a != (answer{delay: 0}) {
+				t.Errorf("answer %+v, want it handed back at once", a)
+			}
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package queue_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/queue"
+)
+
+func TestBackoffDoublesToFiveMinutes(t *testing.T) {
+	for receives, want := range map[int]time.Duration{
+		-1: time.Second, 0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second,
+		9: 256 * time.Second, 10: 5 * time.Minute, 11: 5 * time.Minute, 1 << 30: 5 * time.Minute,
+	} {
+		if got := queue.Backoff(receives); got != want {
+			t.Errorf("receive %d: %s, want %s", receives, got, want)
+		}
+	}
+}
+
+func TestDeliveryDelayIsTheBackoffUnlessAsked(t *testing.T) {
+	d := queue.NewDelivery(3)
+	if got := d.Delay(); got != queue.Backoff(3) {
+		t.Errorf("delay %s, want the backoff", got)
+	}
+	for ask, want := range map[time.Duration]time.Duration{
+		-time.Second: 0, 0: 0, time.Minute: time.Minute, 24 * time.Hour: 12 * time.Hour,
+	} {
+		d.RetryAfter(ask)
+		if got := d.Delay(); got != want {
+			t.Errorf("asked for %s: %s, want %s", ask, got, want)
+		}
+	}
+}
+
+func TestDeadLetterComesBackAsItWas(t *testing.T) {
+	msg := message.NewMessage("id", []byte("payload"))
+	msg.Metadata.Set(queue.MetaGroup, "g")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	letter := queue.NewDeadLetter("posts", msg, "broken \x01 \xff "+strings.Repeat("é", 1000), at)
+	if len(letter.Reason) > 1000 || !strings.HasPrefix(letter.Reason, "broken \uFFFD \uFFFD é") {
+		t.Errorf("reason of %d bytes: %.30q", len(letter.Reason), letter.Reason)
+	}
+	stored := letter.Message()
+	if err := queue.Check(stored); err != nil {
+		t.Errorf("a backend could not store it: %v", err)
+	}
+	got := queue.ParseDeadLetter("posts", stored)
+	if got.Reason != letter.Reason || !got.FailedAt.Equal(at) || got.Receives != 1 || got.Topic != "posts" {
+		t.Errorf("came back as %+v, was %+v", got, letter)
+	}
+	if original := got.Original(); !original.Equals(msg) {
+		t.Errorf("original %v %q", original.Metadata, original.Payload)
+	}
+}
+
+func TestDeadLetterOfTheTransportHasAReason(t *testing.T) {
+	got := queue.ParseDeadLetter("posts", message.NewMessage("id", []byte("x")))
+	if got.Reason == "" || got.Metadata == nil {
+		t.Errorf("%+v, want a reason and metadata", got)
+	}
+}
+
+func TestUnavailableErrorCarriesItsCause(t *testing.T) {
+	cause := errors.New("throttled")
+	err := error(&queue.UnavailableError{Op: "send", Err: cause})
+	if !errors.Is(err, cause) || !strings.Contains(err.Error(), "try again") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What Check accepts, SQS must: the limits are the suite's (queuetest), this holds
+// that no text gets it to panic or to let an invalid one through.
+func FuzzCheck(f *testing.F) {
+	f.Add("id", "key", "value", "payload")
+	f.Add("", "a b", "\xff", "\x00")
+	f.Fuzz(func(t *testing.T, id, key, value, payload string) {
+		msg := message.NewMessage(id, []byte(payload))
+		msg.Metadata.Set(key, value)
+		err := queue.Check(msg)
+		bad := id == "" || value == "" || payload == "" || strings.ContainsAny(id+value+payload, "\x00\x01\x1f\uFFFE\uFFFF") ||
+			strings.ToValidUTF8(id+"\x7f"+value+"\x7f"+payload, "") != id+"\x7f"+value+"\x7f"+payload
+		if bad && !errors.Is(err, queue.ErrInvalid) && !errors.Is(err, queue.ErrTooLarge) {
+			t.Errorf("%q %q %q %q: error %v", id, key, value, payload, err)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+// bury publishes n messages, receives them and makes them dead letters.
+func bury(t *testing.T, b queue.Broker, n int) []*message.Message {
+	t.Helper()
+	publish(t, b, newMessages("g", n)...)
+	in, cancel := subscribeUntil(t, b)
+	defer cancel()
+	var buried []*message.Message
+	for range n {
+		msg := receive(t, in)
+		if err := b.DeadLetter(t.Context(), topic, msg, "bad payload"); err != nil {
+			t.Fatalf("dead letter: %v", err)
+		}
+		msg.Ack()
+		buried = append(buried, msg)
+	}
+	endSubscription(in, cancel)
+	waitDepth(t, b, queue.Depth{Dead: int64(n)})
+	return buried
+}
+
+func deadLetterKept(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{})
+	sent := newMessage("g", 1)
+	for len(sent.Metadata) < queue.MaxMetadata {
+		sent.Metadata.Set(watermill.NewShortUUID(), "value")
+	}
+	publish(t, b, sent)
+	in := subscribe(t, b)
+	first := receive(t, in)
+	queue.DeliveryOf(first).RetryAfter(0)
+	first.Nack()
+	msg := receive(t, in)
+	if err := b.DeadLetter(t.Context(), topic, msg, "no such \x00 version"); err != nil {
+		t.Fatalf("dead letter: %v", err)
+	}
+	msg.Ack()
+	waitDead(t, b, sent.UUID)
+	waitDepth(t, b, queue.Depth{Dead: 1})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = backend.Open(t, Options{})
+	waitDead(t, b, sent.UUID) // listing removes nothing
+	letter := listDead(t, b)[0]
+	if letter.Topic != topic || letter.Reason != "no such \uFFFD version" || letter.Receives != 2 || letter.FailedAt.IsZero() {
+		t.Errorf("dead letter %+v", letter)
+	}
+	if got := letter.Original(); !got.Equals(sent) {
+		t.Errorf("dead letter has %v %q, sent %v %q", got.Metadata, got.Payload, sent.Metadata, sent.Payload)
+	}
+	if none, err := b.ListDead(t.Context(), topic, 0); err != nil || len(none) != 0 {
+		t.Errorf("listing 0: %v, %v", none, err)
+	}
+}
+
+func redrive(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{})
+	buried := bury(t, b, 15)
+	in := subscribe(t, b)
+	ctx := t.Context()
+
+	one := buried[3]
+	if sent, refused, err := b.Redrive(ctx, topic, []string{one.UUID, "no-such-id"}, nil); sent != 1 || refused != 0 || err != nil {
+		t.Fatalf("redrive of one: sent %d, refused %d, %v", sent, refused, err)
+	}
+	got := receive(t, in)
+	if !got.Equals(one) {
+		t.Errorf("redrive sent %v %q, want %v %q", got.Metadata, got.Payload, one.Metadata, one.Payload)
+	}
+	if n := queue.DeliveryOf(got).Receives; n != 1 {
+		t.Errorf("receive count %d after a redrive, want 1", n)
+	}
+	got.Ack()
+
+	keep := buried[7].UUID
+	sent, refused, err := b.Redrive(ctx, topic, nil, func(d queue.DeadLetter) error {
+		if d.ID == keep {
+			return errors.New("too old")
+		}
+		return nil
+	})
+	if sent != 13 || refused != 1 || err != nil {
+		t.Fatalf("redrive of all: sent %d, refused %d, %v", sent, refused, err)
+	}
+	var rest []*message.Message
+	for _, msg := range buried {
+		if msg.UUID != keep && msg.UUID != one.UUID {
+			rest = append(rest, msg)
+		}
+	}
+	receiveAll(t, in, rest)
+	waitDead(t, b, keep)
+	waitDepth(t, b, queue.Depth{Dead: 1})
+}
+
+func drop(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{})
+	buried := bury(t, b, 12)
+	ctx := t.Context()
+	if n, err := b.DropDead(ctx, topic, []string{buried[0].UUID, buried[5].UUID}); n != 2 || err != nil {
+		t.Fatalf("drop of two: %d, %v", n, err)
+	}
+	waitDepth(t, b, queue.Depth{Dead: 10})
+	if n, err := b.DropDead(ctx, topic, nil); n != 10 || err != nil {
+		t.Fatalf("drop of all: %d, %v", n, err)
+	}
+	waitDepth(t, b, queue.Depth{})
+	waitDead(t, b)
+}
+
+func depth(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{MaxInFlight: 2})
+	publish(t, b, newMessages("g", 7)...)
+	waitDepth(t, b, queue.Depth{Ready: 7})
+	in, cancel := subscribeUntil(t, b)
+	defer cancel()
+	held := []*message.Message{receive(t, in), receive(t, in)}
+	waitDepth(t, b, queue.Depth{Ready: 5, InFlight: 2})
+	for _, msg := range held {
+		msg.Ack()
+	}
+	for range 5 {
+		receive(t, in).Ack()
+	}
+	waitDepth(t, b, queue.Depth{})
+	endSubscription(in, cancel)
+	bury(t, b, 1)
+}
+
+func consumer(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{})
+	ids := id.NewGenerator(time.Now)
+	event := func() *message.Message {
+		eventID, err := ids.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &messages.Liked{Like: messages.Like{
+			Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: "ann",
+		}}
+		msg, err := queue.Message(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return msg
+	}
+	good, later, bad := event(), event(), event()
+	unreadable := newMessage("g", 1)
+	publish(t, b, good, later, bad, unreadable)
+	var done, postponed atomic.Int32
+	c := &queue.Consumer{
+		Topic: topic, Broker: b, Workers: 3, Grace: Patience, Now: time.Now, Log: zap.NewNop(),
+		Handle: func(_ context.Context, e messages.Event) error {
+			switch e.Head().EventID {
+			case later.UUID:
+				if postponed.Add(1) == 1 {
+					return &queue.Later{Reason: "not yet"}
+				}
+			case bad.UUID:
+				return &messages.PermanentError{Reason: "no such post"}
+			}
+			done.Add(1)
+			return nil
+		},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	waitDead(t, b, bad.UUID, unreadable.UUID)
+	waitDepth(t, b, queue.Depth{Dead: 2})
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("consumer: %v", err)
+	}
+	if done.Load() != 2 || postponed.Load() != 2 {
+		t.Errorf("%d done, %d tries of the postponed, want 2 and 2", done.Load(), postponed.Load())
+	}
+}

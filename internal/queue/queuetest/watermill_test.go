@@ -1,0 +1,11 @@
+package queuetest_test
+
+import (
+	"testing"
+
+	"fanfare/internal/queue/queuetest"
+)
+
+func TestWatermillSkipsAreTheCommittedOnes(t *testing.T) {
+	queuetest.CheckWatermillSkips(t, "testdata/watermill-skipped.txt")
+}
