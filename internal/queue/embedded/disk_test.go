@@ -1,0 +1,240 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/queue"
+)
+
+func wantUnavailable(t *testing.T, err, cause error) {
+	t.Helper()
+	if _, ok := errors.AsType[*queue.UnavailableError](err); !ok || !errors.Is(err, cause) {
+		t.Fatalf("error = %v, want an UnavailableError because %v", err, cause)
+	}
+}
+
+// until polls, for what happens in the background.
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("the test ended before its condition came true")
+		}
+	}
+}
+
+func text(id string) *message.Message { return message.NewMessage(id, []byte("x")) }
+
+// receive acks n messages and returns their ids, sorted.
+func receive(t *testing.T, b *Broker, n int) []string {
+	t.Helper()
+	in, err := b.Subscribe(t.Context(), topicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for range n {
+		msg := <-in
+		ids = append(ids, msg.UUID)
+		msg.Ack()
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// I5: what was answered is there when there is room again, and after a crash.
+func TestAFullDiskIsWaitedOut(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs := disktest.New(mem)
+	b := mustOpen(t, fs)
+	fs.Fill(20_000)
+	answered := map[string]bool{}
+	var err error
+	for i := 0; err == nil; i++ {
+		id := fmt.Sprint(i)
+		msg := message.NewMessage(id, []byte(strings.Repeat("x", 1000)))
+		if err = b.Publish(topicName, msg); err == nil {
+			answered[id] = true
+		}
+	}
+	wantUnavailable(t, err, disk.ErrFull)
+	if len(answered) == 0 {
+		t.Error("nothing was answered while there was room")
+	}
+	wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFull)
+	wantUnavailable(t, b.DeadLetter(t.Context(), topicName, text("refused"), "why"), disk.ErrFull)
+	if err := b.Health(); !errors.Is(err, disk.ErrFull) {
+		t.Errorf("Health: %v, want disk.ErrFull", err)
+	}
+
+	fs.Set(nil)
+	until(t, func() bool { return b.Health() == nil })
+	if err := b.Publish(topicName, text("after")); err != nil {
+		t.Fatal(err)
+	}
+	answered["after"] = true
+	for name, broker := range map[string]*Broker{
+		"the same process":  b,
+		"one after a crash": mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{})),
+	} {
+		depth, err := broker.Depth(t.Context(), topicName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The one that met the full disk may be there too.
+		ids := receive(t, broker, int(depth.Ready))
+		for id := range answered {
+			if !slices.Contains(ids, id) {
+				t.Errorf("%s lost message %s", name, id)
+			}
+		}
+		if len(ids) > len(answered)+1 || slices.Contains(ids, "refused") {
+			t.Errorf("%s has %d messages, %d were answered: %v", name, len(ids), len(answered), ids)
+		}
+	}
+}
+
+// What consumers did while the disk was full is written when there is room.
+func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs := disktest.New(mem)
+	b := mustOpen(t, fs)
+	if err := b.Publish(topicName, text("1"), text("2"), text("3")); err != nil {
+		t.Fatal(err)
+	}
+	fs.Fill(0)
+	if ids := receive(t, b, 3); len(ids) != 3 {
+		t.Errorf("received %v", ids)
+	}
+	wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFull)
+	fs.Set(nil)
+	until(t, func() bool { return b.Health() == nil })
+	if err := b.Publish(topicName, text("4")); err != nil { // its sync is theirs
+		t.Fatal(err)
+	}
+	crashed := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+	depth, err := crashed.Depth(t.Context(), topicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := receive(t, crashed, int(depth.Ready)); !slices.Contains(ids, "4") || slices.Contains(ids, "1") {
+		t.Errorf("after a crash: %v, want 4 and not 1", ids)
+	}
+}
+
+// I6: a redrive that met a full disk happens once, not twice and not never.
+func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
+	fs := disktest.New(vfs.NewMem())
+	b := mustOpen(t, fs)
+	for i := range 10 {
+		if err := b.DeadLetter(t.Context(), topicName, text(fmt.Sprint(i)), "why"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.Fill(0)
+	_, _, err := b.Redrive(t.Context(), topicName, nil, nil)
+	wantUnavailable(t, err, disk.ErrFull)
+	_, _, err = b.Redrive(t.Context(), topicName, nil, nil)
+	wantUnavailable(t, err, disk.ErrFull)
+	fs.Set(nil)
+	until(t, func() bool {
+		_, _, err := b.Redrive(t.Context(), topicName, nil, nil)
+		return err == nil
+	})
+	if depth, err := b.Depth(t.Context(), topicName); err != nil || depth != (queue.Depth{Ready: 10}) {
+		t.Errorf("depth %+v, %v, want 10 ready", depth, err)
+	}
+}
+
+func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
+	for _, op := range []string{"write", "sync"} {
+		t.Run(op, func(t *testing.T) {
+			mem := vfs.NewCrashableMem()
+			fs := disktest.New(mem)
+			b, err := Open("queue", Options{FS: fs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publish(topicName, text("before")); err != nil {
+				t.Fatal(err)
+			}
+			fs.Set(func(o, _ string, _ int) error {
+				if o == op {
+					return syscall.EIO
+				}
+				return nil
+			})
+			wantUnavailable(t, b.Publish(topicName, text("meanwhile")), disk.ErrFailed)
+			fs.Set(nil)
+			wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFailed)
+			for range 2 {
+				if err := b.Close(); !errors.Is(err, disk.ErrFailed) {
+					t.Errorf("Close: %v, want disk.ErrFailed", err)
+				}
+			}
+			after := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+			if ids := receive(t, after, 1); ids[0] != "before" {
+				t.Errorf("after a restart: %v", ids)
+			}
+		})
+	}
+}
+
+// The disk fills up in the moment of the stop: it ends all the same.
+func TestCloseDoesNotWaitForRoom(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs := disktest.New(mem)
+	b, err := Open("queue", Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(topicName, text("1")); err != nil {
+		t.Fatal(err)
+	}
+	fs.Fill(0)
+	receive(t, b, 1) // its ack is not written yet
+	if err := b.Close(); !errors.Is(err, disk.ErrFull) {
+		t.Errorf("Close: %v, want disk.ErrFull", err)
+	}
+	after := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+	if ids := receive(t, after, 1); ids[0] != "1" {
+		t.Errorf("after a restart: %v", ids)
+	}
+}
+
+func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
+	for _, op := range []string{"mkdir", "create", "write", "sync"} {
+		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
+			fs := disktest.New(vfs.NewMem())
+			fs.Set(func(o, _ string, _ int) error {
+				if o == op {
+					return errno
+				}
+				return nil
+			})
+			b, err := Open("some/dir", Options{FS: fs})
+			if err == nil {
+				t.Errorf("%s fails with %v: Open succeeded", op, errno)
+				err = b.Close()
+			}
+			if !strings.Contains(err.Error(), errno.Error()) || !strings.Contains(err.Error(), "some/dir") {
+				t.Errorf("%s: error %q does not name %v and the directory", op, err, errno)
+			}
+		}
+	}
+}

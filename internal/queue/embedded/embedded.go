@@ -1,0 +1,331 @@
+// Package embedded is the queue of one process: durable, on Pebble, in a directory
+// of its own.
+//
+// A Publish that returned nil has been synced to disk (I5); those that wait at the
+// same time share one sync. Messages are delivered at least once, round robin over
+// their groups (I8), and removed soon after the ack, so those acked last before a
+// crash may come again. The backlog lives on disk: memory holds a window of each
+// topic's next messages and what is out for delivery (I9).
+//
+// A consumer cannot vanish without its process, so there is no visibility timeout:
+// a message stays out until it is answered, its subscription ends or the process
+// does. Receive counts are written with the answer. What was out when a process
+// died counts one receive more when the directory is opened again, so a message
+// that kills its consumers is noticed.
+//
+// While the disk is full, and after it failed, calls fail with an UnavailableError and
+// the process goes on (package disk).
+//
+// One goroutine writes, for all topics (writer.go). A subscription has one goroutine
+// and one for each message that is out. Locks: a topic's mu may not be held while
+// the broker's mu is taken, nor the reverse.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/queue"
+)
+
+// DefaultMaxInFlight is how many messages of a subscription may be out unanswered
+// if Options do not say.
+const DefaultMaxInFlight = 1000
+
+// formatVersion is the version of keys and values that this package writes.
+const formatVersion = 1
+
+var errClosed = fmt.Errorf("embedded queue: %w", queue.ErrClosed)
+
+// Options are the settings of a Broker. The zero value is usable.
+type Options struct {
+	// FS is the file system, the machine's if nil.
+	FS vfs.FS
+	// Now is the clock of delays, time.Now if nil.
+	Now func() time.Time
+	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
+	MaxInFlight map[string]int
+	// Grace is how long a subscription that ends waits for the answers to what is
+	// out, before it takes that back. Consumers that stop in two phases, as
+	// queue.Consumer does, need none.
+	Grace time.Duration
+	// Log receives what goes wrong in the background. Nil: nothing is logged.
+	Log *zap.Logger
+}
+
+// Broker is a queue.Broker in a directory.
+type Broker struct {
+	db          *disk.DB
+	now         func() time.Time
+	maxInFlight map[string]int
+	grace       time.Duration
+	log         *zap.Logger
+	// durable is how a batch is committed that somebody waits for.
+	durable *pebble.WriteOptions
+	// unsynced says that the writer's last batch was not synced.
+	unsynced bool
+
+	mu      sync.Mutex
+	closed  bool
+	topics  []*topic
+	byName  map[string]*topic
+	pending []request
+
+	urgent, lazy chan struct{}
+	// stopping ends the subscriptions, stop the writer.
+	stopping, stop chan struct{}
+	subscriptions  sync.WaitGroup
+	writer         sync.WaitGroup
+	// redriving: one redrive or drop at a time, so that none moves a message twice.
+	redriving sync.Mutex
+	// moving is, under redriving, the outcome of a move that was left to a disk in
+	// trouble. The next one waits for it, or it would move the same messages.
+	moving    <-chan error
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ queue.Broker = (*Broker)(nil)
+
+// Open opens the queue in dir, making it if there is none. The caller closes the
+// Broker. A directory that another process has open is refused.
+func Open(dir string, o Options) (*Broker, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	b := &Broker{
+		now: o.Now, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log, durable: pebble.Sync,
+		byName: map[string]*topic{},
+		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1),
+		stopping: make(chan struct{}), stop: make(chan struct{}),
+	}
+	var err error
+	if b.db, err = disk.Open(dir, o.FS, o.Log.Named("queue"), pebbleOptions(), checkFormat); err != nil {
+		return nil, fmt.Errorf("embedded queue: %w", err)
+	}
+	if err := b.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("embedded queue: open %s: %w", dir, err), b.db.Close(func() {}))
+	}
+	b.writer.Go(b.write)
+	return b, nil
+}
+
+func pebbleOptions() *pebble.Options {
+	return &pebble.Options{
+		CacheSize:          8 << 20,
+		FormatMajorVersion: pebble.FormatTableFormatV6,
+		// Most messages are removed before their memtable is full and never
+		// reach a table on disk.
+		MemTableSize: 32 << 20, MemTableStopWritesThreshold: 4,
+	}
+}
+
+// checkFormat refuses a directory that a newer version wrote.
+func checkFormat(db *pebble.DB) error {
+	key := []byte{formatSpace}
+	value, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return db.Set(key, []byte{formatVersion}, pebble.Sync)
+	}
+	if err != nil {
+		return err
+	}
+	stored := string(value)
+	if err := closer.Close(); err != nil {
+		return err
+	}
+	if stored != string([]byte{formatVersion}) {
+		return fmt.Errorf("it has format %x, this program reads %d: use the version of fanfare that wrote it", stored, formatVersion)
+	}
+	return nil
+}
+
+// load reads the topics. What was out when the process died counts one receive more.
+func (b *Broker) load() error {
+	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{stateSpace}, UpperBound: []byte{stateSpace + 1}})
+	if err != nil {
+		return err
+	}
+	for valid := it.First(); valid && err == nil; valid = it.Next() {
+		var s state
+		if s, err = decodeState(it.Value()); err == nil {
+			b.add(newTopic(string(it.Key()[1:]), s))
+		}
+	}
+	if err := errors.Join(err, it.Error(), it.Close()); err != nil {
+		return err
+	}
+	for _, t := range b.topics {
+		if err := b.recover(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recover gives what was out at a crash a new place in the queue. It cannot be
+// more than the subscriptions may have had out, and is written in parts.
+func (b *Broker) recover(t *topic) error {
+	last := t.state.popped
+	for {
+		var was []*change
+		err := scan(b.db.DB, ready, t.name, position{}, func(at position, value record) bool {
+			if last.less(at) || len(was) == dueAtOnce {
+				return false
+			}
+			if value.check() != nil { // the subscription will say what is wrong
+				return true
+			}
+			was = append(was, &change{topic: t, from: ready, at: at, to: ready, value: value.withReceives(value.receives() + 1)})
+			return true
+		})
+		if err != nil || len(was) == 0 {
+			return err
+		}
+		if err := b.commit([]*topic{t}, was, false); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Broker) add(t *topic) {
+	b.topics = append(b.topics, t)
+	b.byName[t.name] = t
+}
+
+// topic returns the topic of a name, making it if there is none.
+func (b *Broker) topic(name string) (*topic, error) {
+	if err := queue.CheckTopic(name); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errClosed
+	}
+	t, ok := b.byName[name]
+	if !ok {
+		t = newTopic(name, state{})
+		b.add(t)
+	}
+	return t, nil
+}
+
+func (b *Broker) allTopics() []*topic {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.topics
+}
+
+// Publish implements message.Publisher. The context of a message bounds the wait.
+func (b *Broker) Publish(name string, msgs ...*message.Message) error {
+	t, err := b.topic(name)
+	if err != nil {
+		return fmt.Errorf("publish to %s: %w", name, err)
+	}
+	if len(msgs) == 0 {
+		return nil
+	}
+	if err := queue.Check(msgs...); err != nil {
+		return fmt.Errorf("publish to %s: %w", name, err)
+	}
+	changes := make([]change, len(msgs))
+	for i, msg := range msgs {
+		changes[i] = change{topic: t, to: ready, value: newRecord(msg, 0)}
+	}
+	if err := b.submitAndWait(msgs[0].Context(), changes); err != nil {
+		return fmt.Errorf("publish to %s: %w", name, err)
+	}
+	return nil
+}
+
+// submitAndWait returns when changes are durable. If ctx ends before, they may
+// have happened.
+func (b *Broker) submitAndWait(ctx context.Context, changes []change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.db.Health(); err != nil {
+		return unavailable(err)
+	}
+	done := make(chan error, 1)
+	if err := b.submit(request{changes: changes, done: done}, true, true); err != nil {
+		return err
+	}
+	return b.await(ctx, done)
+}
+
+// await returns what done brings, or sooner why the outcome is unknown.
+func (b *Broker) await(ctx context.Context, done <-chan error) error {
+	outcome, err := disk.Await(ctx, b.db, done)
+	switch {
+	case err == nil:
+		return outcome
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return unavailable(err)
+}
+
+func unavailable(err error) error { return &queue.UnavailableError{Op: "write", Err: err} }
+
+// Health says what keeps the queue from writing, nil if nothing: disk.ErrFull, which
+// may pass, or disk.ErrFailed.
+func (b *Broker) Health() error { return b.db.Health() }
+
+// Depth implements queue.Broker.
+func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {
+	if err := ctx.Err(); err != nil {
+		return queue.Depth{}, fmt.Errorf("depth of %s: %w", name, err)
+	}
+	t, err := b.topic(name)
+	if err != nil {
+		return queue.Depth{}, fmt.Errorf("depth of %s: %w", name, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := int64(len(t.out))
+	return queue.Depth{
+		Ready: int64(t.state.ready) - out, Delayed: int64(t.state.delayed),
+		InFlight: out, Dead: int64(t.state.dead),
+	}, nil
+}
+
+// Close ends the subscriptions, takes back what is out, writes what is pending and
+// closes the directory. Calls from then on fail with queue.ErrClosed. Over a disk in
+// trouble it gives up instead of waiting: the process should end, and the next one
+// finds all that was published.
+func (b *Broker) Close() error {
+	b.closeOnce.Do(func() {
+		b.mu.Lock()
+		b.closed = true
+		b.mu.Unlock()
+		close(b.stopping)
+		for _, t := range b.allTopics() {
+			t.rouse()
+		}
+		b.subscriptions.Wait()
+		b.redriving.Lock() // whoever reads dead letters has finished
+		defer b.redriving.Unlock()
+		err := b.db.Close(func() {
+			close(b.stop)
+			b.writer.Wait()
+		})
+		if err != nil {
+			b.closeErr = fmt.Errorf("close the queue: %w", err)
+		}
+	})
+	return b.closeErr
+}

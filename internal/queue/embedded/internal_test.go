@@ -1,0 +1,320 @@
+package embedded
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/queue"
+)
+
+const topicName = queue.TopicLikes
+
+func mustOpen(t *testing.T, fs vfs.FS) *Broker {
+	t.Helper()
+	b, err := Open("queue", Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// lostAfterCrash drops what was not synced after each call that returned, opens
+// the copy and tells the calls whose effect is gone.
+func lostAfterCrash(t *testing.T, plant func(*Broker)) []string {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	b := mustOpen(t, fs)
+	plant(b)
+	var lost []string
+	after := func(call string, want queue.Depth) {
+		t.Helper()
+		crashed := mustOpen(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+		got, err := crashed.Depth(t.Context(), topicName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			lost = append(lost, call)
+		}
+	}
+	msg := func(id string) *message.Message { return message.NewMessage(id, []byte("x")) }
+	publish := func(msgs ...*message.Message) {
+		t.Helper()
+		if err := b.Publish(topicName, msgs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(msg("1"))
+	after("publish", queue.Depth{Ready: 1})
+	publish(msg("2"), msg("3"), msg("4"))
+	after("publish of three", queue.Depth{Ready: 4})
+	for _, id := range []string{"5", "6"} {
+		if err := b.DeadLetter(t.Context(), topicName, msg(id), "why"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after("dead letter", queue.Depth{Ready: 4, Dead: 2})
+	if _, _, err := b.Redrive(t.Context(), topicName, []string{"5"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	after("redrive", queue.Depth{Ready: 5, Dead: 1})
+	if _, err := b.DropDead(t.Context(), topicName, nil); err != nil {
+		t.Fatal(err)
+	}
+	after("drop", queue.Depth{Ready: 5})
+	return lost
+}
+
+func TestWhatReturnedSurvivesACrash(t *testing.T) {
+	if lost := lostAfterCrash(t, func(*Broker) {}); len(lost) > 0 {
+		t.Errorf("lost after a crash: %v", lost)
+	}
+}
+
+// The test above must be able to fail (I5).
+func TestAMissingSyncIsFound(t *testing.T) {
+	lost := lostAfterCrash(t, func(b *Broker) { b.durable = pebble.NoSync })
+	if len(lost) == 0 {
+		t.Error("the durability test passes without a sync")
+	}
+}
+
+func TestReceivesBeforeACrashAreCounted(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	b := mustOpen(t, fs)
+	for i := range 3 {
+		if err := b.Publish(topicName, message.NewMessage(fmt.Sprint(i), []byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, err := b.Subscribe(t.Context(), topicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-in // held by a process that dies
+	// A publish writes what is known of the receives.
+	if err := b.Publish(topicName, message.NewMessage("last", []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	b = mustOpen(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+	if in, err = b.Subscribe(t.Context(), topicName); err != nil {
+		t.Fatal(err)
+	}
+	receives := map[string]int{}
+	for range 4 {
+		msg := <-in
+		receives[msg.UUID] = queue.DeliveryOf(msg).Receives
+		msg.Ack()
+	}
+	if receives["0"] != 2 || receives["last"] != 1 {
+		t.Errorf("receive counts %v, want 2 for the first and 1 for the last", receives)
+	}
+}
+
+func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
+	b := mustOpen(t, vfs.NewMem())
+	const n = 30_000
+	body := []byte(strings.Repeat("x", 1000))
+	for i := 0; i < n; {
+		var msgs []*message.Message
+		for ; len(msgs) < 1000; i++ {
+			msg := message.NewMessage(watermill.NewULID(), body)
+			msg.Metadata.Set(queue.MetaGroup, fmt.Sprint(i)) // as many groups as messages
+			msgs = append(msgs, msg)
+		}
+		if err := b.Publish(topicName, msgs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top := b.byName[topicName]
+	bounded := func() {
+		t.Helper()
+		top.mu.Lock()
+		defer top.mu.Unlock()
+		sum := 0
+		for _, e := range top.window {
+			sum += len(e.value)
+		}
+		if len(top.window) > windowMessages || top.bytes > windowBytes || sum != top.bytes {
+			t.Fatalf("window of %d messages and %d bytes, counted as %d", len(top.window), sum, top.bytes)
+		}
+	}
+	bounded()
+	in, err := b.Subscribe(t.Context(), topicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for range n {
+		msg := <-in
+		if seen[msg.UUID] {
+			t.Fatalf("message %s came twice", msg.UUID)
+		}
+		seen[msg.UUID] = true
+		msg.Ack()
+		if len(seen)%997 == 0 {
+			bounded()
+		}
+	}
+}
+
+// A message that comes while the window is cut, refilled and drained is delivered
+// once, whatever the order of publishes, receives and nacks.
+func TestEveryMessageIsDeliveredOnceThroughAnyWindow(t *testing.T) {
+	b := mustOpen(t, vfs.NewMem())
+	const n, groups = 20_000, 7
+	rng := rand.New(rand.NewPCG(1, 2))
+	in, err := b.Subscribe(t.Context(), topicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	published, acked := 0, map[string]int{}
+	for len(acked) < n {
+		if published < n && (rng.IntN(3) > 0 || published == len(acked)) {
+			var msgs []*message.Message
+			for range min(1+rng.IntN(3000), n-published) {
+				msg := message.NewMessage(fmt.Sprint(published), []byte("x"))
+				msg.Metadata.Set(queue.MetaGroup, fmt.Sprint(rng.IntN(groups)))
+				msgs = append(msgs, msg)
+				published++
+			}
+			if err := b.Publish(topicName, msgs...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range min(rng.IntN(4000), published-len(acked)) {
+			msg := <-in
+			if rng.IntN(20) == 0 {
+				queue.DeliveryOf(msg).RetryAfter(0)
+				msg.Nack()
+				continue
+			}
+			if acked[msg.UUID]++; acked[msg.UUID] > 1 {
+				t.Fatalf("message %s was delivered again after its ack", msg.UUID)
+			}
+			msg.Ack()
+		}
+	}
+}
+
+func TestRoundsAreFair(t *testing.T) {
+	var r rounds
+	large, small := flowOf("celebrity"), flowOf("ordinary")
+	for i := range uint64(1000) {
+		if got := r.next(large, 0); got != i+1 {
+			t.Fatalf("message %d of the large group is in round %d", i, got)
+		}
+	}
+	if got := r.next(small, 5); got != 5 {
+		t.Errorf("the first of a small group is in round %d, want the current one, 5", got)
+	}
+	if got := r.next(small, 5); got != 6 {
+		t.Errorf("the second of a small group is in round %d, want the next one, 6", got)
+	}
+	if got := r.next(large^returning, 5); got != 5 {
+		t.Errorf("what comes again of the large group is in round %d, want the current one, 5", got)
+	}
+}
+
+func TestDirectoryOfANewerFormatIsRefused(t *testing.T) {
+	fs := vfs.NewMem()
+	b := mustOpen(t, fs)
+	if err := b.db.Set([]byte{formatSpace}, []byte{formatVersion + 1}, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open("queue", Options{FS: fs}); err == nil || !strings.Contains(err.Error(), "format") {
+		t.Errorf("error %v, want one about the format", err)
+	}
+}
+
+func TestUnreadableRecordBecomesADeadLetter(t *testing.T) {
+	fs := vfs.NewMem()
+	b := mustOpen(t, fs)
+	if err := b.Publish(topicName, message.NewMessage("good", []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	bad := newRecord(message.NewMessage("bad", []byte("x")), 0)
+	bad[0] = recordVersion + 1
+	if err := b.submitAndWait(t.Context(), []change{{topic: b.byName[topicName], to: ready, value: bad}}); err != nil {
+		t.Fatal(err)
+	}
+	in, err := b.Subscribe(t.Context(), topicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if msg := <-in; msg.UUID != "good" || !msg.Ack() {
+		t.Errorf("received %s", msg.UUID)
+	}
+	if err := b.Close(); err != nil { // writes what is pending
+		t.Fatal(err)
+	}
+	b = mustOpen(t, fs)
+	letters, err := b.ListDead(t.Context(), topicName, 10)
+	if err != nil || len(letters) != 1 || !strings.Contains(letters[0].Reason, "version") {
+		t.Fatalf("dead letters %+v, %v", letters, err)
+	}
+	if sent, refused, err := b.Redrive(t.Context(), topicName, nil, nil); sent != 0 || refused != 1 || err != nil {
+		t.Errorf("redrive of the unreadable: sent %d, refused %d, %v", sent, refused, err)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	msg := message.NewMessage("id", []byte("payload"))
+	msg.Metadata.Set(queue.MetaGroup, "g")
+	f.Add([]byte(newRecord(msg, 3)))
+	f.Add([]byte{})
+	f.Add([]byte{recordVersion, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := record(data).decode()
+		if err != nil {
+			return
+		}
+		// What can be read comes back the same when it is written again.
+		again, err := newRecord(got, record(data).receives()).decode()
+		if err != nil || !again.Equals(got) {
+			t.Fatalf("%q became %v, %v", data, again, err)
+		}
+		if n := record(data).withReceives(7); n.receives() != 7 || !bytes.Equal(n[headBytes:], data[headBytes:]) {
+			t.Fatalf("receive count changed %q to %q", data, n)
+		}
+	})
+}
+
+func FuzzRecordOfAnyMessage(f *testing.F) {
+	f.Add("id", "group", "v", []byte("payload"), 1)
+	f.Fuzz(func(t *testing.T, id, key, value string, payload []byte, receives int) {
+		msg := message.NewMessage(id, payload)
+		msg.Metadata.Set(key, value)
+		r := newRecord(msg, receives)
+		got, err := r.decode()
+		if err != nil || !got.Equals(msg) {
+			t.Fatalf("%v became %v, %v", msg, got, err)
+		}
+	})
+}
+
+func TestStateSurvivesItsEncoding(t *testing.T) {
+	want := state{1, position{2, 3}, 4, 5, 6}
+	if got, err := decodeState(want.encode()); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := decodeState([]byte("short")); err == nil {
+		t.Error("a short state was read")
+	}
+}

@@ -1,0 +1,180 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
+)
+
+// subscription delivers the messages of one topic to one channel. Nothing waits in
+// the channel: a message in it would delay one of another group.
+type subscription struct {
+	b       *Broker
+	t       *topic
+	channel chan *message.Message
+	max     int
+	// inFlight is under the topic's mu.
+	inFlight int
+	// abandon is closed when the grace of a stop is over.
+	abandon chan struct{}
+	answers sync.WaitGroup
+}
+
+// Subscribe implements message.Subscriber. Subscriptions of one topic compete for its
+// messages. The channel is closed after ctx ends or the Broker is closed.
+func (b *Broker) Subscribe(ctx context.Context, name string) (<-chan *message.Message, error) {
+	t, err := b.topic(name)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", name, err)
+	}
+	s := &subscription{
+		b: b, t: t, channel: make(chan *message.Message), max: b.maxInFlight[name],
+		abandon: make(chan struct{}),
+	}
+	if s.max <= 0 {
+		s.max = DefaultMaxInFlight
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, fmt.Errorf("subscribe to %s: %w", name, errClosed)
+	}
+	b.subscriptions.Go(func() { s.run(ctx) })
+	return s.channel, nil
+}
+
+func (s *subscription) run(ctx context.Context) {
+	defer close(s.channel)
+	defer context.AfterFunc(ctx, s.t.rouse)()
+	for {
+		e, ok := s.next(ctx)
+		if !ok {
+			break
+		}
+		s.deliver(ctx, e)
+	}
+	grace := time.AfterFunc(s.b.grace, func() { close(s.abandon) })
+	s.answers.Wait()
+	grace.Stop()
+}
+
+// rouse wakes the subscriptions of t, so that they look around.
+func (t *topic) rouse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wake.Broadcast()
+}
+
+func (s *subscription) stopped(ctx context.Context) bool {
+	select {
+	case <-s.b.stopping:
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
+// next waits for a message and room for it. It is false when the subscription ends.
+func (s *subscription) next(ctx context.Context) (entry, bool) {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	for {
+		if s.stopped(ctx) {
+			return entry{}, false
+		}
+		if s.inFlight < s.max {
+			e, ok, err := s.t.take(s.b.db.DB)
+			if err != nil {
+				s.b.log.Error("queue cannot be read", zap.String("topic", s.t.name), zap.Error(err))
+			}
+			if ok {
+				s.inFlight++
+				poke(s.b.lazy)
+				return e, true
+			}
+		}
+		s.t.wake.Wait()
+	}
+}
+
+// deliver sends a message to the channel and leaves one goroutine behind that waits
+// for its answer.
+func (s *subscription) deliver(ctx context.Context, e entry) {
+	msg, err := e.value.decode()
+	if err != nil {
+		s.b.log.Error("message cannot be read, it is a dead letter now", zap.String("topic", s.t.name), zap.Error(err))
+		s.answer(change{topic: s.t, from: ready, at: e.at, to: dead, value: e.value}, false)
+		return
+	}
+	delivery := queue.NewDelivery(e.value.receives() + 1)
+	// The context outlives the subscription's by the grace.
+	msgCtx, cancel := context.WithCancel(queue.WithDelivery(context.WithoutCancel(ctx), delivery))
+	msg.SetContext(msgCtx)
+	select {
+	case s.channel <- msg:
+		s.answers.Go(func() {
+			defer cancel()
+			s.await(msg, e, delivery)
+		})
+	case <-ctx.Done():
+		cancel()
+		s.handBack(e, e.value.receives()) // nobody has seen it
+	case <-s.b.stopping:
+		cancel()
+		s.handBack(e, e.value.receives())
+	}
+}
+
+// await waits for the answer to a message.
+func (s *subscription) await(msg *message.Message, e entry, delivery *queue.Delivery) {
+	select {
+	case <-msg.Acked():
+		s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
+	case <-msg.Nacked():
+		s.nack(e, delivery)
+	case <-s.abandon:
+		select {
+		case <-msg.Acked(): // at the same moment
+			s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
+		case <-msg.Nacked():
+			s.nack(e, delivery)
+		default:
+			s.handBack(e, delivery.Receives)
+		}
+	}
+}
+
+func (s *subscription) nack(e entry, delivery *queue.Delivery) {
+	delay := delivery.Delay()
+	if delay == 0 {
+		s.handBack(e, delivery.Receives)
+		return
+	}
+	s.answer(change{
+		topic: s.t, from: ready, at: e.at, to: delayed, due: uint64(s.b.now().Add(delay).UnixNano()),
+		value: e.value.withReceives(delivery.Receives),
+	}, true)
+}
+
+func (s *subscription) handBack(e entry, receives int) {
+	s.answer(change{topic: s.t, from: ready, at: e.at, to: ready, value: e.value.withReceives(receives)}, true)
+}
+
+// answer submits what becomes of a message and frees its room.
+func (s *subscription) answer(c change, urgent bool) {
+	if err := s.b.submit(request{changes: []change{c}}, false, urgent); err != nil {
+		s.b.log.Error("answer not written", zap.String("topic", s.t.name), zap.Error(err))
+	}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if s.inFlight == s.max {
+		s.t.wake.Broadcast()
+	}
+	s.inFlight--
+}

@@ -1,0 +1,323 @@
+package embedded
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"go.uber.org/zap"
+)
+
+// maxBatchBytes is about where a batch is closed.
+const maxBatchBytes = 4 << 20
+
+// lazyWait is how long removals and receive counts wait for company before they are
+// written and synced: about what a crash may undo of them.
+const lazyWait = 20 * time.Millisecond
+
+// change moves one message from a place to another. It is the only way in which
+// stored messages change: a publish comes from nowhere, an ack goes there.
+type change struct {
+	topic *topic
+	from  place
+	at    position
+	to    place
+	due   uint64 // of a delayed message, Unix nanoseconds
+	value record // not for nowhere
+	// landed is where it went, filled by the writer.
+	landed position
+}
+
+// request is some changes that are written together.
+type request struct {
+	changes []change
+	// done receives the outcome when it is durable. Without it nobody waits, and
+	// a crash within lazyWait may undo the changes.
+	done chan error
+}
+
+func (r *request) bytes() int {
+	n := 0
+	for i := range r.changes {
+		n += len(r.changes[i].value) + 64
+	}
+	return n
+}
+
+// submit hands changes to the writer. External calls are refused once Close began;
+// subscriptions still write their last answers then.
+func (b *Broker) submit(r request, external, urgent bool) error {
+	b.mu.Lock()
+	if external && b.closed {
+		b.mu.Unlock()
+		return errClosed
+	}
+	b.pending = append(b.pending, r)
+	urgent = urgent || len(b.pending) >= 1024
+	b.mu.Unlock()
+	if urgent {
+		poke(b.urgent)
+	} else {
+		poke(b.lazy)
+	}
+	return nil
+}
+
+// poke wakes the receiver of c, if it is not awake.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// write is the one goroutine that writes. Publishers that wait at the same time
+// share a batch and its sync.
+func (b *Broker) write() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var late <-chan time.Time // when what is lazy must be on disk
+	for {
+		sync := false
+		select {
+		case <-b.urgent:
+		case <-b.lazy:
+			if late == nil {
+				late = time.After(lazyWait)
+			}
+			continue
+		case <-late:
+			sync = true
+		case <-timer.C:
+		case <-b.stop:
+			for b.flush(true) {
+			}
+			return
+		}
+		for b.flush(sync) {
+		}
+		switch {
+		case !b.unsynced:
+			late = nil
+		case late == nil:
+			late = time.After(lazyWait)
+		}
+		timer.Reset(b.untilDue())
+	}
+}
+
+// untilDue is the time until the next delayed message is due.
+func (b *Broker) untilDue() time.Duration {
+	next := uint64(never)
+	for _, t := range b.allTopics() {
+		next = min(next, t.nextDue)
+	}
+	if next == never {
+		return time.Hour
+	}
+	return min(max(time.Duration(int64(next)-b.now().UnixNano()), 0), time.Hour)
+}
+
+// flush writes one batch, and syncs it if durable is set or somebody waits. It tells
+// whether there is more to write at once.
+func (b *Broker) flush(durable bool) (more bool) {
+	requests, more := b.takePending()
+	var changes []*change
+	for i := range requests {
+		durable = durable || requests[i].done != nil
+		for j := range requests[i].changes {
+			changes = append(changes, &requests[i].changes[j])
+		}
+	}
+	topics := b.allTopics()
+	for _, t := range topics {
+		due, err := b.due(t)
+		if err != nil {
+			b.log.Error("delayed messages cannot be read", zap.String("topic", t.name), zap.Error(err))
+			t.nextDue = uint64(b.now().Add(time.Second).UnixNano())
+			continue
+		}
+		more = more || len(due) == dueAtOnce
+		for i := range due {
+			changes = append(changes, &due[i])
+		}
+	}
+	err := b.commit(topics, changes, durable)
+	if err != nil {
+		b.log.Error("queue cannot be written", zap.Error(err))
+	}
+	for _, r := range requests {
+		if r.done != nil {
+			r.done <- err
+		}
+	}
+	return more && err == nil
+}
+
+func (b *Broker) takePending() (requests []request, more bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := 0
+	for i := range b.pending {
+		if size += b.pending[i].bytes(); size > maxBatchBytes {
+			requests = b.pending[:i+1]
+			b.pending = b.pending[i+1:]
+			return requests, len(b.pending) > 0
+		}
+	}
+	requests, b.pending = b.pending, nil
+	return requests, false
+}
+
+// due returns the changes that make delayed messages ready whose time has come.
+func (b *Broker) due(t *topic) ([]change, error) {
+	now := uint64(b.now().UnixNano())
+	if t.nextDue > now {
+		return nil, nil
+	}
+	var due []change
+	next := uint64(never)
+	err := scan(b.db.DB, delayed, t.name, position{major: t.nextDue}, func(at position, value record) bool {
+		if at.major > now || len(due) == dueAtOnce {
+			next = at.major
+			return false
+		}
+		due = append(due, change{topic: t, from: delayed, at: at, to: ready, value: value.withReceives(value.receives())})
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.nextDue = next
+	return due, nil
+}
+
+// commit writes changes and the topics' states in one batch, then shows the new
+// messages to the subscriptions.
+func (b *Broker) commit(topics []*topic, changes []*change, durable bool) error {
+	batch := b.db.NewBatch()
+	defer func() {
+		if err := batch.Close(); err != nil {
+			b.log.Error("batch not closed", zap.Error(err))
+		}
+	}()
+	for _, c := range changes {
+		if err := b.stage(batch, c); err != nil {
+			return err
+		}
+	}
+	for _, t := range topics {
+		if err := t.stageState(batch, changes); err != nil {
+			return err
+		}
+	}
+	options := pebble.NoSync
+	if durable {
+		options = b.durable
+	}
+	switch {
+	case !batch.Empty():
+		err := batch.Commit(options)
+		if err != nil {
+			return fmt.Errorf("write to the queue: %w", err)
+		}
+	case durable && b.unsynced:
+		if err := b.db.LogData(nil, options); err != nil {
+			return fmt.Errorf("sync the queue: %w", err)
+		}
+	default:
+		return nil
+	}
+	b.unsynced = !durable
+	for _, t := range topics {
+		if t.touched {
+			t.apply(changes)
+		}
+	}
+	return nil
+}
+
+// stage puts one change into the batch.
+func (b *Broker) stage(batch *pebble.Batch, c *change) error {
+	t := c.topic
+	t.touched = true
+	if c.from != nowhere {
+		if err := batch.Delete(c.at.key(c.from, t.name), nil); err != nil {
+			return fmt.Errorf("stage a removal: %w", err)
+		}
+	}
+	if c.to == nowhere {
+		return nil
+	}
+	t.number++
+	c.landed.number = t.number
+	switch c.to {
+	case ready:
+		flow := c.value.flow()
+		if c.value.receives() > 0 {
+			flow ^= returning
+		}
+		t.mu.Lock()
+		current := t.state.popped.major
+		t.mu.Unlock()
+		c.landed.major = t.rounds.next(flow, current)
+	case delayed:
+		c.landed.major = c.due
+		t.nextDue = min(t.nextDue, c.due)
+	case dead, nowhere:
+	}
+	if err := batch.Set(c.landed.key(c.to, t.name), c.value, nil); err != nil {
+		return fmt.Errorf("stage a message: %w", err)
+	}
+	return nil
+}
+
+// stageState puts the state as it will be after changes into the batch.
+func (t *topic) stageState(batch *pebble.Batch, changes []*change) error {
+	t.mu.Lock()
+	s := t.state
+	dirty := t.dirty
+	t.dirty = false
+	t.mu.Unlock()
+	if !dirty && !t.touched {
+		return nil
+	}
+	s.tally(t, changes)
+	s.number = t.number
+	if err := batch.Set(stateKey(t.name), s.encode(), nil); err != nil {
+		return fmt.Errorf("stage the state of topic %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// tally adds the changes of t to the counters.
+func (s *state) tally(t *topic, changes []*change) {
+	for _, c := range changes {
+		if c.topic == t {
+			*s.count(c.from)--
+			*s.count(c.to)++
+		}
+	}
+}
+
+// apply shows changes that are on disk to the subscriptions.
+func (t *topic) apply(changes []*change) {
+	t.touched = false
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state.number = t.number
+	t.state.tally(t, changes)
+	for _, c := range changes {
+		if c.topic != t {
+			continue
+		}
+		if c.from == ready {
+			delete(t.out, c.at.number)
+		}
+		if c.to == ready {
+			t.insert(entry{c.landed, c.value})
+		}
+	}
+	t.inserted = t.number
+	t.wake.Broadcast()
+}
