@@ -1,0 +1,193 @@
+package sqs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"fanfare/internal/queue"
+)
+
+// What Create sets (design.md section 5).
+const (
+	retention     = 4 * 24 * time.Hour
+	deadRetention = 14 * 24 * time.Hour
+	// maxReceiveCount is the native redrive policy: the backstop for consumers
+	// that die before they answer.
+	maxReceiveCount = 1000
+	// maxBody is what SQS takes.
+	maxBody = 1 << 20
+)
+
+// Create makes the queues of the topics, all of queue.Topics if none are named, and
+// their dead-letter queues. Those that exist get their settings corrected.
+func (b *Broker) Create(ctx context.Context, topics ...string) error {
+	if len(topics) == 0 {
+		topics = queue.Topics()
+	}
+	for _, topic := range topics {
+		if err := queue.CheckTopic(topic); err != nil {
+			return fmt.Errorf("create queues: %w", err)
+		}
+		dead, err := b.createOne(ctx, b.queueName(topic)+deadSuffix, map[string]string{
+			"MessageRetentionPeriod": inSeconds(deadRetention),
+			"MaximumMessageSize":     strconv.Itoa(maxBody),
+		})
+		if err != nil {
+			return err
+		}
+		arn, err := b.arn(ctx, dead)
+		if err != nil {
+			return err
+		}
+		policy, err := json.Marshal(map[string]any{"deadLetterTargetArn": arn, "maxReceiveCount": maxReceiveCount})
+		if err != nil {
+			return fmt.Errorf("create queues: redrive policy: %w", err)
+		}
+		if _, err := b.createOne(ctx, b.queueName(topic), map[string]string{
+			"MessageRetentionPeriod":        inSeconds(retention),
+			"MaximumMessageSize":            strconv.Itoa(maxBody),
+			"VisibilityTimeout":             inSeconds(b.visibility),
+			"ReceiveMessageWaitTimeSeconds": inSeconds(b.pollWait),
+			"RedrivePolicy":                 string(policy),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createOne returns the URL of a queue with these attributes.
+func (b *Broker) createOne(ctx context.Context, name string, attributes map[string]string) (string, error) {
+	created, err := b.client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	if err == nil {
+		return aws.ToString(created.QueueUrl), nil
+	}
+	exists, ok := errors.AsType[*types.QueueNameExists](err)
+	if !ok {
+		return "", classify("create queue "+name, err)
+	}
+	l, err := b.lane(ctx, name)
+	if err != nil {
+		return "", errors.Join(err, exists)
+	}
+	if _, err := b.client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &l.url, Attributes: attributes}); err != nil {
+		return "", classify("set attributes of queue "+name, err)
+	}
+	return l.url, nil
+}
+
+func inSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
+func (b *Broker) arn(ctx context.Context, url string) (string, error) {
+	attributes, err := b.attributes(ctx, url, types.QueueAttributeNameQueueArn)
+	if err != nil {
+		return "", err
+	}
+	return attributes[string(types.QueueAttributeNameQueueArn)], nil
+}
+
+func (b *Broker) attributes(ctx context.Context, url string, names ...types.QueueAttributeName) (map[string]string, error) {
+	out, err := b.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
+	if err != nil {
+		return nil, classify("attributes of "+url, err)
+	}
+	return out.Attributes, nil
+}
+
+// Ping fails unless the queues of all topics can be reached.
+func (b *Broker) Ping(ctx context.Context) error {
+	for _, topic := range queue.Topics() {
+		l, err := b.topicLane(ctx, topic, "")
+		if err != nil {
+			return fmt.Errorf("ping: %w", err)
+		}
+		if _, err := b.arn(ctx, l.url); err != nil {
+			return fmt.Errorf("ping: %w", err)
+		}
+	}
+	return nil
+}
+
+// Description is one queue as SQS describes it.
+type Description struct {
+	Topic string
+	// Name and URL of the queue; its dead-letter queue is Name + "-dlq".
+	Name, URL  string
+	Depth      queue.Depth
+	Attributes map[string]string
+}
+
+// Describe returns the queues of all topics.
+func (b *Broker) Describe(ctx context.Context) ([]Description, error) {
+	var all []Description
+	for _, topic := range queue.Topics() {
+		l, err := b.topicLane(ctx, topic, "")
+		if err != nil {
+			return nil, fmt.Errorf("describe: %w", err)
+		}
+		attributes, err := b.attributes(ctx, l.url, types.QueueAttributeNameAll)
+		if err != nil {
+			return nil, fmt.Errorf("describe: %w", err)
+		}
+		depth, err := b.Depth(ctx, topic)
+		if err != nil {
+			return nil, fmt.Errorf("describe: %w", err)
+		}
+		all = append(all, Description{topic, b.queueName(topic), l.url, depth, attributes})
+	}
+	return all, nil
+}
+
+// Depth implements queue.Broker. SQS counts approximately, and counts what was
+// nacked with a delay as in flight.
+func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
+	end, err := b.begin()
+	if err != nil {
+		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
+	}
+	defer end()
+	main, err := b.counts(ctx, topic, "")
+	if err != nil {
+		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
+	}
+	dead, err := b.counts(ctx, topic, deadSuffix)
+	if err != nil {
+		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
+	}
+	main.Dead = dead.Ready + dead.Delayed + dead.InFlight
+	return main, nil
+}
+
+func (b *Broker) counts(ctx context.Context, topic, suffix string) (queue.Depth, error) {
+	l, err := b.topicLane(ctx, topic, suffix)
+	if err != nil {
+		return queue.Depth{}, err
+	}
+	attributes, err := b.attributes(ctx, l.url, types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible)
+	if err != nil {
+		return queue.Depth{}, err
+	}
+	number := func(name types.QueueAttributeName) int64 {
+		n, parseErr := strconv.ParseInt(attributes[string(name)], 10, 64)
+		err = errors.Join(err, parseErr)
+		return n
+	}
+	d := queue.Depth{
+		Ready:    number(types.QueueAttributeNameApproximateNumberOfMessages),
+		Delayed:  number(types.QueueAttributeNameApproximateNumberOfMessagesDelayed),
+		InFlight: number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
+	}
+	if err != nil {
+		return queue.Depth{}, fmt.Errorf("attributes of %s: %w", l.url, err)
+	}
+	return d, nil
+}

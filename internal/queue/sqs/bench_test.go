@@ -1,0 +1,73 @@
+package sqs_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+)
+
+// The endpoint is the fake in this process, 5 ms away: what is measured is the
+// transport and the SDK.
+func benchBroker(b *testing.B) (*fake, *sqs.Broker) {
+	b.Helper()
+	f := newFake()
+	f.latency = 5 * time.Millisecond
+	broker := sqs.New(clientOn(f), sqs.Options{
+		Prefix: "test", Pollers: 32, Requests: 32, PollWait: time.Second, MaxInFlight: map[string]int{topic: 2000},
+	})
+	b.Cleanup(func() {
+		if err := broker.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return f, broker
+}
+
+func BenchmarkPublish(b *testing.B) {
+	f, broker := benchBroker(b)
+	var n atomic.Int64
+	b.SetParallelism(256)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := broker.Publish(topic, message.NewMessage(fmt.Sprint(n.Add(1)), []byte("x"))); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	b.ReportMetric(float64(f.counted()["SendMessageBatch"])/float64(b.N)*1000, "requests/1000msg")
+}
+
+func BenchmarkConsume(b *testing.B) {
+	f, broker := benchBroker(b)
+	const batch = 1000
+	for i := 0; i < b.N; i += batch {
+		msgs := make([]*message.Message, min(batch, b.N-i))
+		for j := range msgs {
+			msgs[j] = message.NewMessage("id", []byte("x"))
+			msgs[j].Metadata.Set(queue.MetaGroup, "g")
+		}
+		if err := broker.Publish(topic, msgs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	in, err := broker.Subscribe(b.Context(), topic)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range b.N {
+		(<-in).Ack()
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	b.ReportMetric(float64(f.counted()["ReceiveMessage"])/float64(b.N)*1000, "receives/1000msg")
+}

@@ -1,0 +1,543 @@
+package sqs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/goleak"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+)
+
+// The SDK's HTTP client keeps idle connections and has no way to close them, so
+// those to LocalStack may outlive the tests by their idle timeout.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
+
+const (
+	topic    = queue.TopicPosts
+	mainName = "test-posts"
+	deadName = "test-posts-dlq"
+)
+
+// options of the tests here: a poll and a visibility that are easy to reckon with.
+func options() sqs.Options {
+	return sqs.Options{Visibility: 30 * time.Second, PollWait: 5 * time.Second}
+}
+
+func msgs(n int) []*message.Message {
+	out := make([]*message.Message, n)
+	for i := range out {
+		out[i] = message.NewMessage(fmt.Sprint("id-", i), []byte("x"))
+	}
+	return out
+}
+
+func mustPublish(t *testing.T, b *sqs.Broker, msgs ...*message.Message) {
+	t.Helper()
+	if err := b.Publish(topic, msgs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func subscribe(t *testing.T, b *sqs.Broker) (<-chan *message.Message, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	in, err := b.Subscribe(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, cancel
+}
+
+// collect acks until n different messages came.
+func collect(t *testing.T, in <-chan *message.Message, n int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for len(seen) < n {
+		select {
+		case msg := <-in:
+			seen[msg.UUID] = true
+			msg.Ack()
+		case <-time.After(time.Hour):
+			t.Fatalf("%d of %d messages came within an hour", len(seen), n)
+		}
+	}
+}
+
+// settle lets virtual time pass until nothing more is to be done.
+func settle(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
+
+func TestCutReplyStrandsNothing(t *testing.T) {
+	for name, what := range map[string]fault{"cut": {cut: true}, "lost": {lost: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				b := f.open(t, options())
+				mustPublish(t, b, msgs(25)...)
+				f.once("ReceiveMessage", what)
+				in, cancel := subscribe(t, b)
+				defer cancel()
+				collect(t, in, 25)
+				settle(time.Second)
+				if n := f.length(mainName); n != 0 {
+					t.Errorf("%d messages left", n)
+				}
+			})
+		})
+	}
+}
+
+func TestCutReplyOfASendLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		f.once("SendMessageBatch", fault{cut: true})
+		if err := b.Publish(topic, msgs(10)...); err != nil {
+			if !sqs.Transient(err) {
+				t.Fatalf("error %v, want none or one that another try mends", err)
+			}
+			mustPublish(t, b, msgs(10)...) // now they are there twice
+		}
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		collect(t, in, 10)
+	})
+}
+
+func TestPartialFailureOfASendIsRetriedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		f.once("SendMessageBatch", fault{entries: map[string]entryFault{"2": {code: "InternalError"}, "7": {code: "RequestThrottled", sender: true}}})
+		mustPublish(t, b, msgs(10)...)
+		if n := f.length(mainName); n != 10 {
+			t.Errorf("%d messages sent, want each of 10 once", n)
+		}
+		if n := f.counted()["SendMessageBatch"]; n != 3 {
+			t.Errorf("%d requests, want the batch and two single ones", n)
+		}
+	})
+}
+
+func TestLastingFailureOfASendIsTheCallersToSee(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		f.once("SendMessageBatch", fault{entries: map[string]entryFault{"1": {code: "InvalidMessageContents", sender: true}}})
+		err := b.Publish(topic, msgs(3)...)
+		if err == nil || sqs.Transient(err) {
+			t.Errorf("error %v, want one that no retry mends", err)
+		}
+		if n := f.counted()["SendMessageBatch"]; n != 1 {
+			t.Errorf("%d requests, want no retry", n)
+		}
+	})
+}
+
+func TestThrottledSendIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		f.setFault(func(op string) *fault {
+			if op == "SendMessageBatch" {
+				return &fault{status: http.StatusBadRequest, code: "RequestThrottled"}
+			}
+			return nil
+		})
+		err := b.Publish(topic, msgs(1)...)
+		if _, ok := errors.AsType[*queue.UnavailableError](err); !ok || !sqs.Transient(err) {
+			t.Errorf("error %v, want an UnavailableError", err)
+		}
+	})
+}
+
+func TestThrottledReceiveGoesOnLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(5)...)
+		began := time.Now()
+		f.setFault(func(op string) *fault {
+			if op == "ReceiveMessage" && time.Since(began) < time.Minute {
+				return &fault{status: http.StatusForbidden, code: "RequestThrottled"}
+			}
+			return nil
+		})
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		collect(t, in, 5)
+	})
+}
+
+func TestPartialFailureOfADeleteIsRetriedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(10)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		f.once("DeleteMessageBatch", fault{entries: map[string]entryFault{"0": {code: "InternalError"}}})
+		collect(t, in, 10)
+		settle(10 * time.Second)
+		if n := f.length(mainName); n != 0 {
+			t.Errorf("%d messages left after their acks", n)
+		}
+	})
+}
+
+func TestFailedDeleteComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(1)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		began := time.Now()
+		f.setFault(func(op string) *fault {
+			if op == "DeleteMessageBatch" && time.Since(began) < 20*time.Second {
+				return &fault{status: http.StatusServiceUnavailable, code: "ServiceUnavailable"}
+			}
+			return nil
+		})
+		(<-in).Ack()
+		again := <-in
+		if n := queue.DeliveryOf(again).Receives; n != 2 {
+			t.Errorf("receive count %d, want 2", n)
+		}
+		again.Ack()
+		settle(10 * time.Second)
+		if n := f.length(mainName); n != 0 {
+			t.Errorf("%d messages left", n)
+		}
+	})
+}
+
+func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(2)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		first, second := <-in, <-in
+		// No extension arrives, so both become visible and get new receipts.
+		f.setFault(func(op string) *fault {
+			if op == "ChangeMessageVisibilityBatch" {
+				return &fault{entries: map[string]entryFault{
+					"0": {code: "ReceiptHandleIsInvalid", sender: true}, "1": {code: "ReceiptHandleIsInvalid", sender: true},
+				}}
+			}
+			return nil
+		})
+		settle(35 * time.Second)
+		f.setFault(nil)
+		for _, msg := range []*message.Message{first, second} {
+			if msg.Context().Err() == nil {
+				t.Error("the handler was not told that it lost its message")
+			}
+		}
+		first.Ack() // too late: SQS knows the receipt no more
+		queue.DeliveryOf(second).RetryAfter(0)
+		second.Nack()
+		collect(t, in, 2)
+		settle(10 * time.Second)
+		if n := f.length(mainName); n != 0 {
+			t.Errorf("%d messages left", n)
+		}
+	})
+}
+
+func TestHeldMessagesAreExtendedInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(100)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		var held []*message.Message
+		for range 100 {
+			held = append(held, <-in)
+		}
+		f.resetCounts()
+		settle(10 * time.Minute)
+		// Every third of 30 s, 100 messages in tens.
+		if n := f.counted()["ChangeMessageVisibilityBatch"]; n < 400 || n > 750 {
+			t.Errorf("%d requests to extend 100 messages for 10 minutes, want about 600", n)
+		}
+		for _, msg := range held {
+			if queue.DeliveryOf(msg).Receives != 1 || msg.Context().Err() != nil {
+				t.Fatal("a held message was lost")
+			}
+			msg.Ack()
+		}
+		settle(time.Second)
+		if n := f.length(mainName); n != 0 {
+			t.Errorf("%d messages left", n)
+		}
+	})
+}
+
+func TestSlowRepliesHoldUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.latency = 3 * time.Second
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(200)...)
+		in, cancel := subscribe(t, b)
+		collect(t, in, 200)
+		cancel()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := f.length(mainName); n != 0 {
+			t.Errorf("%d messages left after close", n)
+		}
+	})
+}
+
+// What a poll brings after the stop is visible to others at once.
+func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(10)...)
+		f.once("ReceiveMessage", fault{hold: 4 * time.Second}) // received, on its way
+		in, cancel := subscribe(t, b)
+		settle(time.Second)
+		cancel()
+		if _, open := <-in; open {
+			t.Error("a message came after the stop")
+		}
+		if n := f.visible(mainName); n != 10 {
+			t.Errorf("%d of 10 messages are visible after the subscription ended", n)
+		}
+	})
+}
+
+func (f *fake) visible(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, m := range f.queues[name].messages {
+		if !m.gone && !m.visible.After(time.Now()) {
+			n++
+		}
+	}
+	return n
+}
+
+// Close may come while polls, sends, deletes, extensions and hand-backs are under
+// way: it waits for them, loses nothing and leaves nothing hidden.
+func TestCloseInEveryPhase(t *testing.T) {
+	for at := time.Duration(0); at < 3*time.Second; at += 150 * time.Millisecond {
+		t.Run(at.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.latency = 100 * time.Millisecond
+				b := f.open(t, options())
+				mustPublish(t, b, msgs(60)...)
+				in, cancel := subscribe(t, b)
+				defer cancel()
+				acked := 0
+				var working sync.WaitGroup
+				working.Go(func() {
+					for msg := range in {
+						switch len(msg.UUID) % 3 {
+						case 0:
+							acked++
+							msg.Ack()
+						case 1:
+							queue.DeliveryOf(msg).RetryAfter(0)
+							msg.Nack()
+							time.Sleep(70 * time.Millisecond) //nolint:forbidigo // virtual time
+						default: // never answered
+						}
+					}
+				})
+				published := 60
+				working.Go(func() {
+					for i := range 40 {
+						if b.Publish(topic, message.NewMessage(fmt.Sprint("more-", i), []byte("x"))) != nil {
+							return
+						}
+						published++
+					}
+				})
+				time.Sleep(at) //nolint:forbidigo // virtual time
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+				working.Wait()
+				if got := f.visible(mainName); got != f.length(mainName) {
+					t.Errorf("%d of %d messages are visible after close", got, f.length(mainName))
+				}
+				if got := f.length(mainName); got < published-acked {
+					t.Errorf("%d messages left of %d with %d acks", got, published, acked)
+				}
+			})
+		})
+	}
+}
+
+func TestThousandMessagesTakeAboutAHundredRequestsEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.latency = 5 * time.Millisecond
+		b := f.open(t, options())
+		var publishing sync.WaitGroup
+		for i := range 250 { // callers of one message each time
+			publishing.Go(func() {
+				for j := range 4 {
+					if err := b.Publish(topic, message.NewMessage(fmt.Sprint(i, "-", j), []byte("x"))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		publishing.Wait()
+		in, cancel := subscribe(t, b)
+		collect(t, in, 1000)
+		cancel()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		for op, most := range map[string]int{"SendMessageBatch": 130, "ReceiveMessage": 130, "DeleteMessageBatch": 130} {
+			if n := f.counted()[op]; n < 100 || n > most {
+				t.Errorf("%d requests %s for 1,000 messages, want 100 to %d", n, op, most)
+			}
+		}
+	})
+}
+
+func TestLoneMessageDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		began := time.Now()
+		mustPublish(t, b, msgs(1)...)
+		in, cancel := subscribe(t, b)
+		(<-in).Ack()
+		synctest.Wait()
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("a lone message waited %s", waited)
+		}
+		if n := f.length(mainName); n != 0 {
+			t.Errorf("its delete waited")
+		}
+		cancel()
+	})
+}
+
+func TestBatchesStayWithinTheByteLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.latency = time.Millisecond
+		b := f.open(t, options())
+		var large []*message.Message
+		for i := range 25 {
+			large = append(large, message.NewMessage(fmt.Sprint(i), make([]byte, 300<<10)))
+			for j := range large[i].Payload {
+				large[i].Payload[j] = 'x'
+			}
+		}
+		mustPublish(t, b, large...)
+		// Three of 300 KiB fit into 1 MiB.
+		if n := f.counted()["SendMessageBatch"]; n != 9 {
+			t.Errorf("%d requests for 25 messages of 300 KiB, want 9", n)
+		}
+	})
+}
+
+func TestIdleSubscriptionPollsWithOnePoller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(500)...)
+		in, cancel := subscribe(t, b)
+		collect(t, in, 500) // wakes all pollers
+		settle(time.Minute)
+		f.resetCounts()
+		settle(10 * time.Minute)
+		if n := f.counted()["ReceiveMessage"]; n > 125 {
+			t.Errorf("%d receives in 10 idle minutes, want about 120: one poll of 5 s after the other", n)
+		}
+		cancel()
+		if _, open := <-in; open {
+			t.Error("a message came from an empty queue")
+		}
+	})
+}
+
+func TestRedriveThatCannotSendKeepsTheLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		for _, msg := range msgs(3) {
+			if err := b.DeadLetter(t.Context(), topic, msg, "why"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.setFault(func(op string) *fault {
+			if op == "SendMessageBatch" {
+				return &fault{status: http.StatusServiceUnavailable, code: "ServiceUnavailable"}
+			}
+			return nil
+		})
+		if sent, _, err := b.Redrive(t.Context(), topic, nil, nil); sent != 0 || !sqs.Transient(err) {
+			t.Errorf("sent %d, %v", sent, err)
+		}
+		if got, n := f.visible(deadName), f.length(deadName); got != 3 || n != 3 {
+			t.Errorf("%d dead letters, %d of them visible, want 3", n, got)
+		}
+	})
+}
+
+func TestGroupIsTheMessageGroupID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		for _, group := range []string{"author_1-X", "grüße", "plain"} {
+			msg := message.NewMessage("id", []byte("x"))
+			msg.Metadata.Set(queue.MetaGroup, group)
+			mustPublish(t, b, msg)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		sent := f.queues[mainName].messages
+		if sent[0].group != "author_1-X" || len(sent[1].group) != 64 || sent[2].group != "plain" {
+			t.Errorf("groups %q %q %q, want two as they are and a hash", sent[0].group, sent[1].group, sent[2].group)
+		}
+	})
+}
+
+func TestTransient(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("some defect"), false},
+		{queue.ErrTooLarge, false},
+		{context.Canceled, false},
+		{fmt.Errorf("publish: %w", &queue.UnavailableError{Op: "send", Err: errors.New("x")}), true},
+	} {
+		if got := sqs.Transient(test.err); got != test.want {
+			t.Errorf("%v: transient %v, want %v", test.err, got, test.want)
+		}
+	}
+}
