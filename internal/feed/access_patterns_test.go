@@ -1,0 +1,332 @@
+package feed_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
+)
+
+var update = flag.Bool("update", false, "write docs/ACCESS_PATTERNS.md")
+
+// accessPattern is one row of docs/ACCESS_PATTERNS.md.
+type accessPattern struct {
+	name, keys string
+	do         func(ctx context.Context, s *sample) error
+}
+
+// sample is the network that the patterns are measured on: viewer follows 20
+// authors who follow back, each with two posts of 280 characters; viewer has 20
+// comments and 20 likes of them, and the post has 20 comments and 20 likes.
+type sample struct {
+	*world
+	authors []string
+	post    feed.Post
+	comment feed.Comment
+}
+
+const (
+	sampleText  = 280
+	sampleUsers = 20
+)
+
+func newSample(t *testing.T, clock *clock, change ...func(*feed.Config)) *sample {
+	t.Helper()
+	w := newWorldAt(t, clock, change...)
+	s := &sample{world: w}
+	s.authors = w.crowd("viewer", sampleUsers, 0)
+	text := strings.Repeat("x", sampleText)
+	var posts []feed.Post
+	for range 2 {
+		for _, author := range s.authors {
+			posts = append(posts, w.post(author, text))
+		}
+	}
+	for _, author := range s.authors {
+		w.follow(author, "viewer")
+	}
+	s.post = posts[len(posts)-1]
+	act := func(user string, p feed.Post) {
+		w.clock.add(time.Millisecond)
+		if err := w.Like(t.Context(), user, p.ID); err != nil {
+			t.Fatal(err)
+		}
+		c, err := w.CreateComment(t.Context(), user, p.ID, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.comment = c
+	}
+	for _, p := range posts[len(posts)-sampleUsers:] {
+		act("viewer", p)
+	}
+	for _, user := range s.authors[:sampleUsers-1] {
+		act(user, s.post)
+	}
+	w.deliver()
+	w.clock.add(2 * time.Minute)
+	return s
+}
+
+func pageOf[T any](_ feed.List[T], err error) error { return err }
+
+func readPatterns() []accessPattern {
+	var first feed.PageRequest
+	return []accessPattern{
+		{"profile", "`u#U`", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
+		{"counts", "`u#U`, the same query", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
+		{"followers", "`u#U#follower`", func(ctx context.Context, s *sample) error { return pageOf(s.Followers(ctx, "viewer", first)) }},
+		{"following", "`u#U#following`", func(ctx context.Context, s *sample) error { return pageOf(s.Following(ctx, "viewer", first)) }},
+		{"is-following and are-friends", "`u#U#following` / `u#F`, both ways", func(ctx context.Context, s *sample) error {
+			_, err := s.Relationship(ctx, "viewer", s.authors[0])
+			return err
+		}},
+		{"friends", "`u#U#following` merged with `u#U#follower`", func(ctx context.Context, s *sample) error { return pageOf(s.Friends(ctx, "viewer", first)) }},
+		{"posts by user", "`u#U#post`, descending", func(ctx context.Context, s *sample) error {
+			return pageOf(s.PostsByUser(ctx, s.authors[0], feed.PostRange{}, first))
+		}},
+		{"posts by user and day", "`u#U#post`, a range of ULIDs", func(ctx context.Context, s *sample) error {
+			day := s.post.CreatedAt.Truncate(24 * time.Hour)
+			return pageOf(s.PostsByUser(ctx, s.authors[0], feed.PostRange{Since: day, Until: day.AddDate(0, 0, 1)}, first))
+		}},
+		{"post by id", "`p#P` / `info`, then `u#A#post` / `p#P`", func(ctx context.Context, s *sample) error { _, err := s.Post(ctx, s.post.ID); return err }},
+		{"comments of a post", "`p#P#comment`, and `p#P` / `info`", func(ctx context.Context, s *sample) error { return pageOf(s.Comments(ctx, s.post.ID, first)) }},
+		{"comments by user", "GSI1 `u#U#comment`, descending; `p#P` / `info` of their posts", func(ctx context.Context, s *sample) error { return pageOf(s.CommentsByUser(ctx, "viewer", first)) }},
+		{"likers of a post", "`p#P` / `info`, then `p#P#likelist`, each shard", func(ctx context.Context, s *sample) error { return pageOf(s.Likers(ctx, s.post.ID, first)) }},
+		{"like count", "`p#P#likecount` / `count`, and `p#P` / `info`", func(ctx context.Context, s *sample) error { _, err := s.LikeCount(ctx, s.post.ID); return err }},
+		{"did U like P", "`p#P` / `info`, then `p#P#likelist` / `u#U`", func(ctx context.Context, s *sample) error { _, err := s.LikeOf(ctx, s.post.ID, "viewer"); return err }},
+		{"posts liked by U", "GSI1 `u#U#like`, descending; `p#P` / `info` of them", func(ctx context.Context, s *sample) error { return pageOf(s.LikesByUser(ctx, "viewer", first)) }},
+		{"home by push", "`u#U#timeline` and `u#U#home`; then posts, and authors, counts, own likes", func(ctx context.Context, s *sample) error {
+			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
+		}},
+		{"home by pull", "`u#U#following`; `u#A#post` of each, 20 at a time; then as by push", func(ctx context.Context, s *sample) error {
+			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
+		}},
+	}
+}
+
+func writePatterns() []accessPattern {
+	return []accessPattern{
+		{"make a profile", "`u#U` / `info`", func(ctx context.Context, s *sample) error {
+			_, err := s.PutProfile(ctx, "newcomer", feed.ProfileInput{Name: "Newcomer"})
+			return err
+		}},
+		{"follow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
+		{"follow again", "nothing", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
+		{"unfollow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error { return s.Unfollow(ctx, "newcomer", "viewer") }},
+		{"post", "post, post by id, count, own entry", func(ctx context.Context, s *sample) error {
+			_, err := s.CreatePost(ctx, "viewer", feed.PostInput{Text: strings.Repeat("x", sampleText)})
+			return err
+		}},
+		{"post with an Idempotency-Key", "the record, then the same", func(ctx context.Context, s *sample) error {
+			_, err := s.CreatePost(ctx, "viewer", feed.PostInput{Text: strings.Repeat("x", sampleText), IdempotencyKey: "key"})
+			return err
+		}},
+		{"edit", "the post", func(ctx context.Context, s *sample) error {
+			text := strings.Repeat("y", sampleText)
+			_, err := s.EditPost(ctx, s.post.AuthorID, s.post.ID, feed.PostEdit{Text: &text})
+			return err
+		}},
+		{"comment", "the comment, in GSI1 too", func(ctx context.Context, s *sample) error {
+			_, err := s.CreateComment(ctx, "viewer", s.post.ID, strings.Repeat("x", sampleText))
+			return err
+		}},
+		{"delete a comment", "the comment, in GSI1 too", func(ctx context.Context, s *sample) error {
+			return s.DeleteComment(ctx, s.comment.AuthorID, s.comment.PostID, s.comment.ID)
+		}},
+		{"like or unlike", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "viewer", s.post.ID) }},
+		{"delete a post", "post, post by id, count", func(ctx context.Context, s *sample) error {
+			return s.DeletePost(ctx, s.post.AuthorID, s.post.ID)
+		}},
+	}
+}
+
+func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
+	store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	got := measurePatterns(t, store, newClock())
+	if diff := cmp.Diff(got, measurePatterns(t, tabletest.NewMemory(), newClock())); diff != "" {
+		t.Errorf("embedded and the table in memory bill differently (-embedded +memory):\n%s", diff)
+	}
+	var localStack []measured // what the same test with the tag e2e measured there
+	text, err := os.ReadFile(localStackUnits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &localStack); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"), accessPatternsPage(got, localStack))
+}
+
+const localStackUnits = "testdata/units_localstack.json"
+
+// golden holds a file to what was made anew, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not what the code does; go test ./internal/feed -run AccessPatterns -update writes it (-file +code):\n%s", file, diff)
+	}
+}
+
+// measured is what one pattern did and cost.
+type measured struct {
+	Name, Operations string
+	Read, Write      float64
+}
+
+// measurePatterns measures all patterns on a table: the reads, then the writes.
+func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
+	t.Helper()
+	var mu sync.Mutex
+	var units table.Units
+	var tp *tap
+	s := newSample(t, clock, func(c *feed.Config) {
+		tp = &tap{Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			units = units.Plus(u)
+		})}
+		c.Store = tp
+	})
+	var all []measured
+	for _, p := range append(readPatterns(), writePatterns()...) {
+		tp.take()
+		mu.Lock()
+		units = table.Units{}
+		mu.Unlock()
+		if err := p.do(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", p.name, err)
+		}
+		mu.Lock()
+		all = append(all, measured{p.name, operationsOf(tp.take()), units.Read, units.Write})
+		mu.Unlock()
+	}
+	return all
+}
+
+// accessPatternsPage is the page of what was measured. On LocalStack the operations
+// must be the same; the units beside ours are the emulator's.
+func accessPatternsPage(got, localStack []measured) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, accessPatternsHead, sampleUsers, sampleText)
+	b.WriteString("| pattern | operations | keys | RCU | on LocalStack |\n|---|---|---|---|---|\n")
+	reads := readPatterns()
+	for i, p := range reads {
+		m := got[i]
+		fmt.Fprintf(&b, "| %d. %s | %s | %s | %g | %g |\n", i+1, p.name, m.Operations, p.keys, m.Read, localStack[i].Read)
+	}
+	b.WriteString(accessPatternsWrites)
+	b.WriteString("| call | operations | writes | RCU | WCU | on LocalStack |\n|---|---|---|---|---|---|\n")
+	for i, p := range writePatterns() {
+		m, l := got[len(reads)+i], localStack[len(reads)+i]
+		fmt.Fprintf(&b, "| %s | %s | %s | %g | %g | %g, %g |\n", p.name, m.Operations, p.keys, m.Read, m.Write, l.Read, l.Write)
+	}
+	fmt.Fprintf(&b, accessPatternsLikes, likeUnits(false), likeUnits(true))
+	return b.String()
+}
+
+// operationsOf names the calls of a pattern, the same ones counted.
+func operationsOf(calls []call) string {
+	names := map[table.Op]string{
+		table.OpGet: "GetItem", table.OpBatchGet: "BatchGetItem", table.OpQuery: "Query", table.OpPut: "PutItem",
+		table.OpUpdate: "UpdateItem", table.OpDelete: "DeleteItem", table.OpTransact: "TransactWriteItems",
+	}
+	var order []string
+	count, keys := map[string]int{}, map[string]int{}
+	for _, c := range calls {
+		name := names[c.op]
+		if !isWrite(c) && !c.consistent {
+			name += " (eventual)"
+		}
+		if count[name] == 0 {
+			order = append(order, name)
+		}
+		count[name]++
+		keys[name] += c.keys
+	}
+	slices.Sort(order) // calls at the same time have no order
+	for i, name := range order {
+		if strings.HasPrefix(name, "BatchGet") || strings.HasPrefix(name, "Transact") {
+			order[i] += fmt.Sprintf(" of %d", keys[name])
+		}
+		if count[name] > 1 {
+			order[i] = fmt.Sprintf("%d × %s", count[name], order[i])
+		}
+	}
+	return strings.Join(order, ", ")
+}
+
+// likeUnits is what the aggregator's put of a new like costs.
+func likeUnits(indexed bool) float64 {
+	like := table.Like{
+		Post: "01J00000000000000000000000", User: "viewer", Liked: true, Version: "01J00000000000000000000000",
+		Flush: table.Flush{Inc: "261121abcdef", Seq: 1}, Indexed: indexed,
+	}
+	it := like.Item()
+	return table.WriteCost(nil, &it).Write
+}
+
+const accessPatternsHead = `# Access patterns and what they cost
+
+Each pattern of the data model, with the calls that package feed makes for it and the
+capacity units that DynamoDB bills. A test measures this page and holds the code to it:
+` + "`go test ./internal/feed -run AccessPatterns -update`" + ` writes it.
+
+The sample: a user who follows %[1]d authors and is followed by them, each with two posts
+of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Lists are
+read as pages of 20. Reads are consistent unless marked eventual, at half the price.
+Nothing scans. The units are those of the embedded table, by DynamoDB's size rules, and
+beside them those of LocalStack, which bills nothing for a read that finds nothing, and
+two for any transaction. Dynoxide bills as this page does.
+
+## Reads
+
+`
+
+const accessPatternsWrites = `
+A list that is empty also reads the profile of its user, to tell an empty list from an
+unknown user. A home looks one post further than its page, unless each item has its own
+author: then the page is at four keys an item already, which is the most.
+
+## Writes
+
+In a transaction each write costs twice. Reads that a call makes first are in RCU.
+
+`
+
+const accessPatternsLikes = `
+The aggregator's put of a like costs %g WCU, and %g with the index of likes by user: one more
+for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U".
+`

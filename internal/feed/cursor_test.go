@@ -1,0 +1,93 @@
+package feed
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+
+	"fanfare/internal/id"
+)
+
+func TestCursorsBelongToOneList(t *testing.T) {
+	scopes := []scope{
+		byID("home", "ann", ""), byID("home", "bob", ""), byID("posts", "ann", ""), byID("posts", "ann", "x"),
+		byID("posts", "an", "nx"), byUser("followers", "ann"), byUser("following", "ann"), byUser("friends", "ann"),
+	}
+	for i, from := range scopes {
+		position := "ann"
+		if !from.valid("ann") || from.list == "home" || from.list == "posts" {
+			position = id.Max
+		}
+		cursor := from.cursor(position)
+		for j, to := range scopes {
+			got, err := to.position(cursor)
+			if i == j {
+				if err != nil || got != position {
+					t.Errorf("%+v: %q, %v", to, got, err)
+				}
+				continue
+			}
+			if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed {
+				t.Errorf("a cursor of %+v in %+v: %q, %v", from, to, got, err)
+			}
+		}
+	}
+	if got, err := scopes[0].position(""); got != "" || err != nil {
+		t.Errorf("no cursor: %q, %v", got, err)
+	}
+}
+
+func TestChangedCursorsAreRefused(t *testing.T) {
+	s := byID("home", "ann", "")
+	cursor := s.cursor(id.Min)
+	changed := []string{
+		" ", cursor + "A", cursor + "=", cursor + "\n", cursor[1:], cursor[:len(cursor)-1], strings.ToUpper(cursor),
+		strings.Repeat("A", 1<<16), base64.RawURLEncoding.EncodeToString([]byte{cursorVersion}),
+	}
+	for i := range len(cursor) {
+		for _, c := range []byte("AZ_-") {
+			if cursor[i] != c {
+				changed = append(changed, cursor[:i]+string(c)+cursor[i+1:])
+			}
+		}
+	}
+	for _, c := range changed {
+		if got, err := s.position(c); err == nil {
+			t.Errorf("%q is read as %q", c, got)
+		}
+	}
+}
+
+// A cursor that no list of ours made, though its checksum is right.
+func TestPositionsAreIDs(t *testing.T) {
+	for _, s := range []scope{byID("home", "ann", ""), byUser("friends", "ann")} {
+		for _, position := range []string{"", "p#x", "a b", "é", strings.Repeat("x", 65)} {
+			if got, err := s.position(s.cursor(position)); err == nil {
+				t.Errorf("%q is read as %q", position, got)
+			}
+		}
+	}
+}
+
+// FuzzCursor holds: nothing panics, and what is accepted is exactly what cursor
+// makes of it.
+func FuzzCursor(f *testing.F) {
+	f.Add("ann", byID("home", "ann", "").cursor(id.Max))
+	f.Add("bob", byID("home", "ann", "").cursor(id.Min))
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, owner, cursor string) {
+		for _, s := range []scope{byID("home", owner, ""), byUser("friends", owner)} {
+			position, err := s.position(cursor)
+			if err != nil {
+				if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if cursor != "" && (s.cursor(position) != cursor || !s.valid(position)) {
+				t.Fatalf("%q is read as %q", cursor, position)
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package feed_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"fanfare/internal/awsclient"
+	"fanfare/internal/feed"
+	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
+	"fanfare/internal/table/tabletest"
+)
+
+// engine makes a table of its own on the engine at the endpoint that a variable
+// names. A test that needs one and has none fails: what is skipped proves nothing.
+func engine(t *testing.T, variable string) table.Store {
+	t.Helper()
+	url := os.Getenv(variable)
+	if url == "" {
+		t.Fatalf("%s is not set: run `scripts/with-emulators.sh go test -tags e2e ./internal/feed`, or `make test`", variable)
+	}
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+	} {
+		t.Setenv(name, value)
+	}
+	cfg, err := awsclient.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := dynamo.New(dynamodb.NewFromConfig(cfg), "fanfare-test-"+rand.Text()[:10])
+	if err := store.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// present is a clock at the real time: an engine removes what has expired.
+func present() *clock {
+	return &clock{at: time.Now().UTC().Truncate(time.Second).Add(time.Millisecond)}
+}
+
+func TestAccessPatternsCostTheSameOnDynoxide(t *testing.T) {
+	want := measurePatterns(t, tabletest.NewMemory(), present())
+	got := measurePatterns(t, engine(t, "E2E_DYNOXIDE_URL"), present())
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-memory +Dynoxide):\n%s", diff)
+	}
+}
+
+// LocalStack's units are its own, but the calls must be the same.
+func TestAccessPatternsOnLocalStack(t *testing.T) {
+	want := measurePatterns(t, tabletest.NewMemory(), present())
+	got := measurePatterns(t, engine(t, "AWS_ENDPOINT_URL"), present())
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(measured{}, "Read", "Write")); diff != "" {
+		t.Errorf("(-memory +LocalStack):\n%s", diff)
+	}
+	text, err := json.MarshalIndent(got, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, localStackUnits, string(text)+"\n")
+}
+
+// TestOperationsInAnyOrderMatchTheModelOnDynamoDB is the model of all operations over
+// the adapter that production uses.
+func TestOperationsInAnyOrderMatchTheModelOnDynamoDB(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		clock := present()
+		store := engine(t, "E2E_DYNOXIDE_URL")
+		w := newWorldAt(t, clock, func(c *feed.Config) { c.FollowersPerLikeShard, c.Store = 1, store })
+		m := newModel(w, false)
+		rt.Repeat(m.actions())
+		m.quiesce(rt)
+	})
+}

@@ -1,0 +1,437 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// checkCounts holds what is stored about users to I4, and edges and posts to their
+// counterparts: whatever failed, nothing may be half-written.
+func (w *world) checkCounts(users ...string) {
+	w.t.Helper()
+	for _, user := range users {
+		u, err := w.User(w.t.Context(), user)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		want := feed.Counts{
+			Followers: int64(len(w.partition(table.FollowersPK(user)))),
+			Following: int64(len(w.partition(table.FollowingPK(user)))),
+		}
+		for _, it := range w.partition(table.PostsPK(user)) {
+			p, err := table.ParsePost(it)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if !p.Deleted {
+				want.Posts++
+			}
+			ref := w.item(table.PostByIDKey(p.ID))
+			if ref == nil || ref.Str(table.AttrAuthor) != user || (ref.Int(table.AttrDeleted) != 0) != p.Deleted {
+				w.t.Errorf("post %+v has the post by id %+v", p, ref)
+			}
+		}
+		if u.Counts != want {
+			w.t.Errorf("%s counts %+v, there are %+v", user, u.Counts, want)
+		}
+		for _, it := range w.partition(table.FollowingPK(user)) {
+			edge, err := table.ParseEdge(it)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if w.item(table.FollowerKey(edge.Other, user)) == nil {
+				w.t.Errorf("%s follows %s, who is not followed", user, edge.Other)
+			}
+		}
+	}
+}
+
+func (w *world) item(key table.Key) *table.Item {
+	w.t.Helper()
+	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: key, Consistent: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.Item
+}
+
+func isWrite(c call) bool {
+	switch c.op {
+	case table.OpGet, table.OpBatchGet, table.OpQuery:
+		return false
+	default:
+		return true
+	}
+}
+
+// operation is one call that writes, in a world where bob has the post of ID post
+// with ann's comment, ann follows cid, and nothing is pending.
+type operation struct {
+	name string
+	do   func(w *world, s stage) error
+	// writes is how many writes to the table it makes.
+	writes int
+	// durable is the write from which on it must succeed, whatever the table says.
+	durable int
+	// again is the kind of error a repeat may give after it was done; 0 is none.
+	again feed.Kind
+	// done tells whether the effect is there, once.
+	done func(w *world, s stage) bool
+}
+
+type stage struct {
+	post    feed.Post
+	comment feed.Comment
+}
+
+func operations() []operation {
+	ctx := context.Background()
+	never := 99
+	return []operation{
+		{
+			name: "PutProfile of a new user", writes: 1, durable: never,
+			do: func(w *world, _ stage) error {
+				_, err := w.PutProfile(ctx, "dan", feed.ProfileInput{Name: "Dan"})
+				return err
+			},
+			done: func(w *world, _ stage) bool { u, err := w.User(ctx, "dan"); return err == nil && u.Name == "Dan" },
+		},
+		{
+			name: "PutProfile of a known user", writes: 1, durable: never,
+			do: func(w *world, _ stage) error {
+				_, err := w.PutProfile(ctx, "ann", feed.ProfileInput{Name: "Anna"})
+				return err
+			},
+			done: func(w *world, _ stage) bool { u, err := w.User(ctx, "ann"); return err == nil && u.Name == "Anna" },
+		},
+		{
+			name: "Follow", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { return w.Follow(ctx, "ann", "bob") },
+			done: func(w *world, _ stage) bool {
+				r, err := w.Relationship(ctx, "ann", "bob")
+				return err == nil && r.Following
+			},
+		},
+		{
+			name: "Unfollow", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { return w.Unfollow(ctx, "ann", "cid") },
+			done: func(w *world, _ stage) bool {
+				r, err := w.Relationship(ctx, "ann", "cid")
+				return err == nil && !r.Following
+			},
+		},
+		{
+			name: "CreatePost", writes: 1, durable: 1,
+			do: func(w *world, _ stage) error {
+				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "new"})
+				return err
+			},
+			done: func(w *world, _ stage) bool {
+				return strings.Join(texts(w.home("ann", 5, feed.HomeQuery{})), " ") == "new"
+			},
+		},
+		{
+			name: "CreatePost with a key", writes: 2, durable: 2,
+			do: func(w *world, _ stage) error {
+				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "new", IdempotencyKey: "k"})
+				return err
+			},
+			done: func(w *world, _ stage) bool {
+				return strings.Join(texts(w.home("ann", 5, feed.HomeQuery{})), " ") == "new"
+			},
+		},
+		{
+			name: "EditPost", writes: 1, durable: never,
+			do: func(w *world, s stage) error {
+				text := "edited"
+				_, err := w.EditPost(ctx, "bob", s.post.ID, feed.PostEdit{Text: &text})
+				return err
+			},
+			done: func(w *world, s stage) bool {
+				p, err := w.Post(ctx, s.post.ID)
+				return err == nil && p.Text == "edited"
+			},
+		},
+		{
+			name: "DeletePost", writes: 1, durable: never, again: feed.NotFound,
+			do: func(w *world, s stage) error { return w.DeletePost(ctx, "bob", s.post.ID) },
+			done: func(w *world, s stage) bool {
+				_, err := w.Post(ctx, s.post.ID)
+				e, ok := errors.AsType[*feed.Error](err)
+				return ok && e.Kind == feed.NotFound
+			},
+		},
+		{
+			name: "CreateComment", writes: 1, durable: never,
+			do: func(w *world, s stage) error { _, err := w.CreateComment(ctx, "cid", s.post.ID, "new"); return err },
+			done: func(w *world, s stage) bool {
+				l, err := w.Comments(ctx, s.post.ID, feed.PageRequest{})
+				return err == nil && len(l.Items) > 1
+			},
+		},
+		{
+			name: "DeleteComment", writes: 1, durable: never, again: feed.NotFound,
+			do: func(w *world, s stage) error { return w.DeleteComment(ctx, "ann", s.post.ID, s.comment.ID) },
+			done: func(w *world, s stage) bool {
+				l, err := w.Comments(ctx, s.post.ID, feed.PageRequest{})
+				return err == nil && len(l.Items) == 0
+			},
+		},
+	}
+}
+
+func newStage(t *testing.T) (*world, *tap, stage) {
+	t.Helper()
+	w, tp := tapped(t)
+	w.users("ann", "bob", "cid")
+	w.follow("ann", "cid")
+	var s stage
+	s.post = w.post("bob", "old")
+	var err error
+	if s.comment, err = w.CreateComment(t.Context(), "ann", s.post.ID, "old"); err != nil {
+		t.Fatal(err)
+	}
+	w.deliver()
+	w.clock.add(1)
+	return w, tp, s
+}
+
+func TestEveryWriteMayFailInEachWay(t *testing.T) {
+	for _, op := range operations() {
+		for nth := 1; nth <= op.writes; nth++ {
+			for _, f := range []fault{lost, answerLost, conflicts} {
+				t.Run(fmt.Sprintf("%s, write %d %s", op.name, nth, f), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { failOneWrite(t, op, nth, f) })
+				})
+			}
+		}
+	}
+}
+
+func failOneWrite(t *testing.T, op operation, nth int, f fault) {
+	t.Helper()
+	w, tp, s := newStage(t)
+	writes, transaction := 0, false
+	tp.set(func(c call) fault {
+		if !isWrite(c) {
+			return works
+		}
+		if writes++; writes != nth {
+			return works
+		}
+		transaction = c.op == table.OpTransact
+		return f
+	})
+	err := op.do(w, s)
+	tp.set(nil)
+	if writes < nth {
+		t.Fatalf("it made %d writes: the fault never fired", writes)
+	}
+	switch {
+	case f == conflicts && transaction, nth >= op.durable:
+		if err != nil {
+			t.Fatalf("it failed: %v", err)
+		}
+	default:
+		wantKind(t, err, feed.Unavailable)
+		if e, _ := errors.AsType[*feed.Error](err); e.RetryAfter <= 0 {
+			t.Error("it does not say when to try again")
+		}
+	}
+	w.checkCounts("ann", "bob", "cid")
+	if f == lost && err != nil && op.done(w, s) {
+		t.Error("it was done, though nothing was written")
+	}
+	if f == answerLost && nth == op.writes && !op.done(w, s) {
+		t.Error("it was not done, though all was written")
+	}
+	if err != nil { // the user tries again
+		w.clock.add(1)
+		if err := op.do(w, s); err != nil {
+			if op.again == 0 {
+				t.Fatalf("again: %v", err)
+			}
+			wantKind(t, err, op.again)
+		}
+	}
+	w.deliver() // a worker heals what was accepted
+	if !op.done(w, s) {
+		t.Error("in the end it was not done")
+	}
+	w.checkCounts("ann", "bob", "cid")
+}
+
+func TestLastingConflictsAreUnavailable(t *testing.T) {
+	for _, op := range operations() {
+		t.Run(op.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, tp, s := newStage(t)
+				transactions := 0
+				tp.set(func(c call) fault {
+					if c.op != table.OpTransact {
+						return works
+					}
+					transactions++
+					return conflicts
+				})
+				err := op.do(w, s)
+				tp.set(nil)
+				switch {
+				case transactions == 0, op.durable <= op.writes:
+					if err != nil {
+						t.Errorf("got %v", err)
+					}
+				default:
+					wantKind(t, err, feed.Unavailable)
+					if op.done(w, s) {
+						t.Error("it was done")
+					}
+				}
+				w.checkCounts("ann", "bob", "cid")
+			})
+		})
+	}
+}
+
+func TestEveryReadMayFail(t *testing.T) {
+	for _, op := range operations() {
+		for nth := 1; ; nth++ {
+			fired := false
+			t.Run(fmt.Sprintf("%s, read %d", op.name, nth), func(t *testing.T) {
+				w, tp, s := newStage(t)
+				reads := 0
+				tp.set(func(c call) fault {
+					if isWrite(c) {
+						return works
+					}
+					if reads++; reads != nth {
+						return works
+					}
+					fired = true
+					return lost
+				})
+				err := op.do(w, s)
+				tp.set(nil)
+				if !fired {
+					return
+				}
+				wantKind(t, err, feed.Unavailable)
+				if op.done(w, s) {
+					t.Error("it was done")
+				}
+				w.checkCounts("ann", "bob", "cid")
+				if len(w.published.take()) > 0 {
+					t.Error("something was published")
+				}
+			})
+			if !fired {
+				break
+			}
+		}
+	}
+}
+
+// lossyPublisher publishes, but says that it did not.
+type lossyPublisher struct{ *recorder }
+
+func (p lossyPublisher) Publish(topic string, msgs ...*message.Message) error {
+	if err := p.recorder.Publish(topic, msgs...); err != nil {
+		return err
+	}
+	return errors.New("answer lost")
+}
+
+func TestAFailedPublishOfAPostWritesNothing(t *testing.T) {
+	for _, key := range []string{"", "k"} {
+		w := newWorld(t)
+		w.users("ann")
+		w.published.failWith(errors.New("queue down"))
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key})
+		wantKind(t, err, feed.Unavailable)
+		w.checkCounts("ann")
+		w.homes("ann")
+		w.published.failWith(nil)
+		if _, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key}); err != nil {
+			t.Fatal(err)
+		}
+		w.deliver()
+		w.homes("ann", "new")
+		w.checkCounts("ann")
+	}
+}
+
+func TestAPublishWhoseAnswerWasLostIsOnePostWithAKey(t *testing.T) {
+	rec := &recorder{}
+	lossy := true
+	w := newWorld(t, func(c *feed.Config) {
+		c.Publisher = publishFunc(func(topic string, msgs ...*message.Message) error {
+			if lossy {
+				return lossyPublisher{rec}.Publish(topic, msgs...)
+			}
+			return rec.Publish(topic, msgs...)
+		})
+	})
+	w.published = rec
+	w.users("ann")
+	in := feed.PostInput{Text: "new", IdempotencyKey: "k"}
+	_, err := w.CreatePost(t.Context(), "ann", in)
+	wantKind(t, err, feed.Unavailable)
+	lossy = false
+	if _, err := w.CreatePost(t.Context(), "ann", in); err != nil {
+		t.Fatal(err)
+	}
+	if events := rec.take(); len(events) != 2 || events[0].(*messages.PostCreated).PostID != events[1].(*messages.PostCreated).PostID {
+		t.Errorf("published %+v, want the same post twice", events)
+	}
+	w.homes("ann", "new")
+	w.checkCounts("ann")
+}
+
+type publishFunc func(topic string, msgs ...*message.Message) error
+
+func (f publishFunc) Publish(topic string, msgs ...*message.Message) error { return f(topic, msgs...) }
+func (publishFunc) Close() error                                           { return nil }
+
+func TestAFollowWhosePublishFailedIsAFollow(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.post("bob", "b1")
+	w.deliver()
+	w.published.failWith(errors.New("queue down"))
+	w.follow("ann", "bob")
+	w.homes("ann", "b1")
+	w.published.failWith(nil)
+	w.homes("ann", "b1")
+	if events := w.published.take(); len(events) != 0 {
+		t.Errorf("a young mark was reminded of: %+v", events)
+	}
+	w.clock.add(11e9)
+	w.homes("ann", "b1")
+	events := w.published.take()
+	if len(events) != 1 {
+		t.Fatalf("published %+v, want one Followed", events)
+	}
+	w.backfill(events[0].(*messages.Followed))
+	w.clock.add(61e9)
+	w.homes("ann", "b1")
+	if w.item(table.Key{PK: table.TimelinePK("ann"), SK: w.partition(table.TimelinePK("ann"))[0].Key.SK}) == nil {
+		t.Error("the backfill copied nothing")
+	}
+}
+
+func TestALikeThatWasNotPublishedIsUnavailable(t *testing.T) {
+	w, _, s := newStage(t)
+	w.published.failWith(errors.New("queue down"))
+	wantKind(t, w.Like(t.Context(), "ann", s.post.ID), feed.Unavailable)
+	wantKind(t, w.Unlike(t.Context(), "ann", s.post.ID), feed.Unavailable)
+}

@@ -1,0 +1,326 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+const timelineTTL = 30 * 24 * time.Hour
+
+// clock is a clock that tests turn.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// recorder is a publisher that keeps what was published, and fails on demand.
+type recorder struct {
+	mu     sync.Mutex
+	events []messages.Event
+	topics []string
+	fail   error
+}
+
+func (r *recorder) Publish(topic string, msgs ...*message.Message) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail != nil {
+		return r.fail
+	}
+	for _, msg := range msgs {
+		event, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
+		}
+		r.events = append(r.events, event)
+		r.topics = append(r.topics, topic)
+	}
+	return nil
+}
+
+func (*recorder) Close() error { return nil }
+
+// take returns what was published since the last take.
+func (r *recorder) take() []messages.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := r.events
+	r.events, r.topics = nil, nil
+	return events
+}
+
+func (r *recorder) failWith(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fail = err
+}
+
+// world is a Service on a table in memory, with a worker that delivers at once
+// where a test asks for it.
+type world struct {
+	*feed.Service
+	t         *testing.T
+	store     table.Store
+	clock     *clock
+	published *recorder
+}
+
+func newWorld(t *testing.T, change ...func(*feed.Config)) *world {
+	t.Helper()
+	return newWorldAt(t, newClock(), change...)
+}
+
+func newWorldAt(t *testing.T, clock *clock, change ...func(*feed.Config)) *world {
+	t.Helper()
+	w := &world{t: t, store: tabletest.NewMemory(), clock: clock, published: &recorder{}}
+	cfg := feed.Config{
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now,
+		TimelineTTL: timelineTTL, LikesByUser: true, Jitter: func() float64 { return 0 },
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	w.store = cfg.Store
+	w.Service = feed.New(cfg)
+	return w
+}
+
+func (w *world) users(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		if _, err := w.PutProfile(w.t.Context(), name, feed.ProfileInput{Name: "Name of " + name}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) follow(follower, author string) {
+	w.t.Helper()
+	if err := w.Follow(w.t.Context(), follower, author); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) post(author, text string) feed.Post {
+	w.t.Helper()
+	w.clock.add(time.Millisecond)
+	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Text: text})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// deliver does at once what the fan-out worker does with everything published: it
+// writes the entries of posts and ends backfills.
+func (w *world) deliver() {
+	w.t.Helper()
+	for _, event := range w.published.take() {
+		switch e := event.(type) {
+		case *messages.PostCreated:
+			w.fanOut(e)
+		case *messages.Followed:
+			w.backfill(e)
+		case *messages.Liked:
+			w.count(e.Like, true)
+		case *messages.Unliked:
+			w.count(e.Like, false)
+		}
+	}
+}
+
+func (w *world) fanOut(e *messages.PostCreated) {
+	w.t.Helper()
+	deleted, err := w.EnsurePost(w.t.Context(), e)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if deleted {
+		return
+	}
+	for _, it := range w.partition(table.FollowersPK(e.AuthorID)) {
+		edge, err := table.ParseEdge(it)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.entry(edge.Other, e.AuthorID, e.PostID, e.LikeShards)
+	}
+}
+
+func (w *world) backfill(e *messages.Followed) {
+	w.t.Helper()
+	key := table.MarkKey(e.FollowerID, e.AuthorID)
+	for _, it := range w.partition(table.PostsPK(e.AuthorID)) {
+		p, err := table.ParsePost(it)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if p.ID >= e.From && !p.Deleted {
+			w.entry(e.FollowerID, e.AuthorID, p.ID, p.LikeShards)
+		}
+	}
+	_, err := w.store.Update(w.t.Context(), table.UpdateInput{
+		Key: key, Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.clock.now().Add(time.Minute).Unix())}},
+		If: table.Equal{Name: table.AttrVersion, Value: table.S(e.MarkVersion)},
+	})
+	if _, other := errors.AsType[*table.ConditionError](err); err != nil && !other {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) entry(user, author, post string, likeShards int) {
+	w.t.Helper()
+	at, err := id.Time(post)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	it := table.Item{
+		Key:   table.Key{PK: table.TimelinePK(user), SK: table.EntrySK(post, author)},
+		Attrs: table.EntryAttrs(at.Add(timelineTTL), likeShards),
+	}
+	if _, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// count does what the aggregator does with one like in a window of its own.
+func (w *world) count(e messages.Like, liked bool) {
+	w.t.Helper()
+	like := table.Like{
+		Post: e.PostID, User: e.UserID, Liked: liked, Version: e.EventID, LikeShards: e.LikeShards,
+		Flush: table.Flush{Inc: "test", Seq: 1}, Indexed: true,
+	}
+	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: like.Item().Key, Consistent: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	was := res.Item != nil && res.Item.Int(table.AttrState) == 1
+	if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: like.Item()}); err != nil {
+		w.t.Fatal(err)
+	}
+	delta := int64(0)
+	switch {
+	case liked && !was:
+		delta = 1
+	case !liked && was:
+		delta = -1
+	}
+	_, err = w.store.Update(w.t.Context(), table.UpdateInput{
+		Key: table.LikeCountKey(e.PostID),
+		Add: []table.Attr{{Name: table.AttrLikes, Value: table.N(delta)}},
+		Set: []table.Attr{{Name: table.AttrAsOf, Value: table.N(w.clock.now().UnixMilli())}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) partition(pk string) []table.Item {
+	w.t.Helper()
+	items, _, err := table.Collect(w.store.Query(w.t.Context(), table.Query{PK: pk, Consistent: true}), 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return items
+}
+
+// list reads a list page by page to its end and holds it to what every list must
+// keep: no page with a cursor is empty, no cursor is the same twice.
+func list[T any](t *testing.T, limit int, read func(feed.PageRequest) (feed.List[T], error)) []T {
+	t.Helper()
+	var items []T
+	seen := map[string]bool{}
+	for cursor := ""; ; {
+		l, err := read(feed.PageRequest{Limit: limit, Cursor: cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(l.Items) > limit {
+			t.Fatalf("a page of %d has %d items", limit, len(l.Items))
+		}
+		items = append(items, l.Items...)
+		if l.NextCursor == "" {
+			return items
+		}
+		if len(l.Items) == 0 {
+			t.Fatal("a page with a cursor is empty")
+		}
+		if seen[l.NextCursor] {
+			t.Fatal("a cursor came twice")
+		}
+		seen[l.NextCursor] = true
+		cursor = l.NextCursor
+	}
+}
+
+func (w *world) home(viewer string, limit int, query feed.HomeQuery) []feed.HomeItem {
+	w.t.Helper()
+	return list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+		return w.Home(w.t.Context(), viewer, query, in)
+	})
+}
+
+// texts are the texts of a home.
+func texts(items []feed.HomeItem) []string {
+	var all []string
+	for _, item := range items {
+		all = append(all, item.Post.Text)
+	}
+	return all
+}
+
+// homes holds both ways to compute a home to what it must be.
+func (w *world) homes(viewer string, want ...string) {
+	w.t.Helper()
+	for _, pull := range []bool{false, true} {
+		for _, limit := range []int{1, 3, 100} {
+			if got := texts(w.home(viewer, limit, feed.HomeQuery{Pull: pull})); !slices.Equal(got, want) {
+				w.t.Errorf("home of %s (pull %v, limit %d): %q, want %q", viewer, pull, limit, got, want)
+			}
+		}
+	}
+}
+
+func wantKind(t *testing.T, err error, kind feed.Kind) {
+	t.Helper()
+	if e, ok := errors.AsType[*feed.Error](err); !ok || e.Kind != kind {
+		t.Fatalf("got %v, want the kind %s", err, kind)
+	}
+}
+
+func numbered(n int, prefix string) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s%04d", prefix, i)
+	}
+	return all
+}
+
+var errDown = &table.UnavailableError{Op: "test", Err: context.DeadlineExceeded}

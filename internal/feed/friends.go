@@ -1,0 +1,97 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fanfare/internal/table"
+)
+
+// friendsPage is how many edges of one side are read at a time.
+const friendsPage = 64
+
+// Friends lists who follows user and is followed by it, by user id; a friendship is
+// as old as its younger half. Both partitions are sorted by the same key, so they
+// are merged while reading, each leaping to where the other one is: no extra items,
+// and two small pages in memory (I9).
+func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
+	scope := byUser("friends", user)
+	position, err := scope.position(in.Cursor)
+	if err != nil {
+		return List[Edge]{}, err
+	}
+	sides := [2]*edgeReader{{s: s, pk: table.FollowingPK(user)}, {s: s, pk: table.FollowersPK(user)}}
+	low := ""
+	if position != "" {
+		low = behind(position)
+	}
+	var heads [2]*table.Edge
+	if err := all(ctx,
+		func(ctx context.Context) (err error) { heads[0], err = sides[0].seek(ctx, low); return err },
+		func(ctx context.Context) (err error) { heads[1], err = sides[1].seek(ctx, low); return err },
+	); err != nil {
+		return List[Edge]{}, err
+	}
+	var friends []Edge
+	for heads[0] != nil && heads[1] != nil && len(friends) <= in.limit() {
+		lagging, low := 0, ""
+		switch strings.Compare(heads[0].Other, heads[1].Other) {
+		case 0:
+			since := heads[0].Since
+			if heads[1].Since.After(since) {
+				since = heads[1].Since
+			}
+			friends = append(friends, Edge{heads[0].Other, since})
+			low = behind(heads[0].Other)
+		case -1:
+			low = heads[1].Other
+		case 1:
+			lagging, low = 1, heads[0].Other
+		}
+		if heads[lagging], err = sides[lagging].seek(ctx, low); err != nil {
+			return List[Edge]{}, err
+		}
+	}
+	if len(friends) == 0 && position == "" {
+		if err := s.knownUser(ctx, user); err != nil {
+			return List[Edge]{}, err
+		}
+	}
+	return page(friends, in.limit(), scope, edgeUser), nil
+}
+
+// behind is above user and not above any user id that is: '!' is below each of
+// their characters.
+func behind(user string) string { return user + "!" }
+
+// edgeReader reads edges in the order of their users, with leaps.
+type edgeReader struct {
+	s    *Service
+	pk   string
+	read []table.Edge
+	// end says that nothing is behind what was read.
+	end bool
+}
+
+// seek returns the first edge whose user is not below low, nil if there is none. It
+// only goes forward.
+func (r *edgeReader) seek(ctx context.Context, low string) (*table.Edge, error) {
+	at, _ := slices.BinarySearchFunc(r.read, low, func(e table.Edge, low string) int { return strings.Compare(e.Other, low) })
+	r.read = r.read[at:]
+	if len(r.read) == 0 && !r.end {
+		q := table.Query{PK: r.pk, Low: table.UserSK(low), PageSize: friendsPage, Consistent: true}
+		edges, more, err := collect(r.s.store.Query(ctx, q), friendsPage, each(func(it table.Item) (table.Edge, bool, error) {
+			edge, err := table.ParseEdge(it)
+			return edge, true, err
+		}))
+		if err != nil {
+			return nil, err
+		}
+		r.read, r.end = edges, !more
+	}
+	if len(r.read) == 0 {
+		return nil, nil
+	}
+	return &r.read[0], nil
+}

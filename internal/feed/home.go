@@ -1,0 +1,228 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fanfare/internal/table"
+)
+
+// ref is a reference to a post, as a home collects them before it reads any post.
+// Post lists and timelines are read as refs only, so that many lists fit in memory.
+type ref struct {
+	post, author string
+	likeShards   int
+}
+
+func newestFirst(a, b ref) int { return strings.Compare(b.post, a.post) }
+
+// refSource gives the references of a home, newest first: the first want of those
+// below the post id before ("" for all), fewer only at the end. Posts that were
+// deleted may be among them.
+type refSource interface {
+	next(ctx context.Context, before string, want int) ([]ref, error)
+}
+
+// Home returns a page of viewer's home: the posts of the followees and its own,
+// newest first. It takes two round trips to the table, three with a marked author;
+// more only where it meets what must not be shown, and fills the page up.
+func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
+	scope := byID("home", viewer, "")
+	before, err := scope.position(in.Cursor)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	var source refSource = &pushed{s: s, viewer: viewer, oldest: s.oldestShown()}
+	if query.Pull {
+		source = &pulled{s: s, viewer: viewer, oldest: s.oldestShown()}
+	}
+	var items []HomeItem
+	for size := in.limit(); ; size = MaxLimit { // a page that is filled up is filled in large steps
+		refs, err := source.next(ctx, before, size+1)
+		if err != nil {
+			return List[HomeItem]{}, err
+		}
+		shown, ahead, err := s.hydrate(ctx, viewer, refs, size)
+		if err != nil {
+			return List[HomeItem]{}, err
+		}
+		items = append(items, shown...)
+		if ahead && len(items) == in.limit() {
+			return cutHome(items, in.limit(), true, scope), nil
+		}
+		if len(items) > in.limit() || len(refs) <= size {
+			return cutHome(items, in.limit(), len(items) > in.limit(), scope), nil
+		}
+		before = refs[size-1].post
+	}
+}
+
+func cutHome(items []HomeItem, limit int, more bool, scope scope) List[HomeItem] {
+	items = items[:min(limit, len(items))]
+	if !more {
+		return List[HomeItem]{Items: items}
+	}
+	return List[HomeItem]{Items: items, NextCursor: scope.cursor(items[len(items)-1].Post.ID)}
+}
+
+// hydrate reads what a home shows of the first size references and leaves out the
+// deleted posts. ahead tells whether the reference behind them, if there is one, is
+// of a living post.
+//
+// Posts are read consistently, so that no post shows after its deletion was
+// answered (I2); authors, counts and own likes need not be.
+func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size int) (items []HomeItem, ahead bool, err error) {
+	shown, behind := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
+	posts := make([]table.Key, 0, len(refs))
+	others := make([]table.Key, 0, 3*len(shown))
+	authors := make(map[string]bool, len(shown))
+	for _, r := range shown {
+		posts = append(posts, table.PostKey(r.author, r.post))
+		others = append(others, table.LikeCountKey(r.post), table.LikeKey(r.post, viewer, r.likeShards))
+		if !authors[r.author] {
+			authors[r.author] = true
+			others = append(others, table.ProfileKey(r.author))
+		}
+	}
+	// One page may cost four keys an item. Where each has its own author there is
+	// none left for the one ahead: its reference is trusted.
+	look := len(behind) > 0 && len(posts)+len(others) < 4*size
+	if look {
+		posts = append(posts, table.PostKey(behind[0].author, behind[0].post))
+	}
+	var foundPosts, found map[table.Key]table.Item
+	err = all(ctx,
+		func(ctx context.Context) (err error) { foundPosts, err = s.posts.get(ctx, posts); return err },
+		func(ctx context.Context) (err error) { found, err = s.batchGet(ctx, others, false); return err },
+	)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, r := range shown {
+		it, ok := foundPosts[table.PostKey(r.author, r.post)]
+		if !ok {
+			continue
+		}
+		item, living, err := homeItem(viewer, r, it, found)
+		if err != nil {
+			return nil, false, unavailable("table", err)
+		}
+		if living {
+			items = append(items, item)
+		}
+	}
+	if len(behind) > 0 {
+		it, ok := foundPosts[table.PostKey(behind[0].author, behind[0].post)]
+		ahead = !look || (ok && it.Int(table.AttrDeleted) == 0)
+	}
+	return items, ahead, nil
+}
+
+func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
+	p, err := table.ParsePost(it)
+	if err != nil || p.Deleted {
+		return HomeItem{}, false, err
+	}
+	item = HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}}
+	if it, ok := found[table.ProfileKey(r.author)]; ok {
+		profile, err := table.ParseProfile(it)
+		if err != nil {
+			return HomeItem{}, false, err
+		}
+		item.Author.Name, item.Author.ImageURL = profile.Name, profile.ImageURL
+	}
+	if it, ok := found[table.LikeCountKey(r.post)]; ok {
+		item.LikeCount = table.ParseLikeCount(&it).Likes
+	}
+	if it, ok := found[table.LikeKey(r.post, viewer, r.likeShards)]; ok {
+		like, err := table.ParseLike(it)
+		if err != nil {
+			return HomeItem{}, false, err
+		}
+		item.Liked = like.Liked
+	}
+	return item, true, nil
+}
+
+// followee is one author whose own post list a home reads, and the lowest post id
+// that it shows of it, "" for all.
+type followee struct{ author, from string }
+
+// newestOf merges the newest posts of the followees' lists below before into top,
+// which it returns: want references at most. Each list is read to its end or to
+// want living posts, as merge asks for; only what is above all of a full top need
+// be read. It reads 20 lists at a time, so its memory does not grow with the
+// followees (I9).
+func (s *Service) newestOf(ctx context.Context, followees []followee, oldest, before string, want int, top []ref) ([]ref, error) {
+	for part := range slices.Chunk(followees, readers) {
+		if len(top) == want {
+			oldest = max(oldest, top[want-1].post)
+		}
+		lists := make([][]ref, len(part), len(part)+1)
+		reads := make([]func(context.Context) error, len(part))
+		for i, f := range part {
+			reads[i] = func(ctx context.Context) (err error) {
+				lists[i], err = s.recentPosts(ctx, f.author, max(oldest, f.from), before, want)
+				return err
+			}
+		}
+		if err := all(ctx, reads...); err != nil {
+			return nil, err
+		}
+		top = merge(want, newestFirst, append(lists, top)...)
+	}
+	return top, nil
+}
+
+// recentPosts returns references to author's want newest living posts with an id
+// from oldest on and below before ("" for all), fewer if there are no more.
+func (s *Service) recentPosts(ctx context.Context, author, oldest, before string, want int) ([]ref, error) {
+	q := table.Query{
+		PK: table.PostsPK(author), Low: table.PostSK(oldest), Descending: true, PageSize: want,
+		Consistent: true, Project: []string{table.AttrDeleted, table.AttrLikeShards},
+	}
+	if before != "" {
+		if before <= oldest {
+			return nil, nil
+		}
+		q.After = table.PostSK(before)
+	}
+	refs, _, err := collect(s.store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
+		p, err := table.ParsePost(it)
+		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err
+	}))
+	return refs, err
+}
+
+// pulled is the home by pull: the followees' post lists and the viewer's own.
+type pulled struct {
+	s              *Service
+	viewer, oldest string
+}
+
+// followeesPage is how many followees are read at a time.
+const followeesPage = 10 * readers
+
+func (p *pulled) next(ctx context.Context, before string, want int) ([]ref, error) {
+	var top []ref
+	followees := []followee{{author: p.viewer}}
+	q := table.Query{PK: table.FollowingPK(p.viewer), PageSize: followeesPage, Consistent: true}
+	for page, err := range p.s.store.Query(ctx, q) {
+		if err != nil {
+			return nil, unavailable("table", err)
+		}
+		for _, it := range page.Items {
+			edge, err := table.ParseEdge(it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			followees = append(followees, followee{edge.Other, edge.From})
+		}
+		if top, err = p.s.newestOf(ctx, followees, p.oldest, before, want, top); err != nil {
+			return nil, err
+		}
+		followees = followees[:0]
+	}
+	return p.s.newestOf(ctx, followees, p.oldest, before, want, top)
+}

@@ -1,0 +1,317 @@
+package feed_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+)
+
+func TestHomesShowFolloweesAndOneself(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid")
+	w.post("bob", "b1")
+	w.post("cid", "c1")
+	w.follow("ann", "bob")
+	w.homes("ann", "b1") // by the mark, before any delivery
+	w.post("ann", "a1")
+	w.homes("ann", "a1", "b1")
+	w.post("bob", "b2")
+	w.homes("ann", "b2", "a1", "b1")
+	w.deliver()
+	w.homes("ann", "b2", "a1", "b1")
+	w.clock.add(2 * time.Minute) // the mark is gone
+	w.homes("ann", "b2", "a1", "b1")
+	w.homes("bob", "b2", "b1")
+	w.homes("dan")
+	deleted := w.post("bob", "b3")
+	w.post("bob", "b4")
+	w.deliver()
+	if err := w.DeletePost(t.Context(), "bob", deleted.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.homes("ann", "b4", "b2", "a1", "b1")
+	if err := w.Unfollow(t.Context(), "ann", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	w.homes("ann", "a1")
+	w.follow("ann", "bob")
+	w.homes("ann", "b4", "b2", "a1", "b1")
+}
+
+func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+	w.users("ann", "bob", "cid")
+	w.follow("ann", "bob")
+	w.follow("cid", "bob")
+	p := w.post("bob", "b1") // three shards
+	w.deliver()
+	if err := w.Like(t.Context(), "ann", p.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.deliver()
+	for _, pull := range []bool{false, true} {
+		for viewer, liked := range map[string]bool{"ann": true, "cid": false} {
+			items := w.home(viewer, 20, feed.HomeQuery{Pull: pull})
+			want := feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 1, Liked: liked}
+			if len(items) != 1 || items[0] != want {
+				t.Errorf("%s, pull %v: %+v, want %+v", viewer, pull, items, want)
+			}
+		}
+	}
+}
+
+// fromPosts is a world where bob made 130 posts, of which every tenth was deleted.
+func fromPosts(t *testing.T) (w *world, living []string) {
+	t.Helper()
+	w = newWorld(t)
+	w.users("ann", "bob", "cid")
+	for i := range 130 {
+		text := fmt.Sprintf("b%d", i)
+		p := w.post("bob", text)
+		if i%10 == 9 {
+			if err := w.DeletePost(t.Context(), "bob", p.ID); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		living = append([]string{text}, living...)
+	}
+	w.published.take() // of long ago
+	return w, living
+}
+
+func TestAFollowShowsTheHundredNewestPosts(t *testing.T) {
+	w, living := fromPosts(t)
+	w.follow("ann", "bob")
+	w.homes("ann", living[:100]...)
+	w.post("bob", "new")
+	want := append([]string{"new"}, living[:100]...)
+	w.homes("ann", want...) // by the mark
+	w.deliver()
+	w.homes("ann", want...) // by both
+	w.clock.add(2 * time.Minute)
+	w.homes("ann", want...) // by the timeline
+}
+
+func TestManyMarkedAuthorsAreMerged(t *testing.T) {
+	w := newWorld(t)
+	names := numbered(45, "author")
+	w.users("ann")
+	w.users(names...)
+	var want []string
+	for i := range 120 {
+		text := fmt.Sprint(i)
+		w.post(names[i%len(names)], text)
+		want = append([]string{text}, want...)
+	}
+	w.published.take()
+	for _, name := range names {
+		w.follow("ann", name)
+	}
+	w.homes("ann", want...)
+	w.deliver()
+	w.clock.add(2 * time.Minute)
+	w.homes("ann", want...)
+}
+
+func TestHomesOfThousandsOfFolloweesByPull(t *testing.T) {
+	w := newWorld(t)
+	names := numbered(900, "author")
+	w.users("ann")
+	var want []string
+	for i, name := range names {
+		w.edge(table.FollowingItem("ann", name, w.clock.now(), id.Min))
+		if i%7 == 0 {
+			w.users(name)
+			w.post(name, name)
+			want = append([]string{name}, want...)
+		}
+	}
+	if got := texts(w.home("ann", 50, feed.HomeQuery{Pull: true})); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestPagesAreFilledUp(t *testing.T) {
+	w := newWorld(t)
+	names := w.crowd("ann", 3, 0)
+	var want []string
+	for i := range 400 {
+		author := names[i%2]
+		if i%50 == 0 {
+			author = names[2]
+			want = append([]string{fmt.Sprint(i)}, want...)
+		}
+		p := w.post(author, fmt.Sprint(i))
+		if author == names[0] {
+			w.deliver()
+			if err := w.DeletePost(t.Context(), author, p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.deliver()
+	if err := w.Unfollow(t.Context(), "ann", names[1]); err != nil {
+		t.Fatal(err)
+	}
+	w.homes("ann", want...)
+}
+
+func TestTheLastPageHasNoCursorThoughDeletedPostsFollow(t *testing.T) {
+	w := newWorld(t)
+	names := w.crowd("ann", 2, 0)
+	deleted := w.post(names[0], "deleted")
+	for i := range 5 {
+		w.post(names[i%2], fmt.Sprint(i))
+	}
+	w.deliver()
+	if err := w.DeletePost(t.Context(), names[0], deleted.ID); err != nil {
+		t.Fatal(err)
+	}
+	l, err := w.Home(t.Context(), "ann", feed.HomeQuery{}, feed.PageRequest{Limit: 5})
+	if err != nil || len(l.Items) != 5 || l.NextCursor != "" {
+		t.Errorf("%d items, cursor %q, %v", len(l.Items), l.NextCursor, err)
+	}
+}
+
+func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.clock.add(300 * time.Millisecond)
+	w.follow("ann", "bob")
+	w.post("bob", "old")
+	w.deliver()
+	w.clock.add(timelineTTL - 2*time.Second)
+	w.post("bob", "new")
+	w.deliver()
+	w.homes("ann", "new", "old")
+	for range 40 { // whatever the fraction of the second, both ways agree
+		w.clock.add(100 * time.Millisecond)
+		pushed, pulled := texts(w.home("ann", 9, feed.HomeQuery{})), texts(w.home("ann", 9, feed.HomeQuery{Pull: true}))
+		if !slices.Equal(pushed, pulled) {
+			t.Errorf("by push %q, by pull %q", pushed, pulled)
+		}
+	}
+	w.homes("ann", "new")
+}
+
+// Whatever comes and goes while one pages: what was there when it began, and stays,
+// appears once (I7).
+func TestPagingThroughAChangingHome(t *testing.T) {
+	for _, pull := range []bool{false, true} {
+		w := newWorld(t)
+		names := w.crowd("ann", 4, 0)
+		w.users("late")
+		for i := range 6 {
+			w.post("late", fmt.Sprintf("late %d", i))
+		}
+		var stay []string
+		var leave []feed.Post
+		for i := range 60 {
+			p := w.post(names[i%4], fmt.Sprint(i))
+			if i%5 == 2 {
+				leave = append(leave, p)
+				continue
+			}
+			stay = append([]string{p.ID}, stay...)
+		}
+		w.deliver()
+		w.clock.add(2 * time.Minute)
+		seen := map[string]int{}
+		n := 0
+		list(t, 7, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+			l, err := w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, in)
+			for _, item := range l.Items {
+				seen[item.Post.ID]++
+			}
+			w.post(names[n%4], "while paging")
+			if n < len(leave) {
+				if err := w.DeletePost(t.Context(), leave[n].AuthorID, leave[n].ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			switch n {
+			case 2:
+				w.follow("ann", "late")
+			case 4:
+				w.deliver()
+			}
+			n++
+			pull = !pull // the cursors of both are the same
+			return l, err
+		})
+		for _, post := range stay {
+			if seen[post] != 1 {
+				t.Errorf("%s came %d times", post, seen[post])
+			}
+		}
+		for post, times := range seen {
+			if times > 1 {
+				t.Errorf("%s came %d times", post, times)
+			}
+		}
+	}
+}
+
+func TestAnAuthorAboveThePushLimitIsPulledForGood(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.PushLimit = 1 })
+	w.users("ann", "bob", "cid")
+	w.follow("cid", "bob")
+	w.deliver()
+	w.follow("ann", "bob")
+	if events := w.published.take(); len(events) != 0 {
+		t.Errorf("published %+v", events)
+	}
+	w.post("bob", "b1")
+	w.published.take() // and nobody pushes
+	w.clock.add(24 * time.Hour)
+	w.homes("ann", "b1")
+	if err := w.Unfollow(t.Context(), "ann", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	w.homes("ann")
+}
+
+func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
+	w := newWorld(t)
+	names := numbered(25, "author")
+	w.users("ann")
+	w.users(names...)
+	for _, name := range names {
+		w.follow("ann", name)
+	}
+	w.published.take() // all lost
+	reminded := func() int {
+		w.home("ann", 20, feed.HomeQuery{})
+		return len(w.published.take())
+	}
+	if n := reminded(); n != 0 {
+		t.Errorf("%d young marks were reminded of", n)
+	}
+	w.clock.add(11 * time.Second)
+	for i, want := range []int{20, 5, 0} { // 20 in one read
+		if n := reminded(); n != want {
+			t.Errorf("read %d reminded of %d, want %d", i, n, want)
+		}
+	}
+	w.clock.add(time.Minute)
+	if n := reminded(); n != 20 {
+		t.Errorf("a minute later %d were reminded of", n)
+	}
+}
+
+func TestAHomeIsReadThoughRemindersFail(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.post("bob", "b1")
+	w.follow("ann", "bob")
+	w.clock.add(time.Hour)
+	w.published.failWith(errors.New("queue down"))
+	w.homes("ann", "b1")
+}

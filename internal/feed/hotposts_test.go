@@ -1,0 +1,185 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// slowTable answers a second after it looked, with the milliseconds after start at
+// which it did.
+type slowTable struct {
+	start time.Time
+	mu    sync.Mutex
+	reads []string
+	fail  error
+}
+
+func (s *slowTable) read(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+	s.mu.Lock()
+	names := []string{}
+	for _, key := range keys {
+		names = append(names, key.PK)
+	}
+	slices.Sort(names)
+	s.reads = append(s.reads, strings.Join(names, " "))
+	at, fail := time.Since(s.start).Milliseconds(), s.fail
+	s.mu.Unlock()
+	if err := pause(ctx, time.Second); err != nil {
+		return nil, err
+	}
+	if fail != nil {
+		return nil, fail
+	}
+	items := map[table.Key]table.Item{}
+	for _, key := range keys {
+		if key.PK != "absent" {
+			items[key] = table.Item{Key: key, Attrs: []table.Attr{{Name: "at", Value: table.N(at)}}}
+		}
+	}
+	return items, nil
+}
+
+func keysOf(names ...string) []table.Key {
+	var keys []table.Key
+	for _, name := range names {
+		keys = append(keys, table.Key{PK: name, SK: "x"})
+	}
+	return keys
+}
+
+func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowTable{start: time.Now()}
+		s := newSharedReads(slow.read)
+		var wg sync.WaitGroup
+		request := func(want map[string]int64, names ...string) {
+			wg.Go(func() {
+				got, err := s.get(t.Context(), keysOf(names...))
+				if err != nil {
+					t.Error(err)
+				}
+				seen := map[string]int64{}
+				for key, it := range got {
+					seen[key.PK] = it.Int("at")
+				}
+				if !maps.Equal(seen, want) {
+					t.Errorf("%v saw %v, want %v", names, seen, want)
+				}
+			})
+			synctest.Wait()
+		}
+		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
+		request(map[string]int64{"hot": 1000, "b": 0}, "hot", "b") // b at once, hot after the first
+		request(map[string]int64{"hot": 1000}, "hot")
+		request(map[string]int64{"hot": 1000}, "hot", "absent")
+		if err := pause(t.Context(), 1500*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		request(map[string]int64{"hot": 2000}, "hot") // the second read is under way
+		wg.Wait()
+		slices.Sort(slow.reads)
+		if want := []string{"a absent hot", "absent", "b", "hot", "hot"}; !slices.Equal(slow.reads, want) {
+			t.Errorf("reads %q, want %q", slow.reads, want)
+		}
+		if len(s.underway) != 0 {
+			t.Errorf("%d reads are left", len(s.underway))
+		}
+	})
+}
+
+func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowTable{}
+		s := newSharedReads(slow.read)
+		impatient, leave := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		request := func(ctx context.Context, stays bool) {
+			wg.Go(func() {
+				got, err := s.get(ctx, keysOf("hot"))
+				if stays && (err != nil || len(got) != 1) {
+					t.Errorf("got %v, %v", got, err)
+				}
+				if !stays && !errors.Is(err, context.Canceled) {
+					t.Errorf("gave up, but got %v, %v", got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		request(t.Context(), true)
+		request(impatient, false) // leads the next read
+		request(t.Context(), true)
+		request(impatient, false)
+		leave()
+		synctest.Wait()
+		request(t.Context(), true) // leads it anew, the first is still under way
+		request(t.Context(), true)
+		wg.Wait()
+		if len(s.underway) != 0 {
+			t.Errorf("%d reads are left", len(s.underway))
+		}
+	})
+}
+
+func TestAFailedReadFailsItsRequestsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowTable{fail: errors.New("down")}
+		s := newSharedReads(slow.read)
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if got, err := s.get(t.Context(), keysOf("hot")); err == nil {
+					t.Errorf("got %v", got)
+				}
+			})
+		}
+		wg.Wait()
+		slow.fail = nil
+		if got, err := s.get(t.Context(), keysOf("hot")); err != nil || len(got) != 1 {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+}
+
+func TestManyRequestsOfManyKeysAllEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowTable{}
+		s := newSharedReads(slow.read)
+		var wg sync.WaitGroup
+		rng := rand.New(rand.NewPCG(3, 4))
+		for range 300 {
+			var names []string
+			for i := range 6 {
+				if rng.IntN(2) == 0 {
+					names = append(names, fmt.Sprint(i))
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(5000))*time.Millisecond)
+			wait := time.Duration(rng.IntN(20_000)) * time.Millisecond
+			wg.Go(func() {
+				defer cancel()
+				if pause(t.Context(), wait) != nil {
+					return
+				}
+				got, err := s.get(ctx, keysOf(names...))
+				if err == nil && len(got) != len(names) {
+					t.Errorf("%d of %d keys", len(got), len(names))
+				}
+			})
+		}
+		wg.Wait()
+		if len(s.underway) != 0 {
+			t.Errorf("%d reads are left", len(s.underway))
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Like accepts that user likes a post: when it returns nil the event is durable
+// (I5), and the count follows (I3). Its event id is the version of the action, so
+// of two actions the later one wins in whatever order they arrive.
+func (s *Service) Like(ctx context.Context, user, post string) error {
+	like, err := s.likeEvent(ctx, user, post)
+	if err != nil {
+		return err
+	}
+	return s.publish(ctx, queue.TopicLikes, &messages.Liked{Like: like})
+}
+
+// Unlike accepts that user does not like a post any more.
+func (s *Service) Unlike(ctx context.Context, user, post string) error {
+	like, err := s.likeEvent(ctx, user, post)
+	if err != nil {
+		return err
+	}
+	return s.publish(ctx, queue.TopicLikes, &messages.Unliked{Like: like})
+}
+
+func (s *Service) likeEvent(ctx context.Context, user, post string) (messages.Like, error) {
+	byID, err := s.writerAndPost(ctx, user, post)
+	if err != nil {
+		return messages.Like{}, err
+	}
+	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, nil
+}
+
+// Likers lists who likes a post, by user id. A like list of many shards is read at
+// the places where the page may come from, and merged.
+func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List[Liker], error) {
+	scope := byUser("likers", post)
+	position, err := scope.position(in.Cursor)
+	if err != nil {
+		return List[Liker]{}, err
+	}
+	byID, err := s.livingPost(ctx, post)
+	if err != nil {
+		return List[Liker]{}, err
+	}
+	want := in.limit() + 1
+	shards := make([]int, byID.LikeShards)
+	for i := range shards {
+		shards[i] = i
+	}
+	var likers []Liker
+	for part := range slices.Chunk(shards, readers) {
+		lists := make([][]Liker, len(part), len(part)+1)
+		reads := make([]func(context.Context) error, len(part))
+		for i, shard := range part {
+			reads[i] = func(ctx context.Context) (err error) {
+				lists[i], err = s.likersOfShard(ctx, table.LikesPK(post, shard, byID.LikeShards), position, want)
+				return err
+			}
+		}
+		if err := all(ctx, reads...); err != nil {
+			return List[Liker]{}, err
+		}
+		likers = merge(want, func(a, b Liker) int { return strings.Compare(a.UserID, b.UserID) }, append(lists, likers)...)
+	}
+	return page(likers, in.limit(), scope, func(l Liker) string { return l.UserID }), nil
+}
+
+func (s *Service) likersOfShard(ctx context.Context, pk, position string, want int) ([]Liker, error) {
+	q := table.Query{PK: pk, PageSize: want}
+	if position != "" {
+		q.After = table.UserSK(position)
+	}
+	likers, _, err := collect(s.store.Query(ctx, q), want, each(func(it table.Item) (Liker, bool, error) {
+		like, err := table.ParseLike(it)
+		return Liker{like.User, timeOf(like.Version)}, like.Liked, err
+	}))
+	return likers, err
+}
+
+// LikeOf returns user's like of a post.
+func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) {
+	byID, err := s.livingPost(ctx, post)
+	if err != nil {
+		return Liker{}, err
+	}
+	it, err := s.get(ctx, table.LikeKey(post, user, byID.LikeShards), false)
+	if err != nil {
+		return Liker{}, err
+	}
+	if it == nil {
+		return Liker{}, notFound("user %s does not like post %s", user, post)
+	}
+	like, err := table.ParseLike(*it)
+	if err != nil {
+		return Liker{}, unavailable("table", err)
+	}
+	if !like.Liked {
+		return Liker{}, notFound("user %s does not like post %s", user, post)
+	}
+	return Liker{user, timeOf(like.Version)}, nil
+}
+
+// LikeCount returns a post's like count. A post that nobody ever liked has none as
+// of its creation.
+func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
+	var it *table.Item
+	err := all(ctx,
+		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
+		func(ctx context.Context) (err error) {
+			it, err = s.get(ctx, table.LikeCountKey(post), false)
+			return err
+		},
+	)
+	if err != nil {
+		return LikeCount{}, err
+	}
+	count := table.ParseLikeCount(it)
+	if count.AsOf.IsZero() {
+		count.AsOf = timeOf(post)
+	}
+	return LikeCount{count.Likes, count.AsOf}, nil
+}
+
+// LikesByUser lists the living posts that user likes, newest post first, from the
+// index.
+func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) (List[LikedPost], error) {
+	if !s.likesByUser {
+		return List[LikedPost]{}, &Error{Kind: IndexOff, Detail: "likes by user are switched off here"}
+	}
+	scope := byID("likes-by-user", user, "")
+	before, err := scope.position(in.Cursor)
+	if err != nil {
+		return List[LikedPost]{}, err
+	}
+	q := table.Query{Index: true, PK: table.UserLikesPK(user), Descending: true, PageSize: in.limit() + 1}
+	if before != "" {
+		q.After = table.PostSK(before)
+	}
+	parse := each(func(it table.Item) (LikedPost, bool, error) {
+		like, err := table.ParseLike(it)
+		return LikedPost{like.Post, timeOf(like.Version)}, like.Liked, err
+	})
+	postID := func(l LikedPost) string { return l.PostID }
+	likes, _, err := collect(s.store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
+	if err != nil {
+		return List[LikedPost]{}, err
+	}
+	if len(likes) == 0 && before == "" {
+		if err := s.knownUser(ctx, user); err != nil {
+			return List[LikedPost]{}, err
+		}
+	}
+	return page(likes, in.limit(), scope, postID), nil
+}

@@ -1,0 +1,166 @@
+package feed_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/table"
+)
+
+func edgeUsers(edges []feed.Edge) []string {
+	var users []string
+	for _, e := range edges {
+		users = append(users, e.UserID)
+	}
+	return users
+}
+
+// edge puts one edge, without the rest of a follow.
+func (w *world) edge(it table.Item) {
+	if _, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestFriendsAreWhoIsInBothLists(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		w.users("ann")
+		early, late := w.clock.now(), w.clock.now().Add(time.Hour)
+		// Runs of the one list between two of the other make the reader leap.
+		var want []feed.Edge
+		for i, kind := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 300).Draw(rt, "kinds") {
+			user := fmt.Sprintf("u%04d", i)
+			if kind > 0 {
+				w.edge(table.FollowerItem("ann", user, early))
+			}
+			if kind < 2 || kind > 18 {
+				w.edge(table.FollowingItem("ann", user, late, ""))
+			}
+			if kind == 1 || kind > 18 {
+				want = append(want, feed.Edge{UserID: user, Since: late})
+			}
+		}
+		limit := rapid.IntRange(1, 100).Draw(rt, "limit")
+		got := list(t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Friends(t.Context(), "ann", in) })
+		if !slices.Equal(got, want) {
+			rt.Fatalf("%q, want %q", edgeUsers(got), edgeUsers(want))
+		}
+	})
+}
+
+func TestFriendsOfACelebrityLeap(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	for i := range 5000 {
+		w.edge(table.FollowerItem("ann", fmt.Sprintf("u%05d", i), w.clock.now()))
+	}
+	for _, user := range []string{"u00100", "u02500", "u04900", "v"} {
+		w.edge(table.FollowingItem("ann", user, w.clock.now(), ""))
+	}
+	tp.take()
+	l, err := w.Friends(t.Context(), "ann", feed.PageRequest{})
+	if err != nil || !slices.Equal(edgeUsers(l.Items), []string{"u00100", "u02500", "u04900"}) {
+		t.Fatalf("%q, %v", edgeUsers(l.Items), err)
+	}
+	if calls := len(tp.take()); calls > 8 {
+		t.Errorf("%d queries for four followees among 5,000 followers", calls)
+	}
+}
+
+func TestLikersOfManyShardsComeInOrder(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+	names := numbered(30, "user")
+	w.users("ann")
+	w.users(names...)
+	for _, name := range names[:24] {
+		w.follow(name, "ann")
+	}
+	p := w.post("ann", "x") // 25 shards
+	w.deliver()
+	var want []string
+	for i, name := range names {
+		if err := w.Like(t.Context(), name, p.ID); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			w.clock.add(time.Millisecond)
+			if err := w.Unlike(t.Context(), name, p.ID); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want = append(want, name)
+	}
+	w.deliver()
+	for _, limit := range []int{1, 7, 20, 100} {
+		var got []string
+		for _, l := range list(t, limit, func(in feed.PageRequest) (feed.List[feed.Liker], error) { return w.Likers(t.Context(), p.ID, in) }) {
+			got = append(got, l.UserID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("limit %d: %q, want %q", limit, got, want)
+		}
+	}
+	count, err := w.LikeCount(t.Context(), p.ID)
+	if err != nil || count.Count != int64(len(want)) || count.AsOf.IsZero() {
+		t.Errorf("%+v, %v", count, err)
+	}
+}
+
+func TestACountOfNoLikesIsAsOfThePost(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	p := w.post("ann", "x")
+	count, err := w.LikeCount(t.Context(), p.ID)
+	if err != nil || count != (feed.LikeCount{AsOf: p.CreatedAt}) {
+		t.Errorf("%+v, %v", count, err)
+	}
+}
+
+func TestFollowsThatConflictEndExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t, func(c *feed.Config) { c.Jitter = nil })
+		names := numbered(100, "user")
+		w.users("ann")
+		w.users(names...)
+		attempts := map[table.Key]int{}
+		tp.set(func(c call) fault { // called under a lock
+			if c.op != table.OpTransact {
+				return works
+			}
+			if attempts[c.key]++; attempts[c.key]%5 != 0 {
+				return conflicts // four times each
+			}
+			return works
+		})
+		var wg sync.WaitGroup
+		for _, name := range names {
+			wg.Go(func() {
+				for i := range 3 { // and once there and back
+					act := w.Follow
+					if i == 1 {
+						act = w.Unfollow
+					}
+					if err := act(t.Context(), name, "ann"); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		tp.set(nil)
+		w.checkCounts(append(names, "ann")...)
+		u, err := w.User(t.Context(), "ann")
+		if err != nil || u.Counts.Followers != int64(len(names)) {
+			t.Errorf("%+v, %v", u, err)
+		}
+	})
+}

@@ -1,0 +1,453 @@
+package feed_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// model is the oracle: what the feed must say, kept in the simplest way there is.
+type model struct {
+	w *world
+	// stale says that eventually consistent reads may be out of date.
+	stale    bool
+	users    []string
+	posts    []*modelPost
+	follows  map[[2]string]time.Time
+	likes    map[[2]string]time.Time
+	comments []*modelComment
+	pending  []messages.Event
+	// worker delivers, in the product's own way.
+	worker *fanout.Worker
+}
+
+type modelPost struct {
+	feed.Post
+	deleted bool
+}
+
+type modelComment struct {
+	feed.Comment
+	deleted bool
+}
+
+// newModel takes its users as there from the start.
+func newModel(w *world, stale bool) *model {
+	m := &model{
+		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
+		worker: fanout.New(fanout.Config{
+			Store: w.store, Posts: w.Service, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL,
+		}),
+	}
+	w.users(m.users...)
+	return m
+}
+
+func (m *model) user(t *rapid.T, label string) string {
+	return rapid.SampledFrom(m.users).Draw(t, label)
+}
+
+// anyPost draws a post, a deleted one at times; the first one makes it.
+func (m *model) anyPost(t *rapid.T) *modelPost {
+	if len(m.posts) == 0 {
+		m.create(t)
+	}
+	return rapid.SampledFrom(m.posts).Draw(t, "post")
+}
+
+func (m *model) create(t *rapid.T) {
+	m.w.clock.add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond)
+	author := m.user(t, "author")
+	p, err := m.w.CreatePost(m.w.t.Context(), author, feed.PostInput{Text: fmt.Sprintf("%s %d", author, len(m.posts))})
+	answer(t, err, 0)
+	m.posts = append(m.posts, &modelPost{Post: p})
+}
+
+// answer holds an operation's error to what the oracle expects.
+func answer(t *rapid.T, err error, want feed.Kind) {
+	t.Helper()
+	if want == 0 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if e, ok := errors.AsType[*feed.Error](err); !ok || e.Kind != want {
+		t.Fatalf("got %v, want the kind %s", err, want)
+	}
+}
+
+func (m *model) living(p *modelPost, owner string) feed.Kind {
+	switch {
+	case p.deleted:
+		return feed.NotFound
+	case owner != "" && owner != p.AuthorID:
+		return feed.Forbidden
+	}
+	return 0
+}
+
+func (m *model) actions() map[string]func(*rapid.T) {
+	w := m.w
+	ctx := w.t.Context()
+	return map[string]func(*rapid.T){
+		"post": m.create,
+		"edit": func(t *rapid.T) {
+			p, user, text := m.anyPost(t), m.user(t, "user"), rapid.StringN(1, 20, -1).Draw(t, "text")
+			got, err := w.EditPost(ctx, user, p.ID, feed.PostEdit{Text: &text})
+			answer(t, err, m.living(p, user))
+			if err == nil {
+				p.Text, p.EditedAt = text, w.clock.now().UTC().Truncate(time.Millisecond)
+				if diff := cmp.Diff(p.Post, got); diff != "" {
+					t.Fatal(diff)
+				}
+			}
+		},
+		"delete": func(t *rapid.T) {
+			p, user := m.anyPost(t), m.user(t, "user")
+			err := w.DeletePost(ctx, user, p.ID)
+			answer(t, err, m.living(p, user))
+			p.deleted = p.deleted || err == nil
+		},
+		"follow": func(t *rapid.T) {
+			pair := [2]string{m.user(t, "follower"), m.user(t, "author")}
+			if pair[0] == pair[1] {
+				answer(t, w.Follow(ctx, pair[0], pair[1]), feed.Invalid)
+				return
+			}
+			answer(t, w.Follow(ctx, pair[0], pair[1]), 0)
+			if _, followed := m.follows[pair]; !followed {
+				m.follows[pair] = w.clock.now().UTC().Truncate(time.Millisecond)
+			}
+		},
+		"unfollow": func(t *rapid.T) {
+			pair := [2]string{m.user(t, "follower"), m.user(t, "author")}
+			if pair[0] == pair[1] {
+				answer(t, w.Unfollow(ctx, pair[0], pair[1]), feed.Invalid)
+				return
+			}
+			answer(t, w.Unfollow(ctx, pair[0], pair[1]), 0)
+			delete(m.follows, pair)
+		},
+		"comment": func(t *rapid.T) {
+			p, user := m.anyPost(t), m.user(t, "user")
+			w.clock.add(time.Millisecond)
+			c, err := w.CreateComment(ctx, user, p.ID, "comment")
+			answer(t, err, m.living(p, ""))
+			if err == nil {
+				m.comments = append(m.comments, &modelComment{Comment: c})
+			}
+		},
+		"delete comment": func(t *rapid.T) {
+			if len(m.comments) == 0 {
+				return
+			}
+			c, user := rapid.SampledFrom(m.comments).Draw(t, "comment"), m.user(t, "user")
+			p := m.post(c.PostID)
+			want := m.living(p, "")
+			switch {
+			case want != 0:
+			case c.deleted:
+				want = feed.NotFound
+			case user != c.AuthorID && user != p.AuthorID:
+				want = feed.Forbidden
+			}
+			err := w.DeleteComment(ctx, user, p.ID, c.ID)
+			answer(t, err, want)
+			c.deleted = c.deleted || err == nil
+		},
+		"like": func(t *rapid.T) {
+			p, user := m.anyPost(t), m.user(t, "user")
+			w.clock.add(time.Millisecond)
+			liked := rapid.Bool().Draw(t, "liked")
+			act := w.Unlike
+			if liked {
+				act = w.Like
+			}
+			answer(t, act(ctx, user, p.ID), m.living(p, ""))
+			// The aggregator has its own tests: here it counts at once.
+			for _, e := range w.published.take() {
+				switch e := e.(type) {
+				case *messages.Liked:
+					w.count(e.Like, true)
+				case *messages.Unliked:
+					w.count(e.Like, false)
+				default:
+					m.pending = append(m.pending, e)
+				}
+			}
+			if !p.deleted {
+				delete(m.likes, [2]string{user, p.ID})
+				if liked {
+					m.likes[[2]string{user, p.ID}] = w.clock.now().UTC().Truncate(time.Millisecond)
+				}
+			}
+		},
+		"deliver one": func(t *rapid.T) {
+			m.pending = append(m.pending, w.published.take()...)
+			if len(m.pending) == 0 {
+				return
+			}
+			i := rapid.IntRange(0, len(m.pending)-1).Draw(t, "event")
+			m.deliver(t, m.pending[i])
+			if !rapid.Bool().Draw(t, "again") {
+				m.pending = slices.Delete(m.pending, i, i+1)
+			}
+		},
+		"time passes": func(t *rapid.T) {
+			w.clock.add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "by"))
+		},
+		"": func(t *rapid.T) {
+			m.check(t, m.user(t, "viewer"))
+			if len(m.posts) > 0 {
+				m.checkPost(t, m.anyPost(t), 2)
+			}
+		},
+	}
+}
+
+// deliver hands an event to the worker, as the consumer does: what is too old is
+// refused, and what can never be done is put away.
+func (m *model) deliver(t *rapid.T, e messages.Event) {
+	if messages.CheckAge(e, m.w.clock.now()) != nil {
+		return
+	}
+	err := m.worker.HandlePosts(m.w.t.Context(), e)
+	if _, permanent := errors.AsType[*messages.PermanentError](err); err != nil && !permanent {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) post(post string) *modelPost {
+	i := slices.IndexFunc(m.posts, func(p *modelPost) bool { return p.ID == post })
+	return m.posts[i]
+}
+
+// homeOf is the home that viewer must see once all is delivered, newest first.
+func (m *model) homeOf(viewer string) []string {
+	var want []string
+	for _, p := range slices.Backward(m.posts) {
+		_, follows := m.follows[[2]string{viewer, p.AuthorID}]
+		expired := p.CreatedAt.Add(timelineTTL).Unix() <= m.w.clock.now().Unix()
+		if (follows || viewer == p.AuthorID) && !p.deleted && !expired {
+			want = append(want, p.ID)
+		}
+	}
+	return want
+}
+
+func homeIDs(items []feed.HomeItem) []string {
+	var all []string
+	for _, item := range items {
+		all = append(all, item.Post.ID)
+	}
+	return all
+}
+
+// check compares what viewer must see at any time.
+func (m *model) check(t *rapid.T, viewer string) {
+	limit := rapid.IntRange(1, 5).Draw(t, "limit")
+	want := m.homeOf(viewer)
+	if got := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{Pull: true})); !slices.Equal(got, want) {
+		t.Fatalf("%s's home by pull: %q, want %q", viewer, got, want)
+	}
+	pushed := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{}))
+	for i, post := range pushed {
+		if !slices.Contains(want, post) {
+			t.Fatalf("%s's home by push shows %s: %q of %q", viewer, post, pushed, want)
+		}
+		if i > 0 && post >= pushed[i-1] {
+			t.Fatalf("%s's home by push is out of order: %q", viewer, pushed)
+		}
+	}
+	m.checkLists(t, viewer, limit)
+}
+
+// quiesce delivers all, in any order, and compares the homes by push.
+func (m *model) quiesce(t *rapid.T) {
+	m.pending = append(m.pending, m.w.published.take()...)
+	if len(m.pending) > 0 {
+		for _, e := range rapid.Permutation(m.pending).Draw(t, "order") {
+			m.deliver(t, e)
+		}
+	}
+	m.pending = nil
+	for _, p := range m.posts {
+		m.checkPost(t, p, 2)
+	}
+	for range 2 { // with the marks and without
+		for _, viewer := range m.users {
+			m.check(t, viewer)
+			if got, want := homeIDs(m.w.home(viewer, 3, feed.HomeQuery{})), m.homeOf(viewer); !slices.Equal(got, want) {
+				t.Fatalf("%s's home by push: %q, want %q", viewer, got, want)
+			}
+		}
+		m.w.clock.add(2 * time.Minute)
+	}
+}
+
+func (m *model) edges(of func(pair [2]string) (string, bool)) []feed.Edge {
+	edges := []feed.Edge{}
+	for pair, since := range m.follows {
+		if other, ok := of(pair); ok {
+			edges = append(edges, feed.Edge{UserID: other, Since: since})
+		}
+	}
+	sort.Slice(edges, func(i, j int) bool { return edges[i].UserID < edges[j].UserID })
+	return edges
+}
+
+func (m *model) checkLists(t *rapid.T, user string, limit int) {
+	w, ctx := m.w, m.w.t.Context()
+	followers := m.edges(func(pair [2]string) (string, bool) { return pair[0], pair[1] == user })
+	following := m.edges(func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
+	friends := m.edges(func(pair [2]string) (string, bool) {
+		_, back := m.follows[[2]string{pair[1], pair[0]}]
+		return pair[1], pair[0] == user && back
+	})
+	for i, f := range friends {
+		if back := m.follows[[2]string{f.UserID, user}]; back.After(f.Since) {
+			friends[i].Since = back
+		}
+	}
+	var posts []feed.Post
+	for _, p := range slices.Backward(m.posts) {
+		if p.AuthorID == user && !p.deleted {
+			posts = append(posts, p.Post)
+		}
+	}
+	same(t, "followers", followers, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Followers(ctx, user, in) }))
+	same(t, "following", following, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Following(ctx, user, in) }))
+	same(t, "friends", friends, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Friends(ctx, user, in) }))
+	same(t, "posts", posts, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+		return w.PostsByUser(ctx, user, feed.PostRange{}, in)
+	}))
+	u, err := w.User(ctx, user)
+	answer(t, err, 0)
+	same(t, "counts", feed.Counts{Followers: int64(len(followers)), Following: int64(len(following)), Posts: int64(len(posts))}, u.Counts)
+	other := m.user(t, "other")
+	r, err := w.Relationship(ctx, user, other)
+	answer(t, err, 0)
+	_, there := m.follows[[2]string{user, other}]
+	_, back := m.follows[[2]string{other, user}]
+	same(t, "relationship", feed.Relationship{Following: there, FollowedBy: back, Friends: there && back}, r)
+	if m.stale {
+		return
+	}
+	var comments []feed.Comment
+	for _, c := range slices.Backward(m.comments) {
+		if c.AuthorID == user && !c.deleted && !m.post(c.PostID).deleted {
+			comments = append(comments, c.Comment)
+		}
+	}
+	same(t, "comments by user", comments, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Comment], error) { return w.CommentsByUser(ctx, user, in) }))
+	var likes []feed.LikedPost
+	for _, p := range slices.Backward(m.posts) {
+		if at, liked := m.likes[[2]string{user, p.ID}]; liked && !p.deleted {
+			likes = append(likes, feed.LikedPost{PostID: p.ID, LikedAt: at})
+		}
+	}
+	same(t, "likes by user", likes, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.LikedPost], error) { return w.LikesByUser(ctx, user, in) }))
+}
+
+func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
+	w, ctx := m.w, m.w.t.Context()
+	got, err := w.Post(ctx, p.ID)
+	answer(t, err, m.living(p, ""))
+	if p.deleted {
+		_, err := w.Comments(ctx, p.ID, feed.PageRequest{})
+		answer(t, err, feed.NotFound)
+		_, err = w.Likers(ctx, p.ID, feed.PageRequest{})
+		answer(t, err, feed.NotFound)
+		_, err = w.LikeCount(ctx, p.ID)
+		answer(t, err, feed.NotFound)
+		return
+	}
+	same(t, "post", p.Post, got)
+	var comments []feed.Comment
+	for _, c := range m.comments {
+		if c.PostID == p.ID && !c.deleted {
+			comments = append(comments, c.Comment)
+		}
+	}
+	same(t, "comments", comments, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Comment], error) { return w.Comments(ctx, p.ID, in) }))
+	if m.stale {
+		return
+	}
+	var likers []feed.Liker
+	for _, user := range m.users {
+		at, liked := m.likes[[2]string{user, p.ID}]
+		l, err := w.LikeOf(ctx, p.ID, user)
+		if !liked {
+			answer(t, err, feed.NotFound)
+			continue
+		}
+		answer(t, err, 0)
+		same(t, "like", feed.Liker{UserID: user, LikedAt: at}, l)
+		likers = append(likers, l)
+	}
+	same(t, "likers", likers, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Liker], error) { return w.Likers(ctx, p.ID, in) }))
+	count, err := w.LikeCount(ctx, p.ID)
+	answer(t, err, 0)
+	same(t, "like count", int64(len(likers)), count.Count)
+}
+
+func same[T any](t *rapid.T, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {
+	for name, c := range map[string]struct {
+		store func(*rapid.T, *clock) (table.Store, func() error)
+		stale bool
+	}{
+		"in memory": {store: func(*rapid.T, *clock) (table.Store, func() error) { return tabletest.NewMemory(), nil }},
+		"embedded": {store: func(t *rapid.T, c *clock) (table.Store, func() error) {
+			store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store, store.Close
+		}},
+		"with stale reads": {stale: true, store: func(t *rapid.T, _ *clock) (table.Store, func() error) {
+			return tabletest.Stale(tabletest.NewMemory(), rapid.Uint64().Draw(t, "seed")), nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				clock := newClock()
+				store, end := c.store(rt, clock)
+				if end != nil {
+					defer func() {
+						if err := end(); err != nil {
+							rt.Fatal(err)
+						}
+					}()
+				}
+				w := newWorldAt(t, clock, func(c *feed.Config) { c.FollowersPerLikeShard, c.Store = 1, store })
+				m := newModel(w, c.stale)
+				rt.Repeat(m.actions())
+				m.quiesce(rt)
+			})
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+)
+
+// Post returns a living post.
+func (s *Service) Post(ctx context.Context, post string) (Post, error) {
+	byID, err := s.livingPost(ctx, post)
+	if err != nil {
+		return Post{}, err
+	}
+	it, err := s.get(ctx, table.PostKey(byID.Author, post), true)
+	if err != nil {
+		return Post{}, err
+	}
+	if it == nil {
+		return Post{}, notFound("there is no post %s", post)
+	}
+	p, err := table.ParsePost(*it)
+	if err != nil {
+		return Post{}, unavailable("table", err)
+	}
+	if p.Deleted { // since the first read
+		return Post{}, notFound("post %s was deleted", post)
+	}
+	return postOf(p), nil
+}
+
+// PostAuthor returns who wrote a post, also of one that was deleted: its author may
+// still look at its delivery.
+func (s *Service) PostAuthor(ctx context.Context, post string) (string, error) {
+	byID, err := s.postByID(ctx, post)
+	return byID.Author, err
+}
+
+// ownPost returns user's living post.
+func (s *Service) ownPost(ctx context.Context, user, post string) (table.PostRef, error) {
+	byID, err := s.livingPost(ctx, post)
+	if err != nil {
+		return table.PostRef{}, err
+	}
+	if byID.Author != user {
+		return table.PostRef{}, s.refuse(ctx, user, "the post is somebody else's")
+	}
+	return byID, nil
+}
+
+// EditPost changes a post of user's. It touches one item: all else refers to it.
+func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
+	if err := edit.validate(); err != nil {
+		return Post{}, err
+	}
+	if _, err := s.ownPost(ctx, user, post); err != nil {
+		return Post{}, err
+	}
+	up := table.UpdateInput{
+		Key: table.PostKey(user, post),
+		Set: []table.Attr{{Name: table.AttrEditedAt, Value: table.N(s.now().UnixMilli())}},
+		// A deletion since the read wins: the tombstone stays bare (I2).
+		If:        table.All{table.Exists{}, table.AttrAbsent{Name: table.AttrDeleted}},
+		ReturnNew: true,
+	}
+	if edit.Text != nil {
+		up.Set = append(up.Set, table.Attr{Name: table.AttrText, Value: table.S(*edit.Text)})
+	}
+	switch {
+	case edit.ImageURL == nil:
+	case *edit.ImageURL == "":
+		up.Remove = []string{table.AttrImageURL}
+	default:
+		up.Set = append(up.Set, table.Attr{Name: table.AttrImageURL, Value: table.S(*edit.ImageURL)})
+	}
+	res, err := s.store.Update(ctx, up)
+	if _, failed := errors.AsType[*table.ConditionError](err); failed {
+		return Post{}, notFound("post %s was deleted", post)
+	}
+	if err != nil {
+		return Post{}, unavailable("table", err)
+	}
+	p, err := table.ParsePost(*res.Item)
+	if err != nil {
+		return Post{}, unavailable("table", err)
+	}
+	return postOf(p), nil
+}
+
+// DeletePost deletes a post of user's for good: one transaction makes the post a
+// tombstone, flags the post by id, which fan-outs look at before each page, and
+// counts it off (I4). Homes filter on read, so nothing else has to be found (I2).
+func (s *Service) DeletePost(ctx context.Context, user, post string) error {
+	byID, err := s.ownPost(ctx, user, post)
+	if err != nil {
+		return err
+	}
+	byID.Deleted = true
+	living := table.All{table.Exists{}, table.AttrAbsent{Name: table.AttrDeleted}}
+	tombstone := table.Post{ID: post, Author: user, Deleted: true}
+	err = s.transact(ctx,
+		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
+		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: living}},
+		table.TransactOp{Update: addTo(table.CountsKey(user), table.AttrPosts, -1)},
+	)
+	if conditionFailed(err) {
+		return notFound("post %s was deleted", post)
+	}
+	return unavailable("table", err)
+}
+
+// PostsByUser lists user's living posts in a range of time, newest first. Ids begin
+// with their time, so the range is one of keys.
+func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req PageRequest) (List[Post], error) {
+	low, high := id.Min, ""
+	if !in.Since.IsZero() {
+		low = id.Floor(ceilMilli(in.Since))
+	}
+	if !in.Until.IsZero() {
+		high = id.Floor(ceilMilli(in.Until))
+	}
+	scope := byID("posts", user, low+"-"+high)
+	before, err := scope.position(req.Cursor)
+	if err != nil {
+		return List[Post]{}, err
+	}
+	q := table.Query{
+		PK: table.PostsPK(user), Low: table.PostSK(low),
+		Descending: true, PageSize: req.limit() + 1, Consistent: true,
+	}
+	// After is exclusive, and so is the end of the range.
+	if after := cmp.Or(before, high); after != "" {
+		q.After = table.PostSK(after)
+	}
+	if high != "" && high <= low {
+		return List[Post]{}, s.knownUser(ctx, user)
+	}
+	posts, _, err := collect(s.store.Query(ctx, q), req.limit()+1, each(func(it table.Item) (Post, bool, error) {
+		p, err := table.ParsePost(it)
+		return postOf(p), !p.Deleted, err
+	}))
+	if err != nil {
+		return List[Post]{}, err
+	}
+	if len(posts) == 0 && before == "" {
+		if err := s.knownUser(ctx, user); err != nil {
+			return List[Post]{}, err
+		}
+	}
+	return page(posts, req.limit(), scope, func(p Post) string { return p.ID }), nil
+}
+
+// ceilMilli rounds up to the precision of ids: a post of millisecond m is not
+// before m and a half.
+func ceilMilli(t time.Time) time.Time {
+	if down := t.Truncate(time.Millisecond); down.Before(t) {
+		return down.Add(time.Millisecond)
+	}
+	return t
+}

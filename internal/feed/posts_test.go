@@ -1,0 +1,317 @@
+package feed_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+func TestPostsComeBackAsTheyWereSent(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: hostile, ImageURL: "https://example.com/a.png"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := feed.Post{ID: made.ID, AuthorID: "ann", Text: hostile, ImageURL: "https://example.com/a.png", CreatedAt: w.clock.now()}
+	got, err := w.Post(t.Context(), made.ID)
+	if err != nil || made != want || got != want {
+		t.Errorf("made %+v, got %+v, want %+v: %v", made, got, want, err)
+	}
+	e := w.published.take()[0].(*messages.PostCreated)
+	if e.Text != hostile || e.PostID != made.ID || e.AuthorID != "ann" || e.LikeShards != 1 {
+		t.Errorf("published %+v", e)
+	}
+	w.clock.add(time.Hour)
+	text, none := "edited", ""
+	want.EditedAt = w.clock.now()
+	want.Text = text
+	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{Text: &text}); err != nil || got != want {
+		t.Errorf("edited %+v, want %+v: %v", got, want, err)
+	}
+	want.ImageURL = ""
+	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{ImageURL: &none}); err != nil || got != want {
+		t.Errorf("edited %+v, want %+v: %v", got, want, err)
+	}
+}
+
+func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	ahead := feed.New(feed.Config{
+		Store: w.store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL,
+		IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(time.Minute) }),
+	})
+	last := ""
+	for i := range 10 {
+		s := w.Service
+		if i%2 == 0 {
+			s = ahead
+		}
+		p, err := s.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.ID <= last {
+			t.Errorf("post %d has the id %s, after %s", i, p.ID, last)
+		}
+		last = p.ID
+		if i%3 == 0 { // a tombstone is a floor too
+			if err := s.DeletePost(t.Context(), "ann", p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestPostsByUserInARangeOfTime(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	midnight := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	var ids []string
+	for _, at := range []time.Time{midnight.Add(-time.Millisecond), midnight, midnight.Add(12 * time.Hour), midnight.Add(24*time.Hour - time.Millisecond), midnight.Add(24 * time.Hour)} {
+		w.clock.add(at.Sub(w.clock.now()))
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, p.ID)
+	}
+	if err := w.DeletePost(t.Context(), "ann", ids[2]); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		in   feed.PostRange
+		want []string
+	}{
+		"all":               {feed.PostRange{}, []string{ids[4], ids[3], ids[1], ids[0]}},
+		"a day":             {feed.PostRange{Since: midnight, Until: midnight.AddDate(0, 0, 1)}, []string{ids[3], ids[1]}},
+		"since":             {feed.PostRange{Since: midnight}, []string{ids[4], ids[3], ids[1]}},
+		"since a bit later": {feed.PostRange{Since: midnight.Add(time.Microsecond)}, []string{ids[4], ids[3]}},
+		"until":             {feed.PostRange{Until: midnight}, []string{ids[0]}},
+		"until a bit later": {feed.PostRange{Until: midnight.Add(time.Microsecond)}, []string{ids[1], ids[0]}},
+		"nothing":           {feed.PostRange{Since: midnight.AddDate(1, 0, 0)}, nil},
+		"before ids":        {feed.PostRange{Until: time.UnixMilli(-5)}, nil},
+		"after ids":         {feed.PostRange{Since: time.UnixMilli(1 << 60)}, nil},
+	} {
+		for _, limit := range []int{1, 2, 100} {
+			var got []string
+			for _, p := range list(t, limit, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+				return w.PostsByUser(t.Context(), "ann", c.in, in)
+			}) {
+				got = append(got, p.ID)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s, limit %d: %q, want %q", name, limit, got, c.want)
+			}
+		}
+	}
+}
+
+func TestOneKeyIsOnePost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := tapped(t)
+		w.users("ann", "bob")
+		in := feed.PostInput{Text: "x", IdempotencyKey: "key"}
+		var mu sync.Mutex
+		ids := map[string]bool{}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				p, err := w.CreatePost(t.Context(), "ann", in)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				}
+				ids[p.ID] = true
+			})
+		}
+		wg.Wait()
+		if len(ids) != 1 {
+			t.Errorf("%d posts", len(ids))
+		}
+		w.checkCounts("ann")
+		other, err := w.CreatePost(t.Context(), "bob", in)
+		if err != nil || ids[other.ID] {
+			t.Errorf("another user's key: %+v, %v", other, err)
+		}
+		w.published.take()
+		first, err := w.CreatePost(t.Context(), "ann", in)
+		if err != nil || !ids[first.ID] || len(w.published.take()) > 0 {
+			t.Errorf("again: %+v, %v", first, err)
+		}
+		for _, body := range []feed.PostInput{{Text: "y"}, {Text: "x", ImageURL: "http://e.com"}} {
+			body.IdempotencyKey = "key"
+			_, err := w.CreatePost(t.Context(), "ann", body)
+			wantKind(t, err, feed.Invalid)
+		}
+		if err := w.DeletePost(t.Context(), "ann", first.ID); err != nil {
+			t.Fatal(err)
+		}
+		deleted, err := w.CreatePost(t.Context(), "ann", in)
+		if err != nil || deleted != first || len(w.published.take()) > 0 {
+			t.Errorf("after the deletion: %+v, %v, want %+v", deleted, err, first)
+		}
+		w.clock.add(24 * time.Hour)
+		next, err := w.CreatePost(t.Context(), "ann", in)
+		if err != nil || next.ID == first.ID {
+			t.Errorf("after a day: %+v, %v", next, err)
+		}
+		w.checkCounts("ann", "bob")
+	})
+}
+
+func TestARefusedBodyDoesNotBindItsKey(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: "key"})
+	wantKind(t, err, feed.ProfileMissing)
+	w.users("ann")
+	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{IdempotencyKey: "key"})
+	wantKind(t, err, feed.Invalid)
+	if _, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "key"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARepeatKeepsTheLikeShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+		w.users("ann", "bob")
+		w.published.failWith(errors.New("queue down"))
+		in := feed.PostInput{Text: "x", IdempotencyKey: "key"}
+		_, err := w.CreatePost(t.Context(), "ann", in)
+		wantKind(t, err, feed.Unavailable)
+		w.published.failWith(nil)
+		w.follow("bob", "ann")
+		w.published.take()
+		if _, err := w.CreatePost(t.Context(), "ann", in); err != nil {
+			t.Fatal(err)
+		}
+		if e := w.published.take()[0].(*messages.PostCreated); e.LikeShards != 1 {
+			t.Errorf("published %+v, want one shard as the first time", e)
+		}
+	})
+}
+
+func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t)
+		w.users("ann", "bob")
+		tp.set(func(c call) fault {
+			if c.op == table.OpTransact {
+				return lost
+			}
+			return works
+		})
+		p := w.post("ann", "x")
+		tp.set(nil)
+		wantKind(t, func() error { _, err := w.Post(t.Context(), p.ID); return err }(), feed.NotFound)
+		e := w.published.take()[0].(*messages.PostCreated)
+		for range 2 {
+			if deleted, err := w.EnsurePost(t.Context(), e); deleted || err != nil {
+				t.Fatal(deleted, err)
+			}
+			if got, err := w.Post(t.Context(), p.ID); err != nil || got != p {
+				t.Fatalf("%+v, want %+v: %v", got, p, err)
+			}
+			w.homes("ann", "x")
+			w.checkCounts("ann")
+		}
+		if err := w.DeletePost(t.Context(), "ann", p.ID); err != nil {
+			t.Fatal(err)
+		}
+		if deleted, err := w.EnsurePost(t.Context(), e); !deleted || err != nil {
+			t.Fatal(deleted, err)
+		}
+		w.checkCounts("ann")
+	})
+}
+
+func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t)
+		w.users("ann")
+		tp.set(func(c call) fault {
+			if c.op == table.OpTransact {
+				return lost
+			}
+			return works
+		})
+		w.post("ann", "x")
+		e := w.published.take()[0].(*messages.PostCreated)
+		tp.take()
+		began := time.Now()
+		var wrote time.Duration
+		tp.set(func(c call) fault {
+			if c.op == table.OpTransact {
+				wrote = time.Since(began)
+			}
+			return works
+		})
+		if _, err := w.EnsurePost(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if wrote != 200*time.Millisecond {
+			t.Errorf("it wrote after %s", wrote)
+		}
+	})
+}
+
+func TestEnsurePostRefusesWhatNoRetryMends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.users("ann", "bob")
+		p := w.post("ann", "x")
+		next := func(at time.Time) string {
+			made, err := id.NewGenerator(func() time.Time { return at }).New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made
+		}
+		now := w.clock.now()
+		for name, e := range map[string]*messages.PostCreated{
+			"another author's id": {PostID: p.ID, AuthorID: "bob", Text: "x"},
+			"no text":             {PostID: next(now), AuthorID: "bob"},
+			"a bad image":         {PostID: next(now), AuthorID: "bob", Text: "x", ImageURL: "x"},
+			"an id of the future": {PostID: next(now.Add(6 * time.Minute)), AuthorID: "bob", Text: "x"},
+			"an id of the past":   {PostID: next(now.Add(-31 * 24 * time.Hour)), AuthorID: "bob", Text: "x"},
+		} {
+			_, err := w.EnsurePost(t.Context(), e)
+			if _, ok := errors.AsType[*messages.PermanentError](err); !ok {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.checkCounts("ann", "bob")
+		foreign := &messages.PostCreated{PostID: next(now), AuthorID: "newcomer", Text: "from elsewhere"}
+		if _, err := w.EnsurePost(t.Context(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		w.homes("newcomer", "from elsewhere")
+	})
+}
+
+func TestLikeShardsGrowWithTheFollowers(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 2 })
+	w.users("ann", "u1", "u2", "u3", "u4")
+	for i, want := range []int{1, 1, 2, 2, 3} {
+		if i > 0 {
+			w.follow(fmt.Sprintf("u%d", i), "ann")
+		}
+		w.published.take()
+		w.post("ann", "x")
+		if e := w.published.take()[0].(*messages.PostCreated); e.LikeShards != want {
+			t.Errorf("%d followers: %d shards, want %d", i, e.LikeShards, want)
+		}
+	}
+}

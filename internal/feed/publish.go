@@ -1,0 +1,195 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// lookFor is how long a worker, or a call that repeats another, looks whether the
+// post appears before it writes the post itself: long enough for the API's own
+// transaction, so that the two do not meet in conflicts.
+const lookFor = 200 * time.Millisecond
+
+// CreatePost publishes a post. Its publish is the durable commit (I5): before it
+// nothing is written but the idempotency record, and a failure there is
+// Unavailable. After it the call succeeds whatever the table says, since a worker
+// makes the same transaction from the event.
+func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (Post, error) {
+	if err := in.validate(); err != nil {
+		return Post{}, err
+	}
+	post, err := s.newPost(ctx, author, in)
+	if err != nil {
+		return Post{}, err
+	}
+	if in.IdempotencyKey != "" {
+		bound, found, err := s.bindKey(ctx, in.IdempotencyKey, post)
+		if err != nil {
+			return Post{}, err
+		}
+		if found != nil {
+			return postOf(*found), nil
+		}
+		post = bound
+	}
+	err = s.publish(ctx, queue.TopicPosts, &messages.PostCreated{
+		PostID: post.ID, AuthorID: author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
+	})
+	if err != nil {
+		return Post{}, err
+	}
+	if _, err := s.writePost(ctx, post); err != nil {
+		s.log.Warn("post left to a worker to write", zap.String("request_id", s.requestID(ctx)),
+			zap.String("post", post.ID), zap.Error(err))
+	}
+	return postOf(post), nil
+}
+
+// newPost gives a post its id and its number of like shards. Both are fixed here
+// for good.
+func (s *Service) newPost(ctx context.Context, author string, in PostInput) (table.Post, error) {
+	var profile *table.Profile
+	var counts table.Counts
+	var newest string
+	err := all(ctx,
+		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
+		func(ctx context.Context) (err error) { newest, err = s.newestPost(ctx, author); return err },
+	)
+	if err != nil {
+		return table.Post{}, err
+	}
+	if profile == nil {
+		return table.Post{}, profileMissing(author)
+	}
+	post, err := s.ids.After(newest)
+	if err != nil {
+		return table.Post{}, fmt.Errorf("feed: %w", err)
+	}
+	shards := min(1+counts.Followers/s.perShard, messages.MaxLikeShards)
+	return table.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: int(shards)}, nil
+}
+
+// newestPost returns the id of author's newest post item, "" if there is none.
+// Tombstones count: it is the floor of the next id, which must be above what any
+// replica made before, and their clocks differ.
+func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
+	q := table.Query{PK: table.PostsPK(author), Descending: true, PageSize: 1, Consistent: true, Project: []string{table.AttrDeleted}}
+	ids, _, err := collect(s.store.Query(ctx, q), 1, each(func(it table.Item) (string, bool, error) {
+		post, err := table.ParsePost(it)
+		return post.ID, true, err
+	}))
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+// EnsurePost makes sure that the post of an event is in the table, for the worker
+// that is about to deliver it, and tells whether it was deleted since. An event
+// that no retry mends is a *messages.PermanentError.
+func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (deleted bool, err error) {
+	if err := messages.CheckIDAge("post_id", e.PostID, s.now()); err != nil {
+		return false, err
+	}
+	found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
+	if err != nil {
+		return false, err
+	}
+	if found != nil {
+		return found.Deleted, nil
+	}
+	// Other producers publish too, and nobody has looked at their values yet.
+	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
+		return false, &messages.PermanentError{Reason: err.Error()}
+	}
+	deleted, err = s.writePost(ctx, table.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards})
+	if owned, ok := errors.AsType[*ownedError](err); ok {
+		return false, &messages.PermanentError{Reason: owned.Error()}
+	}
+	return deleted, err
+}
+
+// lookForPost reads a post, or its tombstone, until it is there or lookFor is over.
+// nil is a post that is not there.
+func (s *Service) lookForPost(ctx context.Context, author, post string) (*table.Post, error) {
+	const first = 12500 * time.Microsecond // doubles to lookFor in four waits
+	for waited, wait := time.Duration(0), first; ; waited, wait = waited+wait, 2*wait {
+		it, err := s.get(ctx, table.PostKey(author, post), true)
+		if err != nil {
+			return nil, err
+		}
+		if it != nil {
+			found, err := table.ParsePost(*it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			return &found, nil
+		}
+		if waited >= lookFor {
+			return nil, nil
+		}
+		wait = min(wait, lookFor-waited)
+		if err := pause(ctx, wait); err != nil {
+			return nil, unavailable("table", err)
+		}
+	}
+}
+
+// ownedError says that a post id belongs to another author.
+type ownedError struct{ post, author, owner string }
+
+func (e *ownedError) Error() string {
+	return fmt.Sprintf("post %s of %s: the id belongs to a post of %s", e.post, e.author, e.owner)
+}
+
+// writePost does the one transaction that makes a post: the post, the post by id,
+// the author's count (I4), the author's own timeline entry. The same post there
+// already is success; deleted tells whether it is a tombstone by now, which stays
+// one for good (I2).
+func (s *Service) writePost(ctx context.Context, p table.Post) (deleted bool, err error) {
+	entry := table.Item{
+		Key:   table.Key{PK: table.TimelinePK(p.Author), SK: table.EntrySK(p.ID, p.Author)},
+		Attrs: table.EntryAttrs(timeOf(p.ID).Add(s.timelineTTL), p.LikeShards),
+	}
+	byID := table.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
+	err = s.transact(ctx,
+		table.TransactOp{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
+		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
+		table.TransactOp{Update: addTo(table.CountsKey(p.Author), table.AttrPosts, 1)},
+		table.TransactOp{Put: &table.PutInput{Item: entry}},
+	)
+	if !conditionFailed(err) {
+		return false, unavailable("table", err)
+	}
+	cancelled, _ := errors.AsType[*table.CancelledError](err)
+	for i, op := range cancelled.Reasons {
+		if !cancelled.Failed(i) || op.Old == nil {
+			continue
+		}
+		if op.Key != byID.Item().Key {
+			deleted = op.Old.Int(table.AttrDeleted) != 0
+			continue
+		}
+		there, err := table.ParsePostRef(*op.Old)
+		if err != nil {
+			return false, unavailable("table", err)
+		}
+		if there.Author != p.Author {
+			return false, &ownedError{p.ID, p.Author, there.Author}
+		}
+		deleted = there.Deleted
+	}
+	return deleted, nil
+}
+
+func postOf(p table.Post) Post {
+	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: timeOf(p.ID), EditedAt: p.EditedAt}
+}

@@ -1,0 +1,95 @@
+package feed
+
+import "time"
+
+// PageRequest asks for one page of a list.
+type PageRequest struct {
+	// Limit is 1 to MaxLimit; 0 is DefaultLimit.
+	Limit int
+	// Cursor is a former page's NextCursor, "" for the first page.
+	Cursor string
+}
+
+// List is one page. NextCursor is "" on the last one; a page that has one is never
+// empty.
+type List[T any] struct {
+	Items      []T
+	NextCursor string
+}
+
+// ProfileInput is what a user says of itself.
+type ProfileInput struct{ Name, Bio, ImageURL string }
+
+// User is a profile and its counts.
+type User struct {
+	ID, Name, Bio, ImageURL string
+	CreatedAt               time.Time
+	Counts                  Counts
+}
+
+// Counts are exact (I4).
+type Counts struct{ Followers, Following, Posts int64 }
+
+// Edge is one end of a follow, or of a friendship.
+type Edge struct {
+	UserID string
+	Since  time.Time
+}
+
+// Relationship says who of two follows the other.
+type Relationship struct{ Following, FollowedBy, Friends bool }
+
+// PostInput is a post to make. IdempotencyKey is optional.
+type PostInput struct{ Text, ImageURL, IdempotencyKey string }
+
+// PostEdit changes what is not nil.
+type PostEdit struct{ Text, ImageURL *string }
+
+// Post is a living post. EditedAt is zero if it was never edited.
+type Post struct {
+	ID, AuthorID, Text, ImageURL string
+	CreatedAt, EditedAt          time.Time
+}
+
+// PostRange is a range of time: Since included, Until excluded, zero for open.
+type PostRange struct{ Since, Until time.Time }
+
+// Comment is a comment of a post.
+type Comment struct {
+	ID, PostID, AuthorID, Text string
+	CreatedAt                  time.Time
+}
+
+// Liker is a user who likes a post.
+type Liker struct {
+	UserID  string
+	LikedAt time.Time
+}
+
+// LikeCount is how many liked a post at AsOf.
+type LikeCount struct {
+	Count int64
+	AsOf  time.Time
+}
+
+// LikedPost is a post that a user likes.
+type LikedPost struct {
+	PostID  string
+	LikedAt time.Time
+}
+
+// HomeQuery says how to compute a home: from the timeline (push), or only from the
+// followees' post lists (pull). Both give the same list and share their cursors.
+type HomeQuery struct{ Pull bool }
+
+// HomeItem is one entry of a home.
+type HomeItem struct {
+	Post      Post
+	Author    HomeAuthor
+	LikeCount int64
+	Liked     bool
+}
+
+// HomeAuthor is what a home shows of an author. Name and ImageURL are "" for an
+// author who never made a profile, which other producers' posts can have.
+type HomeAuthor struct{ ID, Name, ImageURL string }

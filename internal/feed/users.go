@@ -1,0 +1,73 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// PutProfile makes the user on first use, and changes its profile later.
+func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
+	if err := in.validate(); err != nil {
+		return User{}, err
+	}
+	old, counts, err := s.readUser(ctx, user)
+	if err != nil {
+		return User{}, err
+	}
+	profile := table.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: s.now().UTC().Truncate(time.Millisecond)}
+	if old == nil {
+		_, err := s.store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
+		if err == nil {
+			return userOf(profile, counts), nil
+		}
+		failed, ok := errors.AsType[*table.ConditionError](err)
+		if !ok || failed.Old == nil {
+			return User{}, unavailable("table", err)
+		}
+		made, err := table.ParseProfile(*failed.Old) // another call made it meanwhile
+		if err != nil {
+			return User{}, unavailable("table", err)
+		}
+		old = &made
+	}
+	// A profile is never removed and its creation never changes, so the last of
+	// two writers wins without a condition.
+	profile.CreatedAt = old.CreatedAt
+	if _, err := s.store.Put(ctx, table.PutInput{Item: profile.Item()}); err != nil {
+		return User{}, unavailable("table", err)
+	}
+	return userOf(profile, counts), nil
+}
+
+// User returns a profile with its counts, by one query.
+func (s *Service) User(ctx context.Context, user string) (User, error) {
+	profile, counts, err := s.readUser(ctx, user)
+	if err != nil {
+		return User{}, err
+	}
+	if profile == nil {
+		return User{}, notFound("there is no user %s", user)
+	}
+	return userOf(*profile, counts), nil
+}
+
+// readUser reads a profile, nil if there is none, and the counts. The partition
+// holds no more than those.
+func (s *Service) readUser(ctx context.Context, user string) (*table.Profile, table.Counts, error) {
+	items, _, err := table.Collect(s.store.Query(ctx, table.Query{PK: table.UserPK(user), Consistent: true}), 0)
+	if err != nil {
+		return nil, table.Counts{}, unavailable("table", err)
+	}
+	profile, counts, err := table.ParseUser(items)
+	if err != nil {
+		return nil, table.Counts{}, unavailable("table", err)
+	}
+	return profile, counts, nil
+}
+
+func userOf(p table.Profile, c table.Counts) User {
+	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts(c)}
+}

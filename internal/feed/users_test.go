@@ -1,0 +1,226 @@
+package feed_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fanfare/internal/feed"
+)
+
+// hostile is valid Unicode that has gone wrong elsewhere.
+const hostile = "😀 שלום \x00 \uFFFE\uFFFF a\u0301 e\u0301 \u202E\r\n\t"
+
+func TestProfilesComeBackAsTheyWereSent(t *testing.T) {
+	w := newWorld(t)
+	in := feed.ProfileInput{Name: hostile, Bio: hostile, ImageURL: "https://example.com/a?b=c#d"}
+	made, err := w.PutProfile(t.Context(), "ann", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := w.clock.now()
+	w.clock.add(time.Hour)
+	got, err := w.User(t.Context(), "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := feed.User{ID: "ann", Name: hostile, Bio: hostile, ImageURL: in.ImageURL, CreatedAt: created}
+	if made != want || got != want {
+		t.Errorf("made %+v, got %+v, want %+v", made, got, want)
+	}
+	changed, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (feed.User{ID: "ann", Name: "Ann", CreatedAt: created}); changed != want {
+		t.Errorf("changed %+v, want %+v", changed, want)
+	}
+}
+
+func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
+	w := newWorld(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			w.clock.add(time.Second)
+			if _, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	u, err := w.User(t.Context(), "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
+	if err != nil || !again.CreatedAt.Equal(u.CreatedAt) {
+		t.Errorf("created at %s, then at %s: %v", u.CreatedAt, again.CreatedAt, err)
+	}
+}
+
+func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
+	w, _, s := newStage(t)
+	ctx := t.Context()
+	long := func(n int) string { return strings.Repeat("é", n) }
+	text := func(s string) *string { return &s }
+	profile := func(in feed.ProfileInput) func() error {
+		return func() error { _, err := w.PutProfile(ctx, "ann", in); return err }
+	}
+	post := func(in feed.PostInput) func() error {
+		return func() error { _, err := w.CreatePost(ctx, "ann", in); return err }
+	}
+	edit := func(in feed.PostEdit) func() error {
+		return func() error { _, err := w.EditPost(ctx, "bob", s.post.ID, in); return err }
+	}
+	comment := func(text string) func() error {
+		return func() error { _, err := w.CreateComment(ctx, "ann", s.post.ID, text); return err }
+	}
+	for name, c := range map[string]struct {
+		do     func() error
+		fields []string
+	}{
+		"longest name and bio":    {profile(feed.ProfileInput{Name: long(100), Bio: long(500), ImageURL: "http://e.com/" + long(2035)}), nil},
+		"no name":                 {profile(feed.ProfileInput{}), []string{"name"}},
+		"all of a profile":        {profile(feed.ProfileInput{Name: long(101), Bio: long(501), ImageURL: "ftp://e.com"}), []string{"name", "bio", "image_url"}},
+		"image URL too long":      {profile(feed.ProfileInput{Name: "a", ImageURL: "http://e.com/" + long(2036)}), []string{"image_url"}},
+		"image URL without host":  {profile(feed.ProfileInput{Name: "a", ImageURL: "http:///a"}), []string{"image_url"}},
+		"image URL of a script":   {profile(feed.ProfileInput{Name: "a", ImageURL: "javascript:alert(1)"}), []string{"image_url"}},
+		"relative image URL":      {profile(feed.ProfileInput{Name: "a", ImageURL: "/a.png"}), []string{"image_url"}},
+		"name is not UTF-8":       {profile(feed.ProfileInput{Name: "\xff"}), []string{"name"}},
+		"longest text":            {post(feed.PostInput{Text: long(5000), IdempotencyKey: strings.Repeat("~", 255)}), nil},
+		"no text":                 {post(feed.PostInput{}), []string{"text"}},
+		"text too long":           {post(feed.PostInput{Text: long(5001), ImageURL: "x"}), []string{"text", "image_url"}},
+		"key too long":            {post(feed.PostInput{Text: "a", IdempotencyKey: strings.Repeat("k", 256)}), []string{"Idempotency-Key"}},
+		"key with a blank":        {post(feed.PostInput{Text: "a", IdempotencyKey: "a b"}), []string{"Idempotency-Key"}},
+		"key that is not ASCII":   {post(feed.PostInput{Text: "a", IdempotencyKey: "é"}), []string{"Idempotency-Key"}},
+		"edit of nothing":         {edit(feed.PostEdit{}), []string{"text"}},
+		"edit to no text":         {edit(feed.PostEdit{Text: text("")}), []string{"text"}},
+		"edit to a bad image":     {edit(feed.PostEdit{ImageURL: text("x")}), []string{"image_url"}},
+		"edit that takes the img": {edit(feed.PostEdit{ImageURL: text("")}), nil},
+		"longest comment":         {comment(long(5000)), nil},
+		"no comment":              {comment(""), []string{"text"}},
+		"comment too long":        {comment(long(5001)), []string{"text"}},
+		"following oneself":       {func() error { return w.Follow(ctx, "ann", "ann") }, []string{"id"}},
+		"unfollowing oneself":     {func() error { return w.Unfollow(ctx, "ann", "ann") }, []string{"id"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.do()
+			if c.fields == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			wantKind(t, err, feed.Invalid)
+			e, _ := errors.AsType[*feed.Error](err)
+			var fields []string
+			for _, f := range e.Fields {
+				fields = append(fields, f.Field)
+			}
+			if strings.Join(fields, " ") != strings.Join(c.fields, " ") {
+				t.Errorf("it names %q, want %q", fields, c.fields)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotThereAndWhoMayNot(t *testing.T) {
+	w, _, s := newStage(t)
+	ctx := t.Context()
+	gone := w.post("bob", "gone")
+	goneComment, err := w.CreateComment(ctx, "ann", gone.ID, "gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.deliver()
+	if err := w.DeletePost(ctx, "bob", gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	unknown := "01J00000000000000000000000"
+	text := "x"
+	var first feed.PageRequest
+	rows := map[string]struct {
+		do   func() error
+		want feed.Kind
+	}{
+		"an unknown user":                   {func() error { _, err := w.User(ctx, "nobody"); return err }, feed.NotFound},
+		"followers of an unknown user":      {func() error { return pageOf(w.Followers(ctx, "nobody", first)) }, feed.NotFound},
+		"following of an unknown user":      {func() error { return pageOf(w.Following(ctx, "nobody", first)) }, feed.NotFound},
+		"friends of an unknown user":        {func() error { return pageOf(w.Friends(ctx, "nobody", first)) }, feed.NotFound},
+		"posts of an unknown user":          {func() error { return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{}, first)) }, feed.NotFound},
+		"comments of an unknown user":       {func() error { return pageOf(w.CommentsByUser(ctx, "nobody", first)) }, feed.NotFound},
+		"likes of an unknown user":          {func() error { return pageOf(w.LikesByUser(ctx, "nobody", first)) }, feed.NotFound},
+		"relationship of an unknown user":   {func() error { _, err := w.Relationship(ctx, "nobody", "ann"); return err }, feed.NotFound},
+		"relationship with an unknown user": {func() error { _, err := w.Relationship(ctx, "ann", "nobody"); return err }, feed.NotFound},
+		"relationship with oneself":         {func() error { _, err := w.Relationship(ctx, "ann", "ann"); return err }, 0},
+		"following an unknown user":         {func() error { return w.Follow(ctx, "ann", "nobody") }, feed.NotFound},
+		"unfollowing an unknown user":       {func() error { return w.Unfollow(ctx, "ann", "nobody") }, feed.NotFound},
+		"unfollowing someone not followed":  {func() error { return w.Unfollow(ctx, "ann", "bob") }, 0},
+		"following without a profile":       {func() error { return w.Follow(ctx, "nobody", "ann") }, feed.ProfileMissing},
+		"unfollowing without a profile":     {func() error { return w.Unfollow(ctx, "nobody", "ann") }, feed.ProfileMissing},
+		"posting without a profile":         {func() error { _, err := w.CreatePost(ctx, "nobody", feed.PostInput{Text: "x"}); return err }, feed.ProfileMissing},
+		"commenting without a profile":      {func() error { _, err := w.CreateComment(ctx, "nobody", s.post.ID, "x"); return err }, feed.ProfileMissing},
+		"editing without a profile":         {func() error { _, err := w.EditPost(ctx, "nobody", s.post.ID, feed.PostEdit{Text: &text}); return err }, feed.ProfileMissing},
+		"deleting without a profile":        {func() error { return w.DeletePost(ctx, "nobody", s.post.ID) }, feed.ProfileMissing},
+		"uncommenting without a profile":    {func() error { return w.DeleteComment(ctx, "nobody", s.post.ID, s.comment.ID) }, feed.ProfileMissing},
+		"liking without a profile":          {func() error { return w.Like(ctx, "nobody", s.post.ID) }, feed.ProfileMissing},
+		"liking nothing without a profile":  {func() error { return w.Like(ctx, "nobody", unknown) }, feed.ProfileMissing},
+		"unliking without a profile":        {func() error { return w.Unlike(ctx, "nobody", s.post.ID) }, feed.ProfileMissing},
+		"an unknown post":                   {func() error { _, err := w.Post(ctx, unknown); return err }, feed.NotFound},
+		"the author of an unknown post":     {func() error { _, err := w.PostAuthor(ctx, unknown); return err }, feed.NotFound},
+		"the author of a deleted post":      {func() error { _, err := w.PostAuthor(ctx, gone.ID); return err }, 0},
+		"a deleted post":                    {func() error { _, err := w.Post(ctx, gone.ID); return err }, feed.NotFound},
+		"editing somebody else's post":      {func() error { _, err := w.EditPost(ctx, "ann", s.post.ID, feed.PostEdit{Text: &text}); return err }, feed.Forbidden},
+		"editing an unknown post":           {func() error { _, err := w.EditPost(ctx, "ann", unknown, feed.PostEdit{Text: &text}); return err }, feed.NotFound},
+		"editing a deleted post":            {func() error { _, err := w.EditPost(ctx, "bob", gone.ID, feed.PostEdit{Text: &text}); return err }, feed.NotFound},
+		"deleting somebody else's post":     {func() error { return w.DeletePost(ctx, "ann", s.post.ID) }, feed.Forbidden},
+		"deleting a deleted post":           {func() error { return w.DeletePost(ctx, "bob", gone.ID) }, feed.NotFound},
+		"commenting on a deleted post":      {func() error { _, err := w.CreateComment(ctx, "ann", gone.ID, "x"); return err }, feed.NotFound},
+		"comments of a deleted post":        {func() error { return pageOf(w.Comments(ctx, gone.ID, first)) }, feed.NotFound},
+		"comments of an unknown post":       {func() error { return pageOf(w.Comments(ctx, unknown, first)) }, feed.NotFound},
+		"deleting a comment of a gone post": {func() error { return w.DeleteComment(ctx, "ann", gone.ID, goneComment.ID) }, feed.NotFound},
+		"deleting an unknown comment":       {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, unknown) }, feed.NotFound},
+		"deleting another post's comment":   {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, goneComment.ID) }, feed.NotFound},
+		"deleting somebody else's comment":  {func() error { return w.DeleteComment(ctx, "cid", s.post.ID, s.comment.ID) }, feed.Forbidden},
+		"liking a deleted post":             {func() error { return w.Like(ctx, "ann", gone.ID) }, feed.NotFound},
+		"unliking a deleted post":           {func() error { return w.Unlike(ctx, "ann", gone.ID) }, feed.NotFound},
+		"liking an unknown post":            {func() error { return w.Like(ctx, "ann", unknown) }, feed.NotFound},
+		"likers of a deleted post":          {func() error { return pageOf(w.Likers(ctx, gone.ID, first)) }, feed.NotFound},
+		"like count of a deleted post":      {func() error { _, err := w.LikeCount(ctx, gone.ID); return err }, feed.NotFound},
+		"a like that is not there":          {func() error { _, err := w.LikeOf(ctx, s.post.ID, "ann"); return err }, feed.NotFound},
+		"a like of a deleted post":          {func() error { _, err := w.LikeOf(ctx, gone.ID, "ann"); return err }, feed.NotFound},
+		"a post author deleting a comment": {func() error {
+			c, err := w.CreateComment(ctx, "ann", s.post.ID, "x")
+			if err != nil {
+				return err
+			}
+			return w.DeleteComment(ctx, "bob", s.post.ID, c.ID)
+		}, 0},
+		"liking one's own post":            {func() error { return w.Like(ctx, "bob", s.post.ID) }, 0},
+		"an empty home of an unknown user": {func() error { return pageOf(w.Home(ctx, "nobody", feed.HomeQuery{}, first)) }, 0},
+		"an empty list of likes":           {func() error { return pageOf(w.LikesByUser(ctx, "cid", first)) }, 0},
+		"an empty range of posts":          {func() error { return pageOf(w.PostsByUser(ctx, "cid", feed.PostRange{Until: time.Unix(1, 0)}, first)) }, 0},
+		"an empty range of an unknown user's": {func() error {
+			return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{Until: time.UnixMilli(-1)}, first))
+		}, feed.NotFound},
+	}
+	for name, row := range rows {
+		err := row.do()
+		if row.want == 0 {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		t.Run(name, func(t *testing.T) { wantKind(t, err, row.want) })
+	}
+}
+
+func TestLikesByUserCanBeOff(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.LikesByUser = false })
+	w.users("ann")
+	wantKind(t, pageOf(w.LikesByUser(t.Context(), "ann", feed.PageRequest{})), feed.IndexOff)
+}

@@ -1,0 +1,106 @@
+package feed
+
+import (
+	"fmt"
+	"net/url"
+	"unicode/utf8"
+)
+
+// Limits of the values, in Unicode code points.
+const (
+	maxName     = 100
+	maxBio      = 500
+	maxText     = 5000
+	maxImageURL = 2048
+	maxKeyBytes = 255
+)
+
+// checks collects what is wrong with the fields of one call, so that the user hears
+// of all at once. Text is stored as it was sent: nothing here changes a value.
+type checks []FieldError
+
+func (c *checks) refuse(field, format string, args ...any) {
+	*c = append(*c, FieldError{field, fmt.Sprintf(format, args...)})
+}
+
+func (c *checks) text(field, value string, least, most int) {
+	if !utf8.ValidString(value) {
+		c.refuse(field, "is not valid UTF-8")
+		return
+	}
+	if n := utf8.RuneCountInString(value); n < least || n > most {
+		c.refuse(field, "has %d characters: %d to %d are possible", n, least, most)
+	}
+}
+
+func (c *checks) imageURL(value string) {
+	const field = "image_url"
+	if value == "" {
+		return
+	}
+	before := len(*c)
+	if c.text(field, value, 0, maxImageURL); len(*c) > before {
+		return
+	}
+	u, err := url.Parse(value)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		c.refuse(field, "is not an http or https URL")
+	}
+}
+
+func (c *checks) idempotencyKey(value string) {
+	const field = "Idempotency-Key"
+	if len(value) > maxKeyBytes {
+		c.refuse(field, "has %d characters: 1 to %d are possible", len(value), maxKeyBytes)
+		return
+	}
+	for i := range len(value) {
+		if value[i] <= ' ' || value[i] > '~' {
+			c.refuse(field, "has a character that is not visible ASCII")
+			return
+		}
+	}
+}
+
+func (c *checks) err() error {
+	if len(*c) == 0 {
+		return nil
+	}
+	return &Error{Kind: Invalid, Detail: "some values are not possible", Fields: *c}
+}
+
+func (in ProfileInput) validate() error {
+	var c checks
+	c.text("name", in.Name, 1, maxName)
+	c.text("bio", in.Bio, 0, maxBio)
+	c.imageURL(in.ImageURL)
+	return c.err()
+}
+
+func (in PostInput) validate() error {
+	var c checks
+	c.text("text", in.Text, 1, maxText)
+	c.imageURL(in.ImageURL)
+	c.idempotencyKey(in.IdempotencyKey)
+	return c.err()
+}
+
+func (e PostEdit) validate() error {
+	var c checks
+	if e.Text == nil && e.ImageURL == nil {
+		c.refuse("text", "is missing, and so is image_url: give at least one")
+	}
+	if e.Text != nil {
+		c.text("text", *e.Text, 1, maxText)
+	}
+	if e.ImageURL != nil {
+		c.imageURL(*e.ImageURL)
+	}
+	return c.err()
+}
+
+func validateComment(text string) error {
+	var c checks
+	c.text("text", text, 1, maxText)
+	return c.err()
+}
