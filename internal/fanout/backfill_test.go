@@ -1,0 +1,151 @@
+package fanout_test
+
+import (
+	"testing"
+	"time"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+)
+
+// stored puts n posts of the author into the table, one a minute.
+func (w *world) stored(n int) (ids []string) {
+	w.Helper()
+	for range n {
+		e := w.post()
+		_, err := w.EnsurePost(w.Context(), e)
+		w.must(err)
+		ids = append(ids, e.PostID)
+		w.now = w.now.Add(time.Minute)
+	}
+	return ids
+}
+
+func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
+	w := newWorld(t, 0, small)
+	posts := w.stored(12)
+	w.deletePost(posts[5])
+	w.follow("new", posts[2])
+	w.drain(w.worker)
+	w.wantHome("new", posts[2], posts[3], posts[4], posts[6], posts[7], posts[8], posts[9], posts[10], posts[11])
+	if m := w.mark("new"); m.Kind != table.MarkBackfill || !m.TTL.Equal(w.now.Add(time.Minute)) {
+		t.Errorf("mark = %+v, want a backfill that lives one more minute", m)
+	}
+}
+
+func TestBackfillLeavesOutWhatIsTooOldForATimeline(t *testing.T) {
+	w := newWorld(t, 0, small)
+	posts := w.stored(3)
+	w.now = w.now.Add(timelineTTL - 90*time.Second)
+	w.follow("new", id.Min)
+	w.drain(w.worker)
+	w.wantHome("new", posts[2])
+}
+
+func TestBackfillThatIsDoneCostsOneRead(t *testing.T) {
+	w := newWorld(t, 0, small)
+	w.stored(3)
+	e := w.follow("new", id.Min)
+	w.drain(w.worker)
+	before := *w.mark("new")
+	w.now = w.now.Add(time.Hour)
+	calls := 0
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		calls++
+		return do()
+	}
+	w.must(w.worker.HandlePosts(t.Context(), e))
+	if calls != 1 || *w.mark("new") != before {
+		t.Errorf("%d calls, mark %+v", calls, w.mark("new"))
+	}
+}
+
+func TestAFaultInABackfillLeavesTheMarkUntilThePostsAreThere(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			at := 0
+			for fired := true; fired; at++ {
+				w := newWorld(t, 0, small)
+				posts := w.stored(9)
+				w.follow("new", id.Min)
+				fired = w.drainWithFault(at, f.done, f.dies)
+				w.wantHome("new", posts...)
+				if m := w.mark("new"); m.TTL.IsZero() {
+					t.Errorf("mark = %+v, want a ttl", m)
+				}
+				if t.Failed() {
+					t.Fatalf("failed with the fault at call %d", at)
+				}
+			}
+		})
+	}
+}
+
+// TestUnfollowAndRefollowDuringABackfill changes the follow at each port call of a
+// backfill in turn: the mark always tells of the last change.
+func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
+	for _, refollow := range []bool{false, true} {
+		at := 0
+		for fired := true; fired; at++ {
+			w := newWorld(t, 0, small)
+			posts := w.stored(9)
+			first := w.follow("new", id.Min)
+			change := w.atCall(at, func() {
+				w.unfollow("new")
+				if refollow {
+					w.follow("new", posts[4])
+				}
+			})
+			w.drain(w.worker)
+			if fired = change(); !fired {
+				break
+			}
+			w.enqueue(first) // and once more, late
+			w.drain(w.worker)
+			m := w.mark("new")
+			if !refollow {
+				if m.Kind != table.MarkUnfollowed || !m.TTL.IsZero() {
+					t.Errorf("unfollow at call %d: mark = %+v", at, m)
+				}
+				continue
+			}
+			if m.Kind != table.MarkBackfill || m.Version == first.MarkVersion || m.TTL.IsZero() {
+				t.Errorf("refollow at call %d: mark = %+v", at, m)
+			}
+			home := w.home("new")
+			for _, post := range posts[4:] {
+				found := 0
+				for _, got := range home {
+					if got == post {
+						found++
+					}
+				}
+				if found != 1 {
+					t.Errorf("refollow at call %d: post %s is there %d times", at, post, found)
+				}
+			}
+		}
+		if at < 5 {
+			t.Fatalf("only %d calls", at)
+		}
+	}
+}
+
+func TestBackfillIsBoundedByPages(t *testing.T) {
+	w := newWorld(t, 0, func(c *fanout.Config) { c.PageSize = 10 })
+	posts := w.stored(35)
+	queries := 0
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		if op == table.OpQuery {
+			queries++
+		}
+		return do()
+	}
+	w.follow("new", id.Min)
+	w.drain(w.worker)
+	w.wantHome("new", posts...)
+	if queries != 4 {
+		t.Errorf("%d pages of 10 for 35 posts", queries)
+	}
+}

@@ -1,0 +1,144 @@
+package fanout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+)
+
+// TestDeliveryCosts pins T4 and T5 of the project's targets, at the default sizes:
+// the write units of a delivery with the post's own transaction, and the queue
+// requests if no receive and no delete is ever batched. Deliveries are the
+// followers' and the author's own.
+func TestDeliveryCosts(t *testing.T) {
+	tests := []struct {
+		followers     int
+		writes        float64
+		sends, msgs   int // of the fan-out, after PostCreated
+		wcuPerDeliver float64
+	}{
+		// 8 for the transaction of four items, 1 for the plan, 1 for the chunk.
+		{followers: 100, writes: 8 + 100 + 1 + 1, wcuPerDeliver: 1.2},
+		// Each of three chunks is stored and marked done.
+		{followers: 10_000, writes: 8 + 10_000 + 1 + 2*3, sends: 3, msgs: 4, wcuPerDeliver: 1.01},
+		{followers: 25_000, writes: 8 + 25_000 + 1 + 2*7, sends: 4, msgs: 8, wcuPerDeliver: 1.01},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.followers), func(t *testing.T) {
+			w := newWorld(t, tt.followers)
+			e := w.post()
+			e.Text = strings.Repeat("x", 500)
+			w.enqueue(e)
+			w.drain(w.worker)
+			if d := w.delivery(e.PostID); *d.Delivered != int64(tt.followers+1) {
+				t.Fatalf("delivered %d", *d.Delivered)
+			}
+			if w.units.Write != tt.writes {
+				t.Errorf("%v write units, want %v", w.units.Write, tt.writes)
+			}
+			deliveries := float64(tt.followers + 1)
+			if got := w.units.Write / deliveries; got > tt.wcuPerDeliver {
+				t.Errorf("%.4f write units per delivery, want at most %v (T4)", got, tt.wcuPerDeliver)
+			}
+			if w.publish != tt.sends || w.sent != tt.msgs {
+				t.Errorf("%d messages in %d sends, want %d in %d", w.sent, w.publish, tt.msgs, tt.sends)
+			}
+			// One send, one receive and one delete for PostCreated; then each
+			// message received and deleted by itself.
+			requests := 3 + w.publish + 2*w.sent
+			if got := 1000 * float64(requests) / deliveries; got > 3 && tt.followers > 1000 {
+				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5)", got)
+			}
+		})
+	}
+}
+
+// TestChunksCoverEveryIDThereCanBe checks the bounds of ranges against ids around
+// them.
+func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
+	alphabet := "-059AZ_az"
+	ids := []string{}
+	for _, a := range alphabet {
+		ids = append(ids, string(a))
+		for _, b := range alphabet {
+			ids = append(ids, string(a)+string(b))
+			for _, c := range alphabet {
+				ids = append(ids, string(a)+string(b)+string(c), string(a)+string(b)+string(c)+strings.Repeat("z", 61))
+			}
+		}
+	}
+	for _, end := range ids {
+		bound := table.BelowUser(end)
+		for _, user := range ids {
+			if !id.ValidUser(user) {
+				t.Fatalf("%q is no user id", user)
+			}
+			if below := table.UserSK(user) <= bound; below != (user < end) {
+				t.Fatalf("the range before %q ends at %q: %q is in it: %v", end, bound, user, below)
+			}
+		}
+	}
+}
+
+// TestPlannersMessagesStayBounded cuts many chunks: no message, publish or query
+// grows with the followers (I9).
+func TestPlannersMessagesStayBounded(t *testing.T) {
+	w := newWorld(t, 1000, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanChunks = 8, 8, 25 })
+	e := w.post()
+	w.enqueue(e)
+	w.drain(w.worker)
+	w.wantDelivered(e.PostID, 1000)
+	// 125 chunks in five plans. The first sends 1, 2, 4, 8 and 10 chunks and the
+	// next plan, the others 10, 10, and 5 with the next plan. And the first plan
+	// was sent, too.
+	if w.sent != 125+5 || w.publish != 1+6+4*3 {
+		t.Errorf("%d messages in %d sends", w.sent, w.publish)
+	}
+}
+
+// TestAChunkReadsOnePageAheadAndNoMore lets each call take a second: the look at
+// the post and the next page are read while a page is written, and never more than
+// two pages are held (I9).
+func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 39, func(c *fanout.Config) { c.PageSize, c.ChunkSize = 8, 40 })
+		w.must(w.worker.HandlePosts(t.Context(), w.post()))
+		w.must(w.worker.HandleChunks(t.Context(), w.take()))
+		held, most := 0, 0
+		count := func(n int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			held += n
+			most = max(most, held)
+		}
+		w.store.around = func(op table.Op, _ string, do func() error) error {
+			if op == table.OpQuery {
+				count(1)
+			}
+			<-time.After(time.Second)
+			err := do()
+			if op == table.OpBatchWrite {
+				count(-1)
+			}
+			return err
+		}
+		start := time.Now()
+		w.must(w.worker.HandleChunks(t.Context(), w.take()))
+		// The ledger, the first page, four more of the five behind the writes of
+		// those before, the last write and the mark.
+		if got, want := time.Since(start), (1+2+4*2+1+1)*time.Second; got != want {
+			t.Errorf("a chunk of five pages took %s, want %s", got, want)
+		}
+		// That the time is right shows the overlap. A write may end in the very
+		// instant that the next query begins, so one page is right as well.
+		if most > 2 {
+			t.Errorf("%d pages were held at once, want 2 at most", most)
+		}
+	})
+}

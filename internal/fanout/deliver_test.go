@@ -1,0 +1,283 @@
+package fanout_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+func TestEveryFollowerGetsThePostOnce(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 4, 5, 6, 7, 8, 13, 14, 15, 20, 21, 22, 27, 28, 29, 100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t, n, small)
+			e := w.post()
+			w.enqueue(e)
+			w.drain(w.worker)
+			w.wantDelivered(e.PostID, n)
+			if w.observed != n {
+				t.Errorf("observed %d entries, want %d", w.observed, n)
+			}
+			if n < 4 && w.sent != 0 {
+				t.Errorf("sent %d messages for one page of followers", w.sent)
+			}
+		})
+	}
+}
+
+func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
+	for _, n := range []int{2, 20} {
+		w := newWorld(t, n, small)
+		e := w.post()
+		e.LikeShards = 4
+		w.now = w.now.Add(time.Hour) // delivered late
+		w.enqueue(e)
+		w.drain(w.worker)
+		res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.Key{
+			PK: table.TimelinePK(follower(n - 1)), SK: table.EntrySK(e.PostID, author),
+		}})
+		if err != nil || res.Item == nil {
+			t.Fatalf("read the entry: %v, %v", res.Item, err)
+		}
+		at, err := id.Time(e.PostID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := res.Item.Int(table.AttrTTL), at.Add(timelineTTL).Unix(); got != want {
+			t.Errorf("ttl = %d, want %d", got, want)
+		}
+		if got, err := table.ParseEntry(*res.Item); err != nil || got.LikeShards != 4 {
+			t.Errorf("entry = %+v, %v", got, err)
+		}
+	}
+}
+
+func TestEntriesThatWouldBeExpiredAreNotWritten(t *testing.T) {
+	for _, n := range []int{2, 20} {
+		w := newWorld(t, n, small, func(c *fanout.Config) { c.TimelineTTL = time.Hour })
+		e := w.post()
+		w.now = w.now.Add(2 * time.Hour)
+		w.enqueue(e)
+		w.drain(w.worker)
+		w.wantHome(follower(0))
+		if d := w.delivery(e.PostID); d.State != fanout.StateComplete || *d.Delivered != 1 {
+			t.Errorf("delivery = %s, %d", d.State, *d.Delivered)
+		}
+	}
+}
+
+func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
+	for _, n := range []int{3, 30} {
+		w := newWorld(t, n, small)
+		e := w.post()
+		var handled []messages.Event
+		w.enqueue(e)
+		for {
+			e := w.take()
+			if e == nil {
+				break
+			}
+			w.must(handle(t.Context(), w.worker, e))
+			handled = append(handled, e)
+		}
+		w.wantDelivered(e.PostID, n)
+		for i := range handled { // backwards, twice each
+			again := handled[len(handled)-1-i]
+			w.must(handle(t.Context(), w.worker, again))
+			w.must(handle(t.Context(), w.worker, again))
+			w.drain(w.worker)
+		}
+		w.wantDelivered(e.PostID, n)
+		if w.observed != n {
+			t.Errorf("%d entries were written, want %d", w.observed, n)
+		}
+		if d := w.delivery(e.PostID); d.Attempts != 3 {
+			t.Errorf("attempts = %d, want 3", d.Attempts)
+		}
+	}
+}
+
+func TestADoneChunkCostsOneReadAndNoWrite(t *testing.T) {
+	w := newWorld(t, 30, small)
+	w.enqueue(w.post())
+	var chunk *messages.FanoutChunk
+	for e := w.take(); e != nil; e = w.take() {
+		if c, ok := e.(*messages.FanoutChunk); ok {
+			chunk = c
+		}
+		w.must(handle(t.Context(), w.worker, e))
+	}
+	var calls []table.Op
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		calls = append(calls, op)
+		return do()
+	}
+	w.must(w.worker.HandleChunks(t.Context(), chunk))
+	if len(calls) != 1 || calls[0] != table.OpGet {
+		t.Errorf("calls = %v, want one get", calls)
+	}
+}
+
+func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
+	w := newWorld(t, 3, small)
+	e := w.post()
+	w.store.around = func(op table.Op, key string, do func() error) error {
+		if op == table.OpQuery && key == table.FollowersPK(author) {
+			res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.PostByIDKey(e.PostID), Consistent: true})
+			if err != nil || res.Item == nil {
+				t.Errorf("followers are read and the post is not there: %v", err)
+			}
+		}
+		return do()
+	}
+	w.enqueue(e)
+	w.drain(w.worker)
+}
+
+// TestFollowersComeAndGoAtAnyCall lets people follow and unfollow at each port call
+// of a delivery in turn. Whoever follows at the end has the post, from a page or
+// from the backfill (I1).
+func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
+	const n = 24
+	at := 0
+	for fired := true; fired; at++ {
+		w := newWorld(t, n, small)
+		e := w.post()
+		newcomers := []string{"a", follower(3) + "x", follower(6) + "x", follower(7) + "-", follower(13) + "x", "zz"}
+		leaver := follower(at % n)
+		change := w.atCall(at, func() {
+			for _, user := range newcomers {
+				w.follow(user, id.Min)
+			}
+			w.unfollow(leaver)
+		})
+		w.enqueue(e)
+		w.drain(w.worker)
+		if fired = change(); !fired {
+			break
+		}
+		for _, user := range newcomers {
+			w.wantHome(user, e.PostID)
+		}
+		for i := range n {
+			if follower(i) != leaver {
+				w.wantHome(follower(i), e.PostID)
+			}
+		}
+		if d := w.delivery(e.PostID); d.State != fanout.StateComplete {
+			t.Errorf("delivery is %s", d.State)
+		}
+		if t.Failed() {
+			t.Fatalf("failed with changes at call %d", at)
+		}
+	}
+	if at < 30 {
+		t.Fatalf("only %d calls", at)
+	}
+}
+
+// TestADeletedPostIsNotDeliveredAnyFurther deletes the post at each port call in
+// turn. At most the page that is being written then is still written.
+func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
+	const n = 24
+	at := 0
+	for fired := true; fired; at++ {
+		w := newWorld(t, n, small)
+		e := w.post()
+		_, err := w.EnsurePost(t.Context(), e)
+		w.must(err)
+		before := 0
+		change := w.atCall(at, func() {
+			w.deletePost(e.PostID)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			before = w.observed
+		})
+		w.enqueue(e)
+		w.drain(w.worker)
+		if fired = change(); !fired {
+			break
+		}
+		// One page was being written, the next was read before the delete.
+		if w.observed > before+2*4 {
+			t.Errorf("delete at call %d: %d entries were written after it", at, w.observed-before)
+		}
+		d := w.delivery(e.PostID)
+		if d.State != fanout.StateCancelled && (d.State != fanout.StateComplete || *d.Delivered != n+1) {
+			t.Errorf("delete at call %d: delivery is %s with %d", at, d.State, *d.Delivered)
+		}
+	}
+	if at < 30 {
+		t.Fatalf("only %d calls", at)
+	}
+}
+
+func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
+	w := newWorld(t, 2, small)
+	stored := w.post()
+	_, err := w.EnsurePost(t.Context(), stored)
+	w.must(err)
+	ahead := w.post()
+	ahead.PostID = id.Floor(w.now.Add(messages.MaxAhead + time.Second))
+	like := &messages.Liked{Like: messages.Like{Header: w.header(), PostID: stored.PostID, UserID: "u"}}
+	tests := map[string]error{
+		"post id far ahead of the clock": w.worker.HandlePosts(t.Context(), ahead),
+		"wrong topic for posts":          w.worker.HandlePosts(t.Context(), like),
+		"wrong topic for chunks":         w.worker.HandleChunks(t.Context(), stored),
+		"plan of an unknown post": w.worker.HandleChunks(t.Context(),
+			&messages.FanoutPlan{Header: w.header(), PostID: w.newID(), AuthorID: author}),
+		"plan by another author": w.worker.HandleChunks(t.Context(),
+			&messages.FanoutPlan{Header: w.header(), PostID: stored.PostID, AuthorID: "mallory"}),
+		"chunk outside of the ledger": w.worker.HandleChunks(t.Context(),
+			&messages.FanoutChunk{Header: w.header(), PostID: stored.PostID, AuthorID: author, First: "x"}),
+	}
+	for name, err := range tests {
+		if _, permanent := errors.AsType[*messages.PermanentError](err); !permanent {
+			t.Errorf("%s: %v is not permanent", name, err)
+		}
+	}
+}
+
+func TestDeliveryTellsHowFarItIs(t *testing.T) {
+	w := newWorld(t, 30, small)
+	e := w.post()
+	if d := w.delivery(e.PostID); d.State != fanout.StateQueued || d.Planned != nil || d.Delivered != nil ||
+		d.ChunksDone != nil || d.ChunksTotal != nil || d.StartedAt != nil || !d.AcceptedAt.Equal(w.now) {
+		t.Errorf("before it began: %+v", d)
+	}
+	w.must(w.worker.HandlePosts(t.Context(), e))
+	d := w.delivery(e.PostID)
+	if d.State != fanout.StateRunning || *d.Planned != 31 || *d.Delivered != 1 || *d.ChunksDone != 0 || d.ChunksTotal != nil ||
+		d.Attempts != 1 || !d.StartedAt.Equal(w.now) || d.CompletedAt != nil {
+		t.Errorf("when it began: %+v", d)
+	}
+	w.must(handle(t.Context(), w.worker, w.take())) // plans three chunks of five
+	if d := w.delivery(e.PostID); d.State != fanout.StateRunning || d.ChunksTotal != nil {
+		t.Errorf("while it is planned: %+v", d)
+	}
+	w.must(handle(t.Context(), w.worker, w.take()))
+	if d := w.delivery(e.PostID); *d.ChunksDone != 1 || *d.Delivered != 8 {
+		t.Errorf("after one chunk: %d done, %d delivered", *d.ChunksDone, *d.Delivered)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.drain(w.worker)
+	d = w.delivery(e.PostID)
+	if d.State != fanout.StateComplete || *d.ChunksDone != 5 || *d.ChunksTotal != 5 || *d.Delivered != 31 || !d.CompletedAt.Equal(w.now) {
+		t.Errorf("at the end: %+v", d)
+	}
+	w.deletePost(e.PostID)
+	if d := w.delivery(e.PostID); d.State != fanout.StateComplete {
+		t.Errorf("deleted afterwards: %s, want the final state", d.State)
+	}
+	unborn := w.post()
+	w.deletePost(unborn.PostID)
+	w.must(w.worker.HandlePosts(t.Context(), unborn))
+	if d := w.delivery(unborn.PostID); d.State != fanout.StateCancelled || d.Planned != nil {
+		t.Errorf("deleted before it began: %+v", d)
+	}
+}

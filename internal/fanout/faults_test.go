@@ -1,0 +1,270 @@
+package fanout_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+var errLost = &table.UnavailableError{Op: "test", Err: errors.New("injected")}
+
+// faults are the ways in which one port call can go wrong.
+var faults = []struct {
+	name string
+	// done tells that the call has its effect all the same, dies that no later
+	// call of the same handler gets through.
+	done, dies bool
+}{
+	{name: "call fails"},
+	{name: "answer is lost", done: true},
+	{name: "worker dies before it", dies: true},
+	{name: "worker dies after it", done: true, dies: true},
+}
+
+// TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice makes each port call of a
+// delivery fail in turn, in each way. The message comes again.
+func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
+	for _, f := range faults {
+		for _, n := range []int{3, 45} {
+			t.Run(fmt.Sprintf("%s, %d followers", f.name, n), func(t *testing.T) {
+				at := 0
+				for fired := true; fired; at++ {
+					w := newWorld(t, n, small)
+					e := w.post()
+					fired = w.drainWithFault(at, f.done, f.dies, e)
+					w.wantDelivered(e.PostID, n)
+					if t.Failed() {
+						t.Fatalf("failed with the fault at call %d", at)
+					}
+				}
+				if at < n {
+					t.Fatalf("only %d calls", at)
+				}
+			})
+		}
+	}
+}
+
+// drainWithFault handles e and what follows from it. The port call with this number
+// goes wrong.
+func (w *world) drainWithFault(number int, done, dies bool, events ...messages.Event) (fired bool) {
+	w.Helper()
+	seen, dead := 0, false
+	w.store.around = func(_ table.Op, _ string, do func() error) error {
+		w.mu.Lock()
+		now := seen == number
+		seen++
+		lost := now || dead
+		if now {
+			fired, dead = true, dies
+		}
+		w.mu.Unlock()
+		if !lost {
+			return do()
+		}
+		if now && done {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return errLost
+	}
+	w.enqueue(events...)
+	for e := w.take(); e != nil; e = w.take() {
+		err := handle(w.Context(), w.worker, e)
+		if err != nil && !errors.Is(err, errLost) {
+			w.Fatalf("call %d: %v", number, err)
+		}
+		if err != nil {
+			w.enqueue(e) // it comes again, to a process that lives
+		}
+		w.mu.Lock()
+		dead = false
+		w.mu.Unlock()
+	}
+	return fired
+}
+
+// TestTwoWorkersOnOneMessageConverge lets another worker, that cuts other chunks,
+// handle the same message and all that follows from it, at each port call of the
+// first in turn; with and without followers who arrive in between.
+func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
+	for _, n := range []int{3, 45, 100} {
+		for _, arrivals := range []int{0, 3, 30} {
+			t.Run(fmt.Sprintf("%d followers and %d", n, arrivals), func(t *testing.T) {
+				at := 0
+				for fired := true; fired; at++ {
+					w := newWorld(t, n, small)
+					other := w.newWorker(small, func(c *fanout.Config) { c.ChunkSize, c.PlanChunks = 5, 20 })
+					e := w.post()
+					var current messages.Event
+					change := w.atCall(at, func() {
+						for i := range arrivals {
+							w.follow(fmt.Sprintf("%s-%d", follower(2*i), i), id.Min)
+						}
+						if err := handle(t.Context(), other, current); err != nil {
+							t.Error(err)
+						}
+						w.drain(other)
+					})
+					w.enqueue(e)
+					for current = w.take(); current != nil; current = w.take() {
+						w.must(handle(t.Context(), w.worker, current))
+					}
+					fired = change()
+					for i := range n {
+						w.wantHome(follower(i), e.PostID)
+					}
+					if fired {
+						for i := range arrivals {
+							w.wantHome(fmt.Sprintf("%s-%d", follower(2*i), i), e.PostID)
+						}
+					}
+					d := w.delivery(e.PostID)
+					if d.State != fanout.StateComplete || *d.Delivered < int64(n+1) || *d.Delivered > int64(n+arrivals+1) {
+						t.Errorf("delivery is %s with %d", d.State, *d.Delivered)
+					}
+					if t.Failed() {
+						t.Fatalf("failed with the other worker at call %d", at)
+					}
+				}
+				if at < 5 {
+					t.Fatalf("only %d calls", at)
+				}
+			})
+		}
+	}
+}
+
+// TestManyWorkersAtOnce gives every message to three of four workers at once, each
+// with chunks of its own size.
+func TestManyWorkersAtOnce(t *testing.T) {
+	const n = 400
+	w := newWorld(t, n, small)
+	var workers []*fanout.Worker
+	for _, size := range []int{3, 7, 11, 16} {
+		workers = append(workers, w.newWorker(small, func(c *fanout.Config) { c.ChunkSize, c.Writers = size, 4 }))
+	}
+	e := w.post()
+	w.enqueue(e)
+	for {
+		batch := map[string]messages.Event{} // what three workers sent is one message again
+		for e := w.take(); e != nil; e = w.take() {
+			batch[fmt.Sprintf("%T %s", e, first(e))] = e
+		}
+		if len(batch) == 0 {
+			break
+		}
+		keys := slices.Sorted(maps.Keys(batch))
+		var working sync.WaitGroup
+		for i, worker := range workers {
+			working.Go(func() {
+				for j, key := range keys {
+					if i != j%len(workers) {
+						if err := handle(t.Context(), worker, batch[key]); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		working.Wait()
+	}
+	w.wantDelivered(e.PostID, n)
+}
+
+// first is where a message begins.
+func first(e messages.Event) string {
+	switch e := e.(type) {
+	case *messages.FanoutPlan:
+		return e.First
+	case *messages.FanoutChunk:
+		return e.First
+	}
+	return ""
+}
+
+func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
+	const n = 400
+	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = n+1, n, 8 })
+	writes, throttled := 0, true
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		w.mu.Lock()
+		if op == table.OpBatchWrite {
+			writes++
+		}
+		fail := throttled && op == table.OpBatchWrite
+		w.mu.Unlock()
+		if fail {
+			return errLost
+		}
+		return do()
+	}
+	e := w.post()
+	if err := w.worker.HandlePosts(t.Context(), e); !errors.Is(err, errLost) {
+		t.Fatalf("throttled: %v", err)
+	}
+	if writes != 8+4+2+1 {
+		t.Errorf("%d writes under throttling, want 15: each round half as many", writes)
+	}
+	throttled = false
+	for want := 1; want <= 8; want++ {
+		writes = 0
+		w.must(w.worker.HandlePosts(t.Context(), w.post()))
+		if requests := (n + 24) / 25; writes != (requests+(requests+want-1)/want-1)/((requests+want-1)/want) {
+			t.Errorf("%d writes for a page, at most %d at once", writes, want)
+		}
+	}
+}
+
+func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
+	const n = 400
+	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.Writers = n+1, 8 })
+	calls := 0
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		if op != table.OpBatchWrite {
+			return do()
+		}
+		w.mu.Lock()
+		calls++
+		fail := calls == 3 || calls == 6
+		w.mu.Unlock()
+		if fail {
+			return errLost
+		}
+		return do()
+	}
+	e := w.post()
+	w.enqueue(e)
+	w.drain(w.worker)
+	if calls != 8+4 { // four requests of 25, at most four at once now
+		t.Errorf("%d writes, want 8, then 4 for the two parts that failed", calls)
+	}
+	w.wantDelivered(e.PostID, n)
+}
+
+func TestAWriteThatCanNeverSucceedIsNotTriedAgain(t *testing.T) {
+	w := newWorld(t, 30, func(c *fanout.Config) { c.Writers = 8 })
+	calls := 0
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		if op != table.OpBatchWrite {
+			return do()
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		calls++
+		return &table.InvalidError{Problem: "injected"}
+	}
+	err := w.worker.HandlePosts(t.Context(), w.post())
+	if _, invalid := errors.AsType[*table.InvalidError](err); !invalid || calls != 2 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}

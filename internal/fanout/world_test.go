@@ -1,0 +1,410 @@
+package fanout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+const (
+	author      = "author"
+	timelineTTL = 30 * 24 * time.Hour
+)
+
+// world is a table, a queue and a worker on it, and one author with followers.
+// Port calls can be hooked.
+type world struct {
+	*testing.T
+	mem    table.Store // without hooks
+	store  *hooked
+	worker *fanout.Worker
+	ids    *id.Generator
+	now    time.Time
+
+	mu       sync.Mutex
+	queued   []messages.Event
+	publish  int // Publish calls
+	sent     int // messages
+	units    table.Units
+	observed int
+}
+
+// small sizes make many pages, chunks and plans of few followers.
+func small(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanChunks = 4, 7, 3 }
+
+func newWorld(t *testing.T, followers int, options ...func(*fanout.Config)) *world {
+	t.Helper()
+	w := &world{T: t, mem: tabletest.NewMemory(), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	w.ids = id.NewGenerator(w.clock)
+	w.store = &hooked{Store: table.Measure(w.mem, func(_ table.Op, u table.Units, _ error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.units = w.units.Plus(u)
+	})}
+	w.worker = w.newWorker(options...)
+	for i := range followers {
+		w.addFollower(follower(i))
+	}
+	return w
+}
+
+func (w *world) clock() time.Time { return w.now }
+
+func (w *world) newWorker(options ...func(*fanout.Config)) *fanout.Worker {
+	c := fanout.Config{
+		Store: w.store, Posts: w, Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL,
+		Observe: func(n int, _ time.Duration) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.observed += n
+		},
+	}
+	for _, o := range options {
+		o(&c)
+	}
+	return fanout.New(c)
+}
+
+func follower(i int) string { return fmt.Sprintf("f%06d", i) }
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) addFollower(user string) {
+	w.Helper()
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: table.FollowerItem(author, user, w.now)})
+	w.must(err)
+	_, err = w.mem.Update(w.Context(), table.UpdateInput{
+		Key: table.FollowerCountKey(author, user), Add: []table.Attr{{Name: table.AttrN, Value: table.N(1)}},
+	})
+	w.must(err)
+}
+
+// follow commits what the domain commits for a new follow, and queues its event.
+func (w *world) follow(user, from string) *messages.Followed {
+	w.Helper()
+	w.addFollower(user)
+	version := w.newID()
+	w.putMark(table.Mark{User: user, Author: author, Kind: table.MarkBackfill, From: from, Version: version})
+	e := &messages.Followed{Header: w.header(), FollowerID: user, AuthorID: author, From: from, MarkVersion: version}
+	w.enqueue(e)
+	return e
+}
+
+func (w *world) unfollow(user string) {
+	w.Helper()
+	_, err := w.mem.Delete(w.Context(), table.DeleteInput{Key: table.FollowerKey(author, user)})
+	w.must(err)
+	w.putMark(table.Mark{User: user, Author: author, Kind: table.MarkUnfollowed, Version: w.newID()})
+}
+
+func (w *world) putMark(m table.Mark) {
+	w.Helper()
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: m.Item()})
+	w.must(err)
+}
+
+func (w *world) mark(user string) *table.Mark {
+	w.Helper()
+	res, err := w.mem.Get(w.Context(), table.GetInput{Key: table.MarkKey(user, author), Consistent: true})
+	w.must(err)
+	if res.Item == nil {
+		return nil
+	}
+	m, err := table.ParseMark(*res.Item)
+	w.must(err)
+	return &m
+}
+
+func (w *world) newID() string {
+	w.Helper()
+	s, err := w.ids.New()
+	w.must(err)
+	return s
+}
+
+func (w *world) header() messages.Header {
+	w.Helper()
+	return messages.Header{EventID: w.newID(), Time: w.now, RequestID: "request"}
+}
+
+// post makes the event of a new post, which is not in the table yet.
+func (w *world) post() *messages.PostCreated {
+	w.Helper()
+	return &messages.PostCreated{Header: w.header(), PostID: w.newID(), AuthorID: author, Text: "hello"}
+}
+
+// EnsurePost does the domain's transaction.
+func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (bool, error) {
+	key := table.PostByIDKey(e.PostID)
+	res, err := w.store.Get(ctx, table.GetInput{Key: key, Consistent: true})
+	if err != nil {
+		return false, err
+	}
+	if res.Item != nil {
+		return res.Item.Int(table.AttrDeleted) != 0, nil
+	}
+	at, err := id.Time(e.PostID)
+	if err != nil {
+		return false, err
+	}
+	post := table.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: e.LikeShards}
+	ref := table.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards}
+	own := table.Item{
+		Key:   table.Key{PK: table.TimelinePK(e.AuthorID), SK: table.EntrySK(e.PostID, e.AuthorID)},
+		Attrs: table.EntryAttrs(at.Add(timelineTTL), e.LikeShards),
+	}
+	_, err = w.store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{
+		{Put: &table.PutInput{Item: post.Item(), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: ref.Item(), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: own, If: table.Absent{}}},
+		{Update: &table.UpdateInput{Key: table.CountsKey(e.AuthorID), Add: []table.Attr{{Name: table.AttrPosts, Value: table.N(1)}}}},
+	}})
+	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(0) {
+		return false, nil // somebody else was faster
+	}
+	return false, err
+}
+
+func (w *world) deletePost(postID string) {
+	w.Helper()
+	for _, it := range []table.Item{
+		table.Post{ID: postID, Author: author, Deleted: true}.Item(),
+		table.PostRef{ID: postID, Author: author, Deleted: true}.Item(),
+	} {
+		_, err := w.mem.Put(w.Context(), table.PutInput{Item: it})
+		w.must(err)
+	}
+}
+
+func (w *world) enqueue(events ...messages.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queued = append(w.queued, events...)
+}
+
+func (w *world) take() messages.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queued) == 0 {
+		return nil
+	}
+	e := w.queued[0]
+	w.queued = slices.Delete(w.queued, 0, 1)
+	return e
+}
+
+func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error {
+	switch e.(type) {
+	case *messages.FanoutPlan, *messages.FanoutChunk:
+		return worker.HandleChunks(ctx, e)
+	}
+	return worker.HandlePosts(ctx, e)
+}
+
+// drain handles what is queued, and what that queues, until nothing is left. A
+// message that fails comes again.
+func (w *world) drain(worker *fanout.Worker) {
+	w.Helper()
+	for tries := 0; ; tries++ {
+		e := w.take()
+		if e == nil {
+			return
+		}
+		if err := handle(w.Context(), worker, e); err != nil {
+			if tries > 10_000 {
+				w.Fatalf("%s never succeeds: %v", e.Kind(), err)
+			}
+			w.enqueue(e)
+		}
+	}
+}
+
+// home returns the posts in a user's timeline.
+func (w *world) home(user string) []string {
+	w.Helper()
+	items, _, err := table.Collect(w.mem.Query(w.Context(), table.Query{PK: table.TimelinePK(user), Consistent: true}), 0)
+	w.must(err)
+	var posts []string
+	for _, it := range items {
+		e, err := table.ParseEntry(it)
+		w.must(err)
+		if e.Author != author {
+			w.Errorf("home of %s holds a post of %s", user, e.Author)
+		}
+		posts = append(posts, e.Post)
+	}
+	return posts
+}
+
+func (w *world) wantHome(user string, posts ...string) {
+	w.Helper()
+	if got := w.home(user); !slices.Equal(got, posts) {
+		w.Errorf("home of %s = %v, want %v", user, got, posts)
+	}
+}
+
+func (w *world) delivery(postID string) fanout.Delivery {
+	w.Helper()
+	d, err := fanout.NewLedger(w.mem).Delivery(w.Context(), postID)
+	w.must(err)
+	return d
+}
+
+// wantDelivered checks that n followers and the author have the post, and that the
+// ledger says so.
+func (w *world) wantDelivered(postID string, n int) {
+	w.Helper()
+	w.wantHome(author, postID)
+	for i := range n {
+		w.wantHome(follower(i), postID)
+	}
+	d := w.delivery(postID)
+	if d.State != fanout.StateComplete {
+		w.Fatalf("delivery is %s, want complete", d.State)
+	}
+	if *d.Delivered != int64(n+1) || *d.Planned != int64(n+1) {
+		w.Errorf("delivered %d of %d, want %d", *d.Delivered, *d.Planned, n+1)
+	}
+}
+
+// atCall makes change happen just before the port call with this number; fired
+// tells whether there was such a call.
+func (w *world) atCall(number int, change func()) (fired func() bool) {
+	seen := 0
+	w.store.around = func(_ table.Op, _ string, do func() error) error {
+		w.mu.Lock()
+		now := seen == number
+		seen++
+		w.mu.Unlock()
+		if now {
+			change()
+		}
+		return do()
+	}
+	return func() bool { return seen > number }
+}
+
+// publisher is the queue of a world.
+type publisher struct{ w *world }
+
+func (p publisher) Publish(topic string, msgs ...*message.Message) error {
+	if topic != queue.TopicChunks {
+		return fmt.Errorf("publish to %s", topic)
+	}
+	return p.w.store.hook("publish", topic, func() error {
+		p.w.mu.Lock()
+		p.w.publish++
+		p.w.sent += len(msgs)
+		p.w.mu.Unlock()
+		for _, m := range msgs {
+			e, err := messages.Decode(m.Payload)
+			if err != nil {
+				return err
+			}
+			if m.Metadata.Get(queue.MetaGroup) != e.Group() {
+				return errors.New("message without its group")
+			}
+			p.w.enqueue(e)
+		}
+		return nil
+	})
+}
+
+func (publisher) Close() error { return nil }
+
+// hooked is a store whose calls go through around, if it is set: it may call do or
+// not, and return another error.
+type hooked struct {
+	table.Store
+	around func(op table.Op, key string, do func() error) error
+}
+
+func (h *hooked) hook(op table.Op, key string, do func() error) error {
+	if h.around == nil {
+		return do()
+	}
+	return h.around(op, key, do)
+}
+
+func (h *hooked) Get(ctx context.Context, in table.GetInput) (res table.GetResult, err error) {
+	err = h.hook(table.OpGet, in.Key.PK, func() error {
+		res, err = h.Store.Get(ctx, in)
+		return err
+	})
+	return res, err
+}
+
+func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		// Pages are asked for one by one, so that each can be hooked.
+		next, stop := iter.Pull2(h.Store.Query(ctx, q))
+		defer stop()
+		for {
+			var page table.Page
+			var more bool
+			err := h.hook(table.OpQuery, q.PK, func() error {
+				var err error
+				page, err, more = next()
+				return err
+			})
+			if err != nil {
+				yield(table.Page{}, err)
+				return
+			}
+			if !more || !yield(page, nil) || !page.More {
+				return
+			}
+		}
+	}
+}
+
+func (h *hooked) Put(ctx context.Context, in table.PutInput) (res table.WriteResult, err error) {
+	err = h.hook(table.OpPut, in.Item.Key.PK, func() error {
+		res, err = h.Store.Put(ctx, in)
+		return err
+	})
+	return res, err
+}
+
+func (h *hooked) Update(ctx context.Context, in table.UpdateInput) (res table.WriteResult, err error) {
+	err = h.hook(table.OpUpdate, in.Key.PK, func() error {
+		res, err = h.Store.Update(ctx, in)
+		return err
+	})
+	return res, err
+}
+
+func (h *hooked) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res table.WriteResult, err error) {
+	err = h.hook(table.OpBatchWrite, "", func() error {
+		res, err = h.Store.BatchWrite(ctx, writes)
+		return err
+	})
+	return res, err
+}
+
+func (h *hooked) Transact(ctx context.Context, in table.TransactInput) (res table.WriteResult, err error) {
+	err = h.hook(table.OpTransact, "", func() error {
+		res, err = h.Store.Transact(ctx, in)
+		return err
+	})
+	return res, err
+}
