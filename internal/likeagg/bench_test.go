@@ -1,0 +1,120 @@
+package likeagg_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+	"fanfare/messages"
+)
+
+// BenchmarkHotPost applies and counts likes of one post by distinct users on the
+// embedded engine, everything durable: from the queue to the count (T9). Publishing
+// is outside of the measured time.
+func BenchmarkHotPost(b *testing.B) {
+	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	const inHand = 50_000
+	broker, err := queueembedded.Open(b.TempDir(), queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inHand}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := broker.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	post := publishLikes(b, store, broker, b.N)
+
+	var applied, flushes atomic.Int64
+	var written atomic.Uint64
+	complete := make(chan struct{})
+	measured := table.Measure(store, func(_ table.Op, units table.Units, _ error) { written.Add(uint64(units.Write)) })
+	aggregator := likeagg.New(likeagg.Config{
+		Store: measured, Broker: broker, Window: time.Second, MaxMessages: inHand, Grace: time.Second,
+		Observe: func(o likeagg.Outcome) {
+			if o.Flushed {
+				flushes.Add(1)
+			}
+			if applied.Add(int64(o.Applied)) == int64(b.N) {
+				close(complete)
+			}
+		},
+	})
+	b.ReportAllocs()
+	b.ResetTimer()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := aggregator.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	<-complete
+	b.StopTimer()
+	stop()
+	running.Wait()
+	res, err := store.Get(context.Background(), table.GetInput{Key: table.LikeCountKey(post), Consistent: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if got := table.ParseLikeCount(res.Item).Likes; got != int64(b.N) {
+		b.Errorf("the count is %d, want %d", got, b.N)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "likes/s")
+	b.ReportMetric(float64(flushes.Load()), "flushes")
+	b.ReportMetric(float64(written.Load())/float64(b.N), "WCU/like")
+}
+
+// publishLikes makes a post and puts n likes of it by distinct users on the queue.
+func publishLikes(b *testing.B, store table.Store, publisher message.Publisher, n int) (post string) {
+	b.Helper()
+	ids := id.NewGenerator(time.Now)
+	next := func() string {
+		made, err := ids.New()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return made
+	}
+	post = next()
+	ref := table.PostRef{ID: post, Author: "author"}
+	if _, err := store.Put(context.Background(), table.PutInput{Item: ref.Item()}); err != nil {
+		b.Fatal(err)
+	}
+	const batch = 1000
+	msgs := make([]*message.Message, 0, batch)
+	for i := range n {
+		msg, err := queue.Message(context.Background(), &messages.Liked{Like: messages.Like{
+			Header: messages.Header{EventID: next(), Time: time.Now()}, PostID: post, UserID: fmt.Sprintf("user-%07d", i), AuthorID: "author",
+		}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if msgs = append(msgs, msg); len(msgs) == batch || i == n-1 {
+			if err := publisher.Publish(queue.TopicLikes, msgs...); err != nil {
+				b.Fatal(err)
+			}
+			msgs = msgs[:0]
+		}
+	}
+	return post
+}

@@ -1,0 +1,124 @@
+package likeagg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// likeTTL is how long an item that is neither liked nor counted stays: longer than
+// any message that it must refuse, clocks that differ included.
+const likeTTL = messages.MaxAge + 3*24*time.Hour
+
+// apply stores a user's action under this window's stamp. It returns the like as it
+// was stamped, or nil if what the action asked for was already counted or outdated.
+func (w *window) apply(ctx context.Context, a *action) (stamped *table.Like, err error) {
+	var old *table.Like
+	if !a.liked || a.receives > 1 {
+		// It nearly always meets a like: a read is cheaper than a put that fails.
+		if old, err = w.read(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		next := &table.Like{Liked: a.liked, Version: a.version}
+		var unchanged table.Cond = table.Absent{}
+		if old != nil {
+			if old.Flush == w.my {
+				return old, nil // written, though the answer was lost
+			}
+			if next, err = w.decide(ctx, a, old); next == nil || err != nil {
+				return nil, err
+			}
+			unchanged = table.All{
+				table.Equal{Name: table.AttrFlush, Value: table.S(old.Flush.String())},
+				table.Equal{Name: table.AttrVersion, Value: table.S(old.Version)},
+			}
+		}
+		var written bool
+		if old, written, err = w.put(ctx, a, next, unchanged); err != nil || written {
+			return old, err
+		}
+	}
+}
+
+// decide says what becomes of a like that another flush owns: nil if there is
+// nothing to do, else its next state, on top of what was counted.
+func (w *window) decide(ctx context.Context, a *action, old *table.Like) (*table.Like, error) {
+	counted, err := w.fate(ctx, a, old.Flush)
+	if err != nil {
+		return nil, err
+	}
+	next := &table.Like{Liked: a.liked, Version: a.version, Base: old.Liked}
+	if counted {
+		if old.Version >= a.version {
+			return nil, nil
+		}
+		return next, nil
+	}
+	next.Base = old.Base
+	if old.Version >= a.version { // newer than this action, and left to us to count
+		next.Liked, next.Version = old.Liked, old.Version
+	}
+	return next, nil
+}
+
+// put writes next with this window's stamp if cond holds. If it does not, it returns
+// the like that is there instead, nil for none.
+func (w *window) put(ctx context.Context, a *action, next *table.Like, cond table.Cond) (now *table.Like, written bool, err error) {
+	next.Post, next.User, next.LikeShards = w.post.id, a.user, w.shards
+	next.Flush, next.Indexed = w.my, w.run.cfg.IndexLikes
+	next.TTL = time.Time{}
+	if !next.Liked && !next.Base {
+		next.TTL = w.run.cfg.Now().Add(likeTTL)
+	}
+	in := table.PutInput{Item: next.Item(), If: cond}
+	unresolved := false
+	err = w.attempt(ctx, a.version, func() error {
+		_, err := w.run.cfg.Store.Put(ctx, in)
+		if w.run.cfg.Plant.FlushUnresolved && err != nil && !known(err) {
+			unresolved = true
+			return nil
+		}
+		return err
+	})
+	if unresolved {
+		return nil, true, nil
+	}
+	if err == nil {
+		return next, true, nil
+	}
+	failed, ok := errors.AsType[*table.ConditionError](err)
+	if !ok {
+		return nil, false, fmt.Errorf("write a like: %w", err)
+	}
+	now, err = parseLike(failed.Old)
+	return now, false, err
+}
+
+func (w *window) read(ctx context.Context, a *action) (*table.Like, error) {
+	var res table.GetResult
+	err := w.attempt(ctx, a.version, func() (err error) {
+		res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: table.LikeKey(w.post.id, a.user, w.shards), Consistent: true})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a like: %w", err)
+	}
+	return parseLike(res.Item)
+}
+
+func parseLike(it *table.Item) (*table.Like, error) {
+	if it == nil {
+		return nil, nil
+	}
+	l, err := table.ParseLike(*it)
+	if err != nil {
+		return nil, err
+	}
+	return &l, nil
+}
