@@ -1,0 +1,36 @@
+package obs
+
+import "runtime/debug"
+
+// Build says which program this is.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+// ReadBuild reads what the linker wrote into the binary.
+func ReadBuild() Build {
+	b := Build{Version: "devel", Commit: "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Go = info.GoVersion
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	modified := false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	if modified {
+		b.Commit += " with changes"
+	}
+	return b
+}

@@ -1,0 +1,137 @@
+package obs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"fanfare/internal/obs"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+)
+
+func TestLogIsOneLineOfJSONAnEvent(t *testing.T) {
+	var out bytes.Buffer
+	log := obs.NewLogger(&out, zapcore.InfoLevel, false)
+	log.Debug("quiet")
+	log.Info("two\nlines", zap.Error(errors.New("a\nb")), zap.Duration("took", time.Second))
+	if strings.Count(out.String(), "\n") != 1 {
+		t.Fatalf("log is %q", &out)
+	}
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["level"] != "info" || line["took"] != "1s" {
+		t.Errorf("line is %v, %v", line, err)
+	}
+}
+
+func scrape(t *testing.T, reg *prometheus.Registry) string {
+	t.Helper()
+	res := httptest.NewRecorder()
+	obs.AdminMux(reg, obs.NewHealth()).ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if res.Code != http.StatusOK {
+		t.Fatalf("metrics answered %d %s", res.Code, res.Body)
+	}
+	return res.Body.String()
+}
+
+func TestMetricsCountWhatTheyHear(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m, err := obs.NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := obs.RegisterDepth(reg, func(_ context.Context, topic string) (queue.Depth, error) {
+		if topic == queue.TopicLikes {
+			return queue.Depth{}, errors.New("away")
+		}
+		return queue.Depth{Ready: 1, Delayed: 2, InFlight: 3, Dead: 4}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m.Post()
+	m.Like()
+	m.Delivered(40, time.Second)
+	m.Request("/v1/me", "GET", 200, time.Millisecond)
+	observe := m.Table(obs.FlowFanout)
+	observe(table.OpQuery, table.Units{Read: 2.5}, nil)
+	observe(table.OpPut, table.Units{Write: 1}, &table.ConditionError{})
+	observe(table.OpGet, table.Units{}, errors.New("away"))
+	text := scrape(t, reg)
+	for _, want := range []string{
+		"fanfare_posts_total 1", "fanfare_likes_total 1", "fanfare_deliveries_total 40", "fanfare_post_visible_seconds_count 1",
+		`fanfare_table_capacity_units_total{flow="fanout",kind="read",op="query"} 2.5`,
+		`fanfare_table_capacity_units_total{flow="fanout",kind="write",op="put"} 1`,
+		`fanfare_table_calls_total{flow="fanout",op="put",result="condition"} 1`,
+		`fanfare_table_calls_total{flow="fanout",op="get",result="error"} 1`,
+		`fanfare_queue_depth{state="ready",topic="posts"} 1`, `fanfare_queue_depth{state="dead",topic="chunks"} 4`,
+		`fanfare_http_requests_total{method="GET",route="/v1/me",status="200"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if strings.Contains(text, `topic="likes"`) {
+		t.Error("a topic that does not answer has a depth")
+	}
+}
+
+func TestRegistryRefusesASecondSet(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	if _, err := obs.NewMetrics(reg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := obs.NewMetrics(reg); err == nil {
+		t.Error("two sets in one registry")
+	}
+}
+
+func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		h := obs.NewHealth(obs.Check{Name: "table", Ask: stuck}, obs.Check{Name: "queue", Ask: stuck},
+			obs.Check{Name: "keys", Ask: func(context.Context) error { return nil }})
+		start := time.Now()
+		failing := h.Failing(t.Context())
+		if len(failing) != 2 || failing[0].Name != "table" || failing[1].Name != "queue" || time.Since(start) != 2*time.Second {
+			t.Errorf("failing are %v after %s", failing, time.Since(start))
+		}
+	})
+}
+
+func TestDrainingIsNotReadyButAlive(t *testing.T) {
+	h := obs.NewHealth()
+	h.Drain()
+	mux := obs.AdminMux(prometheus.NewRegistry(), h)
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/debug/pprof/cmdline": http.StatusOK} {
+		res := httptest.NewRecorder()
+		mux.ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if res.Code != want {
+			t.Errorf("%s answered %d", path, res.Code)
+		}
+	}
+}
+
+func TestRequestIDsAreSaneOrNew(t *testing.T) {
+	for id, want := range map[string]bool{"a-B_9.z": true, "": false, "a b": false, "a\nb": false, strings.Repeat("a", 65): false, "ä": false} {
+		if obs.ValidRequestID(id) != want {
+			t.Errorf("%q: %v", id, !want)
+		}
+	}
+	if a, b := obs.NewRequestID(), obs.NewRequestID(); a == b || !obs.ValidRequestID(a) {
+		t.Errorf("made %q and %q", a, b)
+	}
+	if id := obs.RequestID(obs.WithRequestID(t.Context(), "r")); id != "r" || obs.RequestID(t.Context()) != "" {
+		t.Errorf("carried %q", id)
+	}
+}
