@@ -1,0 +1,349 @@
+// Package config reads the environment, strictly: a name FANFARE_* that it does
+// not know, or a value that it cannot use, stops the start. It reports all faults at
+// once, each by its name. It reads nothing but what it is given, and starts nothing.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"go.uber.org/zap/zapcore"
+)
+
+// prefix is that of every name which is ours.
+const prefix = "FANFARE_"
+
+// Engine is what keeps the data.
+type Engine string
+
+// The engines.
+const (
+	// EngineEmbedded keeps everything in a data directory of one process.
+	EngineEmbedded Engine = "embedded"
+	// EngineAWS is DynamoDB and SQS.
+	EngineAWS Engine = "aws"
+)
+
+// Auth is how callers prove who they are.
+type Auth string
+
+// The kinds of authentication.
+const (
+	// AuthDev issues tokens to whoever asks: for development.
+	AuthDev Auth = "dev"
+	// AuthJWT checks the tokens of an issuer.
+	AuthJWT Auth = "jwt"
+)
+
+// Config is the environment of a process. An empty value counts as absent.
+type Config struct {
+	// Engine keeps the data: embedded (default) or aws.
+	Engine Engine `env:"FANFARE_ENGINE" envDefault:"embedded"`
+	// DataDir is where the embedded engine keeps them.
+	DataDir string `env:"FANFARE_DATA_DIR" envDefault:"fanfare-data"`
+	// Table is the name of the DynamoDB table.
+	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
+	// QueuePrefix begins the names of the SQS queues.
+	QueuePrefix string `env:"FANFARE_QUEUE_PREFIX" envDefault:"fanfare"`
+	// HTTPAddr is where the API listens.
+	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
+	// AdminAddr is where metrics, profiles and operations listen. It asks for no
+	// token: keep it off the network.
+	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
+	// Auth is dev (default) or jwt. dev is refused on aws, but for DevAuthOnAWS.
+	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
+	// JWTIssuer is the iss that tokens must have, with jwt.
+	JWTIssuer string `env:"FANFARE_JWT_ISSUER"`
+	// JWTAudience is the aud that tokens must have (or the client_id of an Amazon
+	// Cognito access token), with jwt.
+	JWTAudience string `env:"FANFARE_JWT_AUDIENCE"`
+	// JWKSURL is where the issuer publishes its keys, with jwt.
+	JWKSURL string `env:"FANFARE_JWKS_URL"`
+	// LikeWindow is how long likes of a post are collected before its count is
+	// written.
+	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
+	// TimelineTTL is how long a post stays in homes.
+	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" envDefault:"720h"`
+	// PushLimit is the number of followers above which an author is pulled, 0 to
+	// push always.
+	PushLimit int64 `env:"FANFARE_PUSH_LIMIT" envDefault:"0"`
+	// LikesByUser keeps the index of a user's likes: on (default) or off. It
+	// costs one write unit a like.
+	LikesByUser Switch `env:"FANFARE_LIKES_BY_USER" envDefault:"on"`
+	// RateLimit is how many requests a second a user may make, 0 for any number.
+	// The default is 100, and 0 with dev tokens.
+	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
+	// CORSOrigins are the origins whose pages may call the API, separated by
+	// commas; none by default.
+	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
+	// DevSecret signs dev tokens. The embedded engine makes one if it is absent.
+	DevSecret string `env:"FANFARE_DEV_SECRET"`
+	// DevAuthOnAWS set to allow lets dev tokens be used on aws.
+	DevAuthOnAWS string `env:"FANFARE_DEV_AUTH_ON_AWS"`
+	// LogLevel is debug, info (default), warn or error.
+	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" envDefault:"info"`
+}
+
+// Switch is on or off.
+type Switch bool
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Switch) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "on":
+		*s = true
+	case "off":
+		*s = false
+	default:
+		return fmt.Errorf("%q is neither on nor off", text)
+	}
+	return nil
+}
+
+// Role is what a process does with its configuration, and so what must be there.
+type Role int
+
+// The roles.
+const (
+	// Tool is a command that serves nobody.
+	Tool Role = iota
+	// Worker consumes queues.
+	Worker
+	// API serves HTTP.
+	API
+)
+
+// Error is one or more faults of the environment, one a line.
+type Error struct{ Faults []string }
+
+func (e *Error) Error() string { return "environment: " + strings.Join(e.Faults, "; ") }
+
+// Names returns the names of all variables, sorted.
+func Names() []string {
+	var names []string
+	for field := range reflect.TypeFor[Config]().Fields() {
+		names = append(names, field.Tag.Get("env"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Load reads environ (as os.Environ returns it) for a role. Its error is an *Error.
+func Load(environ []string, role Role) (Config, error) {
+	vars := map[string]string{}
+	var faults []string
+	names := Names()
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if !slices.Contains(names, name) {
+			faults = append(faults, unknown(name, names))
+			continue
+		}
+		if value != "" {
+			vars[name] = value
+		}
+	}
+	c, bad, err := parse(vars)
+	if len(bad) > 0 { // the default in place of what is bad, so that the rest is checked too
+		faults = append(faults, bad...)
+		c, _, err = parse(vars)
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("environment: %w", err)
+	}
+	faults = append(faults, c.check(role)...)
+	if len(faults) > 0 {
+		slices.Sort(faults)
+		return Config{}, &Error{faults}
+	}
+	return c, nil
+}
+
+// RequestsPerSecond is the rate limit of a user, 0 for none.
+func (c Config) RequestsPerSecond() int {
+	switch {
+	case c.RateLimit != nil:
+		return *c.RateLimit
+	case c.Auth == AuthDev:
+		return 0
+	default:
+		return 100
+	}
+}
+
+func parsers() map[reflect.Type]env.ParserFunc {
+	return map[reflect.Type]env.ParserFunc{
+		reflect.TypeFor[[]string](): func(v string) (any, error) {
+			var out []string
+			for part := range strings.SplitSeq(v, ",") {
+				out = append(out, strings.TrimSpace(part))
+			}
+			return out, nil
+		},
+	}
+}
+
+// parse reads vars. A value that is not of its variable's type is reported in bad
+// and removed from vars.
+func parse(vars map[string]string) (c Config, bad []string, err error) {
+	err = env.ParseWithOptions(&c, env.Options{Environment: vars, FuncMap: parsers()})
+	all, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
+		return c, nil, err
+	}
+	for _, e := range all.Errors {
+		fault, ok := errors.AsType[env.ParseError](e)
+		if !ok {
+			return c, nil, err
+		}
+		field, ok := reflect.TypeFor[Config]().FieldByName(fault.Name) // it names the field only
+		if !ok {
+			return c, nil, err
+		}
+		name := field.Tag.Get("env")
+		bad = append(bad, fmt.Sprintf("%s: %q is not %s", name, vars[name], expected(field.Type)))
+		delete(vars, name)
+	}
+	return c, bad, nil
+}
+
+func expected(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "a duration such as 1s or 720h"
+	case reflect.TypeFor[Switch]():
+		return "on or off"
+	case reflect.TypeFor[zapcore.Level]():
+		return "debug, info, warn or error"
+	default:
+		return "a whole number"
+	}
+}
+
+// unknown names a variable that is not ours and, if there is one, the name that was
+// probably meant.
+func unknown(name string, names []string) string {
+	best, distance := "", 4
+	for _, n := range names {
+		if d := editDistance(name, n); d < distance {
+			best, distance = n, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("%s is unknown: did you mean %s?", name, best)
+	}
+	return name + " is unknown: remove it"
+}
+
+// check returns what is wrong with values that could be parsed.
+func (c Config) check(role Role) []string {
+	var faults []string
+	for _, rule := range []struct {
+		bad   bool
+		fault string
+	}{
+		{c.Engine != EngineEmbedded && c.Engine != EngineAWS, fmt.Sprintf("FANFARE_ENGINE: %q is neither embedded nor aws", c.Engine)},
+		{c.Auth != AuthDev && c.Auth != AuthJWT, fmt.Sprintf("FANFARE_AUTH: %q is neither dev nor jwt", c.Auth)},
+		{!tableName(c.Table), fmt.Sprintf("FANFARE_TABLE: %q is not 3 to 255 of A-Z a-z 0-9 _ - .", c.Table)},
+		{!queuePrefix(c.QueuePrefix), fmt.Sprintf("FANFARE_QUEUE_PREFIX: %q is not 1 to 60 of A-Z a-z 0-9 _ -", c.QueuePrefix)},
+		{!address(c.HTTPAddr), fmt.Sprintf("FANFARE_HTTP_ADDR: %q is not HOST:PORT", c.HTTPAddr)},
+		{!address(c.AdminAddr), fmt.Sprintf("FANFARE_ADMIN_ADDR: %q is not HOST:PORT", c.AdminAddr)},
+		{c.LikeWindow < 10*time.Millisecond || c.LikeWindow > time.Minute, fmt.Sprintf("FANFARE_LIKE_WINDOW: %s is not between 10ms and 1m", c.LikeWindow)},
+		{c.TimelineTTL < time.Minute || c.TimelineTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_TIMELINE_TTL: %s is not between 1m and 87600h", c.TimelineTTL)},
+		{c.PushLimit < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative", c.PushLimit)},
+		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
+		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
+		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, it needs at least 32", len(c.DevSecret))},
+		{c.JWKSURL != "" && !httpURL(c.JWKSURL), fmt.Sprintf("FANFARE_JWKS_URL: %q is not an http(s) URL", c.JWKSURL)},
+		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
+	} {
+		if rule.bad {
+			faults = append(faults, rule.fault)
+		}
+	}
+	for _, origin := range c.CORSOrigins {
+		if !isOrigin(origin) {
+			faults = append(faults, fmt.Sprintf("FANFARE_CORS_ORIGINS: %q is not an origin such as https://app.example", origin))
+		}
+	}
+	if role == API {
+		faults = append(faults, c.checkAuth()...)
+	}
+	return faults
+}
+
+func (c Config) checkAuth() []string {
+	var faults []string
+	switch {
+	case c.Auth == AuthJWT:
+		for _, need := range []struct{ name, value string }{
+			{"FANFARE_JWT_ISSUER", c.JWTIssuer}, {"FANFARE_JWT_AUDIENCE", c.JWTAudience}, {"FANFARE_JWKS_URL", c.JWKSURL},
+		} {
+			if need.value == "" {
+				faults = append(faults, need.name+" is missing: FANFARE_AUTH=jwt needs it")
+			}
+		}
+	case c.Auth == AuthDev && c.Engine == EngineAWS && c.DevAuthOnAWS != "allow":
+		faults = append(faults, "FANFARE_AUTH: dev gives a token to whoever asks and is refused with FANFARE_ENGINE=aws: set it to jwt, or FANFARE_DEV_AUTH_ON_AWS=allow for a test system")
+	case c.Auth == AuthDev && c.Engine == EngineAWS && c.DevSecret == "":
+		faults = append(faults, "FANFARE_DEV_SECRET is missing: dev tokens on aws need it, the same for every api process")
+	}
+	return faults
+}
+
+func tableName(s string) bool {
+	return len(s) >= 3 && len(s) <= 255 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
+}
+
+func queuePrefix(s string) bool {
+	return len(s) >= 1 && len(s) <= 60 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+}
+
+func address(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	_, err = net.ResolveTCPAddr("tcp", net.JoinHostPort("127.0.0.1", port))
+	return err == nil && port != ""
+}
+
+func httpURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+func isOrigin(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && httpURL(s) && s == u.Scheme+"://"+u.Host
+}
+
+// editDistance is how many single-byte changes turn a into b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,120 @@
+package config_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"fanfare/internal/config"
+)
+
+func TestDefaultsAreForOneMachine(t *testing.T) {
+	c, err := config.Load([]string{"PATH=/bin", "AWS_REGION=eu-central-1"}, config.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Engine != config.EngineEmbedded || c.Auth != config.AuthDev || c.HTTPAddr != "127.0.0.1:8080" ||
+		c.AdminAddr != "127.0.0.1:9090" || c.LikeWindow != time.Second || c.TimelineTTL != 720*time.Hour ||
+		!bool(c.LikesByUser) || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
+		t.Errorf("defaults are %+v", c)
+	}
+}
+
+func TestEveryNameIsRead(t *testing.T) {
+	c, err := config.Load([]string{
+		"FANFARE_ENGINE=aws", "FANFARE_DATA_DIR=/d", "FANFARE_TABLE=t.1", "FANFARE_QUEUE_PREFIX=q",
+		"FANFARE_HTTP_ADDR=:1", "FANFARE_ADMIN_ADDR=[::1]:2", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i",
+		"FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
+		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
+		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_LOG_LEVEL=debug",
+	}, config.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Table != "t.1" || c.PushLimit != 5 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
+		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
+		c.LikeWindow != 250*time.Millisecond || c.LogLevel != zapcore.DebugLevel {
+		t.Errorf("read %+v", c)
+	}
+	if len(config.Names()) != 19 {
+		t.Errorf("%d names: a new one needs a line here", len(config.Names()))
+	}
+}
+
+func TestBadEnvironmentNamesEachFault(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		env  []string
+		role config.Role
+		want []string
+	}{
+		{"unknown name", []string{"FANFARE_WORKERS=3"}, config.Worker, []string{"FANFARE_WORKERS is unknown"}},
+		{"typing error", []string{"FANFARE_LIKE_WINDWO=1s"}, config.Worker, []string{"FANFARE_LIKE_WINDWO is unknown: did you mean FANFARE_LIKE_WINDOW?"}},
+		{"engine", []string{"FANFARE_ENGINE=gcp"}, config.Worker, []string{`FANFARE_ENGINE: "gcp"`}},
+		{"auth", []string{"FANFARE_AUTH=none"}, config.API, []string{`FANFARE_AUTH: "none"`}},
+		{"table", []string{"FANFARE_TABLE=a b c"}, config.Worker, []string{"FANFARE_TABLE"}},
+		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
+		{"address", []string{"FANFARE_HTTP_ADDR=8080", "FANFARE_ADMIN_ADDR=x:99999"}, config.Worker, []string{"FANFARE_HTTP_ADDR", "FANFARE_ADMIN_ADDR"}},
+		{"types, all at once", []string{"FANFARE_LIKE_WINDOW=1", "FANFARE_PUSH_LIMIT=many", "FANFARE_LIKES_BY_USER=yes", "FANFARE_LOG_LEVEL=loud", "FANFARE_RATE_LIMIT=1e3", "FANFARE_TIMELINE_TTL=30d", "FANFARE_ENGINE=x"},
+			config.Worker, []string{`FANFARE_LIKE_WINDOW: "1" is not a duration`, "FANFARE_PUSH_LIMIT", "FANFARE_LIKES_BY_USER", "FANFARE_LOG_LEVEL", "FANFARE_RATE_LIMIT", "FANFARE_TIMELINE_TTL", "FANFARE_ENGINE"}},
+		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal"},
+			config.Worker, []string{"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_RATE_LIMIT", "FANFARE_LOG_LEVEL"}},
+		{"origins", []string{"FANFARE_CORS_ORIGINS=*"}, config.API, []string{"FANFARE_CORS_ORIGINS"}},
+		{"short secret", []string{"FANFARE_DEV_SECRET=short"}, config.API, []string{"FANFARE_DEV_SECRET has 5 bytes"}},
+		{"dev tokens on aws", []string{"FANFARE_ENGINE=aws"}, config.API, []string{"FANFARE_AUTH: dev"}},
+		{"dev tokens on aws, allowed, no secret", []string{"FANFARE_ENGINE=aws", "FANFARE_DEV_AUTH_ON_AWS=allow"}, config.API, []string{"FANFARE_DEV_SECRET is missing"}},
+		{"allowed wrongly", []string{"FANFARE_DEV_AUTH_ON_AWS=yes"}, config.API, []string{"FANFARE_DEV_AUTH_ON_AWS"}},
+		{"jwt without its settings", []string{"FANFARE_AUTH=jwt"}, config.API, []string{"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL"}},
+		{"jwks url, not used", []string{"FANFARE_JWKS_URL=keys.json"}, config.Tool, []string{"FANFARE_JWKS_URL"}},
+		{"jwks url", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=keys.json"}, config.API, []string{"FANFARE_JWKS_URL"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := config.Load(tt.env, tt.role)
+			fault, ok := errors.AsType[*config.Error](err)
+			if !ok {
+				t.Fatalf("error is %v", err)
+			}
+			if len(fault.Faults) != len(tt.want) {
+				t.Errorf("faults are %q", fault.Faults)
+			}
+			for _, want := range tt.want {
+				if !slices.ContainsFunc(fault.Faults, func(f string) bool { return strings.HasPrefix(f, want) }) {
+					t.Errorf("no fault begins with %q: %q", want, fault.Faults)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Error("the message has more than one line")
+			}
+		})
+	}
+}
+
+func TestWorkersNeedNoAuthentication(t *testing.T) {
+	if _, err := config.Load([]string{"FANFARE_ENGINE=aws"}, config.Worker); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecretIsNeverInAMessage(t *testing.T) {
+	_, err := config.Load([]string{"FANFARE_DEV_SECRET=hunter2", "FANFARE_X=1"}, config.API)
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestRateLimitDefaultsByAuthentication(t *testing.T) {
+	jwt := []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i"}
+	c, err := config.Load(jwt, config.API)
+	if err != nil || c.RequestsPerSecond() != 100 {
+		t.Errorf("with jwt: %d, %v", c.RequestsPerSecond(), err)
+	}
+	c, err = config.Load(append(jwt, "FANFARE_RATE_LIMIT=0"), config.API)
+	if err != nil || c.RequestsPerSecond() != 0 {
+		t.Errorf("with jwt and 0: %d, %v", c.RequestsPerSecond(), err)
+	}
+}

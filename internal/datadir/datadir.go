@@ -1,0 +1,136 @@
+// Package datadir owns the directory in which the embedded engine keeps its data:
+// it makes it, holds the lock that keeps a second process out, checks the format
+// version, and keeps the secret that signs dev tokens. What is inside the engine's
+// own directories is not its business, and it never removes anything.
+package datadir
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Format is the version of the directory's layout that this binary writes and the
+// newest that it reads.
+const Format = 1
+
+// Names inside of the directory.
+const (
+	lockFile   = "LOCK"
+	formatFile = "FORMAT"
+	secretFile = "dev-secret"
+)
+
+// Dir is a data directory that this process owns.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// Open makes path a data directory, if it is none yet, and takes its lock. Errors
+// name the path and say what to do.
+func Open(path string) (dir *Dir, err error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	// The lock belongs to the open file, so it also keeps out a second instance in
+	// one process, and ends with the process however that ends.
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
+		}
+		return nil, fmt.Errorf("data directory %s cannot be locked: %w", path, err)
+	}
+	if err := checkFormat(path); err != nil {
+		return nil, err
+	}
+	return &Dir{path, lock}, nil
+}
+
+// Path returns the path of name in the directory.
+func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
+
+// Close gives the lock back.
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// Secret returns the secret that signs dev tokens, made at the first call.
+func (d *Dir) Secret() ([]byte, error) {
+	secret, err := ReadSecret(d.path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return secret, err
+	}
+	secret = []byte(rand.Text() + rand.Text()) // 52 characters, 256 bits or more
+	if err := write(d.Path(secretFile), secret); err != nil {
+		return nil, fmt.Errorf("data directory %s: keep the dev secret: %w", d.path, err)
+	}
+	return secret, nil
+}
+
+// ReadSecret returns the secret of the data directory at path, which may be in use.
+func ReadSecret(path string) ([]byte, error) {
+	secret, err := os.ReadFile(filepath.Join(path, secretFile))
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s has no dev secret (fanfare up makes one): %w", path, err)
+	}
+	return secret, nil
+}
+
+func checkFormat(path string) error {
+	file := filepath.Join(path, formatFile)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := write(file, []byte(strconv.Itoa(Format)+"\n")); err != nil {
+			return fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", path, err)
+	}
+	version, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	switch {
+	case err != nil || version < 1:
+		return fmt.Errorf("data directory %s: %s holds no version: it is not a data directory of fanfare", path, formatFile)
+	case version > Format:
+		return fmt.Errorf("data directory %s has format %d, this binary knows %d: use a newer fanfare", path, version, Format)
+	}
+	return nil
+}
+
+// write stores a file so that after a crash it is there whole or not at all.
+func write(path string, data []byte) (err error) {
+	tmp, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
