@@ -1,0 +1,425 @@
+package auth_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+// clock is a time that a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 7, 14, 9, 0, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func refused(t *testing.T, err error) {
+	t.Helper()
+	if _, ok := errors.AsType[*auth.InvalidTokenError](err); !ok {
+		t.Errorf("error is %v, not an InvalidTokenError", err)
+	}
+}
+
+func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
+	c := newClock()
+	dev, err := auth.NewDev([]byte(secret), c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, expires, err := dev.Issue("ann", time.Minute)
+	if err != nil || !expires.Equal(c.Now().Add(time.Minute)) {
+		t.Fatalf("issued until %s, %v", expires, err)
+	}
+	if user, err := dev.Verify(t.Context(), token); err != nil || user != "ann" {
+		t.Errorf("verified as %q, %v", user, err)
+	}
+	c.Advance(time.Minute)
+	_, err = dev.Verify(t.Context(), token)
+	refused(t, err)
+}
+
+func TestDevRefusesWhatItDidNotSign(t *testing.T) {
+	c := newClock()
+	dev, err := auth.NewDev([]byte(secret), c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := auth.NewDev([]byte(strings.Repeat("x", 32)), c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, _, err := other.Issue("ann", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := jwt.MapClaims{"iss": "fanfare-dev", "sub": "ann", "exp": c.Now().Add(time.Hour).Unix()}
+	with := func(name string, value any) jwt.MapClaims {
+		out := jwt.MapClaims{}
+		for k, v := range good {
+			out[k] = v
+		}
+		if value == nil {
+			delete(out, name)
+		} else {
+			out[name] = value
+		}
+		return out
+	}
+	for name, token := range map[string]string{
+		"another secret":         foreign,
+		"no signature":           sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "", good),
+		"another algorithm":      sign(t, jwt.SigningMethodHS512, []byte(secret), "", good),
+		"another issuer":         sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("iss", "else")),
+		"no end":                 sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("exp", nil)),
+		"no user":                sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("sub", nil)),
+		"user out of grammar":    sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("sub", "a#b")),
+		"user too long":          sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("sub", strings.Repeat("a", 65))),
+		"not valid yet":          sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("nbf", c.Now().Add(time.Hour).Unix())),
+		"nothing":                "",
+		"not a token":            "abc",
+		"a token cut short":      foreign[:len(foreign)-10],
+		"claims of another type": sign(t, jwt.SigningMethodHS256, []byte(secret), "", with("sub", 7)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := dev.Verify(t.Context(), token)
+			refused(t, err)
+			if token != "" && err != nil && strings.Contains(err.Error(), token) {
+				t.Error("the error quotes the token")
+			}
+		})
+	}
+}
+
+func TestDevNeedsALongSecret(t *testing.T) {
+	if _, err := auth.NewDev([]byte(secret[:31]), time.Now); err == nil {
+		t.Error("31 bytes were accepted")
+	}
+}
+
+func sign(t *testing.T, method jwt.SigningMethod, key any, kid string, claims jwt.MapClaims) string {
+	t.Helper()
+	token := jwt.NewWithClaims(method, claims)
+	if kid != "" {
+		token.Header["kid"] = kid
+	}
+	text, err := token.SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// issuer publishes keys on a loopback server.
+type issuer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	set     map[string]any
+	down    atomic.Bool
+	fetches atomic.Int64
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	i := &issuer{}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		i.fetches.Add(1)
+		if i.down.Load() {
+			http.Error(w, "away", http.StatusBadGateway)
+			return
+		}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if err := json.NewEncoder(w).Encode(i.set); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+func (i *issuer) publish(keys ...map[string]any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.set = map[string]any{"keys": keys}
+}
+
+func b64(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.Bytes()) }
+
+func rsaKey(t *testing.T, bits int, kid string) (*rsa.PrivateKey, map[string]any) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, map[string]any{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": kid, "n": b64(key.N), "e": b64(big.NewInt(int64(key.E)))}
+}
+
+func ecKey(t *testing.T, kid string) (*ecdsa.PrivateKey, map[string]any) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, map[string]any{"kty": "EC", "crv": "P-256", "kid": kid,
+		"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:])}
+}
+
+const (
+	iss = "https://cognito-idp.eu-central-1.amazonaws.com/pool"
+	aud = "app-client"
+)
+
+type world struct {
+	*issuer
+	*clock
+	keys     *auth.KeySet
+	verifier *auth.JWT
+	rsa      *rsa.PrivateKey
+	ec       *ecdsa.PrivateKey
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{issuer: newIssuer(t), clock: newClock()}
+	var rsaJWK, ecJWK map[string]any
+	w.rsa, rsaJWK = rsaKey(t, 2048, "r1")
+	w.ec, ecJWK = ecKey(t, "e1")
+	w.publish(rsaJWK, ecJWK)
+	w.keys = auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop())
+	w.verifier = auth.NewJWT(iss, aud, w.keys, w.Now)
+	return w
+}
+
+func (w *world) claims(change map[string]any) jwt.MapClaims {
+	out := jwt.MapClaims{"iss": iss, "aud": aud, "sub": "ann", "exp": w.Now().Add(time.Hour).Unix()}
+	for k, v := range change {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func TestJWTAcceptsTheIssuersTokens(t *testing.T) {
+	w := newWorld(t)
+	for name, token := range map[string]string{
+		"RS256":               sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil)),
+		"ES256":               sign(t, jwt.SigningMethodES256, w.ec, "e1", w.claims(nil)),
+		"audience in a list":  sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": []string{"x", aud}})),
+		"Cognito access":      sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": nil, "client_id": aud, "token_use": "access"})),
+		"valid since a while": sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(-time.Minute).Unix()})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
+				t.Errorf("verified as %q, %v", user, err)
+			}
+		})
+	}
+	if n := w.fetches.Load(); n != 1 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+}
+
+func TestJWTRefusesEverythingElse(t *testing.T) {
+	w := newWorld(t)
+	stranger, _ := rsaKey(t, 2048, "r1")
+	public, err := json.Marshal(w.rsa.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extended := jwt.NewWithClaims(jwt.SigningMethodRS256, w.claims(nil))
+	extended.Header["kid"], extended.Header["crit"] = "r1", []string{"b64"}
+	demanding, err := extended.SignedString(w.rsa)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, token := range map[string]string{
+		"a critical extension":      demanding,
+		"no signature":              sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "r1", w.claims(nil)),
+		"HMAC by the public key":    sign(t, jwt.SigningMethodHS256, public, "r1", w.claims(nil)),
+		"RS512":                     sign(t, jwt.SigningMethodRS512, w.rsa, "r1", w.claims(nil)),
+		"PS256":                     sign(t, jwt.SigningMethodPS256, w.rsa, "r1", w.claims(nil)),
+		"a stranger's key":          sign(t, jwt.SigningMethodRS256, stranger, "r1", w.claims(nil)),
+		"key for another algorithm": sign(t, jwt.SigningMethodRS256, w.rsa, "e1", w.claims(nil)),
+		"no key named":              sign(t, jwt.SigningMethodRS256, w.rsa, "", w.claims(nil)),
+		"unknown key":               sign(t, jwt.SigningMethodRS256, w.rsa, "r9", w.claims(nil)),
+		"expired":                   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": w.Now().Add(-time.Second).Unix()})),
+		"no end":                    sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": nil})),
+		"not yet":                   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(time.Minute).Unix()})),
+		"another issuer":            sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"iss": "https://evil"})),
+		"another audience":          sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": "other"})),
+		"no audience":               sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": nil})),
+		"client beside an audience": sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": "other", "client_id": aud, "token_use": "access"})),
+		"Cognito id token":          sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"token_use": "id"})),
+		"Cognito, another client":   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": nil, "client_id": "other", "token_use": "access"})),
+		"user out of grammar":       sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"sub": "a b"})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.verifier.Verify(t.Context(), token)
+			refused(t, err)
+		})
+	}
+}
+
+func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	verify := func(key crypto.Signer, kid string) error {
+		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, key, kid, w.claims(nil)))
+		return err
+	}
+	if err := verify(w.rsa, "r1"); err != nil {
+		t.Fatal(err)
+	}
+	next, jwk := rsaKey(t, 2048, "r2")
+	w.publish(jwk)
+	w.Advance(time.Minute)
+	if err := verify(next, "r2"); err != nil {
+		t.Errorf("new key: %v", err)
+	}
+	refused(t, verify(w.rsa, "r1")) // its key was withdrawn
+}
+
+func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
+	w := newWorld(t)
+	token := sign(t, jwt.SigningMethodRS256, w.rsa, "made-up", w.claims(nil))
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			_, err := w.verifier.Verify(t.Context(), token)
+			refused(t, err)
+		})
+	}
+	wg.Wait()
+	if n := w.fetches.Load(); n != 1 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+}
+
+func TestKeysSurviveAnOutage(t *testing.T) {
+	w := newWorld(t)
+	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
+	if err := w.keys.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.down.Store(true)
+	w.Advance(30 * time.Minute)
+	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
+		t.Errorf("during the outage: %q, %v", user, err)
+	}
+	if err := w.keys.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	// A key that is not known may be a new one: nobody can tell before the issuer is back.
+	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
+	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
+		t.Errorf("unknown key during the outage: %v", err)
+	}
+}
+
+func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
+	w := newWorld(t)
+	w.down.Store(true)
+	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
+	_, err := w.verifier.Verify(t.Context(), token)
+	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
+		t.Errorf("error is %v", err)
+	}
+	if w.keys.Ready(t.Context()) == nil {
+		t.Error("ready without keys")
+	}
+	w.down.Store(false)
+	w.Advance(time.Minute)
+	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
+		t.Errorf("after the outage: %q, %v", user, err)
+	}
+}
+
+func TestUnsoundKeysAreLeftOut(t *testing.T) {
+	w := newWorld(t)
+	weak, weakJWK := rsaKey(t, 1024, "weak")
+	_, sound := rsaKey(t, 2048, "sound")
+	encryption, encryptionJWK := rsaKey(t, 2048, "enc")
+	encryptionJWK["use"] = "enc"
+	w.publish(weakJWK, sound, encryptionJWK,
+		map[string]any{"kty": "EC", "crv": "P-256", "kid": "off", "x": b64(big.NewInt(1)), "y": b64(big.NewInt(1))},
+		map[string]any{"kty": "RSA", "kid": "broken", "n": "%", "e": "AQAB"}, map[string]any{"kty": "oct", "kid": "shared", "k": "AA"})
+	for kid, key := range map[string]*rsa.PrivateKey{"weak": weak, "enc": encryption} {
+		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, key, kid, w.claims(nil)))
+		refused(t, err)
+	}
+	w.publish(weakJWK)
+	w.Advance(time.Minute)
+	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r3", w.claims(nil)))
+	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
+		t.Errorf("a set without a sound key: %v", err)
+	}
+}
+
+// roundTrip answers requests without a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestKeysAreRefreshedInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fetches atomic.Int64
+		client := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			fetches.Add(1)
+			return nil, errors.New("away")
+		})}
+		keys := auth.NewKeySet("http://issuer/keys", client, time.Now, zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- keys.Run(ctx) }()
+		<-time.After(time.Hour + time.Minute) // virtual
+		synctest.Wait()
+		if n := fetches.Load(); n != 4 {
+			t.Errorf("%d fetches in an hour", n)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"fanfare/internal/id"
+)
+
+// MinSecretBytes is the shortest secret that dev tokens may be signed with: as long
+// as the hash.
+const MinSecretBytes = 32
+
+// Limits of a dev token's life.
+const (
+	DefaultTokenTTL = 24 * time.Hour
+	MaxTokenTTL     = 30 * 24 * time.Hour
+)
+
+const devIssuer = "fanfare-dev"
+
+// Dev issues and checks tokens signed with one secret (HS256). Whoever can reach it
+// can be anyone: it is for development.
+type Dev struct {
+	secret []byte
+	now    func() time.Time
+	parser *jwt.Parser
+}
+
+// NewDev returns a Dev on the clock now.
+func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
+	if len(secret) < MinSecretBytes {
+		return nil, fmt.Errorf("dev secret has %d bytes, it needs at least %d", len(secret), MinSecretBytes)
+	}
+	return &Dev{secret: secret, now: now, parser: parser([]string{"HS256"}, devIssuer, now)}, nil
+}
+
+// Issue returns a token for user that is valid for ttl.
+func (d *Dev) Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error) {
+	if !id.ValidUser(user) {
+		return "", time.Time{}, fmt.Errorf("%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", user)
+	}
+	if ttl < time.Second || ttl > MaxTokenTTL {
+		return "", time.Time{}, fmt.Errorf("a token is valid for 1s to %s, not %s", MaxTokenTTL, ttl)
+	}
+	now := d.now().UTC().Truncate(time.Second)
+	expiresAt = now.Add(ttl)
+	token, err = jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+		Issuer: devIssuer, Subject: user,
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expiresAt),
+	}).SignedString(d.secret)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("sign a dev token: %w", err)
+	}
+	return token, expiresAt, nil
+}
+
+// Verify implements Verifier.
+func (d *Dev) Verify(_ context.Context, token string) (string, error) {
+	var claims jwt.RegisteredClaims
+	if _, err := d.parser.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return d.secret, nil }); err != nil {
+		return "", refusal(err)
+	}
+	return subject(claims)
+}

@@ -1,0 +1,67 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// JWT checks the tokens of one issuer for one audience by the issuer's published
+// keys (RS256 and ES256).
+//
+// Amazon Cognito's access tokens are the documented example: they have no aud, but
+// name the app client in client_id, with token_use access. Set the issuer to
+// https://cognito-idp.REGION.amazonaws.com/POOL, the audience to the app client id
+// and the key set to ISSUER/.well-known/jwks.json; sub is the user id.
+type JWT struct {
+	audience string
+	keys     *KeySet
+	parser   *jwt.Parser
+}
+
+// NewJWT returns a JWT on the clock now.
+func NewJWT(issuer, audience string, keys *KeySet, now func() time.Time) *JWT {
+	return &JWT{audience: audience, keys: keys, parser: parser([]string{"RS256", "ES256"}, issuer, now)}
+}
+
+type claims struct {
+	jwt.RegisteredClaims
+	ClientID string `json:"client_id"`
+	TokenUse string `json:"token_use"`
+}
+
+// Verify implements Verifier.
+func (j *JWT) Verify(ctx context.Context, token string) (string, error) {
+	var c claims
+	_, err := j.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
+		if _, critical := t.Header["crit"]; critical { // RFC 7515, 4.1.11: we know no extension
+			return nil, invalid("its header demands an extension (crit)")
+		}
+		kid, ok := t.Header["kid"].(string)
+		if !ok || kid == "" {
+			return nil, invalid("its header names no key (kid)")
+		}
+		return j.keys.Key(ctx, kid, t.Method.Alg())
+	})
+	if err != nil {
+		return "", refusal(err)
+	}
+	if !c.isFor(j.audience) {
+		return "", invalid("it is for another audience")
+	}
+	return subject(c.RegisteredClaims)
+}
+
+// isFor tells whether the token was made for audience. Only where there is no aud
+// at all does Cognito's client_id stand in for it.
+func (c *claims) isFor(audience string) bool {
+	if c.TokenUse != "" && c.TokenUse != "access" {
+		return false // Cognito's id tokens are for the client, not for an API
+	}
+	if len(c.Audience) > 0 {
+		return slices.Contains(c.Audience, audience)
+	}
+	return c.TokenUse == "access" && c.ClientID == audience
+}

@@ -1,0 +1,252 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// refreshEvery is how old the keys get before they are fetched again.
+	refreshEvery = 15 * time.Minute
+	// refreshPause is the least time between two fetches that unknown key ids
+	// cause: a stranger may invent as many as it likes.
+	refreshPause = 10 * time.Second
+	fetchTimeout = 5 * time.Second
+	maxKeySet    = 1 << 20
+	minRSABits   = 2048
+)
+
+// KeySet is an issuer's published keys (a JWK set), cached: it refreshes in the
+// background and when a token names an unknown key, and goes on with what it has
+// while the issuer is away.
+type KeySet struct {
+	url    string
+	client *http.Client
+	now    func() time.Time
+	log    *zap.Logger
+
+	// fetching is held during a fetch, so that callers share one.
+	fetching chan struct{}
+
+	mu      sync.Mutex
+	keys    map[string]publicKey // nil until the first fetch that worked
+	tried   time.Time
+	lastErr error
+}
+
+type publicKey struct {
+	alg string
+	key crypto.PublicKey
+}
+
+// NewKeySet returns the set published at url. It fetches nothing yet.
+func NewKeySet(url string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
+	return &KeySet{url: url, client: client, now: now, log: log, fetching: make(chan struct{}, 1)}
+}
+
+// Run refreshes the keys until ctx ends.
+func (s *KeySet) Run(ctx context.Context) error {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.refresh(ctx, time.Time{}); err != nil && ctx.Err() == nil {
+				s.log.Warn("keys not refreshed, the cached ones stay in use", zap.Error(err))
+			}
+		}
+	}
+}
+
+// Ready returns nil if there are keys to check tokens with. It fetches them if
+// there are none.
+func (s *KeySet) Ready(ctx context.Context) error {
+	s.mu.Lock()
+	loaded := s.keys != nil
+	s.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	return s.refresh(ctx, s.now().Add(-refreshPause))
+}
+
+// Key returns the public key kid, if it is for the algorithm alg.
+func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
+	key, ok := s.lookup(kid)
+	if !ok {
+		// Rotated, perhaps. Not more often than refreshPause.
+		err := s.refresh(ctx, s.now().Add(-refreshPause))
+		if key, ok = s.lookup(kid); !ok {
+			if err != nil {
+				return nil, &UnavailableError{err}
+			}
+			return nil, invalid("the issuer has no such key")
+		}
+	}
+	if key.alg != alg {
+		return nil, invalid("its key is for another algorithm")
+	}
+	return key.key, nil
+}
+
+func (s *KeySet) lookup(kid string) (publicKey, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, ok := s.keys[kid]
+	return key, ok
+}
+
+// refresh fetches the keys, unless somebody tried after since: then it returns how
+// that went. The zero since always fetches.
+func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
+	select {
+	case s.fetching <- struct{}{}:
+		defer func() { <-s.fetching }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	tried, lastErr := s.tried, s.lastErr
+	s.mu.Unlock()
+	if !since.IsZero() && tried.After(since) {
+		return lastErr
+	}
+	// One caller that gives up must not fail the fetch that others wait for.
+	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+	defer cancel()
+	keys, err := s.fetch(fetchCtx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried, s.lastErr = s.now(), err
+	if err == nil {
+		s.keys = keys
+	}
+	return err
+}
+
+func (s *KeySet) fetch(ctx context.Context) (map[string]publicKey, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch the key set: %w", err)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("fetch the key set: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("fetch the key set: %s answered %s", s.url, res.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxKeySet))
+	if err != nil {
+		return nil, fmt.Errorf("fetch the key set: %w", err)
+	}
+	keys, err := parseKeySet(body)
+	if err != nil {
+		return nil, fmt.Errorf("key set of %s: %w", s.url, err)
+	}
+	return keys, nil
+}
+
+// jwk is one key of a set, RFC 7517 and 7518.
+type jwk struct {
+	Kty string `json:"kty"`
+	Kid string `json:"kid"`
+	Use string `json:"use"`
+	Alg string `json:"alg"`
+	N   string `json:"n"`
+	E   string `json:"e"`
+	Crv string `json:"crv"`
+	X   string `json:"x"`
+	Y   string `json:"y"`
+}
+
+// parseKeySet returns the keys that can sign RS256 and ES256 by their id. Others,
+// and those that are not sound, are left out: a set may hold keys for other
+// purposes, and one bad key must not lock out the users of the rest.
+func parseKeySet(body []byte) (map[string]publicKey, error) {
+	var set struct {
+		Keys []jwk `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, fmt.Errorf("not a JWK set: %w", err)
+	}
+	keys := map[string]publicKey{}
+	for _, k := range set.Keys {
+		if k.Kid == "" || (k.Use != "" && k.Use != "sig") {
+			continue
+		}
+		if key, alg, err := k.public(); err == nil && (k.Alg == "" || k.Alg == alg) {
+			keys[k.Kid] = publicKey{alg, key}
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("it has no sound RS256 or ES256 signing key")
+	}
+	return keys, nil
+}
+
+// public returns the key and its algorithm.
+func (k jwk) public() (crypto.PublicKey, string, error) {
+	switch {
+	case k.Kty == "RSA":
+		n, err := number(k.N)
+		if err != nil {
+			return nil, "", fmt.Errorf("n: %w", err)
+		}
+		e, err := number(k.E)
+		if err != nil {
+			return nil, "", fmt.Errorf("e: %w", err)
+		}
+		if n.BitLen() < minRSABits || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
+			return nil, "", fmt.Errorf("an RSA key needs %d bits or more and a sound exponent", minRSABits)
+		}
+		return &rsa.PublicKey{N: n, E: int(e.Int64())}, "RS256", nil
+	case k.Kty == "EC" && k.Crv == "P-256":
+		x, err := number(k.X)
+		if err != nil {
+			return nil, "", fmt.Errorf("x: %w", err)
+		}
+		y, err := number(k.Y)
+		if err != nil {
+			return nil, "", fmt.Errorf("y: %w", err)
+		}
+		if x.BitLen() > 256 || y.BitLen() > 256 {
+			return nil, "", errors.New("its point is not on P-256")
+		}
+		point := make([]byte, 65)
+		point[0] = 4 // uncompressed
+		x.FillBytes(point[1:33])
+		y.FillBytes(point[33:])
+		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+		if err != nil {
+			return nil, "", errors.New("its point is not on P-256")
+		}
+		return key, "ES256", nil
+	}
+	return nil, "", errors.New("not a key for RS256 or ES256")
+}
+
+func number(s string) (*big.Int, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(raw) == 0 {
+		return nil, errors.New("not base64url")
+	}
+	return new(big.Int).SetBytes(raw), nil
+}
