@@ -1,0 +1,284 @@
+// Package apitest is the contract of the HTTP API as a table: a row for each call
+// and for each error of it, over HTTP. It knows a base URL and how to get tokens and
+// nothing else of what it tests, so the same rows run against every engine.
+package apitest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Target is an API to test, with fan-out and like counting running behind it.
+type Target struct {
+	// URL is its base, without a slash at the end.
+	URL string
+	// Token returns a valid token of a user.
+	Token func(t *testing.T, user string) string
+	// LikesByUser tells whether that index is on.
+	LikesByUser bool
+	// DevTokens tells whether /v1/dev/token is there.
+	DevTokens bool
+}
+
+// soon is how long a row waits for what the contract calls soon.
+const soon = 20 * time.Second
+
+// row is one request and what must be answered.
+type row struct {
+	name string
+	// as is whose token is sent; "" sends none.
+	as     string
+	method string
+	path   string
+	body   string
+	header http.Header
+
+	status int
+	// problem is the type of problem, fields the fields that it names.
+	problem string
+	fields  []string
+	// want is what the answer must have: a subset, by key. A string "*" matches
+	// any value that is there.
+	want map[string]any
+	// check looks at the rest.
+	check func(t *testing.T, res *response)
+	// soon repeats the request until it is as wanted.
+	soon bool
+	// save keeps the answer's id under a name, for {name} in later rows.
+	save string
+}
+
+type response struct {
+	status int
+	header http.Header
+	raw    []byte
+	body   map[string]any
+}
+
+// suite is one run: names in braces stand for users and ids that are its own.
+type suite struct {
+	target Target
+	client *http.Client
+	names  map[string]string
+	tokens map[string]string
+}
+
+// Exercise runs all rows against target. Users are new ones, so it can run again and
+// beside others.
+func Exercise(t *testing.T, target Target) {
+	t.Helper()
+	s := &suite{
+		target: target, names: map[string]string{}, tokens: map[string]string{},
+		client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute},
+	}
+	t.Cleanup(s.client.CloseIdleConnections)
+	run := rand.Text()[:8]
+	for _, user := range []string{"ann", "ben", "cat", "new", "far"} {
+		s.names[user] = user + "-" + run
+		s.tokens[user] = target.Token(t, s.names[user])
+	}
+	s.names["absent"] = "nobody-" + run
+	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), homeRows(), protocolRows(), lastRows())
+	for _, r := range rows {
+		t.Run(strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) { s.run(t, r) })
+	}
+}
+
+func (s *suite) run(t *testing.T, r row) {
+	t.Helper()
+	deadline := time.Now().Add(soon)
+	for {
+		res := s.send(t, r)
+		var faults []string
+		if faults = s.compare(r, res); len(faults) == 0 {
+			if r.check != nil {
+				r.check(t, res)
+			}
+			if r.save != "" {
+				id, ok := res.body["id"].(string)
+				if !ok {
+					t.Fatalf("no id to keep in %s", res.raw)
+				}
+				s.names[r.save] = id
+			}
+			return
+		}
+		if !r.soon || time.Now().After(deadline) {
+			t.Fatalf("%s %s answered %d %s\n%s", r.method, s.fill(r.path), res.status, res.raw, strings.Join(faults, "\n"))
+		}
+		pause(t.Context(), 50*time.Millisecond)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (s *suite) send(t *testing.T, r row) *response {
+	t.Helper()
+	var body io.Reader = http.NoBody
+	if r.body != "" {
+		body = strings.NewReader(s.fill(r.body))
+	}
+	req, err := http.NewRequestWithContext(t.Context(), r.method, s.target.URL+s.fill(r.path), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.as != "" {
+		req.Header.Set("Authorization", "Bearer "+s.tokens[r.as])
+	}
+	maps.Copy(req.Header, r.header)
+	if r.header.Get("Transfer-Encoding") == "chunked" {
+		req.Header.Del("Transfer-Encoding")
+		req.ContentLength = -1
+	}
+	httpRes, err := s.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer httpRes.Body.Close()
+	res := &response{status: httpRes.StatusCode, header: httpRes.Header}
+	if res.raw, err = io.ReadAll(httpRes.Body); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.HasPrefix(res.raw, []byte("{")) {
+		if err := json.Unmarshal(res.raw, &res.body); err != nil {
+			t.Fatalf("answer is not JSON: %v: %s", err, res.raw)
+		}
+	}
+	return res
+}
+
+// fill puts the run's own names in the place of {name}.
+func (s *suite) fill(text string) string {
+	for _, name := range slices.Sorted(maps.Keys(s.names)) {
+		text = strings.ReplaceAll(text, "{"+name+"}", s.names[name])
+	}
+	return text
+}
+
+// compare returns what is not as wanted.
+func (s *suite) compare(r row, res *response) []string {
+	var faults []string
+	fault := func(what string) { faults = append(faults, what) }
+	if res.status != r.status {
+		fault("status is not " + http.StatusText(r.status))
+	}
+	if res.header.Get("X-Request-Id") == "" {
+		fault("there is no X-Request-Id")
+	}
+	switch contentType := res.header.Get("Content-Type"); {
+	case r.method == http.MethodHead || r.status == http.StatusNoContent || r.status == http.StatusAccepted:
+		if len(res.raw) > 0 {
+			fault("there is a body")
+		}
+	case r.status >= 400 && contentType != "application/problem+json":
+		fault("content type is " + contentType)
+	case r.status < 300 && strings.HasPrefix(r.path, "/v1/") && contentType != "application/json":
+		fault("content type is " + contentType)
+	}
+	if r.status >= 400 && r.method != http.MethodHead {
+		faults = append(faults, s.compareProblem(r, res)...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.want)) {
+		faults = append(faults, s.match(key, r.want[key], res.body[key])...)
+	}
+	return faults
+}
+
+func (s *suite) compareProblem(r row, res *response) []string {
+	var faults []string
+	for _, member := range []string{"type", "title", "status", "detail"} {
+		if res.body[member] == nil {
+			faults = append(faults, "the problem has no "+member)
+		}
+	}
+	if res.body["type"] != r.problem {
+		faults = append(faults, "type is not "+r.problem)
+	}
+	if res.body["status"] != float64(r.status) {
+		faults = append(faults, "the member status is another")
+	}
+	var fields []string
+	errs, ok := res.body["errors"].([]any)
+	if !ok {
+		errs = nil
+	}
+	for _, e := range errs {
+		entry, ok := e.(map[string]any)
+		if !ok || entry["detail"] == "" {
+			faults = append(faults, "an error has no detail")
+			continue
+		}
+		field, ok := entry["field"].(string)
+		if !ok {
+			faults = append(faults, "an error has no field")
+		}
+		fields = append(fields, field)
+	}
+	slices.Sort(fields)
+	want := slices.Sorted(slices.Values(r.fields))
+	if !slices.Equal(fields, want) {
+		faults = append(faults, "fields are "+strings.Join(fields, ", ")+", not "+strings.Join(want, ", "))
+	}
+	return faults
+}
+
+func (s *suite) match(at string, want, got any) []string {
+	switch want := want.(type) {
+	case string:
+		if want == "*" && got != nil {
+			return nil
+		}
+		if got != s.fill(want) {
+			return []string{at + " is not " + s.fill(want)}
+		}
+	case int:
+		if got != float64(want) {
+			return []string{at + " is another number"}
+		}
+	case map[string]any:
+		members, ok := got.(map[string]any)
+		if !ok {
+			return []string{at + " is not an object"}
+		}
+		var faults []string
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			faults = append(faults, s.match(at+"."+key, want[key], members[key])...)
+		}
+		return faults
+	case []any:
+		elements, ok := got.([]any)
+		if !ok || len(elements) != len(want) {
+			return []string{at + " is not a list of as many"}
+		}
+		var faults []string
+		for i := range want {
+			faults = append(faults, s.match(at, want[i], elements[i])...)
+		}
+		return faults
+	default:
+		if got != want {
+			return []string{at + " is another value"}
+		}
+	}
+	return nil
+}

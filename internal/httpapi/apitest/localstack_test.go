@@ -1,0 +1,98 @@
+//go:build e2e
+
+package apitest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/httpapi/apitest"
+)
+
+// onLocalStack is a configuration with a table and queues of its own, which it makes.
+func onLocalStack(t *testing.T, likesByUser string) config.Config {
+	t.Helper()
+	if os.Getenv("AWS_ENDPOINT_URL") == "" {
+		t.Fatal("AWS_ENDPOINT_URL is not set: run this by scripts/with-emulators.sh")
+	}
+	name := "contract-" + strings.ToLower(rand.Text()[:10])
+	cfg, err := config.Load([]string{
+		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name,
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(), "FANFARE_LIKES_BY_USER=" + likesByUser,
+		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_LIKE_WINDOW=100ms",
+	}, config.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := daemon.OpenTable(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := daemon.OpenQueues(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestContractOnLocalStack(t *testing.T) {
+	for _, index := range []string{"on", "off"} {
+		t.Run("likes by user "+index, func(t *testing.T) {
+			cfg := onLocalStack(t, index)
+			ctx, stop := context.WithCancel(t.Context())
+			ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
+			go func() {
+				ended <- daemon.Run(ctx, daemon.Options{
+					Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
+					Ready: func(at daemon.Addresses) { ready <- at },
+				})
+			}()
+			defer func() {
+				stop()
+				if err := <-ended; err != nil {
+					t.Errorf("stop: %v", err)
+				}
+			}()
+			var at daemon.Addresses
+			select {
+			case at = <-ready:
+			case err := <-ended:
+				ended <- nil
+				t.Fatalf("not started: %v", err)
+			}
+			dev, err := auth.NewDev([]byte(cfg.DevSecret), time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			apitest.Exercise(t, apitest.Target{
+				URL: "http://" + at.HTTP, LikesByUser: index == "on", DevTokens: true,
+				Token: func(t *testing.T, user string) string {
+					t.Helper()
+					token, _, err := dev.Issue(user, time.Hour)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return token
+				},
+			})
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is accepted must be decoded as it was sent: the decoder's U+FFFD for bad input
+// may only come from one that was there.
+func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
+	for _, seed := range []string{
+		`{"text":"a"}`, `{"text":"\ud83d\ude00"}`, `{"text":"\ud83d"}`, `{"text":"\ude00"}`, `{"text":"\ud83d\ud83d\ude00"}`,
+		`{"text":"\\ud83d"}`, `{"text":"\\\ud83d\\"}`, `{"text":"\ud83dx"}`, `{"text":"\ud83d\n"}`, `{"text":"\uD83D\uDE00\uDE00"}`,
+		"{\"text\":\"\xff\"}", "{\"text\":\"\xed\xa0\x80\"}", `{"\ud800":1}`, `{"text":1e999}`, `{"a":{"b":[1e999]}}`, `[]`, `null`, ``, `{"a":1,"a":null}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if checkJSON(body) != nil {
+			return
+		}
+		if _, p := checkFields(body); p != nil {
+			return
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(body, &fields); err != nil {
+			t.Fatalf("accepted, but: %v", err)
+		}
+		if bytes.Contains(body, []byte("\uFFFD")) || bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`)) {
+			return
+		}
+		text, err := json.Marshal(fields)
+		if err != nil || strings.Contains(string(text), "\uFFFD") || strings.Contains(string(text), `\ufffd`) {
+			t.Errorf("%q became %q, %v", body, text, err)
+		}
+	})
+}
+
+func TestLimiterForgetsTheOldestAndStaysSmall(t *testing.T) {
+	l := newLimiter(1, 10)
+	now := time.Now()
+	for range l.burst {
+		if wait := l.take("ann", now); wait != 0 {
+			t.Fatalf("waits %s within the burst", wait)
+		}
+	}
+	if wait := l.take("ann", now); wait != time.Second {
+		t.Errorf("waits %s", wait)
+	}
+	for i := range 15 { // one generation and a half of others: she is still known
+		l.take(strings.Repeat("x", i+1), now)
+	}
+	if wait := l.take("ann", now); wait != time.Second {
+		t.Errorf("waits %s after others came", wait)
+	}
+	for i := range 1000 {
+		l.take(strings.Repeat("y", i+1), now)
+	}
+	if n := len(l.young) + len(l.old); n > 20 {
+		t.Errorf("%d buckets are kept", n)
+	}
+	if wait := l.take("ann", now); wait != 0 {
+		t.Errorf("waits %s though she was forgotten", wait)
+	}
+}
+
+func TestNoLimitKeepsNobody(t *testing.T) {
+	l := newLimiter(0, 10)
+	for range 100 {
+		if wait := l.take("ann", time.Now()); wait != 0 {
+			t.Fatalf("waits %s", wait)
+		}
+	}
+	if len(l.young) != 0 {
+		t.Error("buckets are kept")
+	}
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"fanfare/internal/feed"
+)
+
+// Comment is a comment of a post.
+type Comment struct {
+	ID        string    `json:"id" doc:"A ULID."`
+	PostID    string    `json:"post_id"`
+	AuthorID  string    `json:"author_id"`
+	Text      string    `json:"text"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// CommentInput is a comment to make.
+type CommentInput struct {
+	Text string `json:"text" minLength:"1" maxLength:"5000" example:"Well said"`
+}
+
+func toComment(c feed.Comment) Comment {
+	return Comment{ID: c.ID, PostID: c.PostID, AuthorID: c.AuthorID, Text: c.Text, CreatedAt: c.CreatedAt.UTC()}
+}
+
+func (a *API) registerComments() {
+	const tag = "Comments"
+	type createIn struct {
+		PostPath
+		Body CommentInput
+	}
+	type createOut struct {
+		Location string `header:"Location" doc:"Names the comment, for DELETE."`
+		Body     Comment
+	}
+	register(a, operation(http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post", http.StatusCreated, http.StatusNotFound, http.StatusConflict),
+		func(ctx context.Context, in *createIn) (*createOut, error) {
+			c, err := a.feed.CreateComment(ctx, userOf(ctx), in.ID, in.Body.Text)
+			if err != nil {
+				return nil, err
+			}
+			return &createOut{"/v1/posts/" + c.PostID + "/comments/" + c.ID, toComment(c)}, nil
+		})
+
+	type ofPostIn struct {
+		PostPath
+		Page
+	}
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List a post's comments, oldest first", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *ofPostIn) (*listOut[Comment], error) {
+			comments, err := a.feed.Comments(ctx, in.ID, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return list(comments, toComment), nil
+		})
+
+	type deleteIn struct {
+		PostPath
+		Comment string `path:"comment" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A comment id."`
+	}
+	register(a, operation(http.MethodDelete, "/v1/posts/{id}/comments/{comment}", "delete-comment", tag, "Delete your comment, or one of your post", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+		func(ctx context.Context, in *deleteIn) (*empty, error) {
+			return nil, a.feed.DeleteComment(ctx, userOf(ctx), in.ID, in.Comment)
+		})
+
+	type byUserIn struct {
+		UserPath
+		Page
+	}
+	register(a, operation(http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *byUserIn) (*listOut[Comment], error) {
+			comments, err := a.feed.CommentsByUser(ctx, in.ID, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return list(comments, toComment), nil
+		})
+}

@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+)
+
+// Deliveries tells how far posts are delivered.
+type Deliveries interface {
+	Delivery(ctx context.Context, post string) (fanout.Delivery, error)
+}
+
+// Delivery is how far a post is delivered. What is not known yet is null.
+type Delivery struct {
+	State       string     `json:"state" enum:"queued,running,complete,pulled,cancelled"`
+	Planned     *int64     `json:"planned" doc:"Followers when the fan-out began, and the author's own home."`
+	Delivered   *int64     `json:"delivered" doc:"Homes that have it."`
+	ChunksDone  *int64     `json:"chunks_done"`
+	ChunksTotal *int64     `json:"chunks_total" doc:"Known when all are planned."`
+	AcceptedAt  time.Time  `json:"accepted_at"`
+	StartedAt   *time.Time `json:"started_at"`
+	CompletedAt *time.Time `json:"completed_at"`
+	Attempts    int64      `json:"attempts" doc:"How often a worker began."`
+}
+
+func (a *API) registerDelivery() {
+	type deliveryOut struct{ Body Delivery }
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/delivery", "get-delivery", "Posts", "Tell how far your post is delivered, also after it was deleted", http.StatusOK, http.StatusForbidden, http.StatusNotFound),
+		func(ctx context.Context, in *PostPath) (*deliveryOut, error) {
+			author, err := a.feed.PostAuthor(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			if author != userOf(ctx) {
+				return nil, &feed.Error{Kind: feed.Forbidden, Detail: "only its author sees how a post is delivered"}
+			}
+			d, err := a.deliveries.Delivery(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return &deliveryOut{Delivery{
+				State: string(d.State), Planned: d.Planned, Delivered: d.Delivered, ChunksDone: d.ChunksDone, ChunksTotal: d.ChunksTotal,
+				AcceptedAt: d.AcceptedAt.UTC(), StartedAt: utc(d.StartedAt), CompletedAt: utc(d.CompletedAt), Attempts: d.Attempts,
+			}}, nil
+		})
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

@@ -1,0 +1,171 @@
+package httpapi
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/obs"
+)
+
+// recorder notes what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ServeHTTP implements http.Handler. Everything passes here: it names the request,
+// turns a panic into a 500, and counts the answer.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := a.now()
+	requestID := r.Header.Get("X-Request-Id")
+	if !obs.ValidRequestID(requestID) {
+		requestID = obs.NewRequestID()
+	}
+	h := w.Header()
+	h.Set("X-Request-Id", requestID)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store") // what a call answers is its user's alone
+	rec := &recorder{ResponseWriter: w}
+	r = r.WithContext(obs.WithRequestID(r.Context(), requestID))
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it like this
+				panic(p)
+			}
+			a.log.Error("handler panicked", zap.String("request_id", requestID), zap.String("method", r.Method),
+				zap.String("route", r.Pattern), zap.Any("panic", p), zap.Stack("stack"))
+			if rec.status != 0 {
+				panic(http.ErrAbortHandler) // half an answer is out: cut the connection
+			}
+			problem := internal()
+			problem.RequestID = requestID
+			problem.write(rec)
+		}
+		a.done(r, rec.status, start)
+	}()
+	a.admit(rec, r)
+}
+
+func (a *API) done(r *http.Request, status int, start time.Time) {
+	if status == 0 {
+		status = http.StatusOK
+	}
+	_, route, ok := strings.Cut(r.Pattern, " ")
+	if !ok {
+		route = "none"
+	}
+	took := a.now().Sub(start)
+	a.observe(route, knownMethod(r.Method), status, took)
+	a.log.Debug("answered", zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", r.Method),
+		zap.String("route", route), zap.Int("status", status), zap.Duration("took", took))
+}
+
+// knownMethod keeps strangers from making up metric labels.
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
+// admit bounds how many requests are in work at once (I9): what is above gets a fast
+// 503 instead of a slow answer. Health is asked for always.
+func (a *API) admit(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		a.route(w, r)
+		return
+	}
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+		a.cors(w, r)
+	default:
+		unavailable("too many requests are in work: try again", time.Second).write(w)
+	}
+}
+
+// cors lets pages of the configured origins call the API. There are no cookies, so
+// no credentials are allowed.
+func (a *API) cors(w http.ResponseWriter, r *http.Request) {
+	if len(a.origins) == 0 {
+		a.route(w, r)
+		return
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(a.origins, origin) {
+		a.route(w, r)
+		return
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Location, Retry-After, X-Request-Id")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		a.route(w, r)
+		return
+	}
+	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// route hands the request to the mux, whose own 404, 405 and redirects become
+// Problems. A path that is not clean names nothing: /v1/users//posts must not end
+// up as the user "posts".
+func (a *API) route(w http.ResponseWriter, r *http.Request) {
+	notFound := newProblem(http.StatusNotFound, typeNotFound, "Not found", "there is no such path: see /docs")
+	if escaped := r.URL.EscapedPath(); r.Method != http.MethodConnect && path.Clean("/"+escaped) != escaped {
+		notFound.write(w)
+		return
+	}
+	handler, pattern := a.mux.Handler(r)
+	if pattern != "" {
+		a.mux.ServeHTTP(w, r)
+		return
+	}
+	probe := &discard{header: http.Header{}}
+	handler.ServeHTTP(probe, r)
+	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed && allow != "" {
+		newProblem(http.StatusMethodNotAllowed, typeMethodNotAllowed, "Method not allowed",
+			"this path knows "+allow).header("Allow", allow).write(w)
+		return
+	}
+	notFound.write(w)
+}
+
+// discard keeps the status and the header of an answer that is not sent.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header { return d.header }
+
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+
+func (d *discard) WriteHeader(status int) { d.status = status }

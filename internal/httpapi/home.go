@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"fanfare/internal/feed"
+)
+
+// HomeItem is one entry of a home.
+type HomeItem struct {
+	Post      Post       `json:"post"`
+	Author    HomeAuthor `json:"author"`
+	LikeCount int64      `json:"like_count"`
+	Liked     bool       `json:"liked" doc:"Whether you like it."`
+}
+
+// HomeAuthor is what a home shows of an author.
+type HomeAuthor struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	ImageURL string `json:"image_url"`
+}
+
+func toHomeItem(it feed.HomeItem) HomeItem {
+	return HomeItem{Post: toPost(it.Post), Author: HomeAuthor(it.Author), LikeCount: it.LikeCount, Liked: it.Liked}
+}
+
+func (a *API) registerHome() {
+	type homeIn struct {
+		Page
+		Source string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the followees' post lists alone."`
+	}
+	register(a, operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of whom you follow, newest first", http.StatusOK),
+		func(ctx context.Context, in *homeIn) (*listOut[HomeItem], error) {
+			items, err := a.feed.Home(ctx, userOf(ctx), feed.HomeQuery{Pull: in.Source == "pull"}, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return list(items, toHomeItem), nil
+		})
+}

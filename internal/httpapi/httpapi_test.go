@@ -1,0 +1,451 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/httpapi"
+	"fanfare/internal/id"
+	"fanfare/internal/obs"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// published is a publisher that keeps what it was given, or fails.
+type published struct {
+	mu       sync.Mutex
+	messages []*message.Message
+	err      error
+}
+
+func (p *published) Publish(_ string, msgs ...*message.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.messages = append(p.messages, msgs...)
+	}
+	return p.err
+}
+
+func (p *published) Close() error { return nil }
+
+// counted keeps what was counted.
+type counted struct {
+	mu       sync.Mutex
+	requests []string
+}
+
+func (c *counted) Post() {}
+func (c *counted) Like() {}
+func (c *counted) Request(route, method string, _ int, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, method+" "+route)
+}
+
+// faulty is a table whose reads do what a test says.
+type faulty struct {
+	table.Store
+	get func(context.Context) error
+}
+
+func (f *faulty) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	if err := f.get(ctx); err != nil {
+		return table.GetResult{}, err
+	}
+	return f.Store.Get(ctx, in)
+}
+
+type world struct {
+	cfg       httpapi.Config
+	store     *faulty
+	published *published
+	counted   *counted
+	dev       *auth.Dev
+	api       *httpapi.API
+}
+
+func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
+	t.Helper()
+	dev, err := auth.NewDev([]byte(strings.Repeat("s", 32)), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		store: &faulty{tabletest.NewMemory(), func(context.Context) error { return nil }}, published: &published{}, counted: &counted{}, dev: dev,
+	}
+	w.cfg = httpapi.Config{
+		Feed: feed.New(feed.Config{
+			Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now,
+			TimelineTTL: time.Hour, LikesByUser: true, RequestID: obs.RequestID, Log: zap.NewNop(),
+		}),
+		Deliveries: fanout.NewLedger(w.store), Verifier: dev, Tokens: dev, Health: obs.NewHealth(),
+		Counters: w.counted, Now: time.Now, Log: zap.NewNop(),
+	}
+	for _, c := range change {
+		c(&w.cfg)
+	}
+	if w.api, err = httpapi.New(w.cfg); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) token(t *testing.T, user string) string {
+	t.Helper()
+	token, _, err := w.dev.Issue(user, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// call sends one request as a user ("" for none).
+func (w *world) call(t *testing.T, user, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if user != "" {
+		req.Header.Set("Authorization", "Bearer "+w.token(t, user))
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res := httptest.NewRecorder()
+	w.api.ServeHTTP(res, req)
+	return res
+}
+
+func problem(t *testing.T, res *httptest.ResponseRecorder, status int, kind string) httpapi.Problem {
+	t.Helper()
+	var p httpapi.Problem
+	if err := json.Unmarshal(res.Body.Bytes(), &p); err != nil {
+		t.Fatalf("%d %s: %v", res.Code, res.Body, err)
+	}
+	if res.Code != status || p.Status != status || p.Type != kind || res.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("answer is %d %s, not %d %s", res.Code, res.Body, status, kind)
+	}
+	return p
+}
+
+func (w *world) profile(t *testing.T, user string) {
+	t.Helper()
+	if res := w.call(t, user, "PUT", "/v1/me", `{"name":"n"}`); res.Code != 200 {
+		t.Fatalf("profile: %d %s", res.Code, res.Body)
+	}
+}
+
+func TestDocumentIsTheCommittedOne(t *testing.T) {
+	golden := filepath.Join("..", "..", "docs", "openapi.json")
+	w := newWorld(t)
+	if *update {
+		if err := os.WriteFile(golden, w.api.Document(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, w.api.Document()) {
+		t.Error("docs/openapi.json is not what the code says: look at the change and run go test ./internal/httpapi -update")
+	}
+	res := w.call(t, "", "GET", "/openapi.json", "")
+	if !bytes.Equal(res.Body.Bytes(), want) {
+		t.Error("/openapi.json is another document")
+	}
+}
+
+func TestDocumentNamesEveryCall(t *testing.T) {
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string
+			Security    []map[string][]string
+			Parameters  []struct{ Name, In string }
+			Responses   map[string]struct{ Content map[string]json.RawMessage }
+		}
+	}
+	if err := json.Unmarshal(newWorld(t).api.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
+		t.Errorf("version is %s", doc.OpenAPI)
+	}
+	calls := 0
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			calls++
+			if (len(op.Security) == 0) != (path == "/v1/dev/token") {
+				t.Errorf("%s %s: security is %v", method, path, op.Security)
+			}
+			for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
+				if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == name[1] && p.In == "path" }) {
+					t.Errorf("%s %s: {%s} is not documented", method, path, name[1])
+				}
+			}
+			for status, response := range op.Responses {
+				if status >= "400" {
+					if _, ok := response.Content["application/problem+json"]; !ok {
+						t.Errorf("%s %s: %s is no problem", method, path, status)
+					}
+				}
+			}
+		}
+	}
+	if calls != 27 {
+		t.Errorf("%d calls: a new one needs rows in apitest and a number here", calls)
+	}
+}
+
+func TestDocsPageNeedsNoOtherHost(t *testing.T) {
+	res := newWorld(t).call(t, "", "GET", "/docs", "")
+	if res.Code != 200 || !strings.HasPrefix(res.Header().Get("Content-Type"), "text/html") {
+		t.Fatalf("answer is %d %s", res.Code, res.Header())
+	}
+	if found := regexp.MustCompile(`(src|href)="(https?:)?//|@import|url\(`).FindString(res.Body.String()); found != "" {
+		t.Errorf("the page loads %q", found)
+	}
+	if csp := res.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
+		t.Errorf("policy is %q", csp)
+	}
+}
+
+func TestPanicIsA500WithItsRequestID(t *testing.T) {
+	w := newWorld(t)
+	w.store.get = func(context.Context) error { panic("boom") }
+	res := w.call(t, "ann", "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", "X-Request-Id", "req-7")
+	p := problem(t, res, 500, "internal")
+	if p.RequestID != "req-7" || res.Header().Get("X-Request-Id") != "req-7" || strings.Contains(res.Body.String(), "boom") {
+		t.Errorf("answer is %s %s", res.Header(), res.Body)
+	}
+}
+
+func TestPanicBehindHalfAnAnswerCutsIt(t *testing.T) {
+	w := newWorld(t)
+	w.api.Handle("GET /half", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(rw, "half")
+		panic(errors.Join(errors.New("boom"), err))
+	}))
+	server := httptest.NewServer(w.api)
+	defer server.Close()
+	res, err := server.Client().Get(server.URL + "/half")
+	if err != nil {
+		return // cut before the headers came through
+	}
+	defer res.Body.Close()
+	if _, err := io.ReadAll(res.Body); err == nil {
+		t.Error("the answer looks whole")
+	}
+}
+
+func TestDefectIsA500ThatSaysNothing(t *testing.T) {
+	w := newWorld(t)
+	w.store.get = func(context.Context) error { return &table.InvalidError{Problem: "secret"} }
+	res := w.call(t, "ann", "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "")
+	if p := problem(t, res, 500, "internal"); p.RequestID == "" || strings.Contains(res.Body.String(), "secret") {
+		t.Errorf("answer is %s", res.Body)
+	}
+}
+
+func TestTableThatDoesNotAnswerIsA503(t *testing.T) {
+	w := newWorld(t)
+	w.store.get = func(context.Context) error { return &table.UnavailableError{Op: "get", Err: errors.New("away")} }
+	for _, path := range []string{"/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/delivery"} {
+		res := w.call(t, "ann", "GET", path, "")
+		problem(t, res, 503, "unavailable")
+		if res.Header().Get("Retry-After") != "1" {
+			t.Errorf("Retry-After is %q", res.Header().Get("Retry-After"))
+		}
+	}
+}
+
+func TestQueueThatDoesNotAnswerIsA503AndNothingIsWritten(t *testing.T) {
+	w := newWorld(t)
+	w.profile(t, "ann")
+	w.published.err = errors.New("away")
+	res := w.call(t, "ann", "POST", "/v1/posts", `{"text":"t"}`)
+	problem(t, res, 503, "unavailable")
+	if res.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	if res := w.call(t, "ann", "GET", "/v1/users/ann/posts", ""); !strings.Contains(res.Body.String(), `"items":[]`) {
+		t.Errorf("posts are %s", res.Body)
+	}
+}
+
+// unchecked is a verifier that cannot check.
+type unchecked struct{}
+
+func (unchecked) Verify(context.Context, string) (string, error) {
+	return "", &auth.UnavailableError{Err: errors.New("away")}
+}
+
+func TestTokenThatCannotBeCheckedIsA503(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Verifier = unchecked{} })
+	problem(t, w.call(t, "ann", "GET", "/v1/me", ""), 503, "unavailable")
+}
+
+func TestRequestIDTravelsWithTheEvent(t *testing.T) {
+	w := newWorld(t)
+	w.profile(t, "ann")
+	if res := w.call(t, "ann", "POST", "/v1/posts", `{"text":"t"}`, "X-Request-Id", "req-9"); res.Code != 201 {
+		t.Fatalf("answer is %d %s", res.Code, res.Body)
+	}
+	event, err := messages.Decode(w.published.messages[0].Payload)
+	if err != nil || event.Head().RequestID != "req-9" {
+		t.Errorf("event is %+v, %v", event, err)
+	}
+}
+
+func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Now()
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.RateLimit = 2
+		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	})
+	w.profile(t, "ann")
+	for i := range 19 { // the profile took the first of 20
+		if res := w.call(t, "ann", "GET", "/v1/me", ""); res.Code != 200 {
+			t.Fatalf("request %d: %d", i, res.Code)
+		}
+	}
+	res := w.call(t, "ann", "GET", "/v1/me", "")
+	problem(t, res, 429, "rate-limited")
+	if res.Header().Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", res.Header().Get("Retry-After"))
+	}
+	problem(t, w.call(t, "ben", "GET", "/v1/me", ""), 409, "profile-missing") // another user has its own
+	mu.Lock()
+	now = now.Add(time.Second)
+	mu.Unlock()
+	if res := w.call(t, "ann", "GET", "/v1/me", ""); res.Code != 200 {
+		t.Errorf("after a second: %d", res.Code)
+	}
+}
+
+func TestSaturatedAPIAnswers503AtOnceAndStaysHealthy(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.MaxConcurrent = 1 })
+	entered, leave := make(chan struct{}), make(chan struct{})
+	w.store.get = func(context.Context) error { close(entered); <-leave; return nil }
+	var wg sync.WaitGroup
+	wg.Go(func() { w.call(t, "ann", "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "") })
+	<-entered
+	res := w.call(t, "ann", "GET", "/v1/me", "")
+	problem(t, res, 503, "unavailable")
+	if res.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	if res := w.call(t, "", "GET", "/healthz", ""); res.Code != 200 {
+		t.Errorf("healthz: %d", res.Code)
+	}
+	close(leave)
+	wg.Wait()
+	problem(t, w.call(t, "", "GET", "/v1/me", ""), 401, "unauthenticated") // the slot is free again
+}
+
+func TestCORSLetsConfiguredOriginsIn(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Origins = []string{"https://app.example"} })
+	preflight := func(origin string) *httptest.ResponseRecorder {
+		return w.call(t, "", "OPTIONS", "/v1/posts", "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,idempotency-key")
+	}
+	res := preflight("https://app.example")
+	h := res.Header()
+	if res.Code != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "PATCH") ||
+		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") || h.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("preflight is %d %v", res.Code, h)
+	}
+	if res := preflight("https://evil.example"); res.Code != 405 || res.Header().Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("a stranger's preflight is %d %v", res.Code, res.Header())
+	}
+	res = w.call(t, "", "GET", "/v1/me", "", "Origin", "https://app.example")
+	problem(t, res, 401, "unauthenticated") // errors can be read by the page, too
+	if res.Header().Get("Access-Control-Allow-Origin") != "https://app.example" || res.Header().Get("Vary") != "Origin" {
+		t.Errorf("headers are %v", res.Header())
+	}
+}
+
+func TestRoutesAreCountedByTheirPattern(t *testing.T) {
+	w := newWorld(t)
+	w.call(t, "ann", "GET", "/v1/users/u1", "")
+	w.call(t, "ann", "GET", "/v1/users/u2", "")
+	w.call(t, "ann", "BREW", "/coffee", "")
+	want := []string{"GET /v1/users/{id}", "GET /v1/users/{id}", "other none"}
+	if !slices.Equal(w.counted.requests, want) {
+		t.Errorf("counted %q", w.counted.requests)
+	}
+}
+
+func TestWithoutDevTokensTheirCallIsNotThere(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Tokens = nil })
+	problem(t, w.call(t, "", "POST", "/v1/dev/token", `{"user_id":"ann"}`), 404, "not-found")
+	if bytes.Contains(w.api.Document(), []byte("/v1/dev/token")) {
+		t.Error("the document has it")
+	}
+}
+
+func TestNotReadyNamesWhatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Health = obs.NewHealth(
+			obs.Check{Name: "table", Ask: func(context.Context) error { return errors.New("at 10.0.0.7") }},
+			obs.Check{Name: "queue", Ask: func(context.Context) error { return nil }})
+	})
+	res := w.call(t, "", "GET", "/readyz", "")
+	if res.Code != 503 || !strings.Contains(res.Body.String(), `"failing":["table"]`) || strings.Contains(res.Body.String(), "10.0.0.7") {
+		t.Errorf("answer is %d %s", res.Code, res.Body)
+	}
+	if res := w.call(t, "", "GET", "/healthz", ""); res.Code != 200 {
+		t.Errorf("healthz: %d", res.Code)
+	}
+}
+
+func TestSlowBodyIsATimeout(t *testing.T) {
+	w := newWorld(t)
+	w.profile(t, "ann")
+	server := httptest.NewUnstartedServer(w.api)
+	server.Config.ReadTimeout = 50 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	body, write := io.Pipe()
+	t.Cleanup(func() {
+		if err := write.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/posts", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token(t, "ann"))
+	res, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("answer is %s", res.Status)
+	}
+}

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"fanfare/internal/feed"
+)
+
+// Liker is a user who likes a post.
+type Liker struct {
+	UserID  string    `json:"user_id"`
+	LikedAt time.Time `json:"liked_at"`
+}
+
+// LikeCount is how many like a post.
+type LikeCount struct {
+	Count int64     `json:"count"`
+	AsOf  time.Time `json:"as_of"`
+}
+
+// LikedPost is a post that a user likes.
+type LikedPost struct {
+	PostID  string    `json:"post_id"`
+	LikedAt time.Time `json:"liked_at"`
+}
+
+func (a *API) registerLikes() {
+	const tag = "Likes"
+	for _, l := range []struct {
+		method, name, summary string
+		do                    func(ctx context.Context, user, post string) error
+	}{
+		{http.MethodPut, "like", "Like a post. The count follows soon", a.feed.Like},
+		{http.MethodDelete, "unlike", "Take your like back. The count follows soon", a.feed.Unlike},
+	} {
+		register(a, operation(l.method, "/v1/posts/{id}/like", l.name, tag, l.summary, http.StatusAccepted, http.StatusNotFound, http.StatusConflict),
+			func(ctx context.Context, in *PostPath) (*empty, error) {
+				if err := l.do(ctx, userOf(ctx), in.ID); err != nil {
+					return nil, err
+				}
+				a.counters.Like()
+				return nil, nil //nolint:nilnil // an answer without a body
+			})
+	}
+
+	type ofPostIn struct {
+		PostPath
+		Page
+	}
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List who likes a post, by user id", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *ofPostIn) (*listOut[Liker], error) {
+			likers, err := a.feed.Likers(ctx, in.ID, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return list(likers, toLiker), nil
+		})
+
+	type countOut struct{ Body LikeCount }
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count a post's likes", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *PostPath) (*countOut, error) {
+			c, err := a.feed.LikeCount(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return &countOut{LikeCount{c.Count, c.AsOf.UTC()}}, nil
+		})
+
+	type likeOfIn struct {
+		PostPath
+		User string `path:"user" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"A user id."`
+	}
+	type likerOut struct{ Body Liker }
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Tell whether a user likes a post", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *likeOfIn) (*likerOut, error) {
+			l, err := a.feed.LikeOf(ctx, in.ID, in.User)
+			if err != nil {
+				return nil, err
+			}
+			return &likerOut{toLiker(l)}, nil
+		})
+
+	type byUserIn struct {
+		UserPath
+		Page
+	}
+	register(a, operation(http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *byUserIn) (*listOut[LikedPost], error) {
+			posts, err := a.feed.LikesByUser(ctx, in.ID, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return list(posts, func(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }), nil
+		})
+}
+
+func toLiker(l feed.Liker) Liker { return Liker{l.UserID, l.LikedAt.UTC()} }

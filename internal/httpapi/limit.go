@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxBuckets is how many users' buckets one generation holds.
+const maxBuckets = 50_000
+
+// limiter is a token bucket for each user. It remembers two generations of buckets
+// and forgets the older one when the newer is full, so its memory is bounded (I9);
+// a user who was forgotten starts with a full bucket.
+type limiter struct {
+	perSecond rate.Limit // 0 for no limit
+	burst     int
+
+	mu       sync.Mutex
+	young    map[string]*rate.Limiter
+	old      map[string]*rate.Limiter
+	capacity int
+}
+
+// newLimiter allows perSecond requests a second, and ten seconds' worth at once.
+func newLimiter(perSecond, capacity int) *limiter {
+	return &limiter{perSecond: rate.Limit(perSecond), burst: 10 * perSecond, capacity: capacity, young: map[string]*rate.Limiter{}}
+}
+
+// take takes one token of user's. If there is none it returns after how long there
+// will be one.
+func (l *limiter) take(user string, now time.Time) time.Duration {
+	if l.perSecond == 0 {
+		return 0
+	}
+	reservation := l.bucket(user).ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+func (l *limiter) bucket(user string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b, ok := l.young[user]; ok {
+		return b
+	}
+	b, ok := l.old[user]
+	if !ok {
+		b = rate.NewLimiter(l.perSecond, l.burst)
+	}
+	if len(l.young) >= l.capacity {
+		l.old, l.young = l.young, map[string]*rate.Limiter{}
+	}
+	l.young[user] = b
+	return b
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"fanfare/internal/feed"
+)
+
+// Post is a post.
+type Post struct {
+	ID        string     `json:"id" doc:"A ULID: ids order an author's posts by time."`
+	AuthorID  string     `json:"author_id"`
+	Text      string     `json:"text"`
+	ImageURL  string     `json:"image_url"`
+	CreatedAt time.Time  `json:"created_at"`
+	EditedAt  *time.Time `json:"edited_at,omitempty" doc:"Absent if it was never edited."`
+}
+
+// PostInput is a post to make.
+type PostInput struct {
+	Text     string `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
+	ImageURL string `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+}
+
+// PostEdit changes what is there.
+type PostEdit struct {
+	_        struct{} `minProperties:"1"`
+	Text     *string  `json:"text,omitempty" minLength:"1" maxLength:"5000"`
+	ImageURL *string  `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+}
+
+// PostPath names a post in the path.
+type PostPath struct {
+	ID string `path:"id" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id."`
+}
+
+type postOut struct{ Body Post }
+
+func toPost(p feed.Post) Post {
+	out := Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt.UTC()}
+	if !p.EditedAt.IsZero() {
+		edited := p.EditedAt.UTC()
+		out.EditedAt = &edited
+	}
+	return out
+}
+
+func (a *API) registerPosts() {
+	const tag = "Posts"
+	type createIn struct {
+		Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Calls with one key make one post, for 24 hours."`
+		Body PostInput
+	}
+	type createOut struct {
+		Location string `header:"Location" doc:"Where the post is."`
+		Body     Post
+	}
+	register(a, operation(http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers", http.StatusCreated, http.StatusConflict),
+		func(ctx context.Context, in *createIn) (*createOut, error) {
+			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key})
+			if err != nil {
+				return nil, err
+			}
+			a.counters.Post()
+			return &createOut{"/v1/posts/" + p.ID, toPost(p)}, nil
+		})
+
+	register(a, operation(http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *PostPath) (*postOut, error) {
+			p, err := a.feed.Post(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return &postOut{toPost(p)}, nil
+		})
+
+	type editIn struct {
+		PostPath
+		Body PostEdit
+	}
+	register(a, operation(http.MethodPatch, "/v1/posts/{id}", "edit-post", tag, "Change your post", http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+		func(ctx context.Context, in *editIn) (*postOut, error) {
+			if in.Body.Text == nil && in.Body.ImageURL == nil {
+				return nil, invalid(FieldError{"body", "names nothing to change: give text, image_url or both"})
+			}
+			p, err := a.feed.EditPost(ctx, userOf(ctx), in.ID, feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL})
+			if err != nil {
+				return nil, err
+			}
+			return &postOut{toPost(p)}, nil
+		})
+
+	register(a, operation(http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post, for good", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+		func(ctx context.Context, in *PostPath) (*empty, error) {
+			return nil, a.feed.DeletePost(ctx, userOf(ctx), in.ID)
+		})
+
+	type byUserIn struct {
+		UserPath
+		Page
+		Day   string `query:"day" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" patternDescription:"a date, YYYY-MM-DD" doc:"A day, UTC. Not with since or until." example:"2026-07-14"`
+		Since bound  `query:"since" doc:"The earliest time, included."`
+		Until bound  `query:"until" doc:"The latest time, excluded."`
+	}
+	register(a, operation(http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *byUserIn) (*listOut[Post], error) {
+			when, p := postRange(in.Day, in.Since, in.Until)
+			if p != nil {
+				return nil, p
+			}
+			posts, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return list(posts, toPost), nil
+		})
+}
+
+// bound is an end of a range of time, if it is given. The first instant of the
+// calendar, which is Go's zero time, is given like any other.
+type bound struct {
+	at    time.Time
+	given bool
+}
+
+// Schema implements huma.SchemaProvider.
+func (bound) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[time.Time]())
+}
+
+// Receiver implements huma.ParamWrapper.
+func (b *bound) Receiver() reflect.Value { return reflect.ValueOf(&b.at).Elem() }
+
+// OnParamSet implements huma.ParamReactor.
+func (b *bound) OnParamSet(isSet bool, _ any) { b.given = isSet }
+
+// postRange reads day, or since and until.
+func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
+	if day == "" {
+		if since.given && until.given && !since.at.Before(until.at) {
+			return feed.PostRange{}, invalid(FieldError{"since", "is not before until"})
+		}
+		if until.given && until.at.IsZero() {
+			until.at = time.Unix(0, 0) // no post is older, and to the domain the zero time is no bound
+		}
+		return feed.PostRange{Since: since.at, Until: until.at}, nil
+	}
+	start, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return feed.PostRange{}, invalid(FieldError{"day", "is not a date"})
+	}
+	if since.given || until.given {
+		return feed.PostRange{}, invalid(FieldError{"day", "cannot be given together with since or until"})
+	}
+	return feed.PostRange{Since: start, Until: start.AddDate(0, 0, 1)}, nil
+}

@@ -1,0 +1,260 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/feed"
+	"fanfare/internal/obs"
+	"fanfare/internal/table"
+)
+
+// The types of problem. They are part of the contract: clients decide by them.
+const (
+	typeMalformed        = "malformed"
+	typeUnauthenticated  = "unauthenticated"
+	typeForbidden        = "forbidden"
+	typeNotFound         = "not-found"
+	typeIndexOff         = "index-off"
+	typeMethodNotAllowed = "method-not-allowed"
+	typeProfileMissing   = "profile-missing"
+	typeTimeout          = "timeout"
+	typeTooLarge         = "too-large"
+	typeMediaType        = "unsupported-media-type"
+	typeInvalid          = "invalid"
+	typeRateLimited      = "rate-limited"
+	typeInternal         = "internal"
+	typeUnavailable      = "unavailable"
+)
+
+// Problem is an error as clients see it (RFC 9457).
+type Problem struct { //nolint:errname // RFC 9457 calls it a problem
+	Type      string       `json:"type" doc:"Stable name of the kind of problem, a relative URI reference." format:"uri-reference" example:"not-found"`
+	Title     string       `json:"title" doc:"The kind of problem, for people."`
+	Status    int          `json:"status" doc:"The HTTP status."`
+	Detail    string       `json:"detail,omitempty" doc:"What is wrong here, and what to do."`
+	RequestID string       `json:"request_id,omitempty" doc:"Names the request in the server's log."`
+	Errors    []FieldError `json:"errors,omitempty" nullable:"false" doc:"Each bad field."`
+
+	headers http.Header
+}
+
+// FieldError says what is wrong with one field of a request.
+type FieldError struct {
+	Field  string `json:"field" doc:"The field of the body, or the name of the parameter or header; body for the body as a whole."`
+	Detail string `json:"detail" doc:"What is wrong with it."`
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
+
+// GetStatus implements huma.StatusError.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders implements huma.HeadersError.
+func (p *Problem) GetHeaders() http.Header { return p.headers }
+
+// ContentType implements huma.ContentTypeFilter.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+func newProblem(status int, kind, title, detail string) *Problem {
+	return &Problem{Type: kind, Title: title, Status: status, Detail: detail}
+}
+
+func (p *Problem) header(name, value string) *Problem {
+	if p.headers == nil {
+		p.headers = http.Header{}
+	}
+	p.headers.Set(name, value)
+	return p
+}
+
+func (p *Problem) retryAfter(d time.Duration) *Problem {
+	seconds := max(1, int64((d+time.Second-1)/time.Second))
+	return p.header("Retry-After", strconv.FormatInt(seconds, 10))
+}
+
+func malformed(detail string) *Problem {
+	return newProblem(http.StatusBadRequest, typeMalformed, "Malformed request", detail)
+}
+
+func unauthenticated(detail string) *Problem {
+	return newProblem(http.StatusUnauthorized, typeUnauthenticated, "Not authenticated", detail).
+		header("WWW-Authenticate", `Bearer realm="fanfare", error="invalid_token"`)
+}
+
+func invalid(fields ...FieldError) *Problem {
+	p := newProblem(http.StatusUnprocessableEntity, typeInvalid, "Invalid request", "some fields are not valid: see errors")
+	p.Errors = distinct(fields)
+	return p
+}
+
+func unavailable(detail string, retry time.Duration) *Problem {
+	return newProblem(http.StatusServiceUnavailable, typeUnavailable, "Not available now", detail).retryAfter(retry)
+}
+
+func internal() *Problem {
+	return newProblem(http.StatusInternalServerError, typeInternal, "Internal error",
+		"this is a defect of the server: report it with the request_id")
+}
+
+// distinct keeps the first error of each field.
+func distinct(fields []FieldError) []FieldError {
+	out := make([]FieldError, 0, len(fields))
+	for _, f := range fields {
+		if !slices.ContainsFunc(out, func(o FieldError) bool { return o.Field == f.Field }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// problem turns any error into what the client is told. It is the one place that
+// does, and the one that logs what the client is not told.
+func (a *API) problem(ctx context.Context, err error) *Problem {
+	p := a.toProblem(err)
+	if p.Status < http.StatusInternalServerError {
+		return p
+	}
+	p.RequestID = obs.RequestID(ctx)
+	log := a.log.With(zap.String("request_id", p.RequestID), zap.Error(err))
+	switch {
+	case errors.Is(err, context.Canceled):
+		log.Debug("the client went away")
+	case p.Status == http.StatusServiceUnavailable:
+		log.Warn("a dependency does not answer")
+	default:
+		log.Error("request failed")
+	}
+	return p
+}
+
+func (a *API) toProblem(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if e, ok := errors.AsType[*auth.InvalidTokenError](err); ok {
+		return unauthenticated(e.Error())
+	}
+	if _, ok := errors.AsType[*auth.UnavailableError](err); ok {
+		return unavailable("the token cannot be checked now, because the issuer's keys cannot be had: try again", time.Second)
+	}
+	e, ok := errors.AsType[*feed.Error](err)
+	if !ok {
+		return portProblem(err)
+	}
+	switch e.Kind {
+	case feed.NotFound:
+		return newProblem(http.StatusNotFound, typeNotFound, "Not found", e.Detail)
+	case feed.Forbidden:
+		return newProblem(http.StatusForbidden, typeForbidden, "Forbidden", e.Detail)
+	case feed.Invalid:
+		fields := make([]FieldError, len(e.Fields))
+		for i, f := range e.Fields {
+			fields[i] = FieldError(f)
+		}
+		p := invalid(fields...)
+		if e.Detail != "" {
+			p.Detail = e.Detail
+		}
+		return p
+	case feed.Malformed:
+		return malformed(e.Detail)
+	case feed.ProfileMissing:
+		return newProblem(http.StatusConflict, typeProfileMissing, "Profile missing", e.Detail)
+	case feed.IndexOff:
+		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
+	case feed.Unavailable:
+		return unavailable(e.Detail, e.RetryAfter)
+	}
+	return internal()
+}
+
+// portProblem words what a port said without the domain in between.
+func portProblem(err error) *Problem {
+	if _, ok := errors.AsType[*table.UnavailableError](err); ok || errors.Is(err, context.DeadlineExceeded) {
+		return unavailable("the table did not answer in time: try again", time.Second)
+	}
+	return internal()
+}
+
+// write sends p outside of huma.
+func (p *Problem) write(w http.ResponseWriter) {
+	for name, values := range p.headers {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.Header().Del("Content-Length")
+	w.WriteHeader(p.Status)
+	// A client that went away does not want the answer.
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// setHumaGlobals makes huma's own errors Problems. The library keeps its hooks in
+// globals; they are set once for the process, and depend on nothing of an API.
+var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards the library's globals
+	huma.ValidateStrictCasing = true // a field is spelled in one way
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return fromHuma(status, msg, errs)
+	}
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+		p := fromHuma(status, msg, errs)
+		if p.Status == http.StatusUnprocessableEntity {
+			p.Errors = distinct(append(p.Errors, bodyFaults(ctx.Context())...))
+		}
+		if p.Status >= http.StatusInternalServerError {
+			p.RequestID = obs.RequestID(ctx.Context())
+		}
+		return p
+	}
+})
+
+// fromHuma words an error that huma found while it read a request.
+func fromHuma(status int, msg string, errs []error) *Problem {
+	switch status {
+	case http.StatusUnprocessableEntity:
+		var fields []FieldError
+		for _, err := range errs {
+			if d, ok := err.(huma.ErrorDetailer); ok {
+				fields = append(fields, toField(d.ErrorDetail()))
+			}
+		}
+		return invalid(fields...)
+	case http.StatusBadRequest:
+		return malformed(msg)
+	case http.StatusInternalServerError:
+		return internal()
+	default: // none other is left to huma: see check.go. This keeps the schema right.
+		return newProblem(status, typeMalformed, http.StatusText(status), msg)
+	}
+}
+
+// toField names the field as api.md does: huma's location is body.text, query.limit.
+func toField(d *huma.ErrorDetail) FieldError {
+	_, field, _ := strings.Cut(d.Location, ".")
+	if name, ok := strings.CutPrefix(d.Message, "expected required property "); ok {
+		name, _, _ = strings.Cut(name, " ")
+		return FieldError{name, "is missing"}
+	}
+	if field == "" {
+		field = "body"
+	}
+	if d.Message == "unexpected property" {
+		return FieldError{field, "is unknown"}
+	}
+	if strings.HasPrefix(d.Message, "invalid date/time") { // it goes on with Go's own way to write a format
+		return FieldError{field, "is not an RFC 3339 time such as 2026-07-14T09:00:00Z"}
+	}
+	return FieldError{field, d.Message}
+}

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"fanfare/internal/feed"
+)
+
+// User is a profile.
+type User struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Bio       string    `json:"bio"`
+	ImageURL  string    `json:"image_url"`
+	CreatedAt time.Time `json:"created_at"`
+	Counts    Counts    `json:"counts"`
+}
+
+// Counts are a user's.
+type Counts struct {
+	Followers int64 `json:"followers"`
+	Following int64 `json:"following"`
+	Posts     int64 `json:"posts"`
+}
+
+// Edge is one user of a list of followers, followees or friends.
+type Edge struct {
+	UserID string    `json:"user_id"`
+	Since  time.Time `json:"since"`
+}
+
+// Relationship says who of two users follows the other.
+type Relationship struct {
+	Following  bool `json:"following"`
+	FollowedBy bool `json:"followed_by"`
+	Friends    bool `json:"friends"`
+}
+
+// ProfileInput is what a user says of itself.
+type ProfileInput struct {
+	Name     string `json:"name" minLength:"1" maxLength:"100" example:"Alice"`
+	Bio      string `json:"bio,omitempty" maxLength:"500"`
+	ImageURL string `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+}
+
+// UserPath names a user in the path. It is exported because huma passes over what
+// is embedded and is not.
+type UserPath struct {
+	ID string `path:"id" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"A user id."`
+}
+
+type userOut struct{ Body User }
+
+func toUser(u feed.User) *userOut {
+	return &userOut{User{
+		ID: u.ID, Name: u.Name, Bio: u.Bio, ImageURL: u.ImageURL, CreatedAt: u.CreatedAt.UTC(),
+		Counts: Counts{u.Counts.Followers, u.Counts.Following, u.Counts.Posts},
+	}}
+}
+
+func toEdge(e feed.Edge) Edge { return Edge{e.UserID, e.Since.UTC()} }
+
+func (a *API) registerUsers() {
+	const tag = "Users"
+	register(a, operation(http.MethodGet, "/v1/me", "get-me", tag, "Get your profile", http.StatusOK, http.StatusConflict),
+		func(ctx context.Context, _ *struct{}) (*userOut, error) {
+			u, err := a.feed.User(ctx, userOf(ctx))
+			if e, ok := errors.AsType[*feed.Error](err); ok && e.Kind == feed.NotFound {
+				err = &feed.Error{Kind: feed.ProfileMissing, Detail: "you have no profile yet: make one first (PUT /v1/me)"}
+			}
+			if err != nil {
+				return nil, err
+			}
+			return toUser(u), nil
+		})
+
+	type profileIn struct{ Body ProfileInput }
+	register(a, operation(http.MethodPut, "/v1/me", "put-me", tag, "Make or change your profile", http.StatusOK),
+		func(ctx context.Context, in *profileIn) (*userOut, error) {
+			u, err := a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL})
+			if err != nil {
+				return nil, err
+			}
+			return toUser(u), nil
+		})
+
+	register(a, operation(http.MethodGet, "/v1/users/{id}", "get-user", tag, "Get a profile", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *UserPath) (*userOut, error) {
+			u, err := a.feed.User(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return toUser(u), nil
+		})
+
+	type edgesIn struct {
+		UserPath
+		Page
+	}
+	for _, l := range []struct {
+		name, summary string
+		read          func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
+	}{
+		{"followers", "List who follows a user, by user id", a.feed.Followers},
+		{"following", "List whom a user follows, by user id", a.feed.Following},
+		{"friends", "List who follows a user and is followed by it, by user id", a.feed.Friends},
+	} {
+		register(a, operation(http.MethodGet, "/v1/users/{id}/"+l.name, "list-"+l.name, tag, l.summary, http.StatusOK, http.StatusNotFound),
+			func(ctx context.Context, in *edgesIn) (*listOut[Edge], error) {
+				edges, err := l.read(ctx, in.ID, in.request())
+				if err != nil {
+					return nil, err
+				}
+				return list(edges, toEdge), nil
+			})
+	}
+
+	register(a, operation(http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict),
+		func(ctx context.Context, in *UserPath) (*empty, error) {
+			return nil, a.feed.Follow(ctx, userOf(ctx), in.ID)
+		})
+	register(a, operation(http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict),
+		func(ctx context.Context, in *UserPath) (*empty, error) {
+			return nil, a.feed.Unfollow(ctx, userOf(ctx), in.ID)
+		})
+
+	type pairIn struct {
+		UserPath
+		Other string `path:"other" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"Another user id."`
+	}
+	type pairOut struct{ Body Relationship }
+	register(a, operation(http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Tell who of two users follows the other", http.StatusOK, http.StatusNotFound),
+		func(ctx context.Context, in *pairIn) (*pairOut, error) {
+			r, err := a.feed.Relationship(ctx, in.ID, in.Other)
+			if err != nil {
+				return nil, err
+			}
+			return &pairOut{Relationship(r)}, nil
+		})
+}
