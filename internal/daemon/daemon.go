@@ -1,0 +1,309 @@
+// Package daemon is the life of a process: it opens what the configuration names,
+// checks that it answers, runs the roles, and stops in two phases. It is the only
+// place that knows all parts; it decides nothing that they decide.
+//
+// Start: every resource registers its cleanup at once, so a start that fails half
+// way undoes what it did, in reverse. Stop: no new work is taken and what is in
+// hand gets the grace period (the roots); then what is left goes back to its queue,
+// and the cleanups run in reverse, under one deadline. What was answered is durable
+// all the time (I5): a stop, or kill -9, loses nothing.
+//
+// There is no global state: tests run several processes in one.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/config"
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/httpapi"
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/obs"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+)
+
+const (
+	// defaultGrace is how long work in hand may go on after the stop. With
+	// cleanupTime, and the poll that a queue ends with, it is below the 30 seconds
+	// that Kubernetes gives.
+	defaultGrace = 15 * time.Second
+	cleanupTime  = 5 * time.Second
+	// startTime is how long the dependencies may take to answer at the start.
+	startTime  = 15 * time.Second
+	startRetry = 250 * time.Millisecond
+	// keyTimeout bounds a fetch of the issuer's keys.
+	keyTimeout = 10 * time.Second
+)
+
+// Roles is what a process does.
+type Roles struct{ API, Fanout, Likes bool }
+
+// Options are what Run needs.
+type Options struct {
+	Config config.Config
+	Roles  Roles
+	// Version is the program's.
+	Version string
+	Log     *zap.Logger
+	// Grace is how long work in hand may go on after the stop; 0 is 15 s.
+	Grace time.Duration
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Ready is called once, when the process serves. It may be nil.
+	Ready func(Addresses)
+}
+
+// Addresses are where a process listens.
+type Addresses struct {
+	// HTTP is the API's, "" without that role.
+	HTTP string
+	// Admin is that of metrics and operations.
+	Admin string
+}
+
+// process is one run.
+type process struct {
+	opt      Options
+	cfg      config.Config
+	log      *zap.Logger
+	cleanups cleanups
+}
+
+// Run runs a process until ctx ends, or until it cannot go on. Its error is one
+// line that says what failed.
+func Run(ctx context.Context, opt Options) (err error) {
+	if opt.Grace <= 0 {
+		opt.Grace = defaultGrace
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	p := &process{opt: opt, cfg: opt.Config, log: opt.Log}
+	defer func() {
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		err = errors.Join(err, p.cleanups.run(deadline))
+	}()
+	return p.run(ctx)
+}
+
+func (p *process) run(ctx context.Context) error {
+	reg := prometheus.NewRegistry()
+	metrics, err := obs.NewMetrics(reg)
+	if err != nil {
+		return err
+	}
+	eng, err := p.openEngine(ctx)
+	if err != nil {
+		return err
+	}
+	if err := obs.RegisterDepth(reg, eng.broker.Depth); err != nil {
+		return err
+	}
+	authn, err := p.newAuthn(eng)
+	if err != nil {
+		return err
+	}
+	health := obs.NewHealth(append(eng.checks, authn.checks...)...)
+	if err := awaitDependencies(ctx, health); err != nil {
+		return err
+	}
+
+	// The admin server outlives the roots, so that a stop can be watched.
+	adminListener, err := listen(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr)
+	if err != nil {
+		return err
+	}
+	mux := obs.AdminMux(reg, health)
+	handleDeadLetters(mux, eng.broker, p.opt.Now)
+	admin := newRoots(context.WithoutCancel(ctx), p.log)
+	// pprof streams for as long as its caller asks, so there is no write timeout.
+	server := newServer(mux, p.log)
+	server.WriteTimeout = 0
+
+	roots := newRoots(ctx, p.log)
+	defer roots.cancel()
+	addresses := Addresses{Admin: adminListener.Addr().String()}
+	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn); err != nil {
+		roots.cancel()
+		return errors.Join(err, roots.wait(), adminListener.Close())
+	}
+	// Only now: who is told that the process is ready sends it requests at once.
+	admin.start("admin", func(ctx context.Context) error { return serve(ctx, server, adminListener, time.Second) })
+	p.cleanups.add("admin", func(context.Context) error { admin.cancel(); return admin.wait() })
+	if eng.watch != nil {
+		roots.start("disk", eng.watch)
+	}
+	p.log.Info("ready", zap.String("http", addresses.HTTP), zap.String("admin", addresses.Admin),
+		zap.String("engine", string(p.cfg.Engine)), zap.String("version", p.opt.Version), zap.Any("roles", p.opt.Roles))
+	if p.opt.Ready != nil {
+		p.opt.Ready(addresses)
+	}
+
+	<-roots.ctx.Done()
+	health.Drain()
+	p.log.Info("stopping", zap.Duration("grace", p.opt.Grace))
+	err = roots.wait()
+	p.log.Info("stopped", zap.Error(err))
+	return err
+}
+
+// startRoles starts the roots of the roles and returns the API's address.
+func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *obs.Health, authn authn) (string, error) {
+	ids := id.NewGenerator(p.opt.Now)
+	address := ""
+	if p.opt.Roles.API {
+		var err error
+		if address, err = p.startAPI(ctx, roots, eng, metrics, health, authn, ids); err != nil {
+			return "", err
+		}
+	}
+	if p.opt.Roles.Fanout {
+		p.startFanout(roots, eng, metrics, ids)
+	}
+	if p.opt.Roles.Likes {
+		p.startLikes(roots, eng, metrics)
+	}
+	return address, nil
+}
+
+func (p *process) newFeed(eng *engine, store table.Store, ids *id.Generator) *feed.Service {
+	return feed.New(feed.Config{
+		Store: store, Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
+		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), PushLimit: p.cfg.PushLimit,
+		RequestID: obs.RequestID, Log: p.log.Named("feed"),
+	})
+}
+
+func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *obs.Health, authn authn, ids *id.Generator) (string, error) {
+	store := table.Measure(eng.store, metrics.Table(obs.FlowAPI))
+	api, err := httpapi.New(httpapi.Config{
+		Feed:       p.newFeed(eng, store, ids),
+		Deliveries: fanout.NewLedger(store),
+		Verifier:   authn.verifier, Tokens: authn.tokens,
+		Health: health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
+		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
+	})
+	if err != nil {
+		return "", err
+	}
+	listener, err := listen(ctx, "http", "FANFARE_HTTP_ADDR or --http", p.cfg.HTTPAddr)
+	if err != nil {
+		return "", err
+	}
+	if authn.tokens != nil { // said once it holds: a failed start says one line, why
+		p.log.Warn("DEV TOKENS ARE ON: whoever reaches this API can be any user (FANFARE_AUTH=dev)")
+	}
+	if authn.run != nil {
+		roots.start("keys", authn.run)
+	}
+	roots.start("http", func(ctx context.Context) error {
+		return serve(ctx, newServer(api, p.log), listener, p.opt.Grace)
+	})
+	return listener.Addr().String(), nil
+}
+
+// authn is how the API checks tokens.
+type authn struct {
+	verifier auth.Verifier
+	// tokens issues dev tokens, if not nil.
+	tokens httpapi.TokenIssuer
+	checks []obs.Check
+	// run, if not nil, keeps the keys fresh.
+	run func(context.Context) error
+}
+
+func (p *process) newAuthn(eng *engine) (authn, error) {
+	switch {
+	case !p.opt.Roles.API:
+		return authn{}, nil
+	case p.cfg.Auth == config.AuthDev:
+		dev, err := auth.NewDev(eng.devSecret, p.opt.Now)
+		if err != nil {
+			return authn{}, err
+		}
+		return authn{verifier: dev, tokens: dev}, nil
+	default:
+		keys := auth.NewKeySet(p.cfg.JWKSURL, &http.Client{Timeout: keyTimeout}, p.opt.Now, p.log.Named("keys"))
+		return authn{
+			verifier: auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now),
+			checks:   []obs.Check{{Name: "keys", Ask: keys.Ready}},
+			run:      keys.Run,
+		}, nil
+	}
+}
+
+func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {
+	store := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
+	worker := fanout.New(fanout.Config{
+		Store: store, Posts: p.newFeed(eng, store, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
+		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, Writers: eng.writers,
+		Observe: metrics.Delivered, Log: p.log.Named("fanout"),
+	})
+	for _, c := range []struct {
+		topic   string
+		handle  queue.Handler
+		workers int
+	}{
+		{queue.TopicPosts, worker.HandlePosts, eng.postWorkers},
+		{queue.TopicChunks, worker.HandleChunks, eng.chunkWorkers},
+	} {
+		consumer := &queue.Consumer{
+			Topic: c.topic, Broker: eng.broker, Handle: c.handle, Workers: c.workers, Transient: eng.transient,
+			Grace: p.opt.Grace, Now: p.opt.Now, Log: p.log.Named("fanout"),
+		}
+		roots.start("fanout of "+c.topic, consumer.Run)
+	}
+}
+
+func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
+	aggregator := likeagg.New(likeagg.Config{
+		Store: table.Measure(eng.store, metrics.Table(obs.FlowLikes)), Broker: eng.broker, Now: p.opt.Now,
+		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
+		Transient: eng.transient, Grace: p.opt.Grace, Log: p.log.Named("likes"),
+		Observe: func(o likeagg.Outcome) {
+			if o.Flushed {
+				metrics.Flush()
+			}
+		},
+	})
+	roots.start("likes", aggregator.Run)
+}
+
+// awaitDependencies returns when everything answers, or with the names of what does
+// not.
+func awaitDependencies(ctx context.Context, health *obs.Health) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		failing := health.Failing(ctx)
+		if len(failing) == 0 {
+			return nil
+		}
+		timer := time.NewTimer(startRetry)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			var names []string
+			var errs []error
+			for _, f := range failing {
+				names = append(names, f.Name)
+				errs = append(errs, fmt.Errorf("%s: %w", f.Name, f.Err))
+			}
+			return fmt.Errorf("%s not reachable: %w", strings.Join(names, " and "), errors.Join(errs...))
+		}
+	}
+}

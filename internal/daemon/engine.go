@@ -1,0 +1,115 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/config"
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+	"fanfare/internal/obs"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/table"
+	tableembedded "fanfare/internal/table/embedded"
+)
+
+// engine is a table and a queue, and what the process should know of them.
+type engine struct {
+	store  table.Store
+	broker queue.Broker
+	checks []obs.Check
+	// transient tells errors that only time mends.
+	transient func(error) bool
+	// writers is how many requests of one page of entries may be out.
+	writers int
+	// postWorkers and chunkWorkers are how many messages are handled at once.
+	postWorkers, chunkWorkers int
+	// devSecret signs dev tokens.
+	devSecret []byte
+	// watch, if not nil, runs until ctx ends or the engine can no longer work.
+	watch func(ctx context.Context) error
+}
+
+// transient tells errors that only time mends.
+func transient(err error) bool {
+	_, isTable := errors.AsType[*table.UnavailableError](err)
+	_, isQueue := errors.AsType[*queue.UnavailableError](err)
+	return isTable || isQueue || errors.Is(err, queue.ErrClosed)
+}
+
+// likesInFlight is how many unanswered likes an aggregator may hold: some windows
+// of the busiest posts.
+const likesInFlight = 20_000
+
+func maxInFlight(postWorkers, chunkWorkers int) map[string]int {
+	return map[string]int{
+		queue.TopicPosts:  2 * postWorkers,
+		queue.TopicChunks: 2 * chunkWorkers,
+		queue.TopicLikes:  likesInFlight,
+	}
+}
+
+func (p *process) openEngine(ctx context.Context) (*engine, error) {
+	if p.cfg.Engine == config.EngineAWS {
+		return p.openAWS(ctx)
+	}
+	return p.openEmbedded()
+}
+
+// openEmbedded opens the data directory, which then is this process's alone.
+func (p *process) openEmbedded() (*engine, error) {
+	dir, err := datadir.Open(p.cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	p.cleanups.addCloser("data directory", dir.Close)
+	e := &engine{transient: transient, writers: 1, postWorkers: 16, chunkWorkers: 4, devSecret: []byte(p.cfg.DevSecret)}
+	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
+		if e.devSecret, err = dir.Secret(); err != nil {
+			return nil, err
+		}
+	}
+	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Now: p.opt.Now, Log: p.log})
+	if err != nil {
+		return nil, err
+	}
+	p.cleanups.addCloser("table", store.Close)
+	broker, err := queueembedded.Open(dir.Path("queue"), queueembedded.Options{
+		Now: p.opt.Now, Log: p.log, MaxInFlight: maxInFlight(e.postWorkers, e.chunkWorkers),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.cleanups.addCloser("queue", broker.Close)
+	e.store, e.broker = store, broker
+	e.checks = []obs.Check{
+		{Name: "table", Ask: func(context.Context) error { return store.Health() }},
+		{Name: "queue", Ask: func(context.Context) error { return broker.Health() }},
+	}
+	e.watch = func(ctx context.Context) error { return watchDisk(ctx, store.Health, broker.Health) }
+	return e, nil
+}
+
+// diskLook is how often the disk's state is looked at.
+const diskLook = time.Second
+
+// watchDisk ends when the disk has failed: from then on nothing can be written, and
+// a new start finds all that was answered.
+func watchDisk(ctx context.Context, health ...func() error) error {
+	tick := time.NewTicker(diskLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			for _, ask := range health {
+				if err := ask(); errors.Is(err, disk.ErrFailed) {
+					return err
+				}
+			}
+		}
+	}
+}

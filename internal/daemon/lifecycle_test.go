@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/disk"
+)
+
+func TestCleanupsRunLastFirstAndAllOfThem(t *testing.T) {
+	var order []string
+	var c cleanups
+	for _, name := range []string{"a", "b", "c"} {
+		c.add(name, func(ctx context.Context) error {
+			if _, ok := ctx.Deadline(); !ok {
+				t.Error("no deadline")
+			}
+			order = append(order, name)
+			return errors.New("stuck")
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := c.run(ctx)
+	if !slices.Equal(order, []string{"c", "b", "a"}) || err == nil || !strings.Contains(err.Error(), "close b: stuck") {
+		t.Errorf("order is %v, error %v", order, err)
+	}
+	if err := c.run(ctx); err != nil || len(order) != 3 {
+		t.Errorf("a second run undid things again: %v, %v", order, err)
+	}
+}
+
+func TestFirstRootThatEndsEndsAll(t *testing.T) {
+	for name, run := range map[string]func(context.Context) error{
+		"error":   func(context.Context) error { return errors.New("boom") },
+		"panic":   func(context.Context) error { panic("boom") },
+		"nothing": func(context.Context) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoots(t.Context(), zap.NewNop())
+			r.start("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
+			r.start("faulty", run)
+			err := r.wait()
+			if err == nil || !strings.HasPrefix(err.Error(), "faulty: ") {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+func TestStopIsNoFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRoots(ctx, zap.NewNop())
+	for _, name := range []string{"a", "b"} {
+		r.start(name, func(ctx context.Context) error { <-ctx.Done(); return nil })
+	}
+	cancel()
+	if err := r.wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRootsMayStopWhileOthersStart(t *testing.T) {
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := newRoots(ctx, zap.NewNop())
+		var wg sync.WaitGroup
+		wg.Go(cancel)
+		for range 4 {
+			r.start("root", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}
+		wg.Wait()
+		if err := r.wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serveOne starts a server whose handler waits for leave, sends it a request, and
+// begins the stop while that is in work.
+func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer <-chan string, served <-chan error) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan struct{})
+	srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		select {
+		case <-leave:
+		case <-r.Context().Done():
+		}
+		if _, err := io.WriteString(w, "whole"); err != nil {
+			t.Log(err) // cut, as it should be
+		}
+	}), zap.NewNop())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, srv, l, grace) }()
+	answers := make(chan string, 1)
+	go func() {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Get("http://" + l.Addr().String())
+		if err != nil {
+			answers <- ""
+			return
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Log(err) // cut, as it should be
+		}
+		answers <- string(body)
+	}()
+	<-entered
+	stop()
+	return answers, ended
+}
+
+func TestRequestInWorkIsAnsweredDuringTheStop(t *testing.T) {
+	leave := make(chan struct{})
+	answer, served := serveOne(t, time.Minute, leave)
+	close(leave)
+	if got := <-answer; got != "whole" {
+		t.Errorf("answer is %q", got)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
+	answer, served := serveOne(t, 10*time.Millisecond, nil)
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "still in work") {
+		t.Errorf("error is %v", err)
+	}
+	if got := <-answer; got == "whole" {
+		t.Error("the request was answered")
+	}
+}
+
+func TestDiskThatFailedEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		well := func() error { return disk.ErrFull } // which passes
+		err := watchDisk(t.Context(), well, func() error {
+			if looks++; looks < 3 {
+				return nil
+			}
+			return disk.ErrFailed
+		})
+		if !errors.Is(err, disk.ErrFailed) || looks != 3 {
+			t.Errorf("after %d looks: %v", looks, err)
+		}
+	})
+}
