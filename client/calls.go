@@ -1,0 +1,192 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Me reads the caller's own profile: a 409 of type profile-missing before the first PutMe.
+func (c *Client) Me(ctx context.Context) (User, error) {
+	return get[User](ctx, c, path("v1", "me"))
+}
+
+// PutMe replaces the caller's profile and makes the user on first use.
+func (c *Client) PutMe(ctx context.Context, in ProfileInput) (User, error) {
+	var user User
+	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "me"), body: in}, &user)
+	return user, err
+}
+
+// User reads a profile with its counts.
+func (c *Client) User(ctx context.Context, id string) (User, error) {
+	return get[User](ctx, c, path("v1", "users", id))
+}
+
+// Followers lists who follows a user, by user id.
+func (c *Client) Followers(id string) List[Edge] {
+	return list[Edge](c, nil, "v1", "users", id, "followers")
+}
+
+// Following lists whom a user follows, by user id.
+func (c *Client) Following(id string) List[Edge] {
+	return list[Edge](c, nil, "v1", "users", id, "following")
+}
+
+// Friends lists who follows a user and is followed back, by user id.
+func (c *Client) Friends(id string) List[Edge] {
+	return list[Edge](c, nil, "v1", "users", id, "friends")
+}
+
+// Follow makes the caller follow a user. It is idempotent.
+func (c *Client) Follow(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "following", id)}, nil)
+}
+
+// Unfollow ends a follow, at once for the caller's home. It is idempotent.
+func (c *Client) Unfollow(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "following", id)}, nil)
+}
+
+// Relationship reads who of id and other follows the other.
+func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
+	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))
+}
+
+// CreatePost makes a post.
+func (c *Client) CreatePost(ctx context.Context, in PostInput) (Post, error) {
+	if in.IdempotencyKey == "" {
+		in.IdempotencyKey = rand.Text()
+	}
+	var post Post
+	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "posts"), body: in, key: in.IdempotencyKey}, &post)
+	return post, err
+}
+
+// Post reads a post.
+func (c *Client) Post(ctx context.Context, id string) (Post, error) {
+	return get[Post](ctx, c, path("v1", "posts", id))
+}
+
+// EditPost changes the caller's own post. It is sent once: a repeated edit could undo
+// another one.
+func (c *Client) EditPost(ctx context.Context, id string, edit PostEdit) (Post, error) {
+	var post Post
+	err := c.do(ctx, call{method: http.MethodPatch, path: path("v1", "posts", id), body: edit}, &post)
+	return post, err
+}
+
+// DeletePost deletes the caller's own post for good.
+func (c *Client) DeletePost(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", id)}, nil)
+}
+
+// PostsByUser lists a user's posts, newest first.
+func (c *Client) PostsByUser(id string, span PostRange) List[Post] {
+	query := url.Values{}
+	if span.Day != "" {
+		query.Set("day", span.Day)
+	}
+	if !span.Since.IsZero() {
+		query.Set("since", span.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if !span.Until.IsZero() {
+		query.Set("until", span.Until.UTC().Format(time.RFC3339Nano))
+	}
+	return list[Post](c, query, "v1", "users", id, "posts")
+}
+
+// CreateComment comments on a post. It is sent once, since nothing would tell a
+// repetition from a second comment.
+func (c *Client) CreateComment(ctx context.Context, post, text string) (Comment, error) {
+	body := struct {
+		Text string `json:"text"`
+	}{text}
+	var comment Comment
+	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "posts", post, "comments"), body: body}, &comment)
+	return comment, err
+}
+
+// Comments lists a post's comments, oldest first.
+func (c *Client) Comments(post string) List[Comment] {
+	return list[Comment](c, nil, "v1", "posts", post, "comments")
+}
+
+// DeleteComment deletes a comment, as its author or the post's.
+func (c *Client) DeleteComment(ctx context.Context, post, comment string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "comments", comment)}, nil)
+}
+
+// CommentsByUser lists a user's comments, newest first.
+func (c *Client) CommentsByUser(id string) List[Comment] {
+	return list[Comment](c, nil, "v1", "users", id, "comments")
+}
+
+// Like makes the caller like a post. The count follows within two like windows.
+func (c *Client) Like(ctx context.Context, post string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "like")}, nil)
+}
+
+// Unlike takes the caller's like back.
+func (c *Client) Unlike(ctx context.Context, post string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "like")}, nil)
+}
+
+// Likers lists who likes a post, by user id.
+func (c *Client) Likers(post string) List[Liker] {
+	return list[Liker](c, nil, "v1", "posts", post, "likes")
+}
+
+// LikeCount reads how many users like a post.
+func (c *Client) LikeCount(ctx context.Context, post string) (LikeCount, error) {
+	return get[LikeCount](ctx, c, path("v1", "posts", post, "likes", "count"))
+}
+
+// LikeOf reads a user's like of a post: ErrNotFound if there is none.
+func (c *Client) LikeOf(ctx context.Context, post, user string) (Liker, error) {
+	return get[Liker](ctx, c, path("v1", "posts", post, "likes", user))
+}
+
+// LikesByUser lists the posts that a user likes, newest first.
+func (c *Client) LikesByUser(id string) List[LikedPost] {
+	return list[LikedPost](c, nil, "v1", "users", id, "likes")
+}
+
+// Home lists the caller's home, newest first.
+func (c *Client) Home(source HomeSource) List[HomeItem] {
+	query := url.Values{}
+	if source != Push {
+		query.Set("source", string(source))
+	}
+	return list[HomeItem](c, query, "v1", "home")
+}
+
+// Delivery reads how far the fan-out of the caller's own post is.
+func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
+	return get[Delivery](ctx, c, path("v1", "posts", post, "delivery"))
+}
+
+// DevToken asks a service in development mode for a user's token, for ttl or, if that is
+// 0, for as long as the service thinks right.
+func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration) (DevToken, error) {
+	body := struct {
+		UserID string `json:"user_id"`
+		TTL    int64  `json:"ttl_s,omitempty"`
+	}{user, int64(ttl / time.Second)}
+	// A second token does no harm.
+	var token DevToken
+	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "token"), body: body, again: true, open: true}, &token)
+	return token, err
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	var out T
+	err := c.do(ctx, call{method: http.MethodGet, path: path}, &out)
+	return out, err
+}
+
+func list[T any](c *Client, query url.Values, parts ...string) List[T] {
+	return List[T]{client: c, path: path(parts...), query: query}
+}

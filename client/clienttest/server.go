@@ -1,0 +1,445 @@
+// Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
+// that call it and for the client's own examples. Deliveries and like counts
+// are immediate; nothing else of the contract's reads and writes of users, follows,
+// posts, likes and homes is simplified. It has no comments, pull homes or ledger, and it
+// must never be taken for the product: tokens are unsigned.
+//
+// A test plants faults by wrapping the handler, or by the Alter hooks.
+package clienttest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"fanfare/client"
+	"fanfare/internal/id"
+)
+
+// Server serves the contract. Set the hooks before the first request; they
+// are called with the server's lock held.
+type Server struct {
+	// AlterHome changes what a viewer's home shows, newest first, before paging.
+	AlterHome func(viewer string, items []client.HomeItem) []client.HomeItem
+	// AlterCount changes a post's like count.
+	AlterCount func(post string, count int64) int64
+	// AlterUser changes a profile as it is read.
+	AlterUser func(user client.User) client.User
+
+	mux *http.ServeMux
+	ids *id.Generator
+
+	mu      sync.Mutex
+	users   map[string]client.User
+	follows map[string]map[string]time.Time // by follower, then author
+	posts   map[string]client.Post
+	byUser  map[string][]string // post ids, ascending
+	likes   map[string]map[string]time.Time
+	keys    map[[2]string]keyed
+}
+
+type keyed struct {
+	in   client.PostInput
+	post string
+}
+
+// New returns an empty service.
+func New() *Server {
+	s := &Server{
+		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
+		users: map[string]client.User{}, follows: map[string]map[string]time.Time{},
+		posts: map[string]client.Post{}, byUser: map[string][]string{},
+		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
+	}
+	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
+		"GET /v1/me":                               s.me,
+		"PUT /v1/me":                               s.putMe,
+		"GET /v1/users/{id}":                       s.user,
+		"GET /v1/users/{id}/followers":             s.followers,
+		"GET /v1/users/{id}/following":             s.following,
+		"GET /v1/users/{id}/friends":               s.friends,
+		"GET /v1/users/{id}/relationships/{other}": s.relationship,
+		"PUT /v1/me/following/{id}":                s.follow,
+		"DELETE /v1/me/following/{id}":             s.unfollow,
+		"POST /v1/posts":                           s.createPost,
+		"GET /v1/posts/{id}":                       s.post,
+		"DELETE /v1/posts/{id}":                    s.deletePost,
+		"GET /v1/users/{id}/posts":                 s.postsByUser,
+		"PUT /v1/posts/{id}/like":                  s.like,
+		"DELETE /v1/posts/{id}/like":               s.unlike,
+		"GET /v1/posts/{id}/likes":                 s.likers,
+		"GET /v1/posts/{id}/likes/count":           s.likeCount,
+		"GET /v1/posts/{id}/likes/{user}":          s.likeOf,
+		"GET /v1/home":                             s.home,
+	} {
+		s.mux.HandleFunc(pattern, s.authed(answer))
+	}
+	s.mux.HandleFunc("POST /v1/dev/token", s.devToken)
+	return s
+}
+
+// ServeHTTP answers as the contract says.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+const tokenPrefix = "for-" // what an unsigned token says before its user
+
+func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		UserID string `json:"user_id"`
+		TTL    int64  `json:"ttl_s"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.UserID == "" {
+		write(w, http.StatusUnprocessableEntity, problem(http.StatusUnprocessableEntity, "user_id"))
+		return
+	}
+	ttl := time.Duration(cmp.Or(in.TTL, 3600)) * time.Second
+	write(w, http.StatusOK, client.DevToken{Token: tokenPrefix + in.UserID, ExpiresAt: time.Now().Add(ttl).UTC()})
+}
+
+// authed runs answer under the lock, for the token's user.
+func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+tokenPrefix)
+		if !ok {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			write(w, http.StatusUnauthorized, problem(http.StatusUnauthorized))
+			return
+		}
+		s.mu.Lock()
+		status, body := answer(user, r)
+		s.mu.Unlock()
+		if status == http.StatusCreated {
+			if post, ok := body.(client.Post); ok {
+				w.Header().Set("Location", "/v1/posts/"+post.ID)
+			}
+		}
+		write(w, status, body)
+	}
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	kind := "application/json"
+	if status >= 400 {
+		kind = "application/problem+json"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		panic(http.ErrAbortHandler) // the caller is gone; net/http ends the request
+	}
+}
+
+func problem(status int, fields ...string) client.Problem {
+	p := client.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status}
+	for _, field := range fields {
+		p.Errors = append(p.Errors, client.FieldError{Field: field, Detail: "is not valid"})
+	}
+	return p
+}
+
+func fail(status int, fields ...string) (int, any) { return status, problem(status, fields...) }
+
+func missingProfile() (int, any) {
+	p := problem(http.StatusConflict)
+	p.Type = "profile-missing"
+	return p.Status, p
+}
+
+// page cuts one page of items that are sorted by key in the list's order.
+func page[T any](r *http.Request, items []T, key func(T) string) (int, any) {
+	limit := 20
+	if given := r.URL.Query().Get("limit"); given != "" {
+		var err error
+		if limit, err = strconv.Atoi(given); err != nil || limit < 1 || limit > 100 {
+			return fail(http.StatusUnprocessableEntity, "limit")
+		}
+	}
+	if cursor := r.URL.Query().Get("cursor"); cursor != "" {
+		at := slices.IndexFunc(items, func(item T) bool { return key(item) == cursor })
+		if at < 0 {
+			return fail(http.StatusBadRequest, "cursor")
+		}
+		items = items[at+1:]
+	}
+	out := struct {
+		Items []T    `json:"items"`
+		Next  string `json:"next_cursor,omitempty"`
+	}{Items: items[:min(limit, len(items))]}
+	if len(items) > limit {
+		out.Next = key(items[limit-1])
+	}
+	if out.Items == nil {
+		out.Items = []T{}
+	}
+	return http.StatusOK, out
+}
+
+func decode(r *http.Request, into any) error {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}
+
+func badText(text string, least, most int) bool {
+	n := utf8.RuneCountInString(text)
+	return n < least || n > most
+}
+
+func (s *Server) readUser(user string) client.User {
+	u := s.users[user]
+	u.Counts.Following = int64(len(s.follows[user]))
+	for _, authors := range s.follows {
+		if _, ok := authors[user]; ok {
+			u.Counts.Followers++
+		}
+	}
+	u.Counts.Posts = int64(len(s.byUser[user]))
+	if s.AlterUser != nil {
+		u = s.AlterUser(u)
+	}
+	return u
+}
+
+func (s *Server) me(user string, _ *http.Request) (int, any) {
+	if _, ok := s.users[user]; !ok {
+		return missingProfile()
+	}
+	return http.StatusOK, s.readUser(user)
+}
+
+func (s *Server) putMe(user string, r *http.Request) (int, any) {
+	var in client.ProfileInput
+	if err := decode(r, &in); err != nil || badText(in.Name, 1, 100) {
+		return fail(http.StatusUnprocessableEntity, "name")
+	}
+	u, ok := s.users[user]
+	if !ok {
+		u = client.User{ID: user, CreatedAt: time.Now().UTC()}
+	}
+	u.Name, u.Bio, u.ImageURL = in.Name, in.Bio, in.ImageURL
+	s.users[user] = u
+	return http.StatusOK, s.readUser(user)
+}
+
+func (s *Server) user(_ string, r *http.Request) (int, any) {
+	if _, ok := s.users[r.PathValue("id")]; !ok {
+		return fail(http.StatusNotFound)
+	}
+	return http.StatusOK, s.readUser(r.PathValue("id"))
+}
+
+func edges(r *http.Request, of map[string]time.Time) (int, any) {
+	out := make([]client.Edge, 0, len(of))
+	for user, since := range of {
+		out = append(out, client.Edge{UserID: user, Since: since})
+	}
+	slices.SortFunc(out, func(a, b client.Edge) int { return cmp.Compare(a.UserID, b.UserID) })
+	return page(r, out, func(e client.Edge) string { return e.UserID })
+}
+
+func (s *Server) followersOf(author string) map[string]time.Time {
+	out := map[string]time.Time{}
+	for follower, authors := range s.follows {
+		if since, ok := authors[author]; ok {
+			out[follower] = since
+		}
+	}
+	return out
+}
+
+func (s *Server) followers(_ string, r *http.Request) (int, any) {
+	return edges(r, s.followersOf(r.PathValue("id")))
+}
+
+func (s *Server) following(_ string, r *http.Request) (int, any) {
+	return edges(r, s.follows[r.PathValue("id")])
+}
+
+func (s *Server) friends(_ string, r *http.Request) (int, any) {
+	out := map[string]time.Time{}
+	followers := s.followersOf(r.PathValue("id"))
+	for author, since := range s.follows[r.PathValue("id")] {
+		if back, ok := followers[author]; ok {
+			if back.After(since) {
+				since = back
+			}
+			out[author] = since
+		}
+	}
+	return edges(r, out)
+}
+
+func (s *Server) relationship(_ string, r *http.Request) (int, any) {
+	a, b := r.PathValue("id"), r.PathValue("other")
+	_, following := s.follows[a][b]
+	_, followedBy := s.follows[b][a]
+	return http.StatusOK, client.Relationship{Following: following, FollowedBy: followedBy, Friends: following && followedBy}
+}
+
+func (s *Server) follow(user string, r *http.Request) (int, any) {
+	author := r.PathValue("id")
+	if author == user {
+		return fail(http.StatusUnprocessableEntity, "id")
+	}
+	if _, ok := s.users[user]; !ok {
+		return missingProfile()
+	}
+	if _, ok := s.users[author]; !ok {
+		return fail(http.StatusNotFound)
+	}
+	if s.follows[user] == nil {
+		s.follows[user] = map[string]time.Time{}
+	}
+	if _, ok := s.follows[user][author]; !ok {
+		s.follows[user][author] = time.Now().UTC()
+	}
+	return http.StatusNoContent, nil
+}
+
+func (s *Server) unfollow(user string, r *http.Request) (int, any) {
+	delete(s.follows[user], r.PathValue("id"))
+	return http.StatusNoContent, nil
+}
+
+func (s *Server) createPost(user string, r *http.Request) (int, any) {
+	if _, ok := s.users[user]; !ok {
+		return missingProfile()
+	}
+	var in client.PostInput
+	if err := decode(r, &in); err != nil || badText(in.Text, 1, 5000) {
+		return fail(http.StatusUnprocessableEntity, "text")
+	}
+	in.IdempotencyKey = r.Header.Get("Idempotency-Key")
+	key := [2]string{user, in.IdempotencyKey}
+	if before, ok := s.keys[key]; ok && in.IdempotencyKey != "" {
+		if before.in != in {
+			return fail(http.StatusUnprocessableEntity, "Idempotency-Key")
+		}
+		return http.StatusCreated, s.posts[before.post]
+	}
+	postID, err := s.ids.New()
+	if err != nil {
+		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand does not fail
+	}
+	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC()}
+	s.posts[post.ID] = post
+	s.byUser[user] = append(s.byUser[user], post.ID)
+	s.keys[key] = keyed{in, post.ID}
+	return http.StatusCreated, post
+}
+
+func (s *Server) post(_ string, r *http.Request) (int, any) {
+	if post, ok := s.posts[r.PathValue("id")]; ok {
+		return http.StatusOK, post
+	}
+	return fail(http.StatusNotFound)
+}
+
+func (s *Server) deletePost(user string, r *http.Request) (int, any) {
+	post, ok := s.posts[r.PathValue("id")]
+	switch {
+	case !ok:
+		return fail(http.StatusNotFound)
+	case post.AuthorID != user:
+		return fail(http.StatusForbidden)
+	}
+	delete(s.posts, post.ID)
+	s.byUser[user] = slices.DeleteFunc(s.byUser[user], func(p string) bool { return p == post.ID })
+	return http.StatusNoContent, nil
+}
+
+func (s *Server) postsByUser(_ string, r *http.Request) (int, any) {
+	var posts []client.Post
+	for _, post := range slices.Backward(s.byUser[r.PathValue("id")]) {
+		posts = append(posts, s.posts[post])
+	}
+	return page(r, posts, func(p client.Post) string { return p.ID })
+}
+
+func (s *Server) like(user string, r *http.Request) (int, any) {
+	post := r.PathValue("id")
+	if _, ok := s.posts[post]; !ok {
+		return fail(http.StatusNotFound)
+	}
+	if s.likes[post] == nil {
+		s.likes[post] = map[string]time.Time{}
+	}
+	if _, ok := s.likes[post][user]; !ok {
+		s.likes[post][user] = time.Now().UTC()
+	}
+	return http.StatusAccepted, nil
+}
+
+func (s *Server) unlike(user string, r *http.Request) (int, any) {
+	if _, ok := s.posts[r.PathValue("id")]; !ok {
+		return fail(http.StatusNotFound)
+	}
+	delete(s.likes[r.PathValue("id")], user)
+	return http.StatusAccepted, nil
+}
+
+func (s *Server) likers(_ string, r *http.Request) (int, any) {
+	var out []client.Liker
+	for user, at := range s.likes[r.PathValue("id")] {
+		out = append(out, client.Liker{UserID: user, LikedAt: at})
+	}
+	slices.SortFunc(out, func(a, b client.Liker) int { return cmp.Compare(a.UserID, b.UserID) })
+	return page(r, out, func(l client.Liker) string { return l.UserID })
+}
+
+func (s *Server) count(post string) int64 {
+	n := int64(len(s.likes[post]))
+	if s.AlterCount != nil {
+		n = s.AlterCount(post, n)
+	}
+	return n
+}
+
+func (s *Server) likeCount(_ string, r *http.Request) (int, any) {
+	if _, ok := s.posts[r.PathValue("id")]; !ok {
+		return fail(http.StatusNotFound)
+	}
+	return http.StatusOK, client.LikeCount{Count: s.count(r.PathValue("id")), AsOf: time.Now().UTC()}
+}
+
+func (s *Server) likeOf(_ string, r *http.Request) (int, any) {
+	at, ok := s.likes[r.PathValue("id")][r.PathValue("user")]
+	if !ok {
+		return fail(http.StatusNotFound)
+	}
+	return http.StatusOK, client.Liker{UserID: r.PathValue("user"), LikedAt: at}
+}
+
+func (s *Server) home(user string, r *http.Request) (int, any) {
+	var items []client.HomeItem
+	add := func(author string) {
+		for _, postID := range s.byUser[author] {
+			u := s.users[author]
+			_, liked := s.likes[postID][user]
+			items = append(items, client.HomeItem{
+				Post: s.posts[postID], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL},
+				LikeCount: s.count(postID), Liked: liked,
+			})
+		}
+	}
+	add(user)
+	for author := range s.follows[user] {
+		add(author)
+	}
+	slices.SortFunc(items, func(a, b client.HomeItem) int { return cmp.Compare(b.Post.ID, a.Post.ID) })
+	if s.AlterHome != nil {
+		items = s.AlterHome(user, items)
+	}
+	return page(r, items, func(i client.HomeItem) string { return i.Post.ID })
+}

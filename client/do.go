@@ -1,0 +1,163 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// call is one call of the API, before it is sent.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	body   any
+	key    string // Idempotency-Key
+	again  bool   // a POST that may be repeated without a key
+	open   bool   // needs no token
+}
+
+func path(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(part))
+	}
+	return b.String()
+}
+
+// repeatable says whether sending the call twice does what sending it once does.
+func (k call) repeatable() bool {
+	switch k.method {
+	case http.MethodGet, http.MethodPut, http.MethodDelete:
+		return true
+	case http.MethodPost:
+		return k.key != "" || k.again
+	}
+	return false
+}
+
+// do sends a call until it is answered, or may not be repeated, and decodes
+// the answer into out, if that is not nil.
+func (c *Client) do(ctx context.Context, k call, out any) error {
+	var body []byte
+	if k.body != nil {
+		var err error
+		if body, err = json.Marshal(k.body); err != nil {
+			return fmt.Errorf("client: %s %s: %w", k.method, k.path, err)
+		}
+	}
+	unanswered := false
+	for attempt := 1; ; attempt++ {
+		err := c.send(ctx, k, body, out)
+		if err == nil {
+			return nil
+		}
+		if unanswered && k.method == http.MethodDelete && errors.Is(err, ErrNotFound) {
+			// An attempt before this one did it, and its answer was lost.
+			return nil
+		}
+		unanswered = unanswered || Unanswered(err)
+		wait, again := c.backoff(k, err, attempt)
+		if !again || !sleep(ctx, wait) {
+			return fmt.Errorf("client: %s %s: %w", k.method, k.path, err)
+		}
+	}
+}
+
+// backoff decides whether a failed attempt is repeated, and when.
+func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
+	if attempt >= c.attempts {
+		return 0, false
+	}
+	var asked time.Duration
+	refused := false
+	if p, ok := errors.AsType[*Problem](err); ok {
+		asked = p.RetryAfter
+		refused = p.Status == http.StatusTooManyRequests
+	}
+	if asked > maxRetryAfter || (!refused && (!Unanswered(err) || !k.repeatable())) {
+		return 0, false
+	}
+	ceiling := min(maxBackoff, baseBackoff<<min(attempt, 16))
+	// At least half of it, so that the attempts span a service's restart.
+	jittered := ceiling/2 + time.Duration(c.jitter()*float64(ceiling/2))
+	return max(asked, jittered), true
+}
+
+// send makes one attempt.
+func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
+	u := *c.base
+	escaped := u.EscapedPath() + k.path
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return err
+	}
+	u.Path, u.RawPath, u.RawQuery = plain, escaped, k.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, k.method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, application/problem+json")
+	if k.key != "" {
+		req.Header.Set("Idempotency-Key", k.key)
+	}
+	if !k.open && c.token != nil {
+		token, err := c.token(ctx)
+		if err != nil {
+			return fmt.Errorf("token: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return lost(ctx, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return lost(ctx, err)
+	case len(answer) > maxBody:
+		return fmt.Errorf("the answer is larger than %d bytes", maxBody)
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		return problemOf(resp, answer, time.Now())
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("decode the answer: %w", err)
+	}
+	return nil
+}
+
+// lost says of an error that no answer came. An ended context is the caller's
+// own doing and is never retried, but leaves the outcome as open.
+func lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", errNoAnswer, err)
+}
+
+// sleep waits for d and says whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}

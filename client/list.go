@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+// List is a paged list of the API. Making one sends nothing.
+type List[T any] struct {
+	client *Client
+	path   string
+	query  url.Values
+}
+
+// Page is one page of a list. NextCursor is "" on the last one.
+type Page[T any] struct {
+	Items      []T    `json:"items"`
+	NextCursor string `json:"next_cursor"`
+}
+
+// Page reads one page of at most limit items (1..100, 0 for the service's
+// default) from cursor on, "" for the first page.
+func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], error) {
+	query := make(url.Values, len(l.query)+2)
+	maps.Copy(query, l.query)
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var page Page[T]
+	err := l.client.do(ctx, call{method: http.MethodGet, path: l.path, query: query}, &page)
+	return page, err
+}
+
+// All reads the whole list, a page of 100 at a time, as the loop comes to it.
+// An error ends the loop after it was yielded once.
+func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for cursor := ""; ; {
+			page, err := l.Page(ctx, cursor, 100)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if cursor = page.NextCursor; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Collect reads the whole list into memory, for lists known to be short.
+func (l List[T]) Collect(ctx context.Context) ([]T, error) {
+	var items []T
+	for item, err := range l.All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return slices.Clip(items), nil
+}

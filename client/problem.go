@@ -1,0 +1,86 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Problem is an answer that is not a success: RFC 9457 problem details. Get
+// at it with errors.AsType[*client.Problem](err).
+type Problem struct { //nolint:errname // RFC 9457's own name for it
+	// Type names the kind of problem for good; decide by it or by Status.
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Errors names each bad field of the request.
+	Errors []FieldError `json:"errors"`
+	// RetryAfter is how long the service asks to wait, 0 if it does not say.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// FieldError says what is wrong with one field.
+type FieldError struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// Error names the status, the title, the detail and each bad field.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
+	if p.Detail != "" {
+		b.WriteString(": " + p.Detail)
+	}
+	for _, f := range p.Errors {
+		fmt.Fprintf(&b, "; %s: %s", f.Field, f.Detail)
+	}
+	return b.String()
+}
+
+// Is reports whether target is the sentinel for the problem's status.
+func (p *Problem) Is(target error) bool {
+	return target == ErrNotFound && p.Status == http.StatusNotFound
+}
+
+// ErrNotFound is what errors.Is finds in every 404.
+var ErrNotFound = errors.New("not found")
+
+// problemOf makes a Problem of any unsuccessful answer, also of a proxy's that
+// knows no problem details.
+func problemOf(resp *http.Response, body []byte, now time.Time) *Problem {
+	p := &Problem{}
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || kind != "application/problem+json" || json.Unmarshal(body, p) != nil {
+		p = &Problem{Type: "about:blank", Detail: excerpt(body)}
+	}
+	p.Status = resp.StatusCode
+	if p.Title == "" {
+		p.Title = http.StatusText(resp.StatusCode)
+	}
+	p.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
+	return p
+}
+
+// retryAfter reads seconds or an HTTP date; what is neither, or past, is 0.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+func excerpt(body []byte) string {
+	const most = 200
+	text := strings.ToValidUTF8(strings.TrimSpace(string(body[:min(len(body), most)])), "")
+	return strings.Join(strings.Fields(text), " ")
+}

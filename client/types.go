@@ -1,0 +1,156 @@
+package client
+
+import "time"
+
+// ProfileInput is what a user says of itself. Only Name is required.
+type ProfileInput struct {
+	Name     string `json:"name"`
+	Bio      string `json:"bio,omitempty"`
+	ImageURL string `json:"image_url,omitempty"`
+}
+
+// User is a profile and its counts.
+type User struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Bio       string    `json:"bio"`
+	ImageURL  string    `json:"image_url"`
+	CreatedAt time.Time `json:"created_at"`
+	Counts    Counts    `json:"counts"`
+}
+
+// Counts are a user's exact counts.
+type Counts struct {
+	Followers int64 `json:"followers"`
+	Following int64 `json:"following"`
+	Posts     int64 `json:"posts"`
+}
+
+// Edge is the other end of a follow or a friendship.
+type Edge struct {
+	UserID string    `json:"user_id"`
+	Since  time.Time `json:"since"`
+}
+
+// Relationship says who of two users follows the other.
+type Relationship struct {
+	Following  bool `json:"following"`
+	FollowedBy bool `json:"followed_by"`
+	Friends    bool `json:"friends"`
+}
+
+// PostInput is a post to make.
+type PostInput struct {
+	Text     string `json:"text"`
+	ImageURL string `json:"image_url,omitempty"`
+	// IdempotencyKey makes repeated calls make one post, also across restarts of
+	// the caller. CreatePost makes one for its own retries if it is empty.
+	IdempotencyKey string `json:"-"`
+}
+
+// PostEdit changes what is not nil.
+type PostEdit struct {
+	Text     *string `json:"text,omitempty"`
+	ImageURL *string `json:"image_url,omitempty"`
+}
+
+// Post is a post. EditedAt is zero if it was never edited.
+type Post struct {
+	ID        string    `json:"id"`
+	AuthorID  string    `json:"author_id"`
+	Text      string    `json:"text"`
+	ImageURL  string    `json:"image_url"`
+	CreatedAt time.Time `json:"created_at"`
+	EditedAt  time.Time `json:"edited_at,omitzero"`
+}
+
+// PostRange picks posts by time: a day in UTC (YYYY-MM-DD), or Since (included)
+// to Until (excluded), each open if zero. The zero value is all posts.
+type PostRange struct {
+	Day          string
+	Since, Until time.Time
+}
+
+// Comment is a comment of a post.
+type Comment struct {
+	ID        string    `json:"id"`
+	PostID    string    `json:"post_id"`
+	AuthorID  string    `json:"author_id"`
+	Text      string    `json:"text"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Liker is a user who likes a post.
+type Liker struct {
+	UserID  string    `json:"user_id"`
+	LikedAt time.Time `json:"liked_at"`
+}
+
+// LikeCount is how many users liked a post at AsOf.
+type LikeCount struct {
+	Count int64     `json:"count"`
+	AsOf  time.Time `json:"as_of"`
+}
+
+// LikedPost is a post that a user likes.
+type LikedPost struct {
+	PostID  string    `json:"post_id"`
+	LikedAt time.Time `json:"liked_at"`
+}
+
+// HomeItem is one entry of a home.
+type HomeItem struct {
+	Post      Post   `json:"post"`
+	Author    Author `json:"author"`
+	LikeCount int64  `json:"like_count"`
+	Liked     bool   `json:"liked"`
+}
+
+// Author is what a home shows of a post's author.
+type Author struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	ImageURL string `json:"image_url"`
+}
+
+// HomeSource is how a home is computed.
+type HomeSource string
+
+// The two sources show the same list.
+const (
+	// Push reads the viewer's own timeline.
+	Push HomeSource = ""
+	// Pull reads the followees' post lists.
+	Pull HomeSource = "pull"
+)
+
+// DeliveryState is how far a post's fan-out is.
+type DeliveryState string
+
+// The states of a delivery.
+const (
+	DeliveryQueued    DeliveryState = "queued"
+	DeliveryRunning   DeliveryState = "running"
+	DeliveryComplete  DeliveryState = "complete"
+	DeliveryPulled    DeliveryState = "pulled"
+	DeliveryCancelled DeliveryState = "cancelled"
+)
+
+// Delivery is the ledger of a post's fan-out. Nil fields are not known yet.
+type Delivery struct {
+	State       DeliveryState `json:"state"`
+	Planned     *int64        `json:"planned"`
+	Delivered   *int64        `json:"delivered"`
+	ChunksDone  *int64        `json:"chunks_done"`
+	ChunksTotal *int64        `json:"chunks_total"`
+	AcceptedAt  *time.Time    `json:"accepted_at"`
+	StartedAt   *time.Time    `json:"started_at"`
+	CompletedAt *time.Time    `json:"completed_at"`
+	Attempts    *int64        `json:"attempts"`
+}
+
+// DevToken is a token of a service in development mode.
+type DevToken struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
