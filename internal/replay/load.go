@@ -1,0 +1,98 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// load is everything that a run will do, decided by the seed before it begins.
+type load struct {
+	graph       *Graph
+	followOrder []int // permutation of the graph's edges
+	authors     []int // of each post
+	watchers    []int // of each post: the follower whose home is watched, or -1
+	actions     []action
+}
+
+// action makes post number post, or likes it.
+type action struct {
+	post, user int
+	like       bool
+}
+
+// likeSkew makes likes heavy-tailed: few posts get most of them, as everywhere.
+const likeSkew = 1.1
+
+// newLoad draws posts in proportion to their authors' followers, since those who are
+// read are those who write, and likes by Zipf's law.
+func newLoad(g *Graph, posts, likes int, seed uint64) (*load, error) {
+	if posts < 0 || likes < 0 || likes > posts*len(g.Names) {
+		return nil, fmt.Errorf("%w: %d likes of %d posts by %d users cannot all be different ones", ErrUsage, likes, posts, len(g.Names))
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	l := &load{graph: g, followOrder: random.Perm(len(g.Edges))}
+	followers := make([][]int, len(g.Names))
+	for _, e := range g.Edges {
+		followers[e.To] = append(followers[e.To], e.From)
+	}
+	order := make([]float64, 0, posts+likes) // the time of each action
+	for i := range posts {
+		author := random.IntN(len(g.Names))
+		if len(g.Edges) > 0 {
+			author = g.Edges[random.IntN(len(g.Edges))].To
+		}
+		watcher := -1
+		if of := followers[author]; len(of) > 0 {
+			watcher = of[random.IntN(len(of))]
+		}
+		l.authors, l.watchers = append(l.authors, author), append(l.watchers, watcher)
+		l.actions = append(l.actions, action{post: i, user: author})
+		order = append(order, float64(i))
+	}
+	if likes > 0 {
+		popular := random.Perm(posts)
+		zipf := rand.NewZipf(random, likeSkew, 1, uint64(posts-1))
+		likers := make([]map[int]bool, posts)
+		for range likes {
+			rank := int(zipf.Uint64()) // below posts
+			for len(likers[popular[rank]]) == len(g.Names) {
+				rank = (rank + 1) % posts
+			}
+			post, user := popular[rank], random.IntN(len(g.Names))
+			for likers[post][user] {
+				user = (user + 1) % len(g.Names)
+			}
+			if likers[post] == nil {
+				likers[post] = map[int]bool{}
+			}
+			likers[post][user] = true
+			l.actions = append(l.actions, action{post: post, user: user, like: true})
+			order = append(order, float64(post)+random.Float64()*float64(posts-post))
+		}
+	}
+	l.sort(order)
+	return l, nil
+}
+
+// sort puts the actions in the order of their times; a post comes before its likes.
+func (l *load) sort(at []float64) {
+	index := make([]int, len(l.actions))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(a, b int) int {
+		switch {
+		case at[a] < at[b]:
+			return -1
+		case at[a] > at[b]:
+			return 1
+		}
+		return 0
+	})
+	sorted := make([]action, len(index))
+	for to, from := range index {
+		sorted[to] = l.actions[from]
+	}
+	l.actions = sorted
+}

@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func reed(t *testing.T, users int) *Graph {
+	t.Helper()
+	g, err := ReadGraph("../../testdata/graphs/socfb-Reed98.edges", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.BestConnected(users)
+}
+
+func TestTheSeedDecidesTheLoad(t *testing.T) {
+	g := reed(t, 50)
+	loads := make([]*load, 3)
+	for i, seed := range []uint64{1, 1, 2} {
+		var err error
+		if loads[i], err = newLoad(g, 100, 1000, seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(loads[0], loads[1]) || reflect.DeepEqual(loads[0], loads[2]) {
+		t.Error("one seed makes two loads, or two seeds make one")
+	}
+}
+
+func TestALoadIsWhatItWasAskedFor(t *testing.T) {
+	g := reed(t, 40)
+	for _, size := range [][2]int{{0, 0}, {1, 0}, {1, 40}, {100, 4000}, {200, 900}} {
+		l, err := newLoad(g, size[0], size[1], 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		posted, likes := map[int]bool{}, map[[2]int]bool{}
+		most := map[int]int{}
+		for _, a := range l.actions {
+			if !a.like {
+				posted[a.post] = true
+				continue
+			}
+			if !posted[a.post] || likes[[2]int{a.post, a.user}] {
+				t.Fatalf("like %+v comes before its post, or twice", a)
+			}
+			likes[[2]int{a.post, a.user}] = true
+			most[a.post]++
+		}
+		if len(posted) != size[0] || len(likes) != size[1] {
+			t.Errorf("%d posts and %d likes, want %v", len(posted), len(likes), size)
+		}
+		for post, author := range l.authors {
+			if w := l.watchers[post]; w == author || w < 0 {
+				t.Errorf("post %d of %d is watched by %d", post, author, w)
+			}
+		}
+		if size[1] == 900 && len(most) > 190 {
+			t.Errorf("900 likes went to %d of 200 posts: no heavy tail", len(most))
+		}
+	}
+	if _, err := newLoad(g, 2, 81, 1); !errors.Is(err, ErrUsage) {
+		t.Errorf("more likes than pairs: error %v", err)
+	}
+}

@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// observer looks at a service: its reads, its queues, its units.
+type observer struct {
+	Service
+	sessions *sessions
+	metrics  *metrics
+	progress *progress
+}
+
+func newObserver(ctx context.Context, s Service) (*observer, error) {
+	sessions, err := newSessions(s)
+	if err != nil {
+		return nil, err
+	}
+	o := &observer{Service: s, sessions: sessions, metrics: newMetrics(s.Admin), progress: newProgress(s.Log)}
+	if o.Settle <= 0 {
+		o.Settle = 30 * time.Second
+	}
+	for _, addr := range s.Admin {
+		if err := Probe(ctx, addr); err != nil {
+			o.close()
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// reach makes sure that the target gives tokens. Later the calls and the tokens that
+// they wait for are each repeated, so that a target which is not there would take many
+// minutes to be named.
+func (o *observer) reach(ctx context.Context) error {
+	first := &token{anyone: o.sessions.anyone, user: "replay"}
+	if _, err := first.get(ctx); err != nil {
+		return fmt.Errorf("the target %s gives no token: see --target: %w", o.Target, err)
+	}
+	return nil
+}
+
+func (o *observer) close() {
+	o.sessions.close()
+	o.metrics.close()
+}
+
+// each runs do for 0..n-1, in that order, with bounded concurrency.
+func (o *observer) each(ctx context.Context, label string, n int, do func(ctx context.Context, i int) error) error {
+	phase := o.progress.start(label, n)
+	defer phase.finish()
+	g, inGroup := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, o.Concurrency))
+	for i := range n {
+		if inGroup.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			if err := do(inGroup, i); err != nil {
+				return err
+			}
+			phase.add(1)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+const (
+	depthInterval = 100 * time.Millisecond
+	// quietReads is how often in a row the queues have to be empty: a message that
+	// one handler publishes for another shows at the latest in the next reading.
+	quietReads = 3
+	// stalled is how long the queues may stay as full as they are.
+	stalled = 2 * time.Minute
+)
+
+// awaitQuiet waits until the queues are empty, as far as the admin addresses tell.
+// It gives up when they do not get emptier: then the reads will tell what is missing.
+func (o *observer) awaitQuiet(ctx context.Context) {
+	if len(o.Admin) == 0 {
+		return
+	}
+	phase := o.progress.start("waiting for the queues", 0)
+	defer phase.finish()
+	least, since, empty := -1.0, time.Now(), 0
+	for ctx.Err() == nil {
+		depth, ok := o.metrics.read(ctx).depth()
+		switch {
+		case ok && depth == 0:
+			if empty++; empty == quietReads {
+				return
+			}
+			since = time.Now()
+		case ok && (least < 0 || depth < least):
+			least, since, empty = depth, time.Now(), 0
+		default:
+			empty = 0
+		}
+		if time.Since(since) > stalled {
+			o.progress.say(fmt.Sprintf("the queues do not get emptier (%.0f messages); reading back as it is", max(0, least)))
+			return
+		}
+		pause(ctx, depthInterval)
+	}
+}
+
+// warnOfDeadLetters says if a message failed for good meanwhile.
+func (o *observer) warnOfDeadLetters(before, after reading) {
+	if n := after.dead() - before.dead(); n > 0 {
+		o.progress.say(fmt.Sprintf("%.0f messages were dead-lettered meanwhile: see `fanfare dlq ls`", n))
+	}
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,230 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// facts are what a record's calls asked for: for each whether it was answered (sure),
+// or may have happened (maybe).
+type facts struct {
+	users   map[string]bool            // sure?
+	follows map[string]map[string]bool // follower, author, sure?
+	posts   []postFact
+	likes   map[string]map[string]bool // post id, user, sure?
+}
+
+// postFact is a post that was sent; ID is "" if its answer is not known.
+type postFact struct{ author, text, id string }
+
+func factsOf(calls []entry) *facts {
+	f := &facts{
+		users: map[string]bool{}, follows: map[string]map[string]bool{}, likes: map[string]map[string]bool{},
+	}
+	note := func(of map[string]map[string]bool, a, b string, sure bool) {
+		if of[a] == nil {
+			of[a] = map[string]bool{}
+		}
+		of[a][b] = of[a][b] || sure
+	}
+	for _, call := range calls {
+		switch call.Call {
+		case callProfile:
+			f.users[call.User] = f.users[call.User] || call.OK
+		case callFollow:
+			note(f.follows, call.User, call.Object, call.OK)
+		case callPost:
+			f.posts = append(f.posts, postFact{author: call.User, text: call.Object, id: call.ID})
+		case callLike:
+			note(f.likes, call.Object, call.User, call.OK)
+		}
+	}
+	return f
+}
+
+// answers settle the maybes of facts: which of them happened.
+type answers struct {
+	users   map[string]bool
+	follows map[string]map[string]bool
+	posts   map[string][]string // by text: the ids of the posts that carry it
+	likes   map[string]map[string]bool
+}
+
+// truth is what the service has to show, nothing less and nothing else.
+type truth struct {
+	users     []string
+	following map[string][]string
+	followers map[string]int
+	posts     map[string][]string        // by author
+	likers    map[string]map[string]bool // by post; every post is in it
+	edges     int
+	repeated  int // posts that were made twice by one call
+}
+
+// settle makes the truth of the facts, with answers for the maybes.
+func (f *facts) settle(a *answers) *truth {
+	t := &truth{
+		following: map[string][]string{}, followers: map[string]int{},
+		posts: map[string][]string{}, likers: map[string]map[string]bool{},
+	}
+	for user, sure := range f.users {
+		if sure || a.users[user] {
+			t.users = append(t.users, user)
+		}
+	}
+	slices.Sort(t.users)
+	for follower, authors := range f.follows {
+		for author, sure := range authors {
+			if sure || a.follows[follower][author] {
+				t.following[follower] = append(t.following[follower], author)
+				t.followers[author]++
+				t.edges++
+			}
+		}
+	}
+	for _, post := range f.posts {
+		ids := []string{post.id}
+		if post.id == "" {
+			ids = a.posts[post.text]
+		}
+		if len(ids) > 1 {
+			t.repeated += len(ids) - 1
+		}
+		for _, id := range ids {
+			t.posts[post.author] = append(t.posts[post.author], id)
+			t.likers[id] = map[string]bool{}
+		}
+	}
+	for post, users := range f.likes {
+		for user, sure := range users {
+			if (sure || a.likes[post][user]) && t.likers[post] != nil {
+				t.likers[post][user] = true
+			}
+		}
+	}
+	return t
+}
+
+// home returns the posts that a viewer's home has to show (I1): each once.
+func (t *truth) home(viewer string) map[string]bool {
+	ids := map[string]bool{}
+	for _, author := range append([]string{viewer}, t.following[viewer]...) {
+		for _, id := range t.posts[author] {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
+func (t *truth) deliveries() int {
+	n := 0
+	for author, posts := range t.posts {
+		n += len(posts) * (1 + t.followers[author])
+	}
+	return n
+}
+
+func (t *truth) postIDs() []string { return slices.Sorted(maps.Keys(t.likers)) }
+
+func (t *truth) likes() int {
+	n := 0
+	for _, users := range t.likers {
+		n += len(users)
+	}
+	return n
+}
+
+// finding is what comparing one thing with the truth found.
+type finding struct {
+	delivered, missing, unexpected, duplicated, wrong int
+	example                                           string // one fault, in words
+}
+
+func (f finding) clean() bool { return f.missing+f.unexpected+f.duplicated+f.wrong == 0 }
+
+func (f *finding) note(example string) {
+	if f.example == "" {
+		f.example = example
+	}
+}
+
+func (f *finding) add(other finding) {
+	f.delivered += other.delivered
+	f.missing += other.missing
+	f.unexpected += other.unexpected
+	f.duplicated += other.duplicated
+	f.wrong += other.wrong
+}
+
+// shown is one entry of a home as it was read.
+type shown struct {
+	post  string
+	likes int64
+	liked bool
+}
+
+// checkHome compares a home with the truth.
+func (t *truth) checkHome(viewer string, home []shown) finding {
+	var f finding
+	due := t.home(viewer)
+	seen := make(map[string]bool, len(home))
+	for _, item := range home {
+		switch {
+		case seen[item.post]:
+			f.duplicated++
+			f.note("post " + item.post + " twice in the home of " + viewer)
+			continue
+		case !due[item.post]:
+			f.unexpected++
+			f.note("post " + item.post + " does not belong in the home of " + viewer)
+		default:
+			f.delivered++
+			if likers := t.likers[item.post]; item.likes != int64(len(likers)) || item.liked != likers[viewer] {
+				f.wrong++
+				f.note("post " + item.post + " has wrong likes in the home of " + viewer)
+			}
+		}
+		seen[item.post] = true
+	}
+	for post := range due {
+		if !seen[post] {
+			f.missing++
+			f.note("post " + post + " is missing in the home of " + viewer)
+		}
+	}
+	return f
+}
+
+// checkCounts compares a profile's counts with the truth.
+func (t *truth) checkCounts(user string, followers, following, posts int64) finding {
+	var f finding
+	for _, c := range []struct {
+		what      string
+		got, want int64
+	}{
+		{"followers", followers, int64(t.followers[user])},
+		{"following", following, int64(len(t.following[user]))},
+		{"posts", posts, int64(len(t.posts[user]))},
+	} {
+		if c.got != c.want {
+			f.wrong++
+			f.note(countOff(c.what+" of "+user, c.got, c.want))
+		}
+	}
+	return f
+}
+
+// checkLikes compares a post's like count with the truth.
+func (t *truth) checkLikes(post string, count int64) finding {
+	var f finding
+	if want := int64(len(t.likers[post])); count != want {
+		f.wrong++
+		f.note(countOff("likes of post "+post, count, want))
+	}
+	return f
+}
+
+func countOff(what string, got, want int64) string {
+	return fmt.Sprintf("%s: %d, want %d", what, got, want)
+}

@@ -1,0 +1,87 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progress tells a reader how far a run is: bars on a terminal, else a line when
+// a phase begins and ends, and every ten seconds between.
+type progress struct {
+	out  io.Writer
+	bars bool
+}
+
+const lineInterval = 10 * time.Second
+
+func newProgress(out io.Writer) *progress {
+	if out == nil {
+		out = io.Discard
+	}
+	file, ok := out.(*os.File)
+	return &progress{out: out, bars: ok && term.IsTerminal(int(file.Fd()))}
+}
+
+// say writes one line. Progress that cannot be told is no reason to stop.
+func (p *progress) say(line string) { fmt.Fprintln(p.out, line) }
+
+// phase is one part of a run.
+type phase struct {
+	of    *progress
+	label string
+	total int
+	bar   *progressbar.ProgressBar
+
+	mu    sync.Mutex
+	done  int
+	began time.Time
+	said  time.Time
+}
+
+// start begins a phase of total steps, 0 if nobody knows how many.
+func (p *progress) start(label string, total int) *phase {
+	ph := &phase{of: p, label: label, total: total, began: time.Now(), said: time.Now()}
+	if p.bars {
+		most := total
+		if most == 0 {
+			most = -1 // a spinner
+		}
+		ph.bar = progressbar.NewOptions(most,
+			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(label), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	return ph
+}
+
+func (ph *phase) add(n int) {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	ph.done += n
+	switch {
+	case ph.bar != nil:
+		ph.bar.Add(n) //nolint:errcheck // a bar that cannot be drawn is no reason to stop
+	case time.Since(ph.said) >= lineInterval:
+		ph.said = time.Now()
+		ph.of.say(fmt.Sprintf("%s: %d of %d", ph.label, ph.done, ph.total))
+	}
+}
+
+func (ph *phase) finish() {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	if ph.bar != nil {
+		ph.bar.Finish() //nolint:errcheck // as above
+	}
+	took := time.Since(ph.began).Round(10 * time.Millisecond)
+	if ph.total == 0 {
+		ph.of.say(fmt.Sprintf("%s: %v", ph.label, took))
+		return
+	}
+	ph.of.say(fmt.Sprintf("%s: %d of %d in %v", ph.label, ph.done, ph.total, took))
+}

@@ -1,0 +1,94 @@
+package replay
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestAJournalTellsWhatTheMemoryTells(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "journal")
+	r, err := newRecord(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range []entry{
+		{Call: callProfile, User: "a"}, {Call: callFollow, User: "a", Object: "b"},
+		{Call: callPost, User: "a", Object: "text"}, {Call: callLike, User: "a", Object: "P"},
+	} {
+		n, err := r.intend(e)
+		if err != nil || n != i+1 {
+			t.Fatalf("call %d is number %d, error %v", i, n, err)
+		}
+	}
+	for _, err := range []error{r.answer(3, "P", nil), r.answer(1, "a", nil), r.answer(2, "", errors.New("no answer"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if answered, open := r.count(); answered != 2 || open != 2 {
+		t.Errorf("%d answered, %d open", answered, open)
+	}
+	calls, err := readJournal(file) // also before it is closed: the process may have died
+	if err != nil || !reflect.DeepEqual(factsOf(calls), r.facts()) {
+		t.Errorf("read %+v, error %v", calls, err)
+	}
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newRecord(file); !errors.Is(err, ErrUsage) {
+		t.Errorf("a second run may write over a journal: %v", err)
+	}
+	if _, err := newRecord(filepath.Join(file, "x")); err == nil {
+		t.Error("a journal in no directory is accepted")
+	}
+}
+
+func TestAJournalThatWasCutIsRead(t *testing.T) {
+	whole := `{"version":1}
+{"n":1,"call":"post","user":"a","object":"text"}
+{"n":1,"ok":true,"id":"P"}
+`
+	for cut := len(`{"version":1}`) + 1; cut <= len(whole); cut++ {
+		calls, err := parseJournal(strings.NewReader(whole[:cut]), "j")
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		sent := strings.Contains(whole[:cut], "text\"}\n")
+		answered := cut == len(whole)
+		if (len(calls) == 1) != sent || sent && calls[0].OK != answered {
+			t.Fatalf("cut at %d: %+v", cut, calls)
+		}
+	}
+}
+
+func TestWhatIsNoJournalIsRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty":             "",
+		"no header":         `{"n":1,"call":"like"}` + "\n",
+		"newer":             `{"version":2}` + "\n",
+		"no JSON":           "{\"version\":1}\nhello\n",
+		"a gap":             "{\"version\":1}\n{\"n\":2,\"call\":\"like\"}\n",
+		"answer to nothing": "{\"version\":1}\n{\"n\":1,\"ok\":true}\n",
+	} {
+		if calls, err := parseJournal(strings.NewReader(text), "j"); err == nil || !strings.HasPrefix(err.Error(), "j:") {
+			t.Errorf("%s: read %+v, error %v", name, calls, err)
+		}
+	}
+	if _, err := readJournal(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzParseJournal(f *testing.F) {
+	f.Add("{\"version\":1}\n{\"n\":1,\"call\":\"post\"}\n{\"n\":1,\"ok\":true}\n")
+	f.Add("{\"version\":1}\n{\"n\":-1}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if calls, err := parseJournal(strings.NewReader(text), "j"); err == nil {
+			factsOf(calls).settle(&answers{})
+		}
+	})
+}

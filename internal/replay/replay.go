@@ -1,0 +1,320 @@
+// Package replay plays a real social graph against a running Fanfare over HTTP
+// and says whether every home and every count came out right.
+//
+// What is right it works out itself (oracle.go), from the calls it made and the answers it
+// got, and from nothing of the product's code: it knows the service only by the public
+// client. It must never excuse what it finds: what was answered with a success has to
+// be there once (I1, I3, I4, I5), and nothing else. A call whose answer is not known may
+// have had its effect or not, and is settled by reading; from then on the service has to
+// agree with itself about it.
+//
+// Its users carry a name of the run, so that runs against one system do not meet.
+package replay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"fanfare/client"
+)
+
+// Config says what to play, against what.
+type Config struct {
+	// Graph is who follows whom. Posts, Likes and Seed decide the rest of the load:
+	// the same ones give the same calls.
+	Graph        *Graph
+	Posts, Likes int
+	Seed         uint64
+	// Rate bounds posts and likes a second together, 0 is as fast as it goes.
+	Rate float64
+	// Journal names a new file that records every call and answer, "" for none.
+	Journal string
+	Service
+}
+
+// Service is the system under test.
+type Service struct {
+	// Target is the API's base URL; it has to issue development tokens.
+	Target string
+	// Admin holds the admin addresses of all processes, for queue depths and
+	// capacity units. None: convergence of the reads tells when the system is quiet.
+	Admin []string
+	// Concurrency bounds the calls in flight.
+	Concurrency int
+	// Settle is how long nothing may get better before what is missing counts as lost.
+	// 0 is 30 seconds.
+	Settle time.Duration
+	// Attempts is how often a call is sent before it counts as not answered. 0 is
+	// 12: enough to outlast the restart of a service, some 20 to 40 seconds.
+	Attempts int
+	// Log takes progress and the first of the faults found.
+	Log io.Writer
+}
+
+// ErrUsage is wrapped by the errors about what the caller asked for.
+var ErrUsage = errors.New("wrong use")
+
+// Report is what came of a replay. Its JSON form is part of the contract.
+type Report struct {
+	Users int `json:"users"`
+	Edges int `json:"edges"`
+	Posts int `json:"posts"`
+	Likes int `json:"likes"`
+	// A delivery is a post in a home, the author's own among them.
+	ExpectedDeliveries int `json:"expected_deliveries"`
+	Delivered          int `json:"delivered"`
+	Missing            int `json:"missing"`
+	Unexpected         int `json:"unexpected"`
+	Duplicated         int `json:"duplicated"`
+	WrongCounts        int `json:"wrong_counts"`
+	// VisibleMS is from a post's answer to its being in a follower's home.
+	VisibleMS        Quantiles `json:"visible_ms"`
+	DeliveriesPerSec float64   `json:"deliveries_per_s"`
+	// The units are nil where no admin address told them.
+	WCU *float64 `json:"wcu"`
+	RCU *float64 `json:"rcu"`
+	// WCUPerDelivery is the fan-out flow's, for each delivery to a follower: the
+	// author's own entry is written with the post.
+	WCUPerDelivery *float64 `json:"wcu_per_delivery"`
+	WCUPerLike     *float64 `json:"wcu_per_like"`
+	Seconds        float64  `json:"seconds"`
+}
+
+// Quantiles of a time, in milliseconds.
+type Quantiles struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Exact says whether the service showed what it had to and nothing else.
+func (r Report) Exact() bool {
+	return r.Missing == 0 && r.Unexpected == 0 && r.Duplicated == 0 && r.WrongCounts == 0
+}
+
+// String is the report for a reader.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "users %d, edges %d, posts %d, likes %d\n", r.Users, r.Edges, r.Posts, r.Likes)
+	fmt.Fprintf(&b, "deliveries %d of %d: missing %d, unexpected %d, duplicated %d; wrong counts %d\n",
+		r.Delivered, r.ExpectedDeliveries, r.Missing, r.Unexpected, r.Duplicated, r.WrongCounts)
+	fmt.Fprintf(&b, "visible after ms: p50 %.1f, p99 %.1f, max %.1f; deliveries/s %.0f\n",
+		r.VisibleMS.P50, r.VisibleMS.P99, r.VisibleMS.Max, r.DeliveriesPerSec)
+	if r.WCU != nil && r.RCU != nil {
+		fmt.Fprintf(&b, "WCU %.0f, RCU %.0f", *r.WCU, *r.RCU)
+		if r.WCUPerDelivery != nil {
+			fmt.Fprintf(&b, ", WCU per delivery %.3f", *r.WCUPerDelivery)
+		}
+		if r.WCUPerLike != nil {
+			fmt.Fprintf(&b, ", WCU per like %.3f", *r.WCUPerLike)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "seconds %.1f\n", r.Seconds)
+	return b.String()
+}
+
+// player makes the calls of one run.
+type player struct {
+	*observer
+	load    *load
+	run     string
+	record  *record
+	samples *visibility
+}
+
+// Run plays the graph, waits until the service is quiet, and reads everything
+// back. The report is of use only if the error is nil; whether the service was
+// exact is the report's to say.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	began := time.Now()
+	load, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed)
+	if err != nil {
+		return Report{}, err
+	}
+	o, err := newObserver(ctx, cfg.Service)
+	if err != nil {
+		return Report{}, err
+	}
+	defer o.close()
+	record, err := newRecord(cfg.Journal)
+	if err != nil {
+		return Report{}, err
+	}
+	p := &player{
+		observer: o, load: load, run: "r" + strings.ToLower(rand.Text()[:10]),
+		record: record, samples: newVisibility(2 * o.Settle),
+	}
+	report, err := p.play(ctx, cfg.Rate)
+	if closeErr := p.record.close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	if err != nil {
+		return Report{}, p.explain(err, cfg.Journal)
+	}
+	report.Seconds = seconds(time.Since(began))
+	return report, nil
+}
+
+// explain says what to do about a run that ended early.
+func (p *player) explain(err error, journal string) error {
+	answered, open := p.record.count()
+	if journal == "" {
+		return fmt.Errorf("%w (%d calls answered, %d not; --journal makes such a run verifiable)", err, answered, open)
+	}
+	return fmt.Errorf("%w (%d calls answered, %d not; when the target is back verify with --check %s)", err, answered, open, journal)
+}
+
+func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
+	if err := p.reach(ctx); err != nil {
+		return Report{}, err
+	}
+	before := p.metrics.read(ctx)
+	if err := p.profiles(ctx); err != nil {
+		return Report{}, err
+	}
+	if err := p.follows(ctx); err != nil {
+		return Report{}, err
+	}
+	p.awaitQuiet(ctx)
+	between := p.metrics.read(ctx)
+	posting := time.Now()
+	if err := p.postsAndLikes(ctx, perSecond); err != nil {
+		return Report{}, err
+	}
+	p.awaitQuiet(ctx)
+	delivering := time.Since(posting)
+	after := p.metrics.read(ctx)
+	p.warnOfDeadLetters(before, after)
+
+	report, err := p.verify(ctx, p.record.facts())
+	if err != nil {
+		return Report{}, err
+	}
+	report.VisibleMS = p.samples.quantiles()
+	report.DeliveriesPerSec = round(float64(report.Delivered) / delivering.Seconds())
+	if all, ok := after.since(before); ok {
+		report.WCU, report.RCU = ptr(all.writes("")), ptr(all.reads())
+	}
+	if posted, ok := after.since(between); ok {
+		report.WCUPerDelivery = per(posted.writes(flowFanout), report.Delivered-report.Posts)
+		report.WCUPerLike = per(posted.writes(flowLikes), report.Likes)
+	}
+	return report, nil
+}
+
+func (p *player) name(user int) string { return p.run + "-" + p.load.graph.Names[user] }
+
+// call records the intent, makes the call and records its answer.
+func (p *player) call(e entry, do func(c *client.Client) (id string, err error)) error {
+	n, err := p.record.intend(e)
+	if err != nil {
+		return err
+	}
+	id, err := do(p.sessions.of(e.User))
+	return errors.Join(err, p.record.answer(n, id, err))
+}
+
+func (p *player) profiles(ctx context.Context) error {
+	return p.each(ctx, "profiles", len(p.load.graph.Names), func(ctx context.Context, i int) error {
+		return p.call(entry{Call: callProfile, User: p.name(i)}, func(c *client.Client) (string, error) {
+			user, err := c.PutMe(ctx, client.ProfileInput{Name: p.load.graph.Names[i]})
+			return user.ID, err
+		})
+	})
+}
+
+func (p *player) follows(ctx context.Context) error {
+	return p.each(ctx, "follows", len(p.load.graph.Edges), func(ctx context.Context, i int) error {
+		edge := p.load.graph.Edges[p.load.followOrder[i]]
+		author := p.name(edge.To)
+		return p.call(entry{Call: callFollow, User: p.name(edge.From), Object: author}, func(c *client.Client) (string, error) {
+			return "", c.Follow(ctx, author)
+		})
+	})
+}
+
+// postsAndLikes makes posts and likes in the load's order. A like waits for its
+// post, which was begun before it, so nothing can wait in a circle.
+func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
+	limiter := rate.NewLimiter(rate.Inf, 1)
+	if perSecond > 0 {
+		limiter = rate.NewLimiter(rate.Limit(perSecond), 1)
+	}
+	type made struct {
+		done chan struct{}
+		id   string
+	}
+	posts := make([]made, len(p.load.authors))
+	for i := range posts {
+		posts[i].done = make(chan struct{})
+	}
+	sampling, stop := context.WithCancel(ctx)
+	defer stop()
+	var watchers sync.WaitGroup
+	err := p.each(ctx, "posts and likes", len(p.load.actions), func(ctx context.Context, i int) error {
+		if err := limiter.Wait(ctx); err != nil {
+			return err
+		}
+		a := p.load.actions[i]
+		if a.like {
+			select {
+			case <-posts[a.post].done:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			id := posts[a.post].id
+			return p.call(entry{Call: callLike, User: p.name(a.user), Object: id}, func(c *client.Client) (string, error) {
+				return "", c.Like(ctx, id)
+			})
+		}
+		text := fmt.Sprintf("replay %s, post %d", p.run, a.post)
+		err := p.call(entry{Call: callPost, User: p.name(a.user), Object: text}, func(c *client.Client) (string, error) {
+			post, err := c.CreatePost(ctx, client.PostInput{Text: text, IdempotencyKey: fmt.Sprintf("%s-%d", p.run, a.post)})
+			posts[a.post].id = post.ID
+			return post.ID, err
+		})
+		if err != nil {
+			return err
+		}
+		if follower := p.load.watchers[a.post]; follower >= 0 {
+			viewer, id, answered := p.sessions.of(p.name(follower)), posts[a.post].id, time.Now()
+			p.samples.watch(&watchers, func() { p.samples.observe(sampling, viewer, id, answered) })
+		}
+		close(posts[a.post].done)
+		return nil
+	})
+	if err != nil {
+		stop()
+	}
+	watchers.Wait()
+	return err
+}
+
+func seconds(d time.Duration) float64 { return round(d.Seconds()) }
+
+// round keeps three decimals: the rest is noise in a report.
+func round(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return math.Round(x*1000) / 1000
+}
+
+func ptr(x float64) *float64 { return &x }
+
+func per(units float64, n int) *float64 {
+	if n <= 0 {
+		return nil
+	}
+	return ptr(round(units / float64(n)))
+}

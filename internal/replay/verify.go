@@ -1,0 +1,325 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"fanfare/client"
+)
+
+// Check reads a journal back and verifies it against the service. Calls without
+// an answer may have happened or not.
+func Check(ctx context.Context, journal string, s Service) (Report, error) {
+	began := time.Now()
+	calls, err := readJournal(journal)
+	if err != nil {
+		return Report{}, err
+	}
+	o, err := newObserver(ctx, s)
+	if err != nil {
+		return Report{}, err
+	}
+	defer o.close()
+	if err := o.reach(ctx); err != nil {
+		return Report{}, err
+	}
+	o.awaitQuiet(ctx)
+	report, err := o.verify(ctx, factsOf(calls))
+	if err != nil {
+		return Report{}, err
+	}
+	report.Seconds = seconds(time.Since(began))
+	return report, nil
+}
+
+// maxExamples bounds the faults that are told one by one.
+const maxExamples = 20
+
+// recheck is the time between two readings of what was not right yet.
+const recheck = 250 * time.Millisecond
+
+// unit is one thing to compare with the truth.
+type unit struct {
+	kind unitKind
+	name string
+}
+
+type unitKind int
+
+const (
+	homeOf unitKind = iota
+	countsOf
+	likesOf
+)
+
+// verify compares everything that the facts speak of with what the service shows. What is
+// missing or wrong is read again for as long as it gets better, since deliveries
+// and like counts come soon, not at once. What should never have shown is not forgiven by
+// a later reading.
+func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
+	maybes := f.maybes()
+	var (
+		known    *answers
+		t        *truth
+		units    []unit
+		findings []finding
+		todo     []int
+	)
+	least, since := -1, time.Now()
+	for {
+		a, err := o.ask(ctx, maybes)
+		if err != nil {
+			return Report{}, fmt.Errorf("read back: %w", err)
+		}
+		if known == nil || !reflect.DeepEqual(a, known) {
+			known, t = a, f.settle(a)
+			units = t.units()
+			findings, todo = make([]finding, len(units)), make([]int, len(units))
+			for i := range todo {
+				todo[i] = i
+			}
+			least, since = -1, time.Now()
+		}
+		todo, err = o.compare(ctx, t, units, todo, findings, maybes != nil)
+		if err != nil {
+			return Report{}, fmt.Errorf("read back: %w", err)
+		}
+		off := 0
+		for _, i := range todo {
+			off += findings[i].missing + findings[i].wrong + findings[i].unexpected
+		}
+		if least < 0 || off < least {
+			least, since = off, time.Now()
+		}
+		if len(todo) == 0 || time.Since(since) > o.Settle {
+			return o.report(t, findings), nil
+		}
+		pause(ctx, recheck)
+	}
+}
+
+// units are all things that the truth can be compared in, in a fixed order.
+func (t *truth) units() []unit {
+	var all []unit
+	for _, user := range t.users {
+		all = append(all, unit{homeOf, user}, unit{countsOf, user})
+	}
+	for _, post := range t.postIDs() {
+		all = append(all, unit{likesOf, post})
+	}
+	return all
+}
+
+// compare reads the units in todo, notes what it finds, and returns those to be read
+// again. With open questions even the unexpected may only have been answered too early.
+func (o *observer) compare(ctx context.Context, t *truth, units []unit, todo []int, findings []finding, questions bool) ([]int, error) {
+	var mu sync.Mutex
+	var again []int
+	err := o.each(ctx, "reading back", len(todo), func(ctx context.Context, i int) error {
+		now, err := o.read(ctx, t, units[todo[i]])
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if now.missing+now.wrong > 0 || questions && now.unexpected > 0 {
+			again = append(again, todo[i])
+		}
+		before := findings[todo[i]]
+		if before.unexpected+before.duplicated > 0 {
+			now.unexpected = max(now.unexpected, before.unexpected)
+			now.duplicated = max(now.duplicated, before.duplicated)
+			now.example = before.example
+		}
+		findings[todo[i]] = now
+		return nil
+	})
+	slices.Sort(again)
+	return again, err
+}
+
+// read compares one unit with the truth. What cannot be found, though it must be
+// there, is a finding, not a failure to read.
+func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) {
+	switch u.kind {
+	case homeOf:
+		var home []shown
+		for item, err := range o.sessions.of(u.name).Home(client.Push).All(ctx) {
+			if gone(err) {
+				return t.checkHome(u.name, nil), nil
+			}
+			if err != nil {
+				return finding{}, err
+			}
+			home = append(home, shown{item.Post.ID, item.LikeCount, item.Liked})
+		}
+		return t.checkHome(u.name, home), nil
+	case countsOf:
+		user, err := o.sessions.of(u.name).User(ctx, u.name)
+		if gone(err) {
+			return finding{wrong: 1, example: "user " + u.name + " is gone"}, nil
+		}
+		if err != nil {
+			return finding{}, err
+		}
+		return t.checkCounts(u.name, user.Counts.Followers, user.Counts.Following, user.Counts.Posts), nil
+	default:
+		count, err := o.sessions.of(t.users[0]).LikeCount(ctx, u.name)
+		if gone(err) {
+			return finding{wrong: 1, example: "post " + u.name + " is gone"}, nil
+		}
+		if err != nil {
+			return finding{}, err
+		}
+		return t.checkLikes(u.name, count.Count), nil
+	}
+}
+
+// gone says that the service does not know what it was asked for.
+func gone(err error) bool {
+	p, ok := errors.AsType[*client.Problem](err)
+	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
+}
+
+func (o *observer) report(t *truth, findings []finding) Report {
+	sum := finding{duplicated: t.repeated}
+	told := 0
+	if t.repeated > 0 {
+		o.progress.say(fmt.Sprintf("%d posts were made twice by one call", t.repeated))
+	}
+	for _, f := range findings {
+		sum.add(f)
+		if f.clean() {
+			continue
+		}
+		if told++; told <= maxExamples {
+			o.progress.say(f.example)
+		}
+	}
+	if told > maxExamples {
+		o.progress.say(fmt.Sprintf("and %d more places with faults", told-maxExamples))
+	}
+	return Report{
+		Users: len(t.users), Edges: t.edges, Posts: len(t.likers), Likes: t.likes(),
+		ExpectedDeliveries: t.deliveries(), Delivered: sum.delivered,
+		Missing: sum.missing, Unexpected: sum.unexpected, Duplicated: sum.duplicated, WrongCounts: sum.wrong,
+	}
+}
+
+// maybes are the questions that facts leave open, sorted.
+type maybes struct {
+	users     []string
+	followers []string // some follow of theirs is open
+	authors   []string // some post of theirs is open
+	likes     [][2]string
+}
+
+// maybes returns nil if there are none.
+func (f *facts) maybes() *maybes {
+	m := &maybes{}
+	for user, sure := range f.users {
+		if !sure {
+			m.users = append(m.users, user)
+		}
+	}
+	for follower, authors := range f.follows {
+		for _, sure := range authors {
+			if !sure {
+				m.followers = append(m.followers, follower)
+			}
+		}
+	}
+	for _, post := range f.posts {
+		if post.id == "" {
+			m.authors = append(m.authors, post.author)
+		}
+	}
+	for post, users := range f.likes {
+		for user, sure := range users {
+			if !sure {
+				m.likes = append(m.likes, [2]string{post, user})
+			}
+		}
+	}
+	if len(m.users)+len(m.followers)+len(m.authors)+len(m.likes) == 0 {
+		return nil
+	}
+	slices.Sort(m.users)
+	slices.Sort(m.followers)
+	slices.Sort(m.authors)
+	m.followers, m.authors = slices.Compact(m.followers), slices.Compact(m.authors)
+	slices.SortFunc(m.likes, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	return m
+}
+
+// ask reads what the maybes came to.
+func (o *observer) ask(ctx context.Context, m *maybes) (*answers, error) {
+	a := &answers{
+		users: map[string]bool{}, follows: map[string]map[string]bool{},
+		posts: map[string][]string{}, likes: map[string]map[string]bool{},
+	}
+	if m == nil {
+		return a, nil
+	}
+	var mu sync.Mutex
+	asks := make([]func(ctx context.Context) error, 0, len(m.users)+len(m.followers)+len(m.authors)+len(m.likes))
+	for _, user := range m.users {
+		asks = append(asks, func(ctx context.Context) error {
+			_, err := o.sessions.of(user).User(ctx, user)
+			mu.Lock()
+			defer mu.Unlock()
+			a.users[user] = err == nil
+			return unlessGone(err)
+		})
+	}
+	for _, follower := range m.followers {
+		asks = append(asks, func(ctx context.Context) error {
+			edges, err := o.sessions.of(follower).Following(follower).Collect(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			a.follows[follower] = map[string]bool{}
+			for _, edge := range edges {
+				a.follows[follower][edge.UserID] = true
+			}
+			return unlessGone(err)
+		})
+	}
+	for _, author := range m.authors {
+		asks = append(asks, func(ctx context.Context) error {
+			posts, err := o.sessions.of(author).PostsByUser(author, client.PostRange{}).Collect(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, post := range posts {
+				a.posts[post.Text] = append(a.posts[post.Text], post.ID)
+			}
+			return unlessGone(err)
+		})
+	}
+	for _, like := range m.likes {
+		asks = append(asks, func(ctx context.Context) error {
+			_, err := o.sessions.of(like[1]).LikeOf(ctx, like[0], like[1])
+			mu.Lock()
+			defer mu.Unlock()
+			if a.likes[like[0]] == nil {
+				a.likes[like[0]] = map[string]bool{}
+			}
+			a.likes[like[0]][like[1]] = err == nil
+			return unlessGone(err)
+		})
+	}
+	err := o.each(ctx, "settling calls without an answer", len(asks), func(ctx context.Context, i int) error { return asks[i](ctx) })
+	return a, err
+}
+
+func unlessGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
+}

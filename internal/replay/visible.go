@@ -1,0 +1,94 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"fanfare/client"
+)
+
+const (
+	// watching bounds the homes that are watched at one time, so that watching does
+	// not become the load. A post that finds no free place is not sampled.
+	watching  = 4
+	firstLook = time.Millisecond
+	maxLook   = 50 * time.Millisecond
+)
+
+// visibility measures when posts show in a follower's home.
+type visibility struct {
+	// unseen is the longest time that is measured; a post later than that counts as
+	// it here, and as missing in the end if it never comes.
+	unseen time.Duration
+	places chan struct{}
+	mu     sync.Mutex
+	micros *hdr.Histogram
+}
+
+func newVisibility(unseen time.Duration) *visibility {
+	return &visibility{unseen: unseen, places: make(chan struct{}, watching), micros: hdr.New(1, unseen.Microseconds(), 3)}
+}
+
+// watch runs observe if there is a place free.
+func (v *visibility) watch(owner *sync.WaitGroup, observe func()) {
+	select {
+	case v.places <- struct{}{}:
+		owner.Go(func() {
+			defer func() { <-v.places }()
+			observe()
+		})
+	default:
+	}
+}
+
+// observe looks at the viewer's home until the post is in it.
+func (v *visibility) observe(ctx context.Context, viewer *client.Client, post string, answered time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, answered.Add(v.unseen))
+	defer cancel()
+	for look := firstLook; ctx.Err() == nil; look = min(2*look, maxLook) {
+		found, err := inHome(ctx, viewer, post)
+		if found && err == nil {
+			v.add(time.Since(answered))
+			return
+		}
+		pause(ctx, look)
+	}
+	if time.Since(answered) >= v.unseen {
+		v.add(v.unseen)
+	}
+}
+
+// inHome reads a home, newest first, as far as the post would be.
+func inHome(ctx context.Context, viewer *client.Client, post string) (bool, error) {
+	for item, err := range viewer.Home(client.Push).All(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if item.Post.ID <= post {
+			return item.Post.ID == post, nil
+		}
+	}
+	return false, nil
+}
+
+func (v *visibility) add(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.micros.RecordValue(min(max(1, d.Microseconds()), v.unseen.Microseconds())); err != nil {
+		panic(err) // the value was just brought into range
+	}
+}
+
+func (v *visibility) quantiles() Quantiles {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.micros.TotalCount() == 0 {
+		return Quantiles{}
+	}
+	ms := func(micros int64) float64 { return math.Round(float64(micros)) / 1000 }
+	return Quantiles{P50: ms(v.micros.ValueAtQuantile(50)), P99: ms(v.micros.ValueAtQuantile(99)), Max: ms(v.micros.Max())}
+}
