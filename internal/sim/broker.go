@@ -1,0 +1,297 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/queue"
+)
+
+// queueState is one topic, with its dead letters.
+type queueState struct {
+	topic    string
+	messages []*queued
+	dead     []queue.DeadLetter
+	// published counts all that were ever sent to it by a producer.
+	published int
+}
+
+type queued struct {
+	id       string
+	payload  []byte
+	meta     message.Metadata
+	visible  time.Time
+	receives int
+	order    int
+}
+
+// subscription is one process's subscription of one topic.
+type subscription struct {
+	p     *Proc
+	topic string
+	ctx   context.Context
+	ch    chan *message.Message
+	out   []*receipt
+	ended bool
+}
+
+// receipt is one message that is out.
+type receipt struct {
+	msg      *message.Message
+	queued   *queued
+	delivery *queue.Delivery
+}
+
+// visibility is how long a message stays with a process that says nothing. The
+// transports extend it while a message is handled, so it ends for the dead alone,
+// and where the fault says so.
+const visibility = 30 * time.Second
+
+type broker struct{ p *Proc }
+
+// Broker returns the process's queues.
+func (p *Proc) Broker() queue.Broker { return broker{p} }
+
+func (w *World) queue(topic string) *queueState {
+	q := w.queues[topic]
+	if q == nil {
+		q = &queueState{topic: topic}
+		w.queues[topic] = q
+	}
+	return q
+}
+
+// Publish sends in one request what one call gives it; a request of several may be
+// done in part.
+func (b broker) Publish(topic string, messages ...*message.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	own := make([]*queued, len(messages))
+	text := make([]string, len(messages))
+	for i, m := range messages {
+		own[i] = &queued{id: m.UUID, payload: slices.Clone(m.Payload), meta: clone(m.Metadata)}
+		text[i] = string(m.Payload)
+	}
+	c := &call{kind: "queue.publish", class: "publish " + topic, label: label("publish "+topic, text), batch: len(own) > 1}
+	c.effect = func(part float64) error {
+		q := b.p.w.queue(topic)
+		n := int(part*float64(len(own)) + .999)
+		for _, m := range own[:n] {
+			copied := *m
+			copied.order = q.published
+			q.published++
+			q.messages = append(q.messages, &copied)
+			b.p.w.published(topic, copied.payload)
+		}
+		return nil
+	}
+	return b.p.do(messages[0].Context(), c)
+}
+
+func clone(m message.Metadata) message.Metadata {
+	out := make(message.Metadata, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func (b broker) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	b.p.w.mu.Lock()
+	defer b.p.w.mu.Unlock()
+	if b.p.dead {
+		return nil, errCrashed
+	}
+	s := &subscription{p: b.p, topic: topic, ctx: ctx, ch: make(chan *message.Message)}
+	b.p.subs = append(b.p.subs, s)
+	return s.ch, nil
+}
+
+func (s *subscription) end() {
+	if !s.ended {
+		s.ended = true
+		close(s.ch)
+	}
+}
+
+// Close implements message.Publisher and message.Subscriber.
+func (b broker) Close() error { return nil }
+
+func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Message, reason string) error {
+	letter := queue.DeadLetter{
+		ID: msg.UUID, Topic: topic, Payload: slices.Clone(msg.Payload), Metadata: clone(msg.Metadata),
+		Reason: reason, FailedAt: time.Now(), Receives: queue.DeliveryOf(msg).Receives,
+	}
+	c := &call{kind: "queue.dead_letter", class: "dead_letter " + topic, label: label("dead "+topic, string(msg.Payload)+reason)}
+	c.effect = func(float64) error {
+		q := b.p.w.queue(topic)
+		q.dead = append(q.dead, letter)
+		return nil
+	}
+	return b.p.do(ctx, c)
+}
+
+func (b broker) Depth(_ context.Context, topic string) (queue.Depth, error) {
+	q := b.p.w.queue(topic)
+	return queue.Depth{Ready: int64(len(q.messages)), Dead: int64(len(q.dead))}, nil
+}
+
+func (b broker) ListDead(_ context.Context, topic string, limit int) ([]queue.DeadLetter, error) {
+	dead := b.p.w.queue(topic).dead
+	return dead[:min(limit, len(dead))], nil
+}
+
+func (b broker) Redrive(context.Context, string, []string, func(queue.DeadLetter) error) (sent, refused int, err error) {
+	return 0, 0, fmt.Errorf("the driver redrives: %w", queue.ErrClosed)
+}
+
+func (b broker) DropDead(context.Context, string, []string) (int, error) {
+	return 0, fmt.Errorf("nothing drops dead letters here: %w", queue.ErrClosed)
+}
+
+// backstop is the native redrive policy: consumers died on a message so often that
+// the queue itself puts it to the dead letters.
+func (w *World) backstop(topic string, m *queued) {
+	q := w.queue(topic)
+	i := slices.Index(q.messages, m)
+	q.messages = slices.Delete(q.messages, i, i+1)
+	q.dead = append(q.dead, queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: "received too often", FailedAt: time.Now()})
+	w.set[m.id] = true
+	w.note("backstop %s", m.id)
+}
+
+// redrive sends the dead letters of a topic again, as an operator would: what is
+// too old stays.
+func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
+	q := w.queue(topic)
+	var kept []queue.DeadLetter
+	for _, d := range q.dead {
+		if refuse(d) != nil {
+			kept = append(kept, d)
+			continue
+		}
+		w.Fired[FaultRedrive]++
+		delete(w.set, d.ID)
+		q.messages = append(q.messages, &queued{id: d.ID, payload: d.Payload, meta: clone(d.Metadata), order: q.published})
+		q.published++
+		w.note("redrive %s %s", topic, d.ID)
+	}
+	q.dead = kept
+}
+
+// deliver hands one visible message, any, to one subscription that takes it.
+func (w *World) deliver() bool {
+	type pair struct {
+		s *subscription
+		m *queued
+		i int
+	}
+	var choice []pair
+	now := time.Now()
+	for _, p := range w.procs {
+		if p.dead || now.Before(p.paused) {
+			continue
+		}
+		for _, s := range p.subs {
+			if s.ended || len(s.out) >= w.inHand+2 {
+				continue
+			}
+			first := -1
+			for i, m := range w.queue(s.topic).messages {
+				if now.Before(m.visible) {
+					continue
+				}
+				if first < 0 {
+					first = i
+				}
+				choice = append(choice, pair{s, m, i - first})
+			}
+		}
+	}
+	if len(choice) == 0 {
+		return false
+	}
+	c := choice[w.rng.IntN(len(choice))]
+	if w.chance(w.faults.Backstop) {
+		w.backstop(c.s.topic, c.m)
+		return true
+	}
+	d := queue.NewDelivery(c.m.receives + 1)
+	msg := message.NewMessage(c.m.id, slices.Clone(c.m.payload))
+	msg.Metadata = clone(c.m.meta)
+	msg.SetContext(withOp(queue.WithDelivery(c.s.ctx, d), fmt.Sprintf("%s/%d", c.m.id, d.Receives)))
+	select {
+	case c.s.ch <- msg:
+	default:
+		return false // nobody takes it now: the process is at its bound
+	}
+	c.m.receives++
+	if c.i > 0 {
+		w.Fired[FaultReorder]++
+	}
+	if w.chance(w.faults.Dup) {
+		w.Fired[FaultDup]++
+	} else {
+		c.m.visible = now.Add(visibility)
+	}
+	c.s.out = append(c.s.out, &receipt{msg, c.m, d})
+	w.note("deliver %s to %s (%d)", c.m.id, c.s.p.Name, d.Receives)
+	return true
+}
+
+// collect hears of what was acked and nacked since, extends what is still out, and
+// ends subscriptions whose context has ended.
+func (w *World) collect() {
+	for _, p := range w.procs {
+		if p.dead {
+			continue
+		}
+		for _, s := range p.subs {
+			w.collectFrom(s)
+			if !s.ended && s.ctx.Err() != nil {
+				for _, r := range s.out {
+					r.queued.visible = time.Now()
+				}
+				s.out = nil
+				s.end()
+			}
+		}
+	}
+}
+
+func (w *World) collectFrom(s *subscription) {
+	kept := s.out[:0]
+	for _, r := range s.out {
+		select {
+		case <-r.msg.Acked():
+			if w.chance(w.faults.AckLost) {
+				w.Fired[FaultAckLost]++
+				w.note("ack lost %s by %s", r.queued.id, s.p.Name)
+				continue
+			}
+			q := w.queue(s.topic)
+			if i := slices.Index(q.messages, r.queued); i >= 0 {
+				q.messages = slices.Delete(q.messages, i, i+1)
+			}
+			w.note("ack %s by %s", r.queued.id, s.p.Name)
+		case <-r.msg.Nacked():
+			r.queued.visible = time.Now().Add(r.delivery.Delay())
+			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.delivery.Delay())
+		default:
+			if w.chance(w.faults.Expire) {
+				w.Fired[FaultExpire]++
+				r.queued.visible = time.Now()
+				w.note("visibility of %s ended at %s", r.queued.id, s.p.Name)
+			} else if !time.Now().Before(s.p.paused) && r.queued.visible.After(time.Now()) {
+				r.queued.visible = time.Now().Add(visibility)
+			}
+			kept = append(kept, r)
+		}
+	}
+	s.out = kept
+}

@@ -1,0 +1,35 @@
+package sim
+
+// crashPoints are the calls at which a process can die, by role, operation and kind
+// of partition: each is a durable step of the product, or a read before one. A run
+// of many seeds fails if a process was not killed before and after each of them, or
+// met one that is not listed.
+func crashPoints() []string {
+	var all []string
+	for _, of := range []struct {
+		role  string
+		calls []string
+	}{
+		{"api", []string{
+			"batch_get following", "batch_get likecount", "batch_get post", "get post", "get post by id",
+			"get user", "publish likes", "publish posts", "put idempotency", "put user",
+			"query following", "query home", "query post", "query timeline", "query user",
+			"transact follower", "transact post",
+		}},
+		{"fanout", []string{
+			"batch_write timeline", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
+			"get post", "get post by id", "publish chunks", "put delivery", "query delivery",
+			"query follower", "query post", "query user", "transact post", "update delivery",
+			"update home",
+		}},
+		{"likeagg", []string{
+			"dead_letter likes", "get likecount", "get likelist", "get post by id", "put likelist",
+			"update likecount",
+		}},
+	} {
+		for _, call := range of.calls {
+			all = append(all, of.role+" "+call)
+		}
+	}
+	return all
+}

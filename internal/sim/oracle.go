@@ -1,0 +1,281 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/table"
+)
+
+// The oracle reads the table past the simulation's ports and knows nothing of how
+// the product computes a home or a count.
+
+func (w *World) partition(pk string) []table.Item {
+	var items []table.Item
+	for page, err := range w.store.Query(context.Background(), table.Query{PK: pk, Consistent: true}) {
+		if err != nil {
+			w.load.fail("oracle", "read %s: %v", pk, err)
+			return nil
+		}
+		items = append(items, page.Items...)
+	}
+	return items
+}
+
+// edge tells whether the table says that follower follows author, and from which
+// post on.
+func (w *World) edge(follower, author string) (followed bool, from string) {
+	res, err := w.store.Get(context.Background(), table.GetInput{Key: table.FollowingKey(follower, author), Consistent: true})
+	if err != nil || res.Item == nil {
+		return false, ""
+	}
+	return true, res.Item.Str("from")
+}
+
+// checkCounts holds I4, which is true at every moment: counts and items change in
+// one transaction, and both directions of an edge are there or neither.
+func (w *World) checkCounts() {
+	l := w.load
+	for _, user := range l.users {
+		_, counts, err := table.ParseUser(w.partition(table.UserPK(user)))
+		if err != nil {
+			l.fail("I4", "counts of %s: %v", user, err)
+			continue
+		}
+		followers, following := w.partition(table.FollowersPK(user)), w.partition(table.FollowingPK(user))
+		posts := 0
+		for _, it := range w.partition(table.PostsPK(user)) {
+			if it.Int(table.AttrDeleted) == 0 {
+				posts++
+			}
+		}
+		if counts.Followers != int64(len(followers)) || counts.Following != int64(len(following)) || counts.Posts != int64(posts) {
+			l.fail("I4", "%s has counts %+v, and %d followers, %d following, %d posts", user, counts, len(followers), len(following), posts)
+		}
+		for _, it := range following {
+			author, _ := table.UserOfSK(it.Key.SK)
+			res, err := w.store.Get(context.Background(), table.GetInput{Key: table.FollowerKey(author, user), Consistent: true})
+			if err != nil || res.Item == nil {
+				l.fail("I4", "%s follows %s in one direction only", user, author)
+			}
+		}
+	}
+}
+
+// checkQuiet holds what is true once nothing moves any more. service reads without
+// faults.
+func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
+	l := w.load
+	w.checkCounts()
+	w.checkMessages()
+	living := map[string]map[string]bool{} // author -> posts
+	for _, user := range l.users {
+		living[user] = map[string]bool{}
+		for _, it := range w.partition(table.PostsPK(user)) {
+			if post, err := table.ParsePost(it); err == nil && !post.Deleted {
+				living[user][post.ID] = true
+			}
+		}
+	}
+	for _, post := range sorted(l.created) {
+		author := l.created[post]
+		switch is := living[author][post]; {
+		case l.deleted[post] && is:
+			l.fail("I2", "post %s lives, its delete was answered", post)
+		case !l.deleted[post] && !l.doubtful[post] && l.accepted[post] && !is:
+			l.fail("I5", "post %s was answered, and is gone", post)
+		}
+	}
+	for _, user := range l.users {
+		for _, post := range sorted(living[user]) {
+			if _, durable := l.created[post]; !durable {
+				l.fail("I5", "post %s of %s is in the table, its event never was durable", post, user)
+			}
+		}
+	}
+	for _, p := range l.pairs() {
+		if followed, _ := w.edge(p.follower, p.author); !l.unsure(p) && followed != l.follows[p] {
+			l.fail("I5", "%s was answered about %s: following=%v, the table says %v", p.follower, p.author, l.follows[p], followed)
+		}
+	}
+	for _, user := range l.users {
+		for _, pull := range []bool{false, true} {
+			w.checkHome(ctx, service, user, pull, living)
+		}
+	}
+	w.checkLikes(ctx, service, living)
+	w.checkDeleted(ctx, service)
+	w.checkLedgers(ctx, living)
+}
+
+// checkDeleted holds that a deleted post is gone by its id too (I2).
+func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
+	for _, post := range w.load.posts {
+		if !w.load.deleted[post] {
+			continue
+		}
+		_, byID := service.Post(ctx, post)
+		_, likes := service.LikeCount(ctx, post)
+		for _, err := range []error{byID, likes} {
+			if failure, ok := errors.AsType[*feed.Error](err); !ok || failure.Kind != feed.NotFound {
+				w.load.fail("I2", "post %s, whose delete was answered, is still there: %v", post, err)
+			}
+		}
+	}
+}
+
+// checkLedgers holds that each delivery of a living post is complete and counts
+// nobody twice.
+func (w *World) checkLedgers(ctx context.Context, living map[string]map[string]bool) {
+	ledger := fanout.NewLedger(w.store)
+	for _, author := range w.load.users {
+		for _, post := range sorted(living[author]) {
+			d, err := ledger.Delivery(ctx, post)
+			switch {
+			case err != nil:
+				w.load.fail("I6", "delivery of %s: %v", post, err)
+			case d.State != fanout.StateComplete:
+				w.load.fail("I6", "delivery of %s by %s is %s, want complete", post, author, d.State)
+			case d.Delivered == nil || *d.Delivered > int64(len(w.load.users)):
+				w.load.fail("I6", "delivery of %s counts more than all %d users", post, len(w.load.users))
+			}
+		}
+	}
+}
+
+func (l *workload) pairs() []pair {
+	var all []pair
+	for _, a := range l.users {
+		for _, b := range l.users {
+			if a != b {
+				all = append(all, pair{a, b})
+			}
+		}
+	}
+	return all
+}
+
+// checkHome holds I1: each living, unexpired post of each author followed with id at
+// or above the follow's from, one's own, each once, and nobody else's.
+func (w *World) checkHome(ctx context.Context, service *feed.Service, user string, pull bool, living map[string]map[string]bool) {
+	l := w.load
+	items, err := wholeHome(ctx, service, user, 3, pull)
+	if err != nil {
+		l.fail("I1", "home of %s (pull %v): %v", user, pull, err)
+		return
+	}
+	shown := map[string]int{}
+	for _, it := range items {
+		shown[it.Post.ID]++
+		author := it.Post.AuthorID
+		if !living[author][it.Post.ID] {
+			l.fail("I2", "home of %s (pull %v) shows %s, which does not live", user, pull, it.Post.ID)
+		}
+		if followed, _ := w.edge(user, author); !followed && author != user {
+			l.fail("I1", "home of %s (pull %v) shows %s of %s, who is not followed", user, pull, it.Post.ID, author)
+		}
+	}
+	for _, author := range l.users {
+		followed, from := w.edge(user, author)
+		if !followed && author != user {
+			continue
+		}
+		for _, post := range sorted(living[author]) {
+			must := author == user || post >= from
+			switch n := shown[post]; {
+			case n > 1:
+				l.fail("I1", "home of %s (pull %v) shows %s %d times", user, pull, post, n)
+			case n == 0 && must && !w.old(post):
+				l.fail("I1", "home of %s (pull %v) lacks %s of %s (from %s)", user, pull, post, author, from)
+			}
+		}
+	}
+}
+
+// checkLikes holds I3: the count is the number of users whose latest durable action
+// was like, where no dead letter holds one back.
+func (w *World) checkLikes(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+	l := w.load
+	held := map[string]bool{}
+	for _, d := range w.queue("likes").dead {
+		held[d.ID] = true
+	}
+	want := map[string]int64{}
+	unsure := map[string]bool{}
+	for k, p := range l.likes {
+		if p.liked {
+			want[k.post]++
+		}
+		unsure[k.post] = unsure[k.post] || held[p.version]
+	}
+	var posts []string
+	for _, own := range living {
+		for post := range own {
+			posts = append(posts, post)
+		}
+	}
+	slices.Sort(posts)
+	for _, post := range posts {
+		if unsure[post] {
+			continue
+		}
+		got, err := service.LikeCount(ctx, post)
+		if err != nil {
+			l.fail("I3", "like count of %s: %v", post, err)
+		} else if got.Count != want[post] {
+			l.fail("I3", "post %s has %d likes, want %d", post, got.Count, want[post])
+		}
+	}
+}
+
+// checkMessages holds I6: nothing is left, and what could not be processed is a dead
+// letter with its reason.
+func (w *World) checkMessages() {
+	l := w.load
+	dead := map[string]string{}
+	for _, topic := range []string{"posts", "chunks", "likes"} {
+		q := w.queue(topic)
+		if len(q.messages) > 0 {
+			l.fail("I6", "%d messages are left on %s, the first %s received %d times", len(q.messages), topic, q.messages[0].id, q.messages[0].receives)
+		}
+		for _, d := range q.dead {
+			dead[d.ID] = d.Reason
+		}
+	}
+	for _, id := range l.bad {
+		if reason, ok := dead[id]; !ok || reason == "" {
+			l.fail("I6", "message %s can never be processed and is no dead letter", id)
+		}
+		delete(dead, id)
+	}
+	for _, id := range sorted(dead) {
+		if !w.aged && !w.set[id] {
+			l.fail("I6", "message %s became a dead letter: %s", id, dead[id])
+		}
+	}
+}
+
+// sorted are the keys of a map in order, so that what is found is told in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// Result is what a run found.
+type Result struct {
+	Seed       uint64
+	Violations []string
+	Fired      Counters
+	Met        Counters
+	Operations int
+	Steps      int
+	// Trace is the run's fingerprint; Lines is all of it, if it was kept.
+	Trace uint64
+	Lines []string
+}
+
+func (r Result) String() string {
+	return fmt.Sprintf("seed %d: %d operations, %d steps, trace %016x, %d violations", r.Seed, r.Operations, r.Steps, r.Trace, len(r.Violations))
+}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var (
+	planted  = flag.Bool("planted", false, "build the product with each planted bug, and find it")
+	onlyBug  = flag.String("bug", "", "the one planted bug to look for")
+	stopSoon = flag.Bool("stop", false, "end with the first seed that finds something")
+)
+
+// bug is a change of the product's own code that breaks an invariant. It is built
+// from a copy of the file, laid over the real one by the compiler; the product
+// itself holds nothing of it.
+type bug struct {
+	name string
+	// breaks is the invariant that it breaks.
+	breaks string
+	edits  []edit
+}
+
+// edit replaces text that occurs once in a file. Where the product has changed so
+// that it does not, the test fails and the bug has to be planted anew.
+type edit struct{ file, old, new string }
+
+func bugs() []bug {
+	const (
+		ledger   = "internal/likeagg/ledger.go"
+		window   = "internal/likeagg/window.go"
+		like     = "internal/likeagg/like.go"
+		collect  = "internal/likeagg/collect.go"
+		chunk    = "internal/fanout/chunk.go"
+		posts    = "internal/fanout/posts.go"
+		backfill = "internal/fanout/backfill.go"
+		write    = "internal/fanout/write.go"
+		follows  = "internal/feed/follows.go"
+		publish  = "internal/feed/publish.go"
+		home     = "internal/feed/home.go"
+		timeline = "internal/feed/timeline.go"
+		consume  = "internal/queue/consume.go"
+	)
+	return []bug{
+		{"no fence", "I3", []edit{{ledger, `if w.run.cfg.Plant.NoFence {`, `if true {`}}},
+		{"overlapping windows of one post", "I3", []edit{{collect, `(p.running && !r.cfg.Plant.OverlapWindows)`, `false`}}},
+		{"pruned ledger read as not counted", "I3", []edit{{ledger, `return !w.run.cfg.Plant.PrunedNotCounted, true`, `return false, true`}}},
+		{"delta added twice after a lost answer", "I3", []edit{{window, `if w.run.cfg.Plant.AddTwice && err != nil && !known(err) {`, `if err != nil && !known(err) {`}}},
+		{"flush past an unresolved put", "I3", []edit{{like, `if w.run.cfg.Plant.FlushUnresolved && err != nil && !known(err) {`, `if err != nil && !known(err) {`}}},
+		{"ack before flush", "I3", []edit{{window, `if w.run.cfg.Plant.AckBeforeFlush {`, `if true {`}}},
+		{"lost-answer put counted twice", "I3", []edit{
+			{like, `return old, nil // written, though the answer was lost`, `old.LikeShards = -1; return old, nil`},
+			{window, `delta += counts(a.stamped.Liked) - counts(a.stamped.Base)`,
+				`delta += counts(a.stamped.Liked) - counts(a.stamped.Base); if a.stamped.LikeShards < 0 { delta += counts(a.stamped.Liked) - counts(a.stamped.Base) }`},
+		}},
+		{"nack that drops the rest of a batch", "I6", []edit{{window, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
+		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {`, `error(nil); dlErr != nil {`}}},
+		{"mark expires while entries remain", "I2", []edit{{follows, `TTL: s.now().Add(s.timelineTTL + unfollowedSlack),`, `TTL: s.now().Add(time.Minute),`}}},
+		{"mark not written on unfollow", "I2", []edit{{follows,
+			"-1)},\n\t\ttable.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",
+			"-1)},\n\t\ttable.TransactOp{Check: &table.CheckInput{Key: table.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
+		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark)`,
+			`_, err = w.Store.Delete(ctx, table.DeleteInput{Key: res.Item.Key}); if err != nil { return err }; copied, err := w.copyPosts(ctx, mark)`}}},
+		{"chunk ledger counted twice", "I6", []edit{
+			{chunk, `{Name: table.AttrDelivered, Value: table.N(c.Delivered)},`, ``},
+			{chunk, `If: table.All{table.Exists{}, table.AttrAbsent{Name: table.AttrDone}},`,
+				`Add: []table.Attr{{Name: table.AttrDelivered, Value: table.N(c.Delivered)}}, If: table.Exists{},`},
+		}},
+		{"unprocessed items dropped", "I1", []edit{{write, "!short || ctx.Err() != nil {\n\t\t\treturn err", "!short || ctx.Err() != nil || short {\n\t\t\treturn nil"}}},
+		{"tombstone not checked", "I2", []edit{
+			{home, `if err != nil || p.Deleted {`, `if err != nil {`},
+		}},
+		{"count changed outside the transaction", "I4", []edit{{follows,
+			"\t\ttable.TransactOp{Update: addTo(table.CountsKey(follower), table.AttrFollowing, 1)},\n", ""},
+			{follows, "\tif pulled {\n\t\treturn false, nil\n\t}", "\tif _, err := s.store.Update(ctx, *addTo(table.CountsKey(follower), table.AttrFollowing, 1)); err != nil {\n\t\treturn false, unavailable(\"table\", err)\n\t}\n\tif pulled {\n\t\treturn false, nil\n\t}"},
+		}},
+		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},
+		{"cursor inclusive", "I7", []edit{{timeline, `q.After = table.PostSK(before) // below each entry of that post`, `q.High = table.EntryRangeAbove(before)`}}},
+		{"chunk skips the follower at its boundary", "I1", []edit{{chunk, `Low: table.UserSK(r.first), After: after,`,
+			`Low: table.UserSK(r.first), After: func() string { if after == "" && r.first != "" { return table.UserSK(r.first) }; return after }(),`}}},
+		{"followers read before the post is in the table", "I1", []edit{
+			{posts, "\tdeleted, err := w.Posts.EnsurePost(ctx, e)", "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tdeleted, err := w.Posts.EnsurePost(ctx, e)"},
+			{posts, "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tagain, err", "\tagain, err"},
+		}},
+		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.PageSize, Project: []string{},`}}},
+		{"late follow not stopped by the mark", "I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
+		{"post deleted without its flag in the post by id", "I2", []edit{{"internal/feed/posts.go", "\tbyID.Deleted = true\n", ""}}},
+	}
+}
+
+// TestEveryPlantedBugIsFound builds this package's tests once for each planted bug
+// and runs seeds until one finds it, 300 at most. It takes minutes: make
+// sim-planted.
+func TestEveryPlantedBugIsFound(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bugs() {
+		if *onlyBug != "" && b.name != *onlyBug {
+			continue
+		}
+		overlay := b.overlay(t, root)
+		if !*planted {
+			continue // without the flag: only that each bug still fits the code
+		}
+		seed, found, output := b.find(t, root, overlay)
+		switch {
+		case !found:
+			t.Errorf("%-48s not found in 300 seeds\n%s", b.name, output)
+		default:
+			fmt.Printf("%-48s %-3s seed %d\n", b.name, b.breaks, seed)
+		}
+	}
+}
+
+// overlay writes the changed files and returns the compiler's overlay.
+func (b bug) overlay(t *testing.T, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for i, e := range b.edits {
+		source := filepath.Join(root, e.file)
+		from := source
+		if copied, ok := replace[source]; ok {
+			from = copied
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte(e.old)); n != 1 {
+			t.Fatalf("planted bug %q: edit %d fits %s %d times, want once: plant it anew", b.name, i, e.file, n)
+		}
+		copied := filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(copied, bytes.Replace(text, []byte(e.old), []byte(e.new), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[source] = copied
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (b bug) find(t *testing.T, root, overlay string) (seed uint64, found bool, output string) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "sim.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./internal/sim")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("planted bug %q does not build: %v\n%s", b.name, err, out)
+	}
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "300", "-stop")
+	run.Dir = filepath.Join(root, "internal", "sim")
+	out, err := run.CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+		return 0, false, ""
+	}
+	for line := range strings.Lines(string(out)) {
+		if _, rest, ok := strings.Cut(line, "sim_test.go:"); ok {
+			if _, rest, ok := strings.Cut(rest, " seed "); ok {
+				if _, err := fmt.Sscanf(rest, "%d:", &seed); err == nil {
+					b.replay(t, binary, run.Dir, seed)
+					return seed, true, ""
+				}
+			}
+		}
+	}
+	return 0, false, string(out)
+}
+
+// replay runs the seed that found the bug twice: the traces must be equal, byte for
+// byte.
+func (b bug) replay(t *testing.T, binary, dir string, seed uint64) {
+	t.Helper()
+	var traces [2]string
+	for i := range traces {
+		run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "1", "-from", fmt.Sprint(seed), "-trail")
+		run.Dir = dir
+		out, err := run.CombinedOutput()
+		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+			t.Errorf("planted bug %q: seed %d found it, and does not any more: %v", b.name, seed, err)
+			return
+		}
+		for line := range strings.Lines(string(out)) {
+			if !strings.HasPrefix(line, "--- ") { // which says how long it took
+				traces[i] += line
+			}
+		}
+	}
+	if traces[0] != traces[1] || strings.Count(traces[0], "\n") < 100 {
+		t.Errorf("planted bug %q: two runs of seed %d wrote different traces of %d and %d bytes", b.name, seed, len(traces[0]), len(traces[1]))
+	}
+}

@@ -1,0 +1,367 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Options shape a run.
+type Options struct {
+	// Operations is how many calls users make; 0 is 200.
+	Operations int
+	// Calm switches all faults off.
+	Calm bool
+	// KeepTrace returns the lines of the trace.
+	KeepTrace bool
+	// Fans, if above 0, makes that many users like the same post once each, and
+	// nothing else happen after that post.
+	Fans int
+}
+
+const (
+	users       = 6
+	timelineTTL = 30 * 24 * time.Hour
+	likeWindow  = time.Second
+	// mostSteps ends a run that never becomes quiet: that is a violation.
+	mostSteps = 400_000
+)
+
+// Run runs one seed in a bubble of virtual time and checks every invariant.
+func Run(t *testing.T, seed uint64, o Options) Result {
+	t.Helper()
+	if o.Operations == 0 {
+		o.Operations = 200
+	}
+	var res Result
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(seed)
+		w.trace.keep = o.KeepTrace
+		if o.Fans > 0 {
+			w.inHand = o.Fans // windows close by time
+		}
+		load := newWorkload(w, users, o.Operations)
+		w.load = load
+		w.build(load)
+		w.live(t.Context(), o)
+		w.shutDown()
+		res = Result{
+			Seed: seed, Violations: load.violations, Fired: w.Fired, Met: w.Met, Operations: load.made,
+			Steps: w.steps, Trace: w.trace.sum, Lines: w.trace.lines,
+		}
+	})
+	return res
+}
+
+// live is the life of a world: profiles, a storm, quiet, in some worlds days or
+// weeks and another storm, quiet again.
+func (w *World) live(ctx context.Context, o Options) {
+	l := w.load
+	for _, user := range l.users {
+		profile := l.profile(user)
+		profile.settle = func(err error) {
+			if err != nil {
+				l.fail("I5", "profile of %s: %v", user, err)
+			}
+		}
+		l.run(profile, l.apis[0])
+	}
+	w.quieten(ctx)
+	total := l.left
+	if !o.Calm {
+		w.faults = Stormy()
+		w.skew()
+		points := crashPoints()
+		w.target = target{points[int(w.seed/2)%len(points)], w.rng.IntN(5), w.seed%2 == 1}
+	}
+	if o.Fans > 0 {
+		w.fans(ctx, o.Fans)
+		return
+	}
+	l.left = total / 2
+	w.storm()
+	w.quieten(ctx)
+	w.pass(o)
+	l.left = total - total/2
+	if !o.Calm {
+		w.faults = Stormy()
+	}
+	w.storm()
+	w.quieten(ctx)
+}
+
+// fans makes a hot post: one like each of so many users, published as other
+// producers do.
+func (w *World) fans(ctx context.Context, n int) {
+	l := w.load
+	author := l.users[0]
+	l.run(l.createPost(author), l.apis[0])
+	w.quieten(ctx)
+	ids := id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64()))
+	began := time.Now()
+	for i := range n {
+		version, err := ids.New()
+		if err != nil {
+			l.fail("oracle", "%v", err)
+			return
+		}
+		e := &messages.Liked{Like: messages.Like{
+			Header: messages.Header{EventID: version, Time: time.Now()}, PostID: l.posts[0], UserID: fmt.Sprintf("fan%d", i),
+		}}
+		payload, err := messages.Encode(e)
+		if err != nil {
+			l.fail("oracle", "%v", err)
+			return
+		}
+		q := w.queue(queue.TopicLikes)
+		q.messages = append(q.messages, &queued{id: version, payload: payload, order: q.published})
+		q.published++
+		w.published(queue.TopicLikes, payload)
+		w.step(func() bool { return false })
+	}
+	for len(w.queue(queue.TopicLikes).messages) > 0 && w.steps < mostSteps {
+		w.step(func() bool { return false })
+	}
+	w.Met["windows"] = int(time.Since(began)/likeWindow) + 1
+	w.quieten(ctx)
+}
+
+func (w *World) storm() {
+	for w.load.left > 0 && w.steps < mostSteps {
+		w.step(w.load.next)
+		w.load.settled()
+		if w.steps%50 == 0 {
+			w.checkCounts()
+		}
+	}
+}
+
+// quieten ends all faults, waits until nothing moves, and checks.
+func (w *World) quieten(ctx context.Context) {
+	storm := w.faults
+	w.faults = Rates{}
+	for _, topic := range queue.Topics() {
+		// Likes may wait for days: what they hold back is known by then.
+		w.redrive(topic, func(d queue.DeadLetter) error {
+			if topic == queue.TopicLikes && w.rng.IntN(2) == 0 {
+				return errDown
+			}
+			return redrivable(d)
+		})
+	}
+	for quiet := 0; quiet < 40; {
+		if w.steps++; w.steps > mostSteps {
+			w.load.fail("stuck", "nothing becomes quiet: %d operations busy, posts %d, chunks %d, likes %d left", len(w.load.busy),
+				len(w.queue("posts").messages), len(w.queue("chunks").messages), len(w.queue("likes").messages))
+			return
+		}
+		w.step(func() bool { return false })
+		w.load.settled()
+		if w.idle() {
+			quiet++
+			time.Sleep(time.Second)
+			continue
+		}
+		quiet = 0
+	}
+	// The marks of finished backfills live a minute more.
+	time.Sleep(2 * time.Minute)
+	w.checkCalmly(ctx)
+	w.faults = storm
+}
+
+func (w *World) idle() bool {
+	w.mu.Lock()
+	parked := len(w.parked)
+	w.mu.Unlock()
+	if parked > 0 || len(w.lates) > 0 || len(w.load.busy) > 0 {
+		return false
+	}
+	for _, p := range w.procs {
+		if p.dead {
+			return false
+		}
+	}
+	for _, topic := range queue.Topics() {
+		if len(w.queue(topic).messages) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// checkCalmly reads homes and counts through a service that has no faults and no
+// delay.
+func (w *World) checkCalmly(ctx context.Context) {
+	service := feed.New(feed.Config{
+		Store: w.store, Publisher: silent{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
+		TimelineTTL: timelineTTL, LikesByUser: true, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
+	})
+	w.checkQuiet(ctx, service)
+}
+
+// pass lets days go by in some worlds: entries and marks expire and are deleted
+// late, ledgers are pruned, dead letters are redriven, some of them too late.
+func (w *World) pass(o Options) {
+	if o.Calm || w.rng.IntN(3) > 0 {
+		return
+	}
+	w.Fired[FaultDays]++
+	for range 1 + w.rng.IntN(5) {
+		time.Sleep(time.Duration(1+w.rng.IntN(14*24)) * time.Hour)
+		w.note("time passes")
+		if err := w.expire(); err != nil {
+			w.load.fail("oracle", "%v", err)
+		}
+		for range 20 {
+			w.step(func() bool { return false })
+		}
+	}
+	// What a home showed may have expired since.
+	clear(w.load.seen)
+	clear(w.load.keys) // a key binds for 24 hours
+	for _, topic := range queue.Topics() {
+		w.redrive(topic, redrivable)
+	}
+	w.aged = true
+}
+
+// redrivable refuses what can never be processed, or not any more.
+func redrivable(d queue.DeadLetter) error {
+	e, err := messages.Decode(d.Payload)
+	if err != nil {
+		return err
+	}
+	return messages.CheckAge(e, time.Now())
+}
+
+// old tells whether a post's entries may have expired.
+func (w *World) old(post string) bool {
+	at, err := id.Time(post)
+	return err != nil || time.Since(at) > timelineTTL-time.Hour
+}
+
+// skew sets the clocks of the processes apart by up to two seconds.
+func (w *World) skew() {
+	for _, p := range w.procs {
+		p.skew = time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
+		w.Fired[FaultSkew]++
+	}
+}
+
+// build starts two APIs, two fan-out workers and three aggregators of the product.
+func (w *World) build(l *workload) {
+	for i := range 2 {
+		l.apis = append(l.apis, w.start("api", i, func(p *Proc) { l.serve[p] = w.service(p) }))
+	}
+	for i := range 2 {
+		w.start("fanout", i, w.fanout)
+	}
+	for i := range 3 {
+		w.start("likeagg", i, w.likeagg)
+	}
+}
+
+func (w *World) service(p *Proc) *feed.Service {
+	return feed.New(feed.Config{
+		Store: p.Store(), Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
+		TimelineTTL: timelineTTL, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+	})
+}
+
+func (w *World) fanout(p *Proc) {
+	worker := fanout.New(fanout.Config{
+		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
+		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL,
+		Writers: 2, PageSize: 2, ChunkSize: 2, PlanChunks: 2, Log: zap.NewNop(),
+	})
+	w.consume(p, queue.TopicPosts, worker.HandlePosts)
+	w.consume(p, queue.TopicChunks, worker.HandleChunks)
+}
+
+func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
+	consumer := &queue.Consumer{
+		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Transient: transient, Now: p.Now, Log: zap.NewNop(),
+	}
+	p.Go(func(ctx context.Context) { w.ended(p, topic, consumer.Run(ctx)) })
+}
+
+func (w *World) likeagg(p *Proc) {
+	aggregator := likeagg.New(likeagg.Config{
+		Store: p.Store(), Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.inHand, PutConcurrency: 4,
+		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Transient: transient, Log: zap.NewNop(),
+	})
+	p.Go(func(ctx context.Context) { w.ended(p, "likes", aggregator.Run(ctx)) })
+}
+
+// ended hears of a consumer that stopped: only a killed process's may.
+func (w *World) ended(p *Proc, what string, err error) {
+	if err != nil && p.ctx.Err() == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.load.violations = append(w.load.violations, fmt.Sprintf("stuck: %s of %s ended: %v", what, p.Name, err))
+	}
+}
+
+func transient(err error) bool { return isUnavailable(err) }
+
+// shutDown kills every process and waits for what it started.
+func (w *World) shutDown() {
+	w.faults = Rates{}
+	for _, p := range w.procs {
+		if !p.dead {
+			w.crash(p, "end")
+		}
+	}
+	for _, p := range w.procs {
+		p.work.Wait()
+	}
+	delete(w.Fired, "crash end")
+}
+
+// silent is the publisher of the checking service, which only reads: a home that
+// meets an old mark asks for its backfill again, and must be right without it.
+type silent struct{}
+
+func (silent) Publish(string, ...*message.Message) error { return nil }
+func (silent) Close() error                              { return nil }
+
+func random(seed uint64) func() uint64 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return r.Uint64
+}
+
+func jitter(seed uint64) func() float64 {
+	r := rand.New(rand.NewPCG(seed, 2))
+	return r.Float64
+}
+
+type entropyReader struct{ r *rand.Rand }
+
+func entropy(seed uint64) entropyReader { return entropyReader{rand.New(rand.NewPCG(seed, 3))} }
+
+func (e entropyReader) Read(p []byte) (int, error) {
+	var b [8]byte
+	for i := range p {
+		if i%8 == 0 {
+			binary.LittleEndian.PutUint64(b[:], e.r.Uint64())
+		}
+		p[i] = b[i%8]
+	}
+	return len(p), nil
+}

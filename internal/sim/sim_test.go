@@ -1,0 +1,133 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 50, "how many seeds to run")
+	from  = flag.Uint64("from", 1, "the first seed")
+	trail = flag.Bool("trail", false, "print the whole trace of a seed that fails")
+)
+
+func TestSeeds(t *testing.T) {
+	fired, met := Counters{}, Counters{}
+	violations, ran := 0, 0
+	for seed := *from; seed < *from+*seeds; seed++ {
+		res := Run(t, seed, Options{KeepTrace: *trail})
+		ran++
+		for kind, n := range res.Fired {
+			fired[kind] += n
+		}
+		for point, n := range res.Met {
+			met[point] += n
+		}
+		if len(res.Violations) > 0 {
+			violations += len(res.Violations)
+			for _, line := range res.Lines {
+				t.Log(line)
+			}
+			t.Errorf("%s; replay with: go test ./internal/sim -run TestSeeds -from %d -seeds 1 -trail", res, seed)
+			for _, v := range res.Violations {
+				t.Errorf("  %s", v)
+			}
+		}
+		if violations > 20 || (*stopSoon && violations > 0) {
+			break
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(fired)) {
+		t.Logf("%6d %s", fired[kind], kind)
+	}
+	if violations == 0 {
+		checkCoverage(t, fired, met)
+	}
+	summary = fmt.Sprintf("%d seeds, %d violations", ran, violations)
+}
+
+// checkCoverage fails a run of seeds that never did what it is there for.
+func checkCoverage(t *testing.T, fired, met Counters) {
+	t.Helper()
+	if *seeds >= 50 {
+		for _, kind := range Faults() {
+			if fired[kind] == 0 {
+				t.Errorf("the fault %q never fired in %d seeds", kind, *seeds)
+			}
+		}
+	}
+	points := crashPoints()
+	for point := range met {
+		if !slices.Contains(points, point) {
+			t.Errorf("%q is a crash point that crashpoints.go does not list", point)
+		}
+	}
+	if *seeds < 500 {
+		return
+	}
+	for _, point := range points {
+		for _, when := range []string{"before", "after"} {
+			if fired["crash "+when+" "+point] == 0 {
+				t.Errorf("no process was killed %s %q in %d seeds", when, point, *seeds)
+			}
+		}
+	}
+}
+
+// summary is the closing line of a run of seeds.
+var summary string
+
+// TestMain keeps the simulation on one thread, which costs nothing as one call runs
+// at a time anyway: timers of a bubble share one context of the race detector
+// (runtime/time.go, unlockAndRun), and two of them run at once by two threads end
+// the process with a failed CHECK of ThreadSanitizer.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	code := m.Run()
+	if summary != "" {
+		fmt.Println(summary)
+	}
+	os.Exit(code)
+}
+
+func TestASeedReplaysByteForByte(t *testing.T) {
+	for seed := uint64(1); seed <= 20; seed++ {
+		first, second := Run(t, seed, Options{KeepTrace: true}), Run(t, seed, Options{KeepTrace: true})
+		for i := range min(len(first.Lines), len(second.Lines)) {
+			if first.Lines[i] != second.Lines[i] {
+				t.Fatalf("seed %d: line %d differs, after\n%s\nit is one of\n%s\n%s", seed, i,
+					strings.Join(first.Lines[max(0, i-12):i], "\n"), first.Lines[i], second.Lines[i])
+			}
+		}
+		if first.Trace != second.Trace {
+			t.Fatalf("seed %d: %d and %d lines", seed, len(first.Lines), len(second.Lines))
+		}
+	}
+}
+
+// TestWritesPerLike holds T7 and T8 of the targets on the product's own code: one put
+// a like, and one update of the count a window and aggregator.
+func TestWritesPerLike(t *testing.T) {
+	const fans, aggregators = 400, 3
+	for seed := uint64(1); seed <= 10; seed++ {
+		res := Run(t, seed, Options{Calm: true, Fans: fans})
+		for _, v := range res.Violations {
+			t.Errorf("seed %d: %s", seed, v)
+		}
+		puts, flushes, windows := res.Met["likeagg put likelist"], res.Met["likeagg update likecount"], res.Met["windows"]
+		m := float64(fans) / float64(flushes)
+		if perLike := float64(puts+flushes) / fans; perLike > 1+1/m+0.01 {
+			t.Errorf("seed %d: %.3f writes a like with %.1f likes a flush", seed, perLike, m)
+		}
+		if flushes > windows*aggregators {
+			t.Errorf("seed %d: %d updates of the count in %d windows of %d aggregators", seed, flushes, windows, aggregators)
+		}
+		t.Logf("seed %d: %d likes, %d puts, %d flushes, %d windows: %.3f writes a like", seed, fans, puts, flushes, windows, float64(puts+flushes)/fans)
+	}
+}

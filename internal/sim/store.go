@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// replica is the table as reads see it that need not be consistent: it follows the
+// table by at most a second, in order.
+type replica struct {
+	store *tabletest.Memory
+	log   []change
+}
+
+// change is an item after a write, nil for deleted.
+type change struct {
+	key  table.Key
+	item *table.Item
+	at   time.Time
+}
+
+const mostLag = time.Second
+
+// wrote records what a write left behind.
+func (w *World) wrote(keys ...table.Key) error {
+	for _, key := range keys {
+		res, err := w.store.Get(context.Background(), table.GetInput{Key: key, Consistent: true})
+		if err != nil {
+			return fmt.Errorf("simulated table: read back: %w", err)
+		}
+		w.stale.log = append(w.stale.log, change{key, res.Item, time.Now()})
+		delete(w.ttls, key)
+		if res.Item != nil && res.Item.Has(table.AttrTTL) {
+			w.ttls[key] = res.Item.Int(table.AttrTTL)
+		}
+	}
+	return nil
+}
+
+// follow applies the first n changes, and all that are older than mostLag.
+func (r *replica) follow(n int) error {
+	for i, c := range r.log {
+		if i >= n && time.Since(c.at) < mostLag {
+			r.log = r.log[i:]
+			return nil
+		}
+		var err error
+		if c.item == nil {
+			_, err = r.store.Delete(context.Background(), table.DeleteInput{Key: c.key})
+		} else {
+			_, err = r.store.Put(context.Background(), table.PutInput{Item: *c.item})
+		}
+		if err != nil {
+			return fmt.Errorf("simulated table: replica: %w", err)
+		}
+	}
+	r.log = nil
+	return nil
+}
+
+// expire deletes some of the items whose ttl has passed, as lazily as DynamoDB.
+func (w *World) expire() error {
+	keys := make([]table.Key, 0, len(w.ttls))
+	for key, ttl := range w.ttls {
+		if ttl < time.Now().Unix() {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) })
+	for _, key := range keys {
+		if w.rng.IntN(2) == 0 {
+			continue
+		}
+		w.Fired[FaultTTL]++
+		w.note("expire %v", key)
+		if _, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key}); err != nil {
+			return fmt.Errorf("simulated table: expire: %w", err)
+		}
+		if err := w.wrote(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// source is where a read looks: the table, or its replica some changes behind.
+func (w *World) source(consistent bool) (*tabletest.Memory, error) {
+	if consistent || !w.chance(w.faults.Stale) {
+		return w.store, nil
+	}
+	if err := w.stale.follow(w.rng.IntN(len(w.stale.log) + 1)); err != nil {
+		return nil, err
+	}
+	if len(w.stale.log) > 0 {
+		w.Fired[FaultStale]++
+	}
+	return w.stale.store, nil
+}
+
+// store is the table as one process reaches it.
+type store struct {
+	p *Proc
+}
+
+// Store returns the process's table.
+func (p *Proc) Store() table.Store { return store{p} }
+
+func call1[R any](ctx context.Context, p *Proc, c *call, effect func(part float64) (R, error)) (R, error) {
+	var res R
+	c.effect = func(part float64) (err error) {
+		res, err = effect(part)
+		return err
+	}
+	err := p.do(ctx, c)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return res, nil
+}
+
+func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	c := &call{kind: "table.get", class: class("get", in.Key.PK), label: label("get", in)}
+	return call1(ctx, s.p, c, func(float64) (table.GetResult, error) {
+		from, err := s.p.w.source(in.Consistent)
+		if err != nil {
+			return table.GetResult{}, err
+		}
+		return from.Get(context.Background(), in)
+	})
+}
+
+func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	if len(in.Keys) == 0 {
+		return table.BatchGetResult{}, nil
+	}
+	c := &call{kind: "table.batch_get", class: class("batch_get", in.Keys[0].PK), label: label("batch_get", in)}
+	return call1(ctx, s.p, c, func(float64) (table.BatchGetResult, error) {
+		from, err := s.p.w.source(in.Consistent)
+		if err != nil {
+			return table.BatchGetResult{}, err
+		}
+		return from.BatchGet(context.Background(), in)
+	})
+}
+
+// Query makes each page a call of its own, so that the world changes between them.
+func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		for {
+			c := &call{kind: "table.query", class: class("query", q.PK), label: label("query", q)}
+			page, err := call1(ctx, s.p, c, func(float64) (table.Page, error) {
+				from, err := s.p.w.source(q.Consistent && !q.Index)
+				if err != nil {
+					return table.Page{}, err
+				}
+				for page, err := range from.Query(context.Background(), q) {
+					return page, err
+				}
+				return table.Page{}, nil
+			})
+			if !yield(page, err) || err != nil || !page.More || len(page.Items) == 0 {
+				return
+			}
+			last := page.Items[len(page.Items)-1]
+			q.After = last.Key.SK
+			if q.Index {
+				q.After = last.Str(table.AttrGSI1SK)
+			}
+		}
+	}
+}
+
+func (s store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	return s.write(ctx, "put", in.Item.Key, in, func() (table.WriteResult, error) { return s.p.w.store.Put(context.Background(), in) })
+}
+
+func (s store) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	return s.write(ctx, "update", in.Key, in, func() (table.WriteResult, error) { return s.p.w.store.Update(context.Background(), in) })
+}
+
+func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteResult, error) {
+	return s.write(ctx, "delete", in.Key, in, func() (table.WriteResult, error) { return s.p.w.store.Delete(context.Background(), in) })
+}
+
+func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
+	c := &call{kind: "table." + op, class: class(op, key.PK), label: label(op, in)}
+	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
+		res, err := do()
+		if err == nil {
+			err = s.p.w.wrote(key)
+		}
+		return res, err
+	})
+}
+
+func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	if len(writes) == 0 {
+		return table.WriteResult{}, nil
+	}
+	// The caller may use its memory again once it was answered, and a late effect
+	// comes after that.
+	own := make([]table.BatchWrite, len(writes))
+	var text []any
+	for i, wr := range writes {
+		own[i] = wr
+		if wr.Put != nil {
+			it := *wr.Put
+			own[i].Put = &it
+			text = append(text, it)
+		} else {
+			text = append(text, wr.Delete)
+		}
+	}
+	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), label: label("batch_write", text), batch: true}
+	return call1(ctx, s.p, c, func(part float64) (table.WriteResult, error) {
+		some := own[:int(math.Ceil(part*float64(len(own))))]
+		res, err := s.p.w.store.BatchWrite(context.Background(), some)
+		for _, wr := range some {
+			if err == nil {
+				err = s.p.w.wrote(wr.Key())
+			}
+		}
+		return res, err
+	})
+}
+
+func (s store) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	var keys []table.Key
+	var text []any
+	for _, op := range in.Ops {
+		switch {
+		case op.Put != nil:
+			keys, text = append(keys, op.Put.Item.Key), append(text, *op.Put)
+		case op.Update != nil:
+			keys, text = append(keys, op.Update.Key), append(text, *op.Update)
+		case op.Delete != nil:
+			keys, text = append(keys, op.Delete.Key), append(text, *op.Delete)
+		case op.Check != nil:
+			text = append(text, *op.Check)
+		}
+	}
+	pk := ""
+	if len(keys) > 0 {
+		pk = keys[0].PK
+	}
+	c := &call{kind: "table.transact", class: class("transact", pk), label: label("transact", text)}
+	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
+		if s.p.w.chance(s.p.w.faults.Fail) {
+			reasons := make([]table.CancelledOp, len(in.Ops))
+			reasons[0].Reason = table.CancelConflict
+			return table.WriteResult{}, &table.CancelledError{Reasons: reasons}
+		}
+		res, err := s.p.w.store.Transact(context.Background(), in)
+		if err == nil {
+			err = s.p.w.wrote(keys...)
+		}
+		return res, err
+	})
+}
+
+// class names a crash point: the operation and the kind of partition.
+func class(op, pk string) string {
+	kind := "user"
+	for _, k := range []string{"#followers", "#follower", "#following", "#post", "#timeline", "#home", "#comment", "#likelist", "#likecount", "#delivery"} {
+		if len(pk) > len(k) && strings.Contains(pk, k) {
+			kind = k[1:]
+			break
+		}
+	}
+	switch {
+	case kind == "user" && len(pk) > 5 && pk[:5] == "idem#":
+		kind = "idempotency"
+	case kind == "user" && len(pk) > 2 && pk[:2] == "p#":
+		kind = "post by id"
+	}
+	return op + " " + kind
+}
+
+// label tells calls apart: the operation and a hash of all that it asks for.
+func label(op string, in any) string {
+	h := fnv.New64a()
+	text := fmt.Sprintf("%+v", in)
+	_, _ = h.Write([]byte(text)) // a hash's Write never fails
+	if len(text) > 90 {
+		text = text[:90]
+	}
+	return fmt.Sprintf("%s %016x %s", op, h.Sum64(), text)
+}

@@ -1,0 +1,469 @@
+// Package sim is the deterministic simulation: the product's own feed, fanout and
+// likeagg code on a simulated table and simulated queues, in virtual time, under
+// faults that one seed decides. After a run the invariants I1 to I7 are checked
+// against an oracle that is derived apart from the product's code.
+//
+// # How a seed decides everything
+//
+// testing/synctest gives virtual time but no order: goroutines that become ready
+// at once run in any order. So every call of a port parks here, and the driver, the
+// only goroutine that draws random numbers, waits until all others are blocked,
+// sorts what is parked by what it asks for, and lets one go on. What a process does
+// between two calls is its own affair and cannot be seen by the others.
+//
+// The package is imported by tests alone.
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// World is one run.
+type World struct {
+	seed   uint64
+	rng    *rand.Rand // drawn from by the driver only
+	faults Rates
+	Fired  Counters
+	Met    Counters // calls by crash point
+	target target
+	trace  trace
+
+	store *tabletest.Memory
+	stale replica
+	lates []lateEffect
+	procs []*Proc
+
+	queues map[string]*queueState
+	load   *workload
+	ttls   map[table.Key]int64 // of every item that has one
+	set    map[string]bool     // messages that the backstop set aside
+
+	inHand int  // bounds what one process has in hand
+	aged   bool // days have passed: messages may have become too old
+
+	mu     sync.Mutex
+	parked []*call // guarded by mu until the driver has seen all others block
+	steps  int
+}
+
+// Rates are the odds of each fault at each opportunity; the zero value is a calm
+// world.
+type Rates struct {
+	Fail    float64 // a call fails and has no effect
+	Lost    float64 // a call has its effect, but its answer is lost
+	Late    float64 // a call times out, and has its effect later
+	Partial float64 // a batch is done in part, and fails
+	Stale   float64 // a read that need not be consistent is stale
+	Crash   float64 // a process is killed before or after the effect of a call
+	Pause   float64 // a process stands still for a while (a zombie)
+	Dup     float64 // a message is delivered, and stays visible
+	Expire  float64 // a message's visibility ends while it is handled
+	AckLost float64 // the removal of a message fails
+	// Backstop moves a message to the dead letters though nothing is wrong with it.
+	Backstop float64
+}
+
+// Stormy are the rates of a faulty run.
+func Stormy() Rates {
+	return Rates{
+		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
+		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
+	}
+}
+
+// Counters count what happened, by name.
+type Counters map[string]int
+
+// Kinds of fault, as Counters name them.
+const (
+	FaultFail    = "failed call"
+	FaultLost    = "lost answer"
+	FaultLate    = "late effect"
+	FaultPartial = "partial batch"
+	FaultStale   = "stale read"
+	FaultCrash   = "crash"
+	FaultPause   = "zombie"
+	FaultDup     = "duplicate delivery"
+	FaultReorder = "reordered delivery"
+	FaultExpire  = "visibility expired"
+	FaultAckLost = "lost ack"
+	FaultTimeout = "deadline passed"
+	FaultSkew    = "clock skew"
+	FaultDays    = "days passed"
+	FaultTTL     = "expired item deleted late"
+	FaultRedrive = "dead letter redriven"
+)
+
+// Faults returns every kind of fault.
+func Faults() []string {
+	return []string{
+		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
+		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultDays, FaultTTL, FaultRedrive,
+	}
+}
+
+// target is the crash point that a seed aims at, so that a run of seeds kills a
+// process at each of them, before and after its effect.
+type target struct {
+	point string
+	skip  int
+	after bool
+}
+
+// Proc is one process: what runs under it loses everything but the table and the
+// queues when it crashes.
+type Proc struct {
+	Name   string
+	role   string
+	w      *World
+	ctx    context.Context
+	kill   context.CancelFunc
+	skew   time.Duration
+	paused time.Time // until when
+	dead   bool
+	begin  func(p *Proc) // starts it anew
+	again  time.Time     // when a dead one is started anew
+	subs   []*subscription
+	work   sync.WaitGroup
+}
+
+// Now is the process's clock.
+func (p *Proc) Now() time.Time { return time.Now().Add(p.skew) }
+
+// Context ends with the process.
+func (p *Proc) Context() context.Context { return p.ctx }
+
+// Go runs f as a goroutine of the process.
+func (p *Proc) Go(f func(ctx context.Context)) { p.work.Go(func() { f(p.ctx) }) }
+
+var (
+	errCrashed = errors.New("simulated: the process was killed")
+	errDown    = errors.New("simulated: no answer")
+)
+
+// call is a port call that waits for the driver.
+type call struct {
+	proc  *Proc
+	ctx   context.Context
+	kind  string // port and operation: "table.put"
+	class string // kind and what sort of key: a crash point's name
+	label string // all that tells it from others of its process, for the order
+	batch bool
+	// effect does it. part is below 1 for a batch that is to be done in part.
+	effect func(part float64) error
+	err    error
+	done   chan struct{}
+}
+
+type lateEffect struct {
+	at     int // step
+	label  string
+	effect func(float64) error
+}
+
+// opKey tags a context with the name of what the work is for, so that two equal
+// calls of a process are told apart the same way in each run.
+type opKey struct{}
+
+func withOp(ctx context.Context, op string) context.Context {
+	return context.WithValue(ctx, opKey{}, op)
+}
+
+func opOf(ctx context.Context) string {
+	op, ok := ctx.Value(opKey{}).(string)
+	if !ok {
+		return "-"
+	}
+	return op
+}
+
+// do parks a call until the driver has decided on it. The error is the effect's, or
+// unavailable's of a fault.
+func (p *Proc) do(ctx context.Context, c *call) error {
+	c.proc, c.ctx, c.done = p, ctx, make(chan struct{})
+	c.label = opOf(ctx) + " " + c.label
+	p.w.mu.Lock()
+	if p.dead {
+		p.w.mu.Unlock()
+		return errCrashed
+	}
+	p.w.parked = append(p.w.parked, c)
+	p.w.mu.Unlock()
+	<-c.done
+	return c.err
+}
+
+func newWorld(seed uint64) *World {
+	return &World{
+		seed: seed, inHand: 10, rng: rand.New(rand.NewPCG(seed, 0x66616e66617265)), Fired: Counters{}, Met: Counters{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, set: map[string]bool{},
+	}
+}
+
+// start adds a process of a role; begin wires the product's parts to its ports and
+// starts their goroutines.
+func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
+	p := &Proc{Name: fmt.Sprintf("%s-%d", role, n), role: role, w: w, begin: begin}
+	w.procs = append(w.procs, p)
+	w.boot(p)
+	return p
+}
+
+func (w *World) boot(p *Proc) {
+	p.ctx, p.kill = context.WithCancel(context.Background())
+	p.dead, p.paused, p.subs = false, time.Time{}, nil
+	p.begin(p)
+}
+
+// crash kills a process: its calls have no effect any more, and what it held comes
+// back when its visibility ends.
+func (w *World) crash(p *Proc, at string) {
+	w.Fired[FaultCrash]++
+	w.Fired["crash "+at]++
+	w.note("crash %s %s", p.Name, at)
+	w.mu.Lock()
+	p.dead = true
+	kept := w.parked[:0]
+	for _, c := range w.parked {
+		if c.proc == p {
+			c.err = errCrashed
+			close(c.done)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	w.parked = kept
+	w.mu.Unlock()
+	p.kill()
+	for _, s := range p.subs {
+		s.end()
+	}
+	p.again = time.Now().Add(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
+}
+
+func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
+
+// settle waits until every goroutine but the driver is blocked, and sorts what is
+// parked.
+func (w *World) settle() {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.procs {
+		slices.SortStableFunc(p.subs, func(a, b *subscription) int { return strings.Compare(a.topic, b.topic) })
+	}
+	slices.SortStableFunc(w.parked, func(a, b *call) int {
+		return cmp.Or(strings.Compare(a.proc.Name, b.proc.Name), strings.Compare(a.kind, b.kind), strings.Compare(a.label, b.label))
+	})
+}
+
+// step does one thing: it lets one parked call go on, delivers one message, starts
+// an operation of the workload (next, which returns false if there is none), or
+// lets time pass.
+func (w *World) step(next func() bool) {
+	w.steps++
+	// What one of these lets go on must be blocked again before the next decision.
+	w.settle()
+	w.applyLate()
+	w.answerEnded()
+	w.settle()
+	w.collect()
+	w.reboot()
+	w.settle()
+	if w.chance(w.faults.Pause) {
+		p := w.procs[w.rng.IntN(len(w.procs))]
+		p.paused = time.Now().Add(time.Duration(w.rng.IntN(120_000)) * time.Millisecond)
+		w.Fired[FaultPause]++
+		w.note("pause %s", p.Name)
+	}
+	ready := w.ready()
+	switch x := w.rng.Float64(); {
+	case len(ready) > 0 && x < .75:
+		w.release(ready[w.rng.IntN(len(ready))])
+	case x < .93 && w.deliver():
+	case x < .97 && next():
+	case len(ready) > 0 && x < .99:
+		w.release(ready[w.rng.IntN(len(ready))])
+	default:
+		w.sleep(len(ready) == 0)
+	}
+}
+
+func (w *World) sleep(idle bool) {
+	d := time.Duration(1+w.rng.IntN(30)) * time.Millisecond
+	if idle {
+		d = time.Duration(1+w.rng.IntN(400)) * time.Millisecond
+		if w.rng.IntN(10) == 0 {
+			d *= 20
+		}
+	}
+	time.Sleep(d)
+}
+
+func (w *World) ready() []*call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	ready := make([]*call, 0, len(w.parked))
+	for _, c := range w.parked {
+		if !now.Before(c.proc.paused) {
+			ready = append(ready, c)
+		}
+	}
+	return ready
+}
+
+// answerEnded ends calls whose context has ended. Whether such a call still has its
+// effect, and when, is for the seed to say.
+func (w *World) answerEnded() {
+	w.mu.Lock()
+	parked := slices.Clone(w.parked)
+	w.mu.Unlock()
+	for _, c := range parked {
+		if err := c.ctx.Err(); err != nil {
+			w.Fired[FaultTimeout]++
+			if w.rng.IntN(2) == 0 {
+				w.later(c)
+			}
+			w.answer(c, err, "deadline")
+		}
+	}
+}
+
+func (w *World) applyLate() {
+	kept := w.lates[:0]
+	for _, l := range w.lates {
+		if l.at > w.steps {
+			kept = append(kept, l)
+			continue
+		}
+		err := l.effect(1)
+		w.note("late %s: %v", l.label, err)
+	}
+	w.lates = kept
+}
+
+func (w *World) later(c *call) {
+	w.lates = append(w.lates, lateEffect{w.steps + 1 + w.rng.IntN(300), c.label, c.effect})
+}
+
+func (w *World) reboot() {
+	for _, p := range w.procs {
+		if p.dead && !time.Now().Before(p.again) {
+			w.note("boot %s", p.Name)
+			w.boot(p)
+		}
+	}
+}
+
+// release decides what becomes of a call, by the seed.
+func (w *World) release(c *call) {
+	p := c.proc
+	f := w.faults
+	point := p.role + " " + c.class
+	w.Met[point]++
+	if w.target.point == point && f.Crash > 0 {
+		if w.target.skip--; w.target.skip < 0 {
+			w.target.point = ""
+			if w.target.after {
+				if err := c.effect(1); err != nil {
+					w.note("effect %s: %v", c.label, err)
+				}
+				w.crash(p, "after "+point)
+			} else {
+				w.crash(p, "before "+point)
+			}
+			return
+		}
+	}
+	switch x := w.rng.Float64(); {
+	case x < f.Crash/2:
+		w.crash(p, "before "+point)
+		return
+	case x < f.Crash:
+		// The effect happens, the process never hears of it.
+		if err := c.effect(1); err != nil {
+			w.note("effect %s: %v", c.label, err)
+		}
+		w.crash(p, "after "+point)
+		return
+	case x < f.Crash+f.Fail:
+		w.Fired[FaultFail]++
+		w.answer(c, unavailable(c.kind), "fail")
+		return
+	case x < f.Crash+f.Fail+f.Lost:
+		w.Fired[FaultLost]++
+		if err := c.effect(1); err != nil {
+			w.note("effect %s: %v", c.label, err)
+		}
+		w.answer(c, unavailable(c.kind), "lost")
+		return
+	case x < f.Crash+f.Fail+f.Lost+f.Late:
+		w.Fired[FaultLate]++
+		w.later(c)
+		w.answer(c, unavailable(c.kind), "late")
+		return
+	}
+	if c.batch && w.chance(f.Partial) {
+		w.Fired[FaultPartial]++
+		if err := c.effect(w.rng.Float64()); err != nil {
+			w.note("effect %s: %v", c.label, err)
+		}
+		w.answer(c, unavailable(c.kind), "partial")
+		return
+	}
+	w.answer(c, c.effect(1), "done")
+}
+
+// answer ends a call.
+func (w *World) answer(c *call, err error, how string) {
+	w.note("%s %s %s %s: %v", c.proc.Name, c.kind, c.label, how, err)
+	w.mu.Lock()
+	if i := slices.Index(w.parked, c); i >= 0 {
+		w.parked = slices.Delete(w.parked, i, i+1)
+	}
+	w.mu.Unlock()
+	c.err = err
+	close(c.done)
+}
+
+func unavailable(kind string) error {
+	if strings.HasPrefix(kind, "table.") {
+		return &table.UnavailableError{Op: kind, Err: errDown}
+	}
+	return fmt.Errorf("%s: %w", kind, errDown)
+}
+
+func isUnavailable(err error) bool {
+	_, ok := errors.AsType[*table.UnavailableError](err)
+	return ok || errors.Is(err, errDown)
+}
+
+// trace is what happened, in order: two runs of a seed write the same.
+type trace struct {
+	keep  bool
+	lines []string
+	sum   uint64
+}
+
+func (w *World) note(format string, args ...any) {
+	line := fmt.Sprintf("%6d %s ", w.steps, time.Now().Format("02T15:04:05.000")) + fmt.Sprintf(format, args...)
+	for i := range len(line) { // FNV-1a over all lines
+		w.trace.sum = (w.trace.sum ^ uint64(line[i])) * 1099511628211
+	}
+	if w.trace.keep {
+		w.trace.lines = append(w.trace.lines, line)
+	}
+}
