@@ -1,0 +1,207 @@
+// Package bench measures Fanfare beside baselines: each benchmark runs the product's
+// own code and, in the same run on the same machine, what one would do without it.
+// Timings are for people and for ratios; what can be counted exactly (capacity
+// units, queue requests) is counted and is also held by the packages' own tests.
+//
+// It must never be what a test waits for, and the product never imports it. What it
+// starts (servers, workers, Redis) it stops, by process id, and its files are in one
+// temporary directory that it removes.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is what a run needs.
+type Config struct {
+	// Only names the benchmarks to run, all if empty.
+	Only []string
+	// Quick keeps each benchmark below 60 seconds.
+	Quick bool
+	// Self is the fanfare binary: processes of their own are made of it.
+	Self string
+	// Dir holds the data directories; "" is the system's for temporary files.
+	Dir string
+	// Progress hears what is going on, one line a step.
+	Progress io.Writer
+}
+
+// Result is one measured number beside its baseline and target.
+type Result struct {
+	// ID is that of the target, T1 to T13.
+	ID    string  `json:"id"`
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Baseline is nil where the target is a limit and not a comparison.
+	Baseline     *float64 `json:"baseline"`
+	BaselineName string   `json:"baseline_name"`
+	// Ratio is value / baseline, or the reverse where less is better: above 1 is
+	// ahead of the baseline in both.
+	Ratio  *float64 `json:"ratio"`
+	Target string   `json:"target"`
+	Met    bool     `json:"met"`
+	// Cost is what the value took, where it was measured.
+	Cost *Cost `json:"cost,omitempty"`
+	// BaselineCost is the same of the baseline.
+	BaselineCost *Cost `json:"baseline_cost,omitempty"`
+	// Latency is in milliseconds.
+	Latency *Latency `json:"latency_ms,omitempty"`
+	// Note says how it was measured, in one line.
+	Note string `json:"note,omitempty"`
+}
+
+// Report is a whole run.
+type Report struct {
+	Machine Machine  `json:"machine"`
+	Results []Result `json:"results"`
+	// Failed names the benchmarks that could not be measured, and why.
+	Failed []string `json:"failed,omitempty"`
+}
+
+// UnknownError says that Config.Only names a benchmark that there is not.
+type UnknownError struct{ ID string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("no benchmark %q: there are %s", e.ID, strings.Join(IDs(), ", "))
+}
+
+// benchmark measures the targets of one ID.
+type benchmark struct {
+	id, title string
+	run       func(context.Context, *env) ([]Result, error)
+}
+
+func benchmarks() []benchmark {
+	return []benchmark{
+		{"T1", "fan-out on the embedded engine", fanoutEmbedded},
+		{"T2", "memory against follower count", memory},
+		{"T3", "deliveries a CPU-second on the DynamoDB path", dynamoPath},
+		{"T4", "write units a delivery", deliveryUnits},
+		{"T5", "queue requests a delivery", queueRequests},
+		{"T6", "SQS transport", sqsTransport},
+		{"T7", "write units a like", likeUnits},
+		{"T8", "writes of a count", countWrites},
+		{"T9", "likes of a hot post", hotPost},
+		{"T10", "home read under write load", homeRead},
+		{"T12", "post API", postAPI},
+		{"T13", "scaling of workers", scaling},
+	}
+}
+
+// IDs returns the names of all benchmarks.
+func IDs() []string {
+	var ids []string
+	for _, b := range benchmarks() {
+		ids = append(ids, b.id)
+	}
+	return ids
+}
+
+// Run runs benchmarks one after the other. One that fails does not keep the others
+// from running; its error is part of the returned one.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	for _, id := range cfg.Only {
+		if !slices.Contains(IDs(), id) {
+			return Report{}, &UnknownError{id}
+		}
+	}
+	dir, err := os.MkdirTemp(cfg.Dir, "fanfare-bench-")
+	if err != nil {
+		return Report{}, fmt.Errorf("bench: make a directory for data: %w", err)
+	}
+	report := Report{Machine: thisMachine(dir)}
+	var failed error
+	for _, b := range benchmarks() {
+		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, b.id) {
+			continue
+		}
+		e := &env{Config: cfg, id: b.id, dir: dir}
+		e.say("%s", b.title)
+		results, err := b.run(ctx, e)
+		report.Results = append(report.Results, results...)
+		if err != nil {
+			err = fmt.Errorf("bench %s: %w", b.id, err)
+			report.Failed = append(report.Failed, err.Error())
+			failed = errors.Join(failed, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		// The next benchmark does not inherit this one's heap.
+		debug.FreeOSMemory()
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("bench: remove its data: %w", err))
+	}
+	return report, failed
+}
+
+// env is what one benchmark is given.
+type env struct {
+	Config
+	id, dir string
+}
+
+// say writes a line of progress.
+func (e *env) say(format string, args ...any) {
+	// Progress is a courtesy: nothing depends on its arrival.
+	_, _ = fmt.Fprintf(e.Progress, "%s  %-4s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly), e.id}, args...)...)
+}
+
+// size returns the full or the quick size of something.
+func (e *env) size(full, quick int) int {
+	if e.Quick {
+		return quick
+	}
+	return full
+}
+
+// tempDir makes a directory for one step. The caller removes it.
+func (e *env) tempDir() (dir string, remove func() error, err error) {
+	if dir, err = os.MkdirTemp(e.dir, e.id+"-"); err != nil {
+		return "", nil, err
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
+}
+
+// beside completes r with a baseline of the same unit, where more is better.
+func (r Result) beside(name string, baseline float64) Result {
+	ratio := r.Value / baseline
+	r.BaselineName, r.Baseline, r.Ratio = name, &baseline, &ratio
+	return r
+}
+
+// below completes r with a baseline of the same unit, where less is better.
+func (r Result) below(name string, baseline float64) Result {
+	ratio := baseline / r.Value
+	r.BaselineName, r.Baseline, r.Ratio = name, &baseline, &ratio
+	return r
+}
+
+// reach sets the target and whether it was met.
+func (r Result) reach(target string, met bool) Result {
+	r.Target, r.Met = target, met
+	return r
+}
+
+// ctxErr is the error of the benchmark that ctx ended, or err.
+func ctxErr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// collect runs the garbage collector, so that a measurement does not pay for what
+// was allocated before it.
+func collect() { runtime.GC() }

@@ -1,0 +1,371 @@
+// Package dynamobench measures what a delivery costs on the DynamoDB path: the real
+// fan-out worker on the real store, beside a plain loop on the AWS SDK that queries
+// follower pages and writes them by BatchWriteItem. Both run in this process, one
+// after the other, against a stand-in in a process of its own (package standin).
+//
+// It counts CPU time, user and system, of the whole process: whoever calls it does
+// nothing else meanwhile.
+package dynamobench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"fanfare/bench/standin"
+	"fanfare/internal/awsclient"
+	"fanfare/internal/fanout"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
+	"fanfare/messages"
+)
+
+const (
+	tableName = "fanfare"
+	ttl       = 30 * 24 * time.Hour
+)
+
+// Options say what to measure.
+type Options struct {
+	// Endpoint is the URL of a stand-in whose authors have Followers followers.
+	Endpoint  string
+	Followers int
+	// Posts is how many posts the worker delivers, one after the other.
+	Posts int
+	// Settings are the plain loop's numbers of requests at once, to take its best
+	// of. Default 8, 32 and 128.
+	Settings []int
+	// Workers are the settings of the worker, to take its best of likewise: without
+	// a network to wait for, much at once only costs. Default 2 and 1, 4 and 2, and
+	// 16 and 8, which is what a process on AWS has.
+	Workers []Setting
+	// GCPercent, if above 0, is Go's GOGC for both: each call's garbage is small,
+	// but so is what lives, so that at 100 the collector runs for every few
+	// thousand deliveries.
+	GCPercent int
+	// Progress, if not nil, hears of each run.
+	Progress func(string)
+}
+
+// Setting is how much a worker does at once: messages, and parts of a page each.
+type Setting struct{ Chunks, Writers int }
+
+// Run is one measurement.
+type Run struct {
+	Name       string
+	Deliveries int64
+	Wall, CPU  time.Duration
+	// Allocs and AllocBytes are those of all of the process.
+	Allocs, AllocBytes uint64
+}
+
+// PerCPUSecond is the number of deliveries for a second of CPU time.
+func (r Run) PerCPUSecond() float64 { return float64(r.Deliveries) / r.CPU.Seconds() }
+
+func (r Run) String() string {
+	return fmt.Sprintf("%s: %d deliveries, %.0f a CPU-second, %.0f a second, %.1f allocations and %.0f bytes a delivery",
+		r.Name, r.Deliveries, r.PerCPUSecond(), float64(r.Deliveries)/r.Wall.Seconds(),
+		float64(r.Allocs)/float64(r.Deliveries), float64(r.AllocBytes)/float64(r.Deliveries))
+}
+
+// Result is ours beside the plain loop.
+type Result struct {
+	// Ours and Plain are the best of their settings, which all are in Tried.
+	Ours, Plain Run
+	Tried       []Run
+}
+
+// Ratio is how many times the plain loop's deliveries a CPU-second ours are.
+func (r Result) Ratio() float64 { return r.Ours.PerCPUSecond() / r.Plain.PerCPUSecond() }
+
+func (o Options) withDefaults() Options {
+	o.Posts = cmp.Or(o.Posts, 1)
+	if len(o.Workers) == 0 {
+		o.Workers = []Setting{{2, 1}, {4, 2}, {16, 8}}
+	}
+	if len(o.Settings) == 0 {
+		o.Settings = []int{8, 32, 128}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return o
+}
+
+// Measure measures both.
+func Measure(ctx context.Context, o Options) (Result, error) {
+	o = o.withDefaults()
+	if o.GCPercent > 0 {
+		defer debug.SetGCPercent(debug.SetGCPercent(o.GCPercent))
+	}
+	var res Result
+	for _, setting := range o.Settings {
+		run, err := Plain(ctx, o, setting)
+		if err != nil {
+			return res, fmt.Errorf("plain loop with %d requests at once: %w", setting, err)
+		}
+		res.Tried = append(res.Tried, run)
+		res.Plain = better(res.Plain, run)
+	}
+	for _, setting := range o.Workers {
+		run, err := Ours(ctx, o, setting)
+		if err != nil {
+			return res, fmt.Errorf("fan-out worker, %+v: %w", setting, err)
+		}
+		res.Tried = append(res.Tried, run)
+		res.Ours = better(res.Ours, run)
+	}
+	return res, nil
+}
+
+func better(a, b Run) Run {
+	if a.Deliveries > 0 && a.PerCPUSecond() >= b.PerCPUSecond() {
+		return a
+	}
+	return b
+}
+
+// load is the configuration for the stand-in and nothing else.
+func load(endpoint string) []func(*config.LoadOptions) error {
+	return []func(*config.LoadOptions) error{
+		config.WithBaseEndpoint(endpoint), config.WithRegion("us-east-1"),
+		config.WithSharedConfigFiles([]string{}), config.WithSharedCredentialsFiles([]string{}),
+		config.WithCredentialsProvider(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "AKIAIOSFODNN7EXAMPLE", SecretAccessKey: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, nil
+		})),
+	}
+}
+
+// Ours measures the fan-out worker: from the event of a post to its last chunk.
+func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
+	o = o.withDefaults()
+	cfg, err := awsclient.Load(ctx, load(o.Endpoint)...)
+	if err != nil {
+		return Run{}, err
+	}
+	store := dynamo.New(dynamodb.NewFromConfig(cfg), tableName)
+	var delivered atomic.Int64
+	d := &dispatcher{limit: setting.Chunks}
+	ids := id.NewGenerator(time.Now)
+	d.worker = fanout.New(fanout.Config{
+		Store: store, Posts: stored{}, Publisher: d, IDs: ids, Now: time.Now, TimelineTTL: ttl, Writers: setting.Writers,
+		Observe: func(n int, _ time.Duration) { delivered.Add(int64(n)) },
+	})
+	deliver := func() error {
+		post, err := ids.New()
+		if err != nil {
+			return err
+		}
+		if _, err := store.Put(ctx, table.PutInput{Item: table.PostRef{ID: post, Author: standin.Author}.Item()}); err != nil {
+			return err
+		}
+		return d.deliver(ctx, &messages.PostCreated{
+			Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: standin.Author, Text: "hello",
+		})
+	}
+	if err := deliver(); err != nil { // warm: connections, memory, the models of requests
+		return Run{}, err
+	}
+	if n := int(delivered.Load()); n != o.Followers {
+		return Run{}, fmt.Errorf("%d entries were written for %d followers", n, o.Followers)
+	}
+	run, err := measure(fmt.Sprintf("fan-out worker, %d chunks and %d writers at once", setting.Chunks, setting.Writers), func() (int64, error) {
+		delivered.Store(0)
+		for range o.Posts {
+			if err := deliver(); err != nil {
+				return 0, err
+			}
+		}
+		return delivered.Load(), nil
+	})
+	o.Progress(run.String())
+	return run, err
+}
+
+// stored is for posts that are in the table.
+type stored struct{}
+
+func (stored) EnsurePost(context.Context, *messages.PostCreated) (bool, error) { return false, nil }
+
+// dispatcher is a queue in memory: what is published is handled, so many messages
+// at once.
+type dispatcher struct {
+	worker *fanout.Worker
+	limit  int
+
+	mu      sync.Mutex
+	backlog []messages.Event
+}
+
+// Publish implements message.Publisher.
+func (d *dispatcher) Publish(_ string, msgs ...*message.Message) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, msg := range msgs {
+		e, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
+		}
+		d.backlog = append(d.backlog, e)
+	}
+	return nil
+}
+
+// Close implements message.Publisher.
+func (d *dispatcher) Close() error { return nil }
+
+// deliver handles the event of a post and all that follows from it.
+func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error {
+	if err := d.worker.HandlePosts(ctx, e); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(d.limit)
+	for {
+		d.mu.Lock()
+		events := d.backlog
+		d.backlog = nil
+		d.mu.Unlock()
+		if len(events) == 0 {
+			return group.Wait()
+		}
+		for _, e := range events {
+			if e.Kind() == messages.KindFanoutPlan { // what it sends comes in the next round
+				if err := d.worker.HandleChunks(ctx, e); err != nil {
+					return errors.Join(err, group.Wait())
+				}
+				continue
+			}
+			group.Go(func() error { return d.worker.HandleChunks(ctx, e) })
+		}
+	}
+}
+
+// Plain measures the loop that one would write without Fanfare: the SDK's stock
+// client and paginator, requests of 25 entries, so many at once.
+func Plain(ctx context.Context, o Options, atOnce int) (Run, error) {
+	o = o.withDefaults()
+	cfg, err := config.LoadDefaultConfig(ctx, load(o.Endpoint)...)
+	if err != nil {
+		return Run{}, err
+	}
+	client := dynamodb.NewFromConfig(cfg)
+	post, err := id.NewGenerator(time.Now).New()
+	if err != nil {
+		return Run{}, err
+	}
+	loop := func(limit int64) (int64, error) { return plainLoop(ctx, client, post, atOnce, limit) }
+	if _, err := loop(10_000); err != nil { // warm
+		return Run{}, err
+	}
+	run, err := measure(fmt.Sprintf("plain SDK loop, %d requests at once", atOnce), func() (int64, error) {
+		return loop(int64(o.Followers))
+	})
+	o.Progress(run.String())
+	return run, err
+}
+
+func plainLoop(ctx context.Context, client *dynamodb.Client, post string, atOnce int, limit int64) (int64, error) {
+	var written atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	sk := &types.AttributeValueMemberS{Value: table.EntrySK(post, standin.Author)}
+	expires := &types.AttributeValueMemberN{Value: fmt.Sprint(time.Now().Add(ttl).Unix())}
+	pages := dynamodb.NewQueryPaginator(client, &dynamodb.QueryInput{
+		TableName: aws.String(tableName), KeyConditionExpression: aws.String("PK = :pk"), ConsistentRead: aws.Bool(true),
+		ProjectionExpression: aws.String("PK, SK"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk": &types.AttributeValueMemberS{Value: table.FollowersPK(standin.Author)},
+		},
+	})
+	var read int64
+	for pages.HasMorePages() && read < limit {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return 0, errors.Join(err, group.Wait())
+		}
+		for rows := range slices.Chunk(page.Items, table.MaxBatchWrite) {
+			if read >= limit {
+				break
+			}
+			read += int64(len(rows))
+			group.Go(func() error {
+				writes := make([]types.WriteRequest, 0, len(rows))
+				for _, row := range rows {
+					edge, ok := row[table.AttrSK].(*types.AttributeValueMemberS)
+					if !ok {
+						return errors.New("a follower without a key")
+					}
+					user, _ := table.UserOfSK(edge.Value)
+					writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: map[string]types.AttributeValue{
+						table.AttrPK: &types.AttributeValueMemberS{Value: table.TimelinePK(user)}, table.AttrSK: sk, table.AttrTTL: expires,
+					}}})
+				}
+				for len(writes) > 0 {
+					out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+						RequestItems: map[string][]types.WriteRequest{tableName: writes},
+					})
+					if err != nil {
+						return err
+					}
+					left := out.UnprocessedItems[tableName]
+					written.Add(int64(len(writes) - len(left)))
+					writes = left
+				}
+				return nil
+			})
+		}
+	}
+	err := group.Wait()
+	return written.Load(), err
+}
+
+// measure takes what work costs this process.
+func measure(name string, work func() (int64, error)) (Run, error) {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, err := cpuTime()
+	if err != nil {
+		return Run{}, err
+	}
+	began := time.Now()
+	n, err := work()
+	if err != nil {
+		return Run{}, err
+	}
+	run := Run{Name: name, Deliveries: n, Wall: time.Since(began)}
+	used, err := cpuTime()
+	if err != nil {
+		return Run{}, err
+	}
+	runtime.ReadMemStats(&after)
+	run.CPU = used - cpu
+	run.Allocs, run.AllocBytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
+	return run, nil
+}
+
+// cpuTime is the CPU time of this process so far, user and system.
+func cpuTime() (time.Duration, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, err
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}

@@ -1,0 +1,217 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The load of T10.
+const (
+	homeUsers     = 2000
+	homeFollowees = 100
+	readsASecond  = 200
+	postsASecond  = 100
+	likesASecond  = 200
+)
+
+// homeRead is T10: homes are read at a rate while posts are written and delivered
+// and likes are given. A read's time counts from when it was due, so that a read
+// that waits behind a slow one is slow, too.
+func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	e.say("load %d users who follow %d each", homeUsers, homeFollowees)
+	ring := graph{users: homeUsers, name: user, follows: func(yield func(follow) bool) {
+		for i := range homeUsers {
+			for k := range homeFollowees {
+				if !yield(follow{user(i), user((i + 1 + k*7) % homeUsers)}) {
+					return
+				}
+			}
+		}
+	}}
+	if err := seed(ctx, dir, ring); err != nil {
+		return nil, err
+	}
+	s, err := e.up(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	tokens, err := s.tokensOf(homeUsers)
+	if err != nil {
+		return nil, err
+	}
+	var posts recent
+	e.say("fill the homes")
+	_, _, err = e.load(ctx, s, 16, time.Minute, homeUsers, func(c *caller, i int) error {
+		post, err := c.post(tokens[i], "filling the homes")
+		posts.add(post)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	const filled = homeUsers * homeFollowees
+	var wrong error
+	err = until(ctx, func() bool {
+		var m map[string]float64
+		m, wrong = s.metrics(ctx)
+		return wrong != nil || m["fanfare_deliveries_total"] >= filled
+	})
+	if err = errors.Join(err, wrong); err != nil {
+		return nil, err
+	}
+	idle, _, err := e.readHomes(ctx, s, tokens, &posts, false)
+	if err != nil {
+		return nil, err
+	}
+	loaded, cost, err := e.readHomes(ctx, s, tokens, &posts, true)
+	if err != nil {
+		return nil, err
+	}
+	note := fmt.Sprintf("%d homes a second, pages of 20, beside %d posts a second to %d followers each and %d likes a second; from when a read was due",
+		readsASecond, postsASecond, homeFollowees, likesASecond)
+	results := make([]Result, 0, 2)
+	for _, q := range []struct {
+		name        string
+		value, base float64
+		limit       float64
+	}{{"p50", loaded.P50, idle.P50, 5}, {"p99", loaded.P99, idle.P99, 25}} {
+		r := Result{ID: "T10", Name: "home read under write load, " + q.name, Value: q.value, Unit: "ms", Cost: &cost, Latency: loaded, Note: note}
+		r = r.below("the same reads without writes", q.base)
+		results = append(results, r.reach(fmt.Sprintf("≤ %v ms", q.limit), q.value <= q.limit))
+	}
+	// The same for both: told once.
+	results[1].Cost, results[1].Latency, results[1].Note = nil, nil, ""
+	return results, nil
+}
+
+// recent is the posts to like.
+type recent struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (r *recent) add(post string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, post)
+}
+
+func (r *recent) random() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ids[rand.IntN(len(r.ids))] //nolint:gosec // a sample
+}
+
+func (e *env) readHomes(ctx context.Context, s *server, tokens []string, posts *recent, writes bool) (*Latency, Cost, error) {
+	period := time.Duration(e.size(20, 10)) * time.Second
+	e.say("read homes for %s, writes %t", period, writes)
+	before, err := s.usage(ctx)
+	if err != nil {
+		return nil, Cost{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var read atomic.Int64
+	type stream struct {
+		rate  int
+		times *hdrhistogram.Histogram
+		call  func(c *caller) error
+	}
+	reads := stream{readsASecond, newHistogram(), func(c *caller) error {
+		defer read.Add(1)
+		return c.want(http.StatusOK, nil, http.MethodGet, "/v1/home?limit=20", tokens[rand.IntN(len(tokens))], nil) //nolint:gosec // a sample
+	}}
+	streams := []stream{reads}
+	if writes {
+		streams = append(streams,
+			stream{postsASecond, newHistogram(), func(c *caller) error {
+				post, err := c.post(tokens[rand.IntN(len(tokens))], "under load") //nolint:gosec // a sample
+				posts.add(post)
+				return err
+			}},
+			stream{likesASecond, newHistogram(), func(c *caller) error {
+				return c.want(http.StatusAccepted, nil, http.MethodPut, "/v1/posts/"+posts.random()+"/like", tokens[rand.IntN(len(tokens))], nil) //nolint:gosec // a sample
+			}})
+	}
+	errs := make([]error, len(streams))
+	var running sync.WaitGroup
+	for i, st := range streams {
+		running.Go(func() {
+			if errs[i] = openLoop(ctx, s.http, st.rate, period, st.times, st.call); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, Cost{}, err
+	}
+	after, err := s.usage(ctx)
+	return latencyOf(reads.times), after.since(before, read.Load()), err
+}
+
+// openLoop makes calls at a rate, whether former ones were answered or not, on up to
+// 32 connections.
+func openLoop(ctx context.Context, host string, rate int, period time.Duration, times *hdrhistogram.Histogram, call func(*caller) error) error {
+	const conns = 32
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	due := make(chan time.Time, rate*int(period/time.Second))
+	errs := make([]error, conns)
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for i := range conns {
+		running.Go(func() {
+			c, err := dial(host)
+			if err != nil {
+				errs[i] = err
+				cancel()
+				return
+			}
+			defer func() { errs[i] = errors.Join(errs[i], c.close()) }()
+			for at := range due {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := call(c); err != nil {
+					errs[i] = err
+					cancel()
+					return
+				}
+				took := time.Since(at)
+				mu.Lock()
+				record(times, took)
+				mu.Unlock()
+			}
+		})
+	}
+	begin := time.Now()
+	every := time.Second / time.Duration(rate)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for at := begin; at.Sub(begin) < period && ctx.Err() == nil; at = at.Add(every) {
+		timer.Reset(time.Until(at))
+		select {
+		case <-timer.C:
+			due <- at
+		case <-ctx.Done():
+		}
+	}
+	close(due)
+	running.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,306 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/likeagg"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+)
+
+// Numbers of T9.
+const (
+	likeRate   = 10_000
+	likeWindow = time.Second
+	// likesInHand is what `fanfare up` allows.
+	likesInHand = 20_000
+)
+
+// hotPost is T9: likes arrive at a rate; then all must be counted, and soon.
+func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
+	seconds := e.size(30, 10)
+	n := likeRate * seconds
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	lag, cost, err := e.likesAtRate(ctx, dir+"/likes", n)
+	if err != nil {
+		return nil, err
+	}
+	backlog, err := e.likesFromBacklog(ctx, dir+"/backlog")
+	if err != nil {
+		return nil, err
+	}
+	naive, err := e.naiveLikes(ctx, dir+"/naive")
+	if err != nil {
+		return nil, err
+	}
+	overHTTP, times, err := e.likesOverHTTP(ctx, dir+"/http")
+	if err != nil {
+		return nil, err
+	}
+	batched, err := e.likesThroughSQS(ctx, "ours")
+	if err != nil {
+		return nil, err
+	}
+	stock, err := e.likesThroughSQS(ctx, "stock")
+	if err != nil {
+		return nil, err
+	}
+	reached := cost.rate()
+	r := Result{
+		ID: "T9", Name: fmt.Sprintf("hot post, %d likes of distinct users", n), Value: reached, Unit: "likes/s", Cost: &cost,
+		Note: fmt.Sprintf("offered to the embedded queue at %d/s for %d s; the count was exact", likeRate, seconds),
+	}
+	r = r.beside("an ADD for each: a DynamoDB partition's limit", 1000)
+	full := Result{
+		ID: "T9", Name: "likes of one post from a full queue", Value: backlog.rate(), Unit: "likes/s", Cost: &backlog, BaselineCost: &naive,
+		Note: "the baseline has no queue, is not exact after a crash, and costs 2 WCU a like",
+	}
+	full = full.beside("a put and an ADD for each like, 256 at once", naive.rate())
+	lagging := Result{
+		ID: "T9", Name: "lag of the count after the last like", Value: lag.Seconds() / likeWindow.Seconds(), Unit: "windows",
+		Note: fmt.Sprintf("windows of %s", likeWindow),
+	}
+	rate := Result{
+		ID: "T9", Name: "likes of one post over HTTP", Value: overHTTP.rate(), Unit: "likes/s", Cost: &overHTTP, Latency: latencyOf(times),
+		Note: "64 connections, distinct users; the cost is that of the server, which counts meanwhile",
+	}
+	through := Result{
+		ID: "T9", Name: "likes of one post through SQS", Value: batched.rate(), Unit: "likes/s",
+		Note: "the same aggregator on both transports, against the stand-in without latency; a stock worker holds one message for a whole window",
+	}
+	through = through.beside(fmt.Sprintf("stock watermill-aws, %d subscribers", connections), stock.rate())
+	return []Result{
+		r.reach("≥ 10,000/s, exact", reached >= 0.99*likeRate),
+		lagging.reach("≤ 2 windows", lagging.Value <= 2),
+		full.reach("reported", true),
+		rate.reach("reported", true),
+		through.reach("reported", true),
+	}, nil
+}
+
+// likesThroughSQS counts what waits in an SQS queue, for some windows.
+func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err error) {
+	const waiting, windows = 100_000, 5
+	e.say("likes through SQS, %s transport", kind)
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	server, err := startQueues(0)
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	t, err := openTransport(ctx, kind, server, map[string]int{queue.TopicLikes: likesInHand})
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	h, err := openLikes(dir, 1)
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	for i := range waiting {
+		msg, err := h.message(ctx, i)
+		if err != nil {
+			return Cost{}, err
+		}
+		if err := server.load(t.prefix+queue.TopicLikes, msg); err != nil {
+			return Cost{}, err
+		}
+	}
+	collect()
+	before := ownUsage()
+	stop := h.aggregate(ctx, likeagg.Config{Broker: likesOnly{Broker: h.broker, t: t}, Window: likeWindow, MaxMessages: likesInHand})
+	timer := time.NewTimer(windows * likeWindow)
+	defer timer.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for timeUp := false; !timeUp && h.applied.Load() < waiting; {
+		select {
+		case <-tick.C:
+		case <-timer.C:
+			timeUp = true
+		case <-ctx.Done():
+			return Cost{}, errors.Join(ctx.Err(), stop())
+		}
+	}
+	cost := ownUsage().since(before, h.applied.Load())
+	return cost, stop()
+}
+
+// likesOnly is a transport with the dead letters of another queue: here are none.
+type likesOnly struct {
+	queue.Broker
+	t transport
+}
+
+// Subscribe implements message.Subscriber.
+func (l likesOnly) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	return l.t.subscribe(ctx, topic)
+}
+
+// likesAtRate offers n likes at likeRate and returns how long after the last one
+// the count was complete.
+func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Duration, cost Cost, err error) {
+	e.say("offer %d likes at %d a second", n, likeRate)
+	h, err := openLikes(dir, likesInHand)
+	if err != nil {
+		return 0, cost, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesInHand})
+	defer func() { err = errors.Join(err, stop()) }()
+
+	// 100 likes every 10 ms; a sender that is behind catches up.
+	const part = likeRate / 100
+	collect()
+	before := ownUsage()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	begin := time.Now()
+	for sent := 0; sent < n; {
+		due := min(n, int(time.Since(begin).Seconds()*likeRate))
+		for ; sent+part <= due || (due == n && sent < n); sent += part {
+			if err := h.publishBatch(ctx, sent, min(sent+part, n)); err != nil {
+				return 0, cost, err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return 0, cost, ctx.Err()
+		}
+	}
+	cost = ownUsage().since(before, int64(n))
+	last := time.Now()
+	if err := until(ctx, func() bool { return h.applied.Load() >= int64(n) }); err != nil {
+		return 0, cost, err
+	}
+	lag = max(0, time.Unix(0, h.lastEnd.Load()).Sub(last))
+	count, err := h.count(ctx)
+	if err == nil && count != int64(n) {
+		err = fmt.Errorf("the count is %d, want %d", count, n)
+	}
+	return lag, cost, err
+}
+
+// likesFromBacklog is the rate at which waiting likes are counted.
+func (e *env) likesFromBacklog(ctx context.Context, dir string) (_ Cost, err error) {
+	const waiting = 100_000
+	e.say("likes from a full queue")
+	h, err := openLikes(dir, likesInHand)
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if err := h.publish(ctx, 0, waiting); err != nil {
+		return Cost{}, err
+	}
+	collect()
+	before := ownUsage()
+	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesInHand})
+	err = until(ctx, func() bool { return h.applied.Load() >= waiting })
+	cost := ownUsage().since(before, h.applied.Load())
+	return cost, errors.Join(err, stop())
+}
+
+// naiveLikes is what one would do first: for each like a put and an ADD to the count.
+func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
+	e.say("a put and an ADD for each like")
+	h, err := openLikes(dir, 1)
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	var next, done atomic.Int64
+	end := time.Now().Add(3 * time.Second)
+	return e.parallel(ctx, 256, func() error {
+		for time.Now().Before(end) {
+			like := table.Like{Post: h.post, User: user(int(next.Add(1))), Liked: true, Version: h.post, Flush: table.Flush{Inc: "x", Seq: 1}}
+			if _, err := h.store.Put(ctx, table.PutInput{Item: like.Item(), If: table.Absent{}}); err != nil {
+				return err
+			}
+			_, err := h.store.Update(ctx, table.UpdateInput{
+				Key: table.LikeCountKey(h.post), Add: []table.Attr{{Name: table.AttrLikes, Value: table.N(1)}},
+			})
+			if err != nil {
+				return err
+			}
+			done.Add(1)
+		}
+		return nil
+	}, done.Load)
+}
+
+// parallel runs work on n goroutines and returns the cost of what done counts.
+func (e *env) parallel(ctx context.Context, n int, work func() error, done func() int64) (Cost, error) {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	collect()
+	before := ownUsage()
+	for i := range n {
+		running.Go(func() { errs[i] = work() })
+	}
+	running.Wait()
+	cost := ownUsage().since(before, done())
+	return cost, errors.Join(errors.Join(errs...), ctx.Err())
+}
+
+// likesOverHTTP is the rate that PUT /v1/posts/{id}/like reaches.
+func (e *env) likesOverHTTP(ctx context.Context, dir string) (cost Cost, times *hdrhistogram.Histogram, err error) {
+	const conns, users = 64, 100_000
+	e.say("likes over HTTP")
+	if err := seed(ctx, dir, graph{users: users, name: user, follows: func(func(follow) bool) {}}); err != nil {
+		return cost, nil, err
+	}
+	s, err := e.up(ctx, dir)
+	if err != nil {
+		return cost, nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	tokens, err := s.tokensOf(users)
+	if err != nil {
+		return cost, nil, err
+	}
+	post, err := s.postAs(tokens[0])
+	if err != nil {
+		return cost, nil, err
+	}
+	path := "/v1/posts/" + post + "/like"
+	cost, times, err = e.load(ctx, s, conns, time.Duration(e.size(10, 5))*time.Second, users, func(c *caller, i int) error {
+		return c.want(http.StatusAccepted, nil, http.MethodPut, path, tokens[i], nil)
+	})
+	if err != nil {
+		return cost, times, err
+	}
+	c, err := dial(s.http)
+	if err != nil {
+		return cost, times, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	var wrong error
+	err = until(ctx, func() bool {
+		var reply struct {
+			Count int64 `json:"count"`
+		}
+		wrong = c.want(http.StatusOK, &reply, http.MethodGet, "/v1/posts/"+post+"/likes/count", tokens[0], nil)
+		return wrong != nil || reply.Count == cost.Units
+	})
+	return cost, times, errors.Join(wrong, err)
+}

@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// load makes calls one after the other on each of many connections, for d or until n
+// were made, whatever comes first. The cost is the server's.
+func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n int, call func(c *caller, i int) error) (Cost, *hdrhistogram.Histogram, error) {
+	before, err := s.usage(ctx)
+	if err != nil {
+		return Cost{}, nil, err
+	}
+	var next, done atomic.Int64
+	times := make([]*hdrhistogram.Histogram, conns)
+	errs := make([]error, conns)
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	begin := time.Now()
+	var running sync.WaitGroup
+	for i := range conns {
+		times[i] = newHistogram()
+		running.Go(func() {
+			c, err := dial(s.http)
+			if err != nil {
+				errs[i] = err
+				cancel()
+				return
+			}
+			defer func() { errs[i] = errors.Join(errs[i], c.close()) }()
+			for ctx.Err() == nil {
+				at := int(next.Add(1)) - 1
+				if at >= n {
+					return
+				}
+				began := time.Now()
+				if err := call(c, at); err != nil {
+					errs[i] = err
+					cancel()
+					return
+				}
+				record(times[i], time.Since(began))
+				done.Add(1)
+			}
+		})
+	}
+	running.Wait()
+	wall := time.Since(begin)
+	if err := errors.Join(errs...); err != nil {
+		return Cost{}, nil, err
+	}
+	for _, h := range times[1:] {
+		times[0].Merge(h)
+	}
+	// The measuring ctx may be over; that of the caller is not.
+	after, err := s.usage(context.WithoutCancel(ctx))
+	cost := after.since(before, done.Load())
+	cost.WallSeconds = wall.Seconds()
+	return cost, times[0], err
+}
+
+// tokensOf returns tokens of the first n users.
+func (s *server) tokensOf(n int) ([]string, error) {
+	tokens := make([]string, n)
+	var err error
+	for i := range tokens {
+		if tokens[i], err = s.token(user(i)); err != nil {
+			return nil, err
+		}
+	}
+	return tokens, nil
+}
+
+// postAs makes a post on a connection of its own.
+func (s *server) postAs(token string) (post string, err error) {
+	c, err := dial(s.http)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return c.post(token, "hello, everybody")
+}

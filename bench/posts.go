@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"fanfare/internal/table"
+)
+
+// postAPI is T12. Each author has one follower, so that fan-out, which shares the
+// cores, has its part of the work.
+func postAPI(ctx context.Context, e *env) (_ []Result, err error) {
+	const conns, users = 128, 2000
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	pairs := graph{users: users, name: user, follows: func(yield func(follow) bool) {
+		for i := range users {
+			if !yield(follow{user((i + 1) % users), user(i)}) {
+				return
+			}
+		}
+	}}
+	if err := seed(ctx, dir+"/fanfare", pairs); err != nil {
+		return nil, err
+	}
+	s, err := e.up(ctx, dir+"/fanfare")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	tokens, err := s.tokensOf(users)
+	if err != nil {
+		return nil, err
+	}
+	period := time.Duration(e.size(20, 8)) * time.Second
+	e.say("post for %s on %d connections", period, conns)
+	cost, times, err := e.load(ctx, s, conns, period, 1<<30, func(c *caller, i int) error {
+		_, err := c.post(tokens[i%users], "hello, follower")
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.say("the same items on a bare Pebble")
+	bare, err := e.barePosts(ctx, dir+"/pebble", conns, period/2)
+	if err != nil {
+		return nil, err
+	}
+	r := Result{
+		ID: "T12", Name: "posts over HTTP, durable", Value: cost.rate(), Unit: "posts/s",
+		Cost: &cost, BaselineCost: &bare, Latency: latencyOf(times),
+		Note: "128 connections, 2,000 authors, each with one follower; the load runs on the same cores, the cost is the server's and holds the fan-out",
+	}
+	r = r.beside("bare Pebble, six synced keys a post, as many writers", bare.rate())
+	return []Result{r.reach("≥ 3,000/s", r.Value >= 3000)}, nil
+}
+
+// barePosts commits as many keys as a post has, each post's synced on its own, by
+// as many writers as there are connections: Pebble joins their syncs.
+func (e *env) barePosts(ctx context.Context, dir string, writers int, d time.Duration) (_ Cost, err error) {
+	b, err := openBare(dir, 1)
+	if err != nil {
+		return Cost{}, err
+	}
+	defer func() { err = errors.Join(err, b.db.Close()) }()
+	var done atomic.Int64
+	end := time.Now().Add(d)
+	return e.parallel(ctx, writers, func() error {
+		for time.Now().Before(end) {
+			post, err := b.ids.New()
+			if err != nil {
+				return err
+			}
+			batch := b.db.NewBatch()
+			// The event, the post, the post by id, the count, two entries.
+			for i, pk := range []string{"q", table.PostsPK(author), "p#" + post, table.UserPK(author), table.TimelinePK(author), table.TimelinePK(user(1))} {
+				if err := batch.Set([]byte(pk+"\x00"+table.PostSK(post)), make([]byte, []int{200, 60, 20, 10, 10, 10}[i]), nil); err != nil {
+					return err
+				}
+			}
+			if err := batch.Commit(pebble.Sync); err != nil {
+				return err
+			}
+			done.Add(1)
+		}
+		return nil
+	}, done.Load)
+}

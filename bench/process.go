@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/datadir"
+)
+
+// server is a `fanfare up` of its own, on a data directory.
+type server struct {
+	process
+	http, admin string
+	tokens      *auth.Dev
+}
+
+// process is a child that was started and has to be stopped.
+type process struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	copies *sync.WaitGroup
+	// out is the rest of what it prints.
+	out *bufio.Reader
+}
+
+// start runs the fanfare binary. The environment is the caller's without FANFARE_*
+// and AWS_*, and with env.
+func (e *env) start(env []string, args ...string) (process, error) {
+	// The process is stopped by its owner, in two phases, not killed by a context.
+	cmd := exec.Command(e.Self, args...) //nolint:gosec,noctx // this program
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "FANFARE_") && !strings.HasPrefix(kv, "AWS_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, env...)
+	// Whatever ends this process ends its children.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return process{}, err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return process{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return process{}, fmt.Errorf("start %s: %w", e.Self, err)
+	}
+	p := process{cmd: cmd, stderr: new(bytes.Buffer), copies: new(sync.WaitGroup), out: bufio.NewReader(stdout)}
+	p.copies.Go(func() {
+		// What a child says is shown when it fails; 64 KiB of it are enough.
+		if _, err := io.CopyN(p.stderr, stderr, 64<<10); err == nil {
+			_, _ = io.Copy(io.Discard, stderr) // the rest only must not block it
+		}
+	})
+	return p, nil
+}
+
+func (p process) pid() int { return p.cmd.Process.Pid }
+
+// stop ends the process in order, and after 30 seconds at once.
+func (p process) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	kill := time.AfterFunc(30*time.Second, func() {
+		// It may have ended meanwhile.
+		_ = p.cmd.Process.Kill()
+	})
+	defer kill.Stop()
+	return p.wait()
+}
+
+// wait waits for the process to end by itself.
+func (p process) wait() error {
+	if _, err := io.Copy(io.Discard, p.out); err != nil {
+		return err
+	}
+	p.copies.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(p.cmd.Args, " "), err, bytes.TrimSpace(p.stderr.Bytes()))
+	}
+	return nil
+}
+
+var readyLine = regexp.MustCompile(`at http://(\S+) .*admin: http://(\S+)\)`)
+
+// up starts a server on dir and waits until it serves.
+func (e *env) up(ctx context.Context, dir string, env ...string) (_ *server, err error) {
+	p, err := e.start(append([]string{"FANFARE_LOG_LEVEL=error"}, env...),
+		"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() {
+		// The wait for its line ends with it.
+		_ = p.cmd.Process.Kill()
+	})()
+	line, err := p.out.ReadString('\n')
+	found := readyLine.FindStringSubmatch(line)
+	if found == nil {
+		return nil, fmt.Errorf("fanfare up is not ready: %w", ctxErr(ctx, errors.Join(err, p.stop())))
+	}
+	s := &server{process: p, http: found[1], admin: found[2]}
+	secret, err := datadir.ReadSecret(dir)
+	if err == nil {
+		s.tokens, err = auth.NewDev(secret, time.Now)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return s, nil
+}
+
+// token lets its holder be user for an hour.
+func (s *server) token(user string) (string, error) {
+	token, _, err := s.tokens.Issue(user, time.Hour)
+	return token, err
+}
+
+// usage is what the server has used.
+func (s *server) usage(ctx context.Context) (usage, error) {
+	m, err := s.metrics(ctx)
+	if err != nil {
+		return usage{}, err
+	}
+	cpu, err := cpuOf(s.pid())
+	if err != nil {
+		return usage{}, err
+	}
+	return usage{time.Now(), cpu, uint64(m["go_memstats_mallocs_total"]), uint64(m["go_memstats_alloc_bytes_total"])}, nil
+}
+
+// metrics reads the server's metrics; series of one name and several labels are
+// under their full text.
+func (s *server) metrics(ctx context.Context) (map[string]float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	out := map[string]float64{}
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if name, value, ok := cutLast(lines.Text(), ' '); ok && !strings.HasPrefix(name, "#") {
+			if n, err := strconv.ParseFloat(value, 64); err == nil { // else it is no number, but a comment
+				out[name] = n
+			}
+		}
+	}
+	return out, lines.Err()
+}
+
+func cutLast(s string, sep byte) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteJSON prints the report as one JSON object.
+func (r Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if r.Results == nil {
+		r.Results = []Result{}
+	}
+	return enc.Encode(r)
+}
+
+// WriteTable prints the report for people: the machine, one table, then what each
+// number cost and how it was measured.
+func (r Report) WriteTable(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n\n", r.Machine)
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) {
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	row("id", "what", "value", "baseline", "ratio", "target", "met")
+	for _, res := range r.Results {
+		baseline, ratio := "-", "-"
+		if res.Baseline != nil {
+			baseline = fmt.Sprintf("%s (%s)", number(*res.Baseline), res.BaselineName)
+		}
+		if res.Ratio != nil {
+			ratio = number(*res.Ratio)
+		}
+		met := "yes"
+		if !res.Met {
+			met = "NO"
+		}
+		row(res.ID, res.Name, number(res.Value)+" "+res.Unit, baseline, ratio, res.Target, met)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, res := range r.Results {
+		for _, line := range res.details() {
+			fmt.Fprintf(&text, "\n%s %s: %s", res.ID, res.Name, line)
+		}
+	}
+	for _, problem := range r.Failed {
+		fmt.Fprintf(&text, "\nnot measured: %s", problem)
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(text.String(), "\n"))
+	return err
+}
+
+func (r Result) details() []string {
+	var lines []string
+	if r.Cost != nil {
+		line := r.Cost.String()
+		if r.BaselineCost != nil {
+			line += "; baseline " + r.BaselineCost.String()
+		}
+		lines = append(lines, line)
+	}
+	if l := r.Latency; l != nil {
+		lines = append(lines, fmt.Sprintf("p50 %s, p90 %s, p99 %s, max %s ms of %d",
+			number(l.P50), number(l.P90), number(l.P99), number(l.Max), l.Count))
+	}
+	if r.Note != "" {
+		lines = append(lines, r.Note)
+	}
+	return lines
+}
+
+// number prints three significant digits, large ones in groups of three.
+func number(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "?"
+	case v == 0:
+		return "0"
+	case math.Abs(v) < 1000:
+		digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+		text := strconv.FormatFloat(v, 'f', max(0, digits), 64)
+		if strings.Contains(text, ".") {
+			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+		}
+		return text
+	}
+	text := strconv.FormatInt(int64(math.Round(v)), 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"go.uber.org/zap"
+
+	"fanfare/bench/standin"
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
+)
+
+const scaleLatency = 5 * time.Millisecond
+
+// Prefix and table of the scaling benchmark.
+const scaleName = "scale"
+
+// WorkerConfig is what a process of the scaling benchmark is told.
+type WorkerConfig struct {
+	// Table and Queue are the URLs of the stand-ins.
+	Table, Queue string
+	// Chunks are handled at once, each with Writers requests.
+	Chunks, Writers int
+}
+
+// Work is a worker process of the scaling benchmark: the fan-out worker on the
+// DynamoDB store and the SQS transport, until ctx ends.
+func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
+	s, err := openScale(ctx, cfg.Table, cfg.Queue)
+	if err != nil {
+		return err
+	}
+	w := newWorkers(s.store, s.broker, 1, cfg.Writers, nil)
+	stop := w.run(ctx, cfg.Chunks)
+	err = ready()
+	if err == nil {
+		<-ctx.Done()
+	}
+	return errors.Join(err, stop(), s.broker.Close())
+}
+
+// scaleParts are the product's backends on the stand-ins.
+type scaleParts struct {
+	store  *dynamo.Store
+	broker *sqs.Broker
+}
+
+func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, error) {
+	const conns = 512 // the product's bound
+	tableConfig, err := standInConfig(ctx, tableURL, conns)
+	if err != nil {
+		return scaleParts{}, err
+	}
+	queueConfig, err := standInConfig(ctx, queueURL, conns)
+	if err != nil {
+		return scaleParts{}, err
+	}
+	return scaleParts{
+		dynamo.New(dynamodb.NewFromConfig(tableConfig), scaleName, dynamo.WithParallel(1)),
+		sqs.New(awssqs.NewFromConfig(queueConfig), sqs.Options{
+			Prefix: scaleName, PollWait: time.Second,
+			// A process takes what it works at, and leaves the rest to others.
+			MaxInFlight: map[string]int{"chunks": 8, "posts": 2},
+		}),
+	}, nil
+}
+
+// scaling is T13. Each process is allowed so few requests at once that the network,
+// which is what more processes help against, is its limit and not the machine's two
+// cores, which all of them share.
+func scaling(ctx context.Context, e *env) ([]Result, error) {
+	const followers, chunks, writers = 1_000_000, 4, 2
+	one, oneCost, err := e.fanoutBy(ctx, 1, followers, chunks, writers)
+	if err != nil {
+		return nil, err
+	}
+	four, fourCost, err := e.fanoutBy(ctx, 4, followers, chunks, writers)
+	if err != nil {
+		return nil, err
+	}
+	r := Result{
+		ID: "T13", Name: "fan-out of 1,000,000, 4 worker processes", Value: four.Seconds(), Unit: "s",
+		Cost: &fourCost, BaselineCost: &oneCost,
+		Note: fmt.Sprintf("%s held back each reply of both stand-ins; the worker, the DynamoDB store and the SQS transport of the product, %d chunks x %d requests a process; the CPU time is that of the workers",
+			scaleLatency, chunks, writers),
+	}
+	r = r.below("1 process", one.Seconds())
+	return []Result{r.reach("≥ 3.2 × faster", *r.Ratio >= 3.2)}, nil
+}
+
+// fanoutBy delivers one post by n worker processes: from its publish until the
+// ledger says that it is complete.
+func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (took time.Duration, cost Cost, err error) {
+	e.say("%d worker processes", n)
+	tables, err := standin.Spawn(ctx, e.standIn(), standin.Options{Followers: followers, Latency: scaleLatency})
+	if err != nil {
+		return 0, cost, err
+	}
+	defer tables.Stop()
+	queues, err := startQueues(scaleLatency)
+	if err != nil {
+		return 0, cost, err
+	}
+	defer func() { err = errors.Join(err, queues.stop()) }()
+	s, err := openScale(ctx, tables.URL, queues.url)
+	if err != nil {
+		return 0, cost, err
+	}
+	defer func() { err = errors.Join(err, s.broker.Close()) }()
+	var workers []process
+	defer func() {
+		for _, p := range workers {
+			err = errors.Join(err, p.stop())
+		}
+	}()
+	for range n {
+		p, err := e.start(nil, "bench", "worker", "--table", tables.URL, "--queue", queues.url,
+			"--chunks", fmt.Sprint(chunks), "--writers", fmt.Sprint(writers))
+		if err != nil {
+			return 0, cost, err
+		}
+		workers = append(workers, p)
+		if _, err := p.out.ReadString('\n'); err != nil {
+			return 0, cost, fmt.Errorf("a worker does not start: %w", err)
+		}
+	}
+	ids := id.NewGenerator(time.Now)
+	f := feed.New(feed.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop()})
+	if _, err := f.PutProfile(ctx, author, feed.ProfileInput{Name: author}); err != nil {
+		return 0, cost, err
+	}
+	before, err := cpuOfAll(workers)
+	if err != nil {
+		return 0, cost, err
+	}
+	begin := time.Now()
+	post, err := f.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
+	if err != nil {
+		return 0, cost, err
+	}
+	if err := e.complete(ctx, s.store, post.ID, int64(followers)); err != nil {
+		return 0, cost, err
+	}
+	took = time.Since(begin)
+	after, err := cpuOfAll(workers)
+	return took, Cost{WallSeconds: took.Seconds(), CPUSeconds: (after - before).Seconds(), Units: int64(followers)}, err
+}
+
+func cpuOfAll(ps []process) (sum time.Duration, err error) {
+	for _, p := range ps {
+		cpu, err := cpuOf(p.pid())
+		if err != nil {
+			return 0, err
+		}
+		sum += cpu
+	}
+	return sum, nil
+}
+
+// complete waits until the ledger says that a post is delivered.
+func (e *env) complete(ctx context.Context, store table.Store, post string, followers int64) error {
+	ledger := fanout.NewLedger(store)
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not delivered after two minutes"))
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		d, err := ledger.Delivery(ctx, post)
+		if err != nil {
+			return ctxErr(ctx, err)
+		}
+		if d.State != fanout.StateComplete {
+			continue
+		}
+		if *d.Delivered != followers+1 {
+			return fmt.Errorf("%d deliveries, want %d", *d.Delivered, followers+1)
+		}
+		return nil
+	}
+}

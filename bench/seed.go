@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+)
+
+// follow is one edge of a graph to load.
+type follow struct{ follower, author string }
+
+// graph is what a data directory begins with.
+type graph struct {
+	users   int
+	name    func(int) string
+	follows func(yield func(follow) bool)
+}
+
+// seed makes a data directory that holds g, as the API would have left it: profiles,
+// both edges of each follow, and the counts. It writes to the table itself, because
+// a million follows over HTTP take minutes and are not what is measured.
+func seed(ctx context.Context, dir string, g graph) (err error) {
+	data, err := datadir.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	store, err := embedded.Open(data.Path("table"), embedded.Options{SweepEvery: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return seedTable(ctx, store, g)
+}
+
+func seedTable(ctx context.Context, store table.Store, g graph) error {
+	l := loader{ctx: ctx, store: store}
+	now := time.Now()
+	for i := range g.users {
+		l.put(table.Profile{User: g.name(i), Name: "User " + g.name(i), CreatedAt: now}.Item())
+	}
+	followers, following := map[table.Key]int64{}, map[string]int64{}
+	for f := range g.follows {
+		l.put(table.FollowerItem(f.author, f.follower, now))
+		l.put(table.FollowingItem(f.follower, f.author, now, id.Min))
+		followers[table.FollowerCountKey(f.author, f.follower)]++
+		following[f.follower]++
+	}
+	for key, n := range followers {
+		l.put(table.Item{Key: key, Attrs: []table.Attr{{Name: table.AttrN, Value: table.N(n)}}})
+	}
+	for user, n := range following {
+		l.put(table.Item{Key: table.CountsKey(user), Attrs: []table.Attr{{Name: table.AttrFollowing, Value: table.N(n)}}})
+	}
+	l.flush()
+	if l.err != nil {
+		return fmt.Errorf("load the graph: %w", l.err)
+	}
+	return nil
+}
+
+// loader writes items in large batches. After an error it writes no more.
+type loader struct {
+	ctx   context.Context //nolint:containedctx // it lives for one call
+	store table.Store
+	items []table.Item
+	err   error
+}
+
+const loadBatch = 5000
+
+func (l *loader) put(it table.Item) {
+	if l.items = append(l.items, it); len(l.items) == loadBatch {
+		l.flush()
+	}
+}
+
+func (l *loader) flush() {
+	if l.err != nil || len(l.items) == 0 {
+		return
+	}
+	writes := make([]table.BatchWrite, len(l.items))
+	for i := range l.items {
+		writes[i].Put = &l.items[i]
+	}
+	_, l.err = l.store.BatchWrite(l.ctx, writes)
+	l.items = l.items[:0]
+}
+
+// star is a graph of one celebrity with followers.
+func star(followers int) graph {
+	return graph{
+		users: followers + 1,
+		name: func(i int) string {
+			if i == followers {
+				return author
+			}
+			return user(i)
+		},
+		follows: func(yield func(follow) bool) {
+			for i := range followers {
+				if !yield(follow{user(i), author}) {
+					return
+				}
+			}
+		},
+	}
+}
+
+func user(i int) string { return fmt.Sprintf("user-%07d", i) }

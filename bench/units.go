@@ -1,0 +1,388 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+	"fanfare/messages"
+)
+
+// What is counted here is exact: it does not depend on the machine. The tests of
+// fanout, likeagg and sim hold the same limits.
+
+// timelineTTL is the product's default.
+const timelineTTL = 720 * time.Hour
+
+// deliveryUnits is T4: the write units of the API and of the fan-out for one post,
+// read from a server's metrics.
+func deliveryUnits(ctx context.Context, e *env) (_ []Result, err error) {
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	var results []Result
+	for _, tt := range []struct {
+		followers int
+		limit     float64
+	}{{100, 1.2}, {10_000, 1.01}, {100_000, 1.01}} {
+		units, err := e.unitsOfPost(ctx, fmt.Sprintf("%s/%d", dir, tt.followers), tt.followers)
+		if err != nil {
+			return results, err
+		}
+		r := Result{
+			ID: "T4", Name: fmt.Sprintf("write units a delivery, %d followers", tt.followers),
+			Value: units / float64(tt.followers+1), Unit: "WCU",
+			Note: "a post of 500 bytes over HTTP: its own transaction, the entries and the ledger, the author's home among the deliveries",
+		}
+		r = r.below("one write a delivery", 1)
+		results = append(results, r.reach(fmt.Sprintf("≤ %v", tt.limit), r.Value <= tt.limit))
+	}
+	return results, nil
+}
+
+func (e *env) unitsOfPost(ctx context.Context, dir string, followers int) (units float64, err error) {
+	if err := seed(ctx, dir, star(followers)); err != nil {
+		return 0, err
+	}
+	s, err := e.up(ctx, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	c, err := dial(s.http)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	token, err := s.token(author)
+	if err != nil {
+		return 0, err
+	}
+	post, err := c.post(token, strings.Repeat("x", 500))
+	if err != nil {
+		return 0, err
+	}
+	if err := delivered(ctx, c, token, post, followers); err != nil {
+		return 0, err
+	}
+	metrics, err := s.metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for name, n := range metrics {
+		if strings.HasPrefix(name, "fanfare_table_capacity_units_total{") && strings.Contains(name, `kind="write"`) {
+			units += n
+		}
+	}
+	return units, nil
+}
+
+// queueRequests is T5: the requests that a fan-out makes of SQS, counted by the
+// stand-in. Receives that find nothing are not counted: an idle worker makes them,
+// too.
+func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
+	const followers = 100_000
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	store, err := embedded.Open(dir, embedded.Options{SweepEvery: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := seedTable(ctx, store, star(followers)); err != nil {
+		return nil, err
+	}
+	server, err := startQueues(0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	client, err := server.client(ctx, 32)
+	if err != nil {
+		return nil, err
+	}
+	broker := sqs.New(client, sqs.Options{Prefix: "t5", PollWait: time.Second})
+	defer func() { err = errors.Join(err, broker.Close()) }()
+
+	var count atomic.Int64
+	w := newWorkers(store, broker, 16, 1, func(n int, _ time.Duration) { count.Add(int64(n)) })
+	stop := w.run(ctx, 4)
+	defer func() { err = errors.Join(err, stop()) }()
+	if _, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello"}); err != nil {
+		return nil, err
+	}
+	if err := until(ctx, func() bool {
+		return count.Load() >= followers && server.idle()
+	}); err != nil {
+		return nil, err
+	}
+	requests := server.counts()
+	r := Result{
+		ID: "T5", Name: "queue requests per 1,000 deliveries", Value: float64(requests.total()) * 1000 / (followers + 1), Unit: "requests",
+		Note: fmt.Sprintf("one post, %d followers, the SQS transport against the stand-in: %s", followers, requests),
+	}
+	r = r.below("a message to each follower, batched by ten: sent, received, deleted", 300)
+	return []Result{r.reach("≤ 3", r.Value <= 3)}, nil
+}
+
+// workers are the fan-out of one process, on any table and queue.
+type workers struct {
+	feed   *feed.Service
+	fanout *fanout.Worker
+	broker queue.Broker
+	posts  int
+}
+
+func newWorkers(store table.Store, broker queue.Broker, posts, writers int, observe func(int, time.Duration)) *workers {
+	ids := id.NewGenerator(time.Now)
+	f := feed.New(feed.Config{
+		Store: store, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop(),
+	})
+	return &workers{f, fanout.New(fanout.Config{
+		Store: store, Posts: f, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,
+		Writers: writers, Observe: observe,
+	}), broker, posts}
+}
+
+// run consumes until the returned func is called, which waits for the end.
+func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	errs := make(chan error, 2)
+	for _, c := range []struct {
+		topic   string
+		handle  queue.Handler
+		workers int
+	}{{queue.TopicPosts, w.fanout.HandlePosts, w.posts}, {queue.TopicChunks, w.fanout.HandleChunks, chunks}} {
+		consumer := &queue.Consumer{
+			Topic: c.topic, Broker: w.broker, Handle: c.handle, Workers: c.workers, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
+		}
+		running.Go(func() { errs <- consumer.Run(ctx) })
+	}
+	return func() error {
+		cancel()
+		running.Wait()
+		return errors.Join(<-errs, <-errs)
+	}
+}
+
+// until waits for a condition, at most two minutes.
+func until(ctx context.Context, done func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not done after two minutes"))
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// likeRun is what came of a number of likes of one post.
+type likeRun struct {
+	likes, windows, flushes int64
+	units                   float64
+	countWrites             int64
+}
+
+// countLikes puts n likes of one post by distinct users on an embedded queue and
+// lets an aggregator with windows of m messages count them.
+func (e *env) countLikes(ctx context.Context, n, m int) (_ likeRun, err error) {
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return likeRun{}, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	h, err := openLikes(dir, 2*m)
+	if err != nil {
+		return likeRun{}, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	stop := h.aggregate(ctx, likeagg.Config{Window: time.Minute, MaxMessages: 2 * m})
+	defer func() { err = errors.Join(err, stop()) }()
+	// One window after the other, so that each is full.
+	for at := 0; at < n; at += m {
+		if err := h.publishBatch(ctx, at, at+m); err != nil {
+			return likeRun{}, err
+		}
+		if err := until(ctx, func() bool { return h.applied.Load() >= int64(at+m) }); err != nil {
+			return likeRun{}, err
+		}
+	}
+	count, err := h.count(ctx)
+	if err == nil && count != int64(n) {
+		err = fmt.Errorf("the count is %d, want %d", count, n)
+	}
+	return likeRun{int64(n), h.windows.Load(), h.flushes.Load(), float64(h.units.Load()), h.countWrites.Load()}, err
+}
+
+// likes is a hot post on the embedded engine.
+type likes struct {
+	store  *embedded.Store
+	broker *queueembedded.Broker
+	ids    *id.Generator
+	post   string
+
+	applied, windows, flushes, units, countWrites atomic.Int64
+	lastEnd                                       atomic.Int64
+}
+
+func openLikes(dir string, inFlight int) (_ *likes, err error) {
+	h := &likes{ids: id.NewGenerator(time.Now)}
+	if h.store, err = embedded.Open(dir+"/table", embedded.Options{SweepEvery: -1}); err != nil {
+		return nil, err
+	}
+	h.broker, err = queueembedded.Open(dir+"/queue", queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inFlight}})
+	if err == nil {
+		h.post, err = h.ids.New()
+	}
+	if err == nil {
+		_, err = h.store.Put(context.Background(), table.PutInput{Item: table.PostRef{ID: h.post, Author: author}.Item()})
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
+}
+
+func (h *likes) close() error {
+	var err error
+	if h.broker != nil {
+		err = h.broker.Close()
+	}
+	return errors.Join(err, h.store.Close())
+}
+
+// publish puts the likes of the users from..to-1 on the queue.
+func (h *likes) publish(ctx context.Context, from, to int) error {
+	const batch = 1000
+	for at := from; at < to; at += batch {
+		if err := h.publishBatch(ctx, at, min(at+batch, to)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *likes) publishBatch(ctx context.Context, from, to int) error {
+	msgs := make([]*message.Message, 0, to-from)
+	for i := from; i < to; i++ {
+		msg, err := h.message(ctx, i)
+		if err != nil {
+			return err
+		}
+		msgs = append(msgs, msg)
+	}
+	return h.broker.Publish(queue.TopicLikes, msgs...)
+}
+
+// message is a like of user i.
+func (h *likes) message(ctx context.Context, i int) (*message.Message, error) {
+	version, err := h.ids.New()
+	if err != nil {
+		return nil, err
+	}
+	return queue.Message(ctx, &messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: version, Time: time.Now()}, PostID: h.post, UserID: user(i), AuthorID: author,
+	}})
+}
+
+// aggregate counts until the returned func is called, which waits for the end.
+func (h *likes) aggregate(ctx context.Context, cfg likeagg.Config) (stop func() error) {
+	cfg.Store = table.Measure(h.store, func(op table.Op, units table.Units, _ error) {
+		h.units.Add(int64(units.Write))
+		if op == table.OpUpdate { // a new like is a put; only the count is updated
+			h.countWrites.Add(1)
+		}
+	})
+	cfg.Grace = 10 * time.Second
+	if cfg.Broker == nil {
+		cfg.Broker = h.broker
+	}
+	cfg.Observe = func(o likeagg.Outcome) {
+		h.windows.Add(1)
+		if o.Flushed {
+			h.flushes.Add(1)
+		}
+		h.lastEnd.Store(time.Now().UnixNano())
+		h.applied.Add(int64(o.Applied))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() { ended <- likeagg.New(cfg).Run(ctx) })
+	return func() error {
+		cancel()
+		running.Wait()
+		return <-ended
+	}
+}
+
+func (h *likes) count(ctx context.Context) (int64, error) {
+	res, err := h.store.Get(ctx, table.GetInput{Key: table.LikeCountKey(h.post), Consistent: true})
+	if err != nil {
+		return 0, err
+	}
+	return table.ParseLikeCount(res.Item).Likes, nil
+}
+
+// likeUnits is T7.
+func likeUnits(ctx context.Context, e *env) ([]Result, error) {
+	var results []Result
+	for _, m := range []int{10, 100, 1000} {
+		run, err := e.countLikes(ctx, 10*m, m)
+		if err != nil {
+			return results, err
+		}
+		limit := 1 + 1/float64(m) + 0.01
+		r := Result{
+			ID: "T7", Name: fmt.Sprintf("write units a like, %d a window", m), Value: run.units / float64(run.likes), Unit: "WCU",
+			Note: fmt.Sprintf("%d likes in %d windows; a put and an ADD for each like cost 2 WCU", run.likes, run.windows),
+		}
+		// A transaction holds 99 puts and one ADD, each at twice the price.
+		per := float64(min(m, 99))
+		r = r.below("transactions of the like puts and one ADD", 2+2/per)
+		results = append(results, r.reach(fmt.Sprintf("≤ %.3f", limit), r.Value <= limit))
+	}
+	return results, nil
+}
+
+// countWrites is T8.
+func countWrites(ctx context.Context, e *env) ([]Result, error) {
+	const m = 1000
+	run, err := e.countLikes(ctx, 10*m, m)
+	if err != nil {
+		return nil, err
+	}
+	r := Result{
+		ID: "T8", Name: "writes to a count a window", Value: float64(run.countWrites) / float64(run.windows), Unit: "writes",
+		Note: fmt.Sprintf("%d likes, %d windows, %d writes of the count", run.likes, run.windows, run.countWrites),
+	}
+	r = r.below("a write for each like", float64(run.likes)/float64(run.windows))
+	return []Result{r.reach("≤ 1", r.Value <= 1)}, nil
+}
