@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/obs"
+)
+
+func (a *app) healthCommand() *cobra.Command {
+	var url string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a process whether it is ready, for container health checks",
+		Args:  cobra.NoArgs,
+	}
+	c.Flags().StringVar(&url, "url", "http://127.0.0.1:9090/readyz", "what to ask")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return wrongUse(fmt.Errorf("--url: %w", err))
+		}
+		res, err := (&http.Client{}).Do(req)
+		if err != nil {
+			return fmt.Errorf("no answer: %w", err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+		if err != nil {
+			return fmt.Errorf("no answer: %w", err)
+		}
+		text := strings.TrimSpace(string(body))
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answered %s: %s", url, res.Status, text)
+		}
+		return a.println("%s", text)
+	}
+	return c
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print version, commit and Go version",
+		Args:  cobra.NoArgs,
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(*cobra.Command, []string) error {
+		b := obs.ReadBuild()
+		if asJSON {
+			return a.printJSON(b)
+		}
+		return a.println("fanfare %s, commit %s, %s %s/%s", b.Version, b.Commit, b.Go, runtime.GOOS, runtime.GOARCH)
+	}
+	return c
+}

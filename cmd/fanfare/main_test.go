@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fanfare/client"
+)
+
+// binDir holds the programs under test, built once.
+var binDir string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fanfare-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	binDir = dir
+	return m.Run()
+}
+
+// command is a program with an environment of its own.
+func command(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), filepath.Join(binDir, name), args...)
+	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
+	c.Dir = t.TempDir()
+	return c
+}
+
+// result runs a program to its end.
+func result(t *testing.T, env []string, name string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	c := command(t, env, name, args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// running is a fanfare up.
+type running struct {
+	*exec.Cmd
+	url, admin string
+}
+
+var readyLine = regexp.MustCompile(`ready at (http://\S+) .* admin: http://(\S+)\)`)
+
+func up(t *testing.T, dir string, args ...string) *running {
+	t.Helper()
+	c := command(t, nil, "fanfare", append([]string{"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it may have ended long ago
+		_ = c.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	found := readyLine.FindStringSubmatch(line)
+	if err != nil || found == nil {
+		t.Fatalf("it said %q, %v; stderr: %s", line, err, &errs)
+	}
+	return &running{c, found[1], found[2]}
+}
+
+// stop asks it to stop and waits.
+func (r *running) stop(t *testing.T, sig os.Signal) int {
+	t.Helper()
+	if err := r.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Wait() // the exit code says it
+	return r.ProcessState.ExitCode()
+}
+
+func (r *running) as(t *testing.T, user string) *client.Client {
+	t.Helper()
+	c, err := client.New(r.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	token, err := c.DevToken(t.Context(), user, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.AsToken(token.Token)
+}
+
+func TestUpServesAndStopsOnASignal(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := up(t, t.TempDir())
+		res, err := http.Get(p.url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("readyz answered %s", res.Status)
+		}
+		if code := p.stop(t, sig); code != 0 {
+			t.Errorf("%s: exit code %d", sig, code)
+		}
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("not in time: " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
+	dir := t.TempDir()
+	p := up(t, dir, "--demo")
+	ada := p.as(t, "ada")
+	until(t, "the demo's last posts in a home, liked", func() bool {
+		page, err := ada.Home(client.Push).Page(t.Context(), "", 100)
+		return err == nil && len(page.Items) >= 6 && page.Items[len(page.Items)-1].LikeCount > 0
+	})
+	var before client.User
+	until(t, "margaret's posts", func() bool {
+		var err error
+		before, err = ada.User(t.Context(), "margaret")
+		return err == nil && before.Counts.Posts == 2
+	})
+	if code := p.stop(t, os.Interrupt); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	p = up(t, dir, "--demo")
+	after, err := p.as(t, "ada").User(t.Context(), "margaret")
+	if err != nil || after.Counts != before.Counts {
+		t.Errorf("after a restart: %+v, %v", after, err)
+	}
+}
+
+func TestKillLosesNothingThatWasAnswered(t *testing.T) {
+	dir := t.TempDir()
+	p := up(t, dir)
+	ann := p.as(t, "ann")
+	if _, err := ann.PutMe(t.Context(), client.ProfileInput{Name: "Ann"}); err != nil {
+		t.Fatal(err)
+	}
+	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: "durable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ann.Like(t.Context(), post.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.stop(t, os.Kill)
+	p = up(t, dir)
+	ann = p.as(t, "ann")
+	if got, err := ann.Post(t.Context(), post.ID); err != nil || got.Text != "durable" {
+		t.Errorf("post is %+v, %v", got, err)
+	}
+	until(t, "the like that was answered", func() bool {
+		count, err := ann.LikeCount(t.Context(), post.ID)
+		return err == nil && count.Count == 1
+	})
+}
+
+func TestTokenOpensTheRunningUp(t *testing.T) {
+	dir := t.TempDir()
+	p := up(t, dir)
+	code, out, errs := result(t, nil, "fanfare", "token", "ann", "--data-dir", dir)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	c, err := client.New(p.url, client.WithToken(strings.TrimSpace(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	if _, err := c.PutMe(t.Context(), client.ProfileInput{Name: "Ann"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeadLettersOfARunningUp(t *testing.T) {
+	p := up(t, t.TempDir())
+	for _, args := range [][]string{
+		{"ls", "--json"}, {"redrive", "posts", "--all", "--json"}, {"drop", "likes", "--all", "--json"},
+	} {
+		code, out, errs := result(t, nil, "fanfare", append([]string{"dlq", "--admin", p.admin}, args...)...)
+		if code == 2 { // the flag belongs to the command, not to the group
+			code, out, errs = result(t, nil, "fanfare", append(append([]string{"dlq"}, args...), "--admin", p.admin)...)
+		}
+		var answer map[string]any
+		if err := json.Unmarshal([]byte(out), &answer); code != 0 || err != nil {
+			t.Errorf("%v: exit code %d, %q, %s", args, code, out, errs)
+		}
+	}
+	code, _, errs := result(t, nil, "fanfare", "dlq", "show", "posts", "nothing", "--admin", p.admin)
+	if code != 1 || !strings.Contains(errs, "no dead letter") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+func TestHealthAsksAProcess(t *testing.T) {
+	p := up(t, t.TempDir())
+	if code, out, errs := result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz"); code != 0 || !strings.Contains(out, "ready") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	p.stop(t, os.Interrupt)
+	if code, _, _ := result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz"); code != 1 {
+		t.Errorf("after the stop: exit code %d", code)
+	}
+}
+
+func TestVersionAsJSON(t *testing.T) {
+	code, out, _ := result(t, nil, "fanfare", "version", "--json")
+	var v struct{ Version, Commit, Go string }
+	if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || !strings.HasPrefix(v.Go, "go1.") || v.Version == "" || v.Commit == "" {
+		t.Errorf("exit code %d, %q, %v", code, out, err)
+	}
+}
+
+func TestExitCodesNameWhatIsWrong(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	taken := l.Addr().String()
+	locked := t.TempDir()
+	up(t, locked)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newer := t.TempDir()
+	if err := os.WriteFile(filepath.Join(newer, "FORMAT"), []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	aws := []string{"FANFARE_ENGINE=aws", "AWS_REGION=eu-central-1"}
+	for _, tt := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		want string
+	}{
+		{"unknown variable", []string{"FANFARE_WORKERS=1"}, []string{"fanfare", "up"}, 2, "FANFARE_WORKERS"},
+		{"unknown variable for a tool", []string{"FANFARE_WORKERS=1"}, []string{"fanfare", "token", "ann"}, 2, "FANFARE_WORKERS"},
+		{"unknown variable for a daemon", append(aws, "FANFARE_WORKERS=1"), []string{"fanout"}, 2, "FANFARE_WORKERS"},
+		{"bad value", []string{"FANFARE_LIKE_WINDOW=x"}, []string{"fanfare", "up"}, 2, "FANFARE_LIKE_WINDOW"},
+		{"bad flag value", nil, []string{"fanfare", "up", "--http", "here"}, 2, "FANFARE_HTTP_ADDR"},
+		{"up on aws", append(aws, "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32)), []string{"fanfare", "up"}, 2, "FANFARE_ENGINE"},
+		{"dev tokens on aws", aws, []string{"api"}, 2, "FANFARE_AUTH"},
+		{"daemon on embedded", nil, []string{"likeagg"}, 2, "FANFARE_ENGINE"},
+		{"daemon with an argument", aws, []string{"fanout", "now"}, 2, "no arguments"},
+		{"http port in use", nil, []string{"fanfare", "up", "--data-dir", t.TempDir(), "--http", taken, "--admin", "127.0.0.1:0"}, 1, taken},
+		{"admin port in use", nil, []string{"fanfare", "up", "--data-dir", t.TempDir(), "--admin", taken, "--http", "127.0.0.1:0"}, 1, taken},
+		{"locked directory", nil, append([]string{"fanfare", "up", "--data-dir", locked}, free...), 1, locked},
+		{"unusable directory", nil, append([]string{"fanfare", "up", "--data-dir", filepath.Join(file, "d")}, free...), 1, file},
+		{"newer directory", nil, append([]string{"fanfare", "up", "--data-dir", newer}, free...), 1, newer},
+		{"unknown command", nil, []string{"fanfare", "down"}, 2, `"down" for "fanfare": see fanfare --help`},
+		{"unknown command of a group", nil, []string{"fanfare", "dlq", "burn"}, 2, "burn"},
+		{"group alone", nil, []string{"fanfare", "table"}, 2, "--help"},
+		{"unknown flag", nil, []string{"fanfare", "up", "--fast"}, 2, "--fast: see fanfare up --help"},
+		{"unknown flag of a daemon", aws, []string{"fanout", "--fast"}, 2, "fast: see fanout --help"},
+		{"too many arguments", nil, []string{"fanfare", "up", "now"}, 2, "now"},
+		{"no user", nil, []string{"fanfare", "token"}, 2, "see fanfare token --help"},
+		{"bad user", nil, []string{"fanfare", "token", "a b"}, 2, "a b"},
+		{"no secret", nil, []string{"fanfare", "token", "ann"}, 1, "fanfare-data"},
+		{"bad ttl", nil, []string{"fanfare", "token", "ann", "--ttl", "0s"}, 2, "--ttl"},
+		{"unknown topic", nil, []string{"fanfare", "dlq", "ls", "mail"}, 2, "mail"},
+		{"redrive of nothing", nil, []string{"fanfare", "dlq", "redrive", "posts"}, 2, "--all"},
+		{"too many dead letters at once", nil, []string{"fanfare", "dlq", "ls", "--limit", "1001"}, 2, "--limit"},
+		{"nobody at the admin address", nil, []string{"fanfare", "dlq", "ls", "--admin", "127.0.0.1:1"}, 1, "--admin"},
+		{"no region", nil, []string{"fanfare", "table", "describe"}, 1, "AWS_REGION"},
+	} {
+		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
+			code, out, errs := result(t, tt.env, tt.args[0], tt.args[1:]...)
+			last := errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:]
+			if code != tt.code || !strings.Contains(last, tt.want) {
+				t.Errorf("exit code %d, not %d; stdout %q, stderr:\n%s", code, tt.code, out, errs)
+			}
+		})
+	}
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, args := range [][]string{
+		{"fanfare"}, {"fanfare", "up"}, {"fanfare", "token"}, {"fanfare", "table"}, {"fanfare", "table", "create"}, {"fanfare", "queues", "describe"},
+		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"api"}, {"fanout"}, {"likeagg"},
+	} {
+		code, out, errs := result(t, nil, args[0], append(args[1:], "--help")...)
+		if code != 0 || len(out)+len(errs) == 0 {
+			t.Errorf("%v --help: exit code %d, %q, %q", args, code, out, errs)
+		}
+	}
+}
+
+// A test of the pipe: the address is on stdout alone, the log on stderr.
+func TestStdoutHasTheAddressAlone(t *testing.T) {
+	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); err != nil || !readyLine.MatchString(line) {
+		t.Errorf("first line is %q, %v", line, err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil || len(rest) > 0 {
+		t.Errorf("then %q, %v", rest, err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// printJSON writes v as one JSON object.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// printTable writes rows in columns, the first being the heading.
+func (a *app) printTable(rows [][]string) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			end := "\t"
+			if i == len(row)-1 {
+				end = "\n"
+			}
+			if _, err := fmt.Fprint(w, cell, end); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Flush()
+}
+
+func (a *app) println(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	return err
+}
+
+// isTerminal tells whether somebody reads w as it is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/config"
+	"fanfare/internal/datadir"
+	"fanfare/internal/id"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	var ttl time.Duration
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "token USER",
+		Short: "Print a dev token for a user",
+		Long: `Prints a dev token, signed with FANFARE_DEV_SECRET or else with the secret in the data
+directory of fanfare up.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.Flags().String("data-dir", "", "data directory of fanfare up (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().DurationVar(&ttl, "ttl", auth.DefaultTokenTTL, "how long it is valid, at most 720h")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !id.ValidUser(args[0]) {
+			return wrongUse(fmt.Errorf("%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", args[0]))
+		}
+		if ttl < time.Second || ttl > auth.MaxTokenTTL {
+			return wrongUse(fmt.Errorf("--ttl: a token is valid for 1s to 720h, not %s", ttl))
+		}
+		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		if err != nil {
+			return err
+		}
+		secret := []byte(cfg.DevSecret)
+		if len(secret) == 0 {
+			if secret, err = datadir.ReadSecret(cfg.DataDir); err != nil {
+				return err
+			}
+		}
+		dev, err := auth.NewDev(secret, time.Now)
+		if err != nil {
+			return err
+		}
+		token, expires, err := dev.Issue(args[0], ttl)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(struct {
+				Token     string    `json:"token"`
+				ExpiresAt time.Time `json:"expires_at"`
+			}{token, expires})
+		}
+		return a.println("%s", token)
+	}
+	return c
+}

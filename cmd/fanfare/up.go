@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/obs"
+)
+
+func (a *app) upCommand() *cobra.Command {
+	var withDemo bool
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run all of Fanfare in one process, on the embedded engine",
+		Long: `Runs the API, fan-out and like counting in one process. The data is in a directory
+(fanfare-data in the current one, if nothing else is said); what was answered is
+durable. Ctrl-C stops in order, a second one at once.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().String("data-dir", "", "where the data is (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().String("http", "", "address of the API (FANFARE_HTTP_ADDR, default 127.0.0.1:8080)")
+	c.Flags().String("admin", "", "address of metrics and operations (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
+	c.Flags().BoolVar(&withDemo, "demo", false, "load a small network to look at")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := a.load(config.API, c, map[string]string{
+			"data-dir": "FANFARE_DATA_DIR", "http": "FANFARE_HTTP_ADDR", "admin": "FANFARE_ADMIN_ADDR",
+		})
+		if err != nil {
+			return err
+		}
+		if cfg.Engine != config.EngineEmbedded {
+			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: leave it out, or run api, fanout and likeagg"))
+		}
+		return a.up(c.Context(), cfg, withDemo)
+	}
+	return c
+}
+
+func (a *app) up(ctx context.Context, cfg config.Config, withDemo bool) error {
+	log := obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr))
+	demoCtx, endDemo := context.WithCancel(ctx)
+	var demo sync.WaitGroup
+	defer demo.Wait()
+	defer endDemo()
+	return daemon.Run(ctx, daemon.Options{
+		Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true},
+		Version: obs.ReadBuild().Version, Log: log,
+		Ready: func(at daemon.Addresses) {
+			url := "http://" + at.HTTP
+			if err := a.println("Fanfare is ready at %s (API: %s/docs, admin: http://%s)", url, url, at.Admin); err != nil {
+				log.Warn("address not printed", zap.Error(err))
+			}
+			if withDemo {
+				demo.Go(func() { a.demo(demoCtx, url, log) })
+			}
+		},
+	})
+}

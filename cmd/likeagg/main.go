@@ -1,0 +1,17 @@
+// Command likeagg counts likes, on DynamoDB and SQS.
+package main
+
+import (
+	"context"
+	"os"
+
+	"fanfare/internal/daemon"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := daemon.Signals(context.Background())
+	defer stop()
+	return daemon.Main(ctx, "likeagg", daemon.Roles{Likes: true}, os.Args[1:], os.Environ(), os.Stderr)
+}
