@@ -1,0 +1,192 @@
+package deploy_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
+
+	"fanfare/internal/config"
+)
+
+// load reads docker-compose.yml as `docker compose` does, with an environment of
+// the user's.
+func load(t *testing.T, env map[string]string) *types.Project {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
+		WorkingDir:  root,
+		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(root, "docker-compose.yml")}},
+		Environment: env,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project
+}
+
+// daemons are the services that run for good, with the role of each.
+func daemons() map[string]config.Role {
+	return map[string]config.Role{"api": config.API, "fanout": config.Worker, "likeagg": config.Worker}
+}
+
+func service(t *testing.T, project *types.Project, name string) types.ServiceConfig {
+	t.Helper()
+	s, err := project.GetService(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestComposeHasTheServicesOfProduction(t *testing.T) {
+	project := load(t, nil)
+	names := project.ServiceNames()
+	slices.Sort(names)
+	if want := []string{"api", "fanout", "likeagg", "localstack", "setup", "setup-table"}; !slices.Equal(names, want) {
+		t.Errorf("services %v, want %v", names, want)
+	}
+	for name, want := range map[string]string{
+		"setup-table": "fanfare table create", "setup": "fanfare queues create",
+		"api": "api", "fanout": "fanout", "likeagg": "likeagg",
+	} {
+		if got := strings.Join(service(t, project, name).Command, " "); got != want {
+			t.Errorf("%s runs %q, want %q", name, got, want)
+		}
+	}
+	if d := service(t, project, "fanout").Deploy; d == nil || d.Replicas == nil || *d.Replicas != 2 {
+		t.Error("fanout has not two replicas")
+	}
+}
+
+func TestComposePinsLocalStack(t *testing.T) {
+	s := service(t, load(t, nil), "localstack")
+	if s.Image != "localstack/localstack:4.14.0" {
+		t.Errorf("image %s: 4.14.0 is the last that starts without an account token", s.Image)
+	}
+	if v := s.Environment["SERVICES"]; v == nil || *v != "sqs,dynamodb" {
+		t.Error("LocalStack has to run sqs and dynamodb, and no more")
+	}
+}
+
+func TestComposePublishesOnLoopbackOnly(t *testing.T) {
+	for name, s := range load(t, nil).Services {
+		for _, p := range s.Ports {
+			if p.HostIP != "127.0.0.1" {
+				t.Errorf("%s publishes %s on %q", name, p.Published, p.HostIP)
+			}
+		}
+	}
+}
+
+func TestComposeLimitsMemoryAndTellsGo(t *testing.T) {
+	for name, s := range load(t, nil).Services {
+		if s.Deploy == nil || s.Deploy.Resources.Limits == nil || s.Deploy.Resources.Limits.MemoryBytes <= 0 {
+			t.Errorf("%s has no memory limit", name)
+			continue
+		}
+		if name == "localstack" {
+			continue
+		}
+		limit := int64(s.Deploy.Resources.Limits.MemoryBytes)
+		soft := s.Environment["GOMEMLIMIT"]
+		if soft == nil {
+			t.Errorf("%s has no GOMEMLIMIT", name)
+			continue
+		}
+		mib, err := strconv.ParseInt(strings.TrimSuffix(*soft, "MiB"), 10, 64)
+		if share := float64(mib<<20) / float64(limit); err != nil || share < 0.8 || share > 0.9 {
+			t.Errorf("%s: GOMEMLIMIT %s is %.0f %% of the limit, want 80 to 90 (%v)", name, *soft, 100*share, err)
+		}
+	}
+}
+
+func TestComposeStartsInOrderAndWatchesHealth(t *testing.T) {
+	project := load(t, nil)
+	after := func(name, other, condition string) {
+		t.Helper()
+		if got := service(t, project, name).DependsOn[other].Condition; got != condition {
+			t.Errorf("%s waits for %s until %q, want %q", name, other, got, condition)
+		}
+	}
+	after("setup-table", "localstack", types.ServiceConditionHealthy)
+	after("setup", "setup-table", types.ServiceConditionCompletedSuccessfully)
+	for name := range daemons() {
+		after(name, "localstack", types.ServiceConditionHealthy)
+		after(name, "setup", types.ServiceConditionCompletedSuccessfully)
+		if h := service(t, project, name).HealthCheck; h == nil || !strings.HasSuffix(strings.Join(h.Test, " "), "/readyz") {
+			t.Errorf("%s has no health check by /readyz", name)
+		}
+	}
+	if h := service(t, project, "localstack").HealthCheck; h == nil || len(h.Test) == 0 {
+		t.Error("localstack has no health check")
+	}
+	for _, name := range []string{"setup", "setup-table"} {
+		if r := service(t, project, name).Restart; r != "no" {
+			t.Errorf("%s restarts: %q", name, r)
+		}
+	}
+}
+
+// Every environment that is shipped is one that the product starts with.
+func TestComposeEnvironmentsAreAccepted(t *testing.T) {
+	for _, env := range []map[string]string{nil, {"FANFARE_DEV_SECRET": strings.Repeat("s", 32), "FANFARE_LOG_LEVEL": "debug"}} {
+		for name, s := range load(t, env).Services {
+			if name == "localstack" {
+				continue
+			}
+			var environ []string
+			for key, value := range s.Environment {
+				if value == nil {
+					t.Errorf("%s takes %s from whoever starts it", name, key)
+					continue
+				}
+				environ = append(environ, key+"="+*value)
+			}
+			role, ok := daemons()[name]
+			if !ok {
+				role = config.Tool
+			}
+			cfg, err := config.Load(environ, role)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if cfg.Engine != config.EngineAWS || len(cfg.DevSecret) < 32 {
+				t.Errorf("%s: engine %s, a secret of %d bytes", name, cfg.Engine, len(cfg.DevSecret))
+			}
+			if secret, given := env["FANFARE_DEV_SECRET"]; given && cfg.DevSecret != secret {
+				t.Errorf("%s does not take the user's secret", name)
+			}
+		}
+	}
+}
+
+func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
+	text, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dockerfile := string(text)
+	for _, want := range []string{
+		`(?m)^FROM golang:1\.26\.\d+-\w+ AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
+		`CGO_ENABLED=0 go build -trimpath`, `ca-certificates\.crt`,
+		`\./cmd/api\b`, `\./cmd/fanout\b`, `\./cmd/likeagg\b`, `\./cmd/fanfare\b`,
+	} {
+		if !regexp.MustCompile(want).MatchString(dockerfile) {
+			t.Errorf("the Dockerfile has nothing like %s", want)
+		}
+	}
+	if strings.Contains(dockerfile, ":latest") {
+		t.Error("an image is not pinned")
+	}
+}
