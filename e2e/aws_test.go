@@ -1,0 +1,122 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cluster is Fanfare in production shape: one api, and three fanout and two likeagg that
+// compete, on a table and queues of its own.
+type cluster struct {
+	env     []string
+	http    string
+	members []*member
+}
+
+// member is one process of a cluster, which may be killed and started again.
+type member struct {
+	*process
+	kind, admin string
+	env         []string
+}
+
+// newCluster starts a cluster; env is for its daemons only.
+func newCluster(t *testing.T, env ...string) *cluster {
+	t.Helper()
+	if os.Getenv("AWS_ENDPOINT_URL") == "" {
+		t.Fatal("AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
+	}
+	name := "e2e-" + strings.ToLower(rand.Text()[:10])
+	c := &cluster{http: freeAddress(t)}
+	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
+		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
+	for _, what := range []string{"table", "queues"} {
+		for range 2 { // the second time it is there already
+			if stdout, stderr, err := fanfare(t, c.env, what, "create"); err != nil {
+				t.Fatalf("%s create: %v\n%s%s", what, err, stdout, stderr)
+			}
+		}
+	}
+	for _, kind := range []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"} {
+		m := &member{kind: kind, admin: freeAddress(t)}
+		m.env = append(append([]string(nil), c.env...), "FANFARE_HTTP_ADDR="+c.http, "FANFARE_ADMIN_ADDR="+m.admin)
+		m.env = append(m.env, env...)
+		c.members = append(c.members, m)
+		m.start(t)
+	}
+	for _, m := range c.members {
+		m.ready(t, m.admin)
+	}
+	return c
+}
+
+func (m *member) start(t *testing.T) {
+	t.Helper()
+	m.process = start(t, m.env, m.kind)
+}
+
+func (c *cluster) stop(t *testing.T) {
+	t.Helper()
+	for _, m := range c.members {
+		m.stop(t)
+	}
+}
+
+func (c *cluster) replay(more ...string) []string {
+	var admin []string
+	for _, m := range c.members {
+		admin = append(admin, m.admin)
+	}
+	return append([]string{"replay", "--json", "--target", "http://" + c.http, "--admin", strings.Join(admin, ","), "--concurrency", "16"}, more...)
+}
+
+func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
+	t.Parallel()
+	// LocalStack does 100 to 250 single operations a second, which the follows use up.
+	users, posts, likes := 150, 300, 1500
+	if testing.Short() {
+		users, posts, likes = 50, 150, 750
+	}
+	c := newCluster(t)
+	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", fmt.Sprint(users), "--posts", fmt.Sprint(posts), "--likes", fmt.Sprint(likes))...)
+	t.Log(stderr)
+	r := verdict(t, stdout, stderr, err)
+	if r.Users != users || r.Posts != posts || r.Likes != likes || r.WCUPerDelivery == nil || r.WCUPerLike == nil {
+		t.Errorf("report %s", stdout)
+	}
+	c.stop(t)
+}
+
+// TestCrashOfADaemonLosesNothing kills one process a round, each kind in turn, in the
+// middle of a replay, and starts it again. What it held is out for the visibility
+// timeout, a minute; so rounds have a cluster each and share the wait.
+func TestCrashOfADaemonLosesNothing(t *testing.T) {
+	t.Parallel()
+	for round := range *crashRounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			random := mathrand.New(mathrand.NewPCG(uint64(round), 2))
+			c := newCluster(t)
+			victim := c.members[[]int{1, 4, 0, 2, 5, 3}[round%6]]
+			journal := filepath.Join(t.TempDir(), "journal")
+			player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", "20", "--posts", "40", "--likes", "200",
+				"--journal", journal, "--seed", fmt.Sprint(round))...)
+			// Two lines a call; 20 profiles and 230 follows come before the posts.
+			player.plays(t, journal, 300+random.IntN(650))
+			victim.kill(t)
+			victim.start(t)
+			victim.ready(t, victim.admin)
+			player.ends(t)
+			stdout, stderr, err := fanfare(t, c.env, c.replay("--check", journal)...)
+			verdict(t, stdout, stderr, err)
+			c.stop(t)
+		})
+	}
+}

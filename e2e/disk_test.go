@@ -1,0 +1,45 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestADirectoryThatCannotBeWrittenStopsTheStart uses directories that refuse every
+// user, root as well.
+func TestADirectoryThatCannotBeWrittenStopsTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(elements ...string) string {
+		path := filepath.Join(append([]string{dir}, elements...)...)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("not a directory"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	lock := filepath.Join(dir, "unlockable")
+	if err := os.MkdirAll(filepath.Join(lock, "LOCK"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"a file":                     write("file"),
+		"below a file":               filepath.Join(write("parent"), "data"),
+		"where nothing can be made":  "/proc/fanfare-data",
+		"a table that is a file":     filepath.Dir(write("table-is-a-file", "table")),
+		"a queue that is a file":     filepath.Dir(write("queue-is-a-file", "queue")),
+		"a lock that is a directory": lock,
+	} {
+		_, stderr, err := fanfare(t, environment(), "up", "--data-dir", path, "--http", freeAddress(t), "--admin", freeAddress(t))
+		line := strings.TrimSpace(stderr)
+		line = line[strings.LastIndex(line, "\n")+1:]
+		if code(err) != 1 || !strings.Contains(line, path) {
+			t.Errorf("%s (%s): ended with %v: %s", name, path, err, stderr)
+		}
+		t.Log(line)
+	}
+}

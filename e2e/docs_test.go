@@ -1,0 +1,172 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// browser is a tab of a real one and what it did.
+type browser struct {
+	mu       sync.Mutex
+	requests []string
+	problems []string
+}
+
+// listen notes requests, and all that the console shows as a problem.
+func (b *browser) listen(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	case *network.EventWebSocketCreated:
+		b.requests = append(b.requests, e.URL)
+	case *network.EventLoadingFailed:
+		b.problems = append(b.problems, "loading failed: "+e.ErrorText)
+	case *runtime.EventExceptionThrown:
+		b.problems = append(b.problems, e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			b.problems = append(b.problems, fmt.Sprint("console: ", e.Args))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
+			b.problems = append(b.problems, "log: "+e.Entry.Text+" "+e.Entry.URL)
+		}
+	}
+}
+
+// browse opens a page in a new browser with a profile of its own and runs actions in
+// it. A browser looks for updates of its own whatever its flags say: it is given a
+// proxy that lets none out, and b.requests has those of the page alone.
+func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
+	t.Helper()
+	path, err := exec.CommandContext(t.Context(), "../scripts/chromium.sh", "path").Output()
+	if err != nil {
+		t.Fatalf("scripts/chromium.sh path: %v (make test installs it)", err)
+	}
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
+		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.ProxyServer(newOutsiders(t).url), chromedp.Flag("proxy-bypass-list", "127.0.0.1"),
+		chromedp.Env("HOME=" + t.TempDir()), // it keeps more than its profile
+	}
+	for _, flag := range []string{
+		"no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-quic", "no-first-run", "disable-background-networking",
+		"disable-component-update", "disable-sync", "disable-default-apps", "disable-domain-reliability", "disable-extensions",
+	} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	allocator, endAllocator := chromedp.NewExecAllocator(t.Context(), options...)
+	defer endAllocator()
+	tab, endTab := chromedp.NewContext(allocator)
+	defer endTab()
+	b := &browser{}
+	chromedp.ListenTarget(tab, b.listen)
+	if err := chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(page)); err != nil {
+		t.Fatalf("open %s: %v", page, err)
+	}
+	if err := chromedp.Run(tab, actions...); err != nil {
+		t.Fatalf("on %s: %v\nproblems: %s", page, err, strings.Join(b.problems, "\n"))
+	}
+	if err := chromedp.Cancel(tab); err != nil {
+		t.Errorf("close the browser: %v", err)
+	}
+	return b
+}
+
+// drawn is what the docs page shows of an operation.
+type drawn struct {
+	ID, Method, Path string
+	Text             string
+	Open             bool
+}
+
+// TestTheDocsPageShowsEveryOperation opens /docs in a real browser.
+func TestTheDocsPageShowsEveryOperation(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	var title string
+	var operations []drawn
+	var width, content int
+	b := browse(t, "http://"+u.http+"/docs#create-post",
+		chromedp.WaitVisible("#create-post pre", chromedp.ByQuery),
+		chromedp.Title(&title),
+		chromedp.Evaluate(`[...document.querySelectorAll("details")].map(d => ({
+			ID: d.id, Open: d.open, Method: d.querySelector("summary .method").textContent,
+			Path: d.querySelector("summary code:not(.method)").textContent, Text: d.textContent }))`, &operations),
+		chromedp.Click("button", chromedp.ByQuery),
+		chromedp.WaitVisible("#get-home pre", chromedp.ByQuery),
+		chromedp.Evaluate(`document.documentElement.clientWidth`, &width),
+		chromedp.Evaluate(`document.documentElement.scrollWidth`, &content),
+		screenshot(t),
+	)
+	if title != "Fanfare API" {
+		t.Errorf("title is %q", title)
+	}
+	if content > width {
+		t.Errorf("the page is %d pixels wide in a window of %d", content, width)
+	}
+	shown := map[string]drawn{}
+	for _, op := range operations {
+		shown[op.Method+" "+op.Path] = op
+		if op.Open != (op.ID == "create-post") { // the one that the address names
+			t.Errorf("%s is open: %v", op.ID, op.Open)
+		}
+		if strings.Contains(op.Text, "undefined") || strings.Contains(op.Text, "[object") || !strings.Contains(op.Text, "Problems: ") {
+			t.Errorf("%s is drawn as %s", op.ID, op.Text)
+		}
+	}
+	wanted := 0
+	for path, methods := range u.document(t).Paths {
+		for method, op := range methods {
+			wanted++
+			if shown[strings.ToUpper(method)+" "+path].ID != op.OperationID {
+				t.Errorf("%s (%s %s) is not shown", op.OperationID, method, path)
+			}
+		}
+	}
+	if len(operations) != wanted {
+		t.Errorf("%d operations are shown, not %d", len(operations), wanted)
+	}
+	for _, problem := range b.problems {
+		t.Errorf("problem in the browser: %s", problem)
+	}
+	for _, request := range b.requests {
+		if at, err := url.Parse(request); err != nil || at.Host != u.http {
+			t.Errorf("the page asked for %s (%v)", request, err)
+		}
+	}
+	if !slices.Contains(b.requests, "http://"+u.http+"/openapi.json") {
+		t.Errorf("the page did not ask for its document, but for %s", b.requests)
+	}
+	p.stop(t)
+}
+
+// screenshot keeps a picture of the page with the test's artifacts (go test -artifacts).
+func screenshot(t *testing.T) chromedp.Action {
+	t.Helper()
+	var picture []byte
+	return chromedp.Tasks{
+		chromedp.CaptureScreenshot(&picture),
+		chromedp.ActionFunc(func(context.Context) error {
+			return os.WriteFile(filepath.Join(t.ArtifactDir(), "docs.png"), picture, 0o600)
+		}),
+	}
+}

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+)
+
+// upright is `fanfare up` on addresses and a data directory that outlive it.
+type upright struct {
+	http, admin, data string
+	env               []string
+}
+
+func newUp(t *testing.T) *upright {
+	t.Helper()
+	return &upright{
+		http: freeAddress(t), admin: freeAddress(t), data: filepath.Join(t.TempDir(), "data"),
+		env: environment("FANFARE_LOG_LEVEL=warn"),
+	}
+}
+
+func (u *upright) start(t *testing.T) *process {
+	t.Helper()
+	p := start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+	p.ready(t, u.admin)
+	return p
+}
+
+// replay returns the arguments of a replay against it.
+func (u *upright) replay(more ...string) []string {
+	return append([]string{"replay", "--json", "--target", "http://" + u.http, "--admin", u.admin}, more...)
+}
+
+func TestUpDeliversARealGraphExactly(t *testing.T) {
+	t.Parallel()
+	u := newUp(t)
+	p := u.start(t)
+	stdout, stderr, err := fanfare(t, u.env, u.replay("--graph", graph, "--max-users", "100", "--posts", "200", "--likes", "1000")...)
+	r := verdict(t, stdout, stderr, err)
+	if r.Users != 100 || r.Posts != 200 || r.Likes != 1000 || r.WCUPerDelivery == nil || r.WCUPerLike == nil {
+		t.Errorf("report %s", stdout)
+	}
+	// Everything is still there after an orderly stop, in a new process.
+	p.stop(t)
+	p = u.start(t)
+	journal := filepath.Join(t.TempDir(), "journal")
+	stdout, stderr, err = fanfare(t, u.env, u.replay("--graph", graph, "--max-users", "20", "--posts", "20", "--likes", "50", "--journal", journal)...)
+	verdict(t, stdout, stderr, err)
+	p.stop(t)
+	p = u.start(t)
+	stdout, stderr, err = fanfare(t, u.env, u.replay("--check", journal)...)
+	if r := verdict(t, stdout, stderr, err); r.Posts != 20 || r.Likes != 50 {
+		t.Errorf("checked %s", stdout)
+	}
+	p.stop(t)
+}
+
+func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
+	t.Parallel()
+	u := newUp(t)
+	p := u.start(t)
+	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", freeAddress(t), "--admin", freeAddress(t))
+	if code(err) != 1 || stderr == "" {
+		t.Errorf("ended with %v: %s", err, stderr)
+	}
+	p.stop(t)
+}
+
+// TestCrashOfUpLosesNothing kills the whole of Fanfare in the middle of a replay. In
+// every other round the replay dies too; else it rides the crash out by its retries.
+func TestCrashOfUpLosesNothing(t *testing.T) {
+	t.Parallel()
+	for round := range *crashRounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(round), 1))
+			u := newUp(t)
+			p := u.start(t)
+			journal := filepath.Join(t.TempDir(), "journal")
+			player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "60", "--posts", "300", "--likes", "1500",
+				"--rate", "600", "--journal", journal, "--seed", fmt.Sprint(round))...)
+			// Two lines a call; 60 profiles and some 2,000 follows come before the posts.
+			player.plays(t, journal, 100+random.IntN(6500))
+			p.kill(t)
+			if round%2 == 1 {
+				player.kill(t)
+			}
+			p = u.start(t)
+			if round%2 == 0 {
+				player.ends(t)
+			}
+			stdout, stderr, err := fanfare(t, u.env, u.replay("--check", journal)...)
+			verdict(t, stdout, stderr, err)
+			p.stop(t)
+		})
+	}
+}

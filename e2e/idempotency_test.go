@@ -1,0 +1,225 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fanfare/client"
+)
+
+// tripwire is a proxy between a process and AWS that kills the process at the next
+// call of an operation: before the call is passed on, or after it took effect and
+// before it is answered.
+type tripwire struct {
+	url string
+
+	mu      sync.Mutex
+	victim  *process // nil while it is not set
+	prefix  string   // of X-Amz-Target
+	after   bool
+	reached chan struct{} // closed at the first PutItem, when that was answered
+	tripped bool
+}
+
+func newTripwire(t *testing.T, target string) *tripwire {
+	t.Helper()
+	aws, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &tripwire{}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy := &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(aws) },
+		// The victim hangs up when it is killed.
+		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
+		ModifyResponse: func(resp *http.Response) error {
+			operation := resp.Request.Header.Get("X-Amz-Target")
+			w.trip(t, operation, true)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.reached != nil && strings.HasSuffix(operation, ".PutItem") {
+				close(w.reached)
+				w.reached = nil
+			}
+			return nil
+		},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.trip(t, r.Header.Get("X-Amz-Target"), false) {
+			return // not passed on
+		}
+		proxy.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	return w
+}
+
+// set makes the next call of an operation kill victim. What it returns is closed when
+// the first PutItem was answered by AWS.
+func (w *tripwire) set(victim *process, prefix string, after bool) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.victim, w.prefix, w.after, w.tripped = victim, prefix, after, false
+	reached := make(chan struct{})
+	w.reached = reached
+	return reached
+}
+
+// trip kills the victim if this call is the one, and tells whether it is dead.
+func (w *tripwire) trip(t *testing.T, operation string, after bool) bool {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.victim != nil && after == w.after && strings.HasPrefix(operation, w.prefix) {
+		w.victim.kill(t)
+		w.victim, w.tripped = nil, true
+		if w.reached != nil {
+			close(w.reached)
+			w.reached = nil
+		}
+	}
+	return w.tripped
+}
+
+// TestOneIdempotencyKeyMakesOnePostWhenAProcessDies sends 20 calls with one key to two
+// processes at once and kills one of them at each step of making the post.
+func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
+	t.Parallel()
+	const calls = 20
+	endpoint := os.Getenv("AWS_ENDPOINT_URL")
+	if endpoint == "" {
+		t.Fatal("AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
+	}
+	name := "e2e-" + strings.ToLower(rand.Text()[:10])
+	env := environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
+		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
+	for _, what := range []string{"table", "queues"} {
+		if stdout, stderr, err := fanfare(t, env, what, "create"); err != nil {
+			t.Fatalf("%s create: %v\n%s%s", what, err, stdout, stderr)
+		}
+	}
+	wire := newTripwire(t, endpoint)
+	newMember := func(kind string, more ...string) (m *member, http string) {
+		m, http = &member{kind: kind, admin: freeAddress(t)}, freeAddress(t)
+		m.env = append(append(append([]string(nil), env...), more...), "FANFARE_HTTP_ADDR="+http, "FANFARE_ADMIN_ADDR="+m.admin)
+		m.start(t)
+		return m, http
+	}
+	victim, victimAddr := newMember("api", "AWS_ENDPOINT_URL="+wire.url)
+	survivor, survivorAddr := newMember("api")
+	fanout, _ := newMember("fanout")
+	for _, m := range []*member{victim, survivor, fanout} {
+		m.ready(t, m.admin)
+	}
+	atVictim, atSurvivor := connect(t, victimAddr), connect(t, survivorAddr)
+	reader := signUp(t, atSurvivor, "reader")
+	var want []string
+	for _, round := range []struct {
+		name, operation string
+		after           bool
+	}{
+		{"before_the_key_is_bound", "DynamoDB_20120810.PutItem", false},
+		{"after_the_key_is_bound", "DynamoDB_20120810.PutItem", true},
+		{"before_the_event_is_sent", "AmazonSQS.SendMessage", false},
+		{"after_the_event_is_sent", "AmazonSQS.SendMessage", true},
+		{"before_the_post_is_written", "DynamoDB_20120810.TransactWriteItems", false},
+		{"after_the_post_is_written", "DynamoDB_20120810.TransactWriteItems", true},
+	} {
+		t.Run(round.name, func(t *testing.T) {
+			author := strings.ReplaceAll(round.name, "_", "-")
+			onSurvivor := signUp(t, atSurvivor, author)
+			if err := reader.Follow(t.Context(), author); err != nil {
+				t.Fatal(err)
+			}
+			issued, err := atVictim.DevToken(t.Context(), author, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			onVictim := atVictim.AsToken(issued.Token)
+			post := client.PostInput{Text: "once", IdempotencyKey: "key-of-" + author}
+
+			reached := wire.set(victim.process, round.operation, round.after)
+			ids := make([]string, calls)
+			errs := make([]error, calls)
+			var group sync.WaitGroup
+			for i := range calls {
+				group.Go(func() {
+					at := onVictim
+					if i%2 == 1 { // once the victim has begun, so that it comes to the step where it dies
+						at = onSurvivor
+						<-reached
+					}
+					made, err := at.CreatePost(t.Context(), post)
+					ids[i], errs[i] = made.ID, err
+				})
+			}
+			group.Wait()
+			if victim.running() {
+				t.Fatalf("%s was never called", round.operation)
+			}
+			answered := map[string]int{}
+			for i := range calls {
+				switch {
+				case errs[i] == nil:
+					answered[ids[i]]++
+				case i%2 == 1:
+					t.Errorf("the surviving process failed: %v", errs[i])
+				case !client.Unanswered(errs[i]):
+					t.Errorf("the killed process answered %v", errs[i])
+				default: // what a caller does whose call was not answered
+					made, err := onSurvivor.CreatePost(t.Context(), post)
+					if err != nil {
+						t.Error(err)
+					}
+					answered[made.ID]++
+				}
+			}
+			if len(answered) != 1 {
+				t.Fatalf("posts by number of calls that they answered: %v", answered)
+			}
+			posts, err := onSurvivor.PostsByUser(author, client.PostRange{}).Collect(t.Context())
+			if err != nil || len(posts) != 1 || answered[posts[0].ID] != calls {
+				t.Fatalf("posts %v, answered %v: %v", posts, answered, err)
+			}
+			if me, err := onSurvivor.Me(t.Context()); err != nil || me.Counts.Posts != 1 {
+				t.Errorf("posts are counted as %d: %v", me.Counts.Posts, err)
+			}
+			want = append([]string{posts[0].ID}, want...)
+			await(t, "the reader's home has each post once", time.Minute, func() bool {
+				items, err := reader.Home(client.Push).Collect(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var have []string
+				for _, item := range items {
+					have = append(have, item.Post.ID)
+				}
+				if len(have) > len(want) {
+					t.Fatalf("home %v, wanted %v", have, want)
+				}
+				return fmt.Sprint(have) == fmt.Sprint(want)
+			})
+		})
+		wire.set(nil, "", false)
+		victim.start(t)
+		victim.ready(t, victim.admin)
+	}
+	for _, m := range []*member{victim, survivor, fanout} {
+		m.stop(t)
+	}
+}

@@ -1,0 +1,400 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"fanfare/client"
+)
+
+// history is the calls that concurrent clients made, with when each began and ended.
+type history struct {
+	began time.Time
+
+	mu    sync.Mutex
+	calls []porcupine.Operation
+}
+
+// call makes one call of as. What it asked for may still happen at any later time if
+// it was not answered; then the caller waits until somebody answers again.
+func (h *history) call(t *testing.T, as *client.Client, caller int, input any, do func() (output any, err error)) {
+	t.Helper()
+	op := porcupine.Operation{ClientId: caller, Input: input, Call: int64(time.Since(h.began))}
+	output, err := do()
+	op.Output, op.Return = output, int64(time.Since(h.began))
+	if err != nil && !client.Unanswered(err) {
+		t.Errorf("%v: %v", input, err)
+		return
+	}
+	if err != nil {
+		op.Output, op.Return = nil, math.MaxInt64
+	}
+	h.mu.Lock()
+	h.calls = append(h.calls, op)
+	h.mu.Unlock()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for err != nil && t.Context().Err() == nil {
+		<-poll.C
+		_, err = as.Me(t.Context())
+	}
+}
+
+// length is how many calls there are.
+func (h *history) length() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.calls)
+}
+
+// linearizable tells whether each call can have happened at one instant between when
+// it began and when it ended.
+func (h *history) linearizable(t *testing.T, model porcupine.Model) bool {
+	t.Helper()
+	unanswered := 0
+	for _, op := range h.calls {
+		if op.Return == math.MaxInt64 {
+			unanswered++
+		}
+	}
+	t.Logf("%d calls, %d of them not answered", len(h.calls), unanswered)
+	switch porcupine.CheckOperationsTimeout(model, h.calls, time.Minute) {
+	case porcupine.Ok:
+		return true
+	case porcupine.Illegal:
+	case porcupine.Unknown:
+		t.Fatal("the check did not end within a minute: make the history smaller")
+	}
+	return false
+}
+
+// edgeCall asks something about one follower of the author.
+type edgeCall struct {
+	do       string // follow, unfollow, relationship or count
+	follower int
+}
+
+// followModel is the followers of one author, as bits. Reads answer an int: whether
+// the follower follows, or how many do; nil is no answer.
+func followModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return uint(0) },
+		Step: func(state, input, output any) (bool, any) {
+			followers, call := state.(uint), input.(edgeCall)
+			bit := uint(1) << call.follower
+			switch call.do {
+			case "follow":
+				return true, followers | bit
+			case "unfollow":
+				return true, followers &^ bit
+			case "relationship":
+				return output == nil || output == btoi(followers&bit != 0), followers
+			default:
+				return output == nil || output == bits.OnesCount(followers), followers
+			}
+		},
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// playFollows lets every follower's clients follow, unfollow and look, at once. The
+// first follower has one client, the others two. beside, if not nil, runs once they
+// have made some calls.
+func playFollows(t *testing.T, addr string, seed uint64, beside func()) *history {
+	t.Helper()
+	const author = "author"
+	signUp(t, connect(t, addr), author)
+	h := &history{began: time.Now()}
+	var group sync.WaitGroup
+	caller := 0
+	for follower := range 4 {
+		name := fmt.Sprintf("follower-%d", follower)
+		for range 1 + btoi(follower > 0) {
+			as, random, id := signUp(t, connect(t, addr), name), rand.New(rand.NewPCG(seed, uint64(caller))), caller
+			caller++
+			group.Go(func() {
+				for range 60 {
+					call := edgeCall{[]string{"follow", "unfollow", "relationship", "count"}[random.IntN(4)], follower}
+					h.call(t, as, id, call, func() (any, error) {
+						return call.make(t.Context(), as, name, author)
+					})
+				}
+			})
+		}
+	}
+	if beside != nil {
+		await(t, "100 calls", time.Minute, func() bool { return h.length() >= 100 })
+		beside()
+	}
+	group.Wait()
+	return h
+}
+
+func (c edgeCall) make(ctx context.Context, as *client.Client, follower, author string) (any, error) {
+	switch c.do {
+	case "follow":
+		return nil, as.Follow(ctx, author)
+	case "unfollow":
+		return nil, as.Unfollow(ctx, author)
+	case "relationship":
+		r, err := as.Relationship(ctx, follower, author)
+		return btoi(r.Following), err
+	default:
+		u, err := as.User(ctx, author)
+		return int(u.Counts.Followers), err
+	}
+}
+
+func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
+	for seed := range uint64(3) {
+		u := newUp(t)
+		p := u.start(t)
+		if !playFollows(t, u.http, seed, nil).linearizable(t, followModel()) {
+			t.Errorf("seed %d: the calls have no order that explains their answers", seed)
+		}
+		p.stop(t)
+	}
+}
+
+// TestFollowsAreLinearizableOverACrash kills the process among the calls: what was
+// answered before is there after, and what was not happened at most once.
+func TestFollowsAreLinearizableOverACrash(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	h := playFollows(t, u.http, 1, func() {
+		p.kill(t)
+		p = u.start(t)
+	})
+	if !h.linearizable(t, followModel()) {
+		t.Error("the calls have no order that explains their answers")
+	}
+	p.stop(t)
+}
+
+// through puts a proxy before u that may change requests and answers.
+func (u *upright) through(t *testing.T, ask func(*http.Request), answer func(*http.Response) error) (addr string) {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: u.http})
+			if ask != nil {
+				ask(p.Out)
+			}
+		},
+		ModifyResponse: answer,
+	})
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// staleOnce answers the reads of a path that ends so with what it answered before,
+// the first time that there is something else to say.
+func staleOnce(suffix string) func(*http.Response) error {
+	var mu sync.Mutex
+	var last string
+	planted := false
+	return func(resp *http.Response) error {
+		if resp.Request.Method != http.MethodGet || !strings.HasSuffix(resp.Request.URL.Path, suffix) {
+			return nil
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fresh := string(body)
+		if !planted && last != "" && last != fresh {
+			fresh, planted = last, true
+		}
+		last = fresh
+		resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(fresh)), int64(len(fresh))
+		resp.Header.Set("Content-Length", fmt.Sprint(len(fresh)))
+		return nil
+	}
+}
+
+// TestOneStaleAnswerIsFound is the test of the tests above: the first follower has one
+// client, which may never see what was before its own last call.
+func TestOneStaleAnswerIsFound(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	addr := u.through(t, nil, staleOnce("/follower-0/relationships/author")) //nolint:bodyclose // the proxy that calls it closes the body
+	if playFollows(t, addr, 0, nil).linearizable(t, followModel()) {
+		t.Error("a stale relationship was answered once and not found")
+	}
+	p.stop(t)
+}
+
+// keyCall asks for a post under an Idempotency-Key.
+type keyCall struct{ key, text string }
+
+// refused is what is answered to a key that stands for another body.
+const refused = "refused"
+
+// keyModel is what each key stands for: nothing, or a body and a post, whose id is
+// not known before a call that made or found it was answered.
+func keyModel() porcupine.Model {
+	type binding struct{ text, post string }
+	return porcupine.Model{
+		Partition: func(calls []porcupine.Operation) [][]porcupine.Operation {
+			byKey := map[string][]porcupine.Operation{}
+			for _, op := range calls {
+				key := op.Input.(keyCall).key
+				byKey[key] = append(byKey[key], op)
+			}
+			var parts [][]porcupine.Operation
+			for _, part := range byKey {
+				parts = append(parts, part)
+			}
+			return parts
+		},
+		Init: func() any { return binding{} },
+		Step: func(state, input, output any) (bool, any) {
+			bound, call := state.(binding), input.(keyCall)
+			post, answered := output.(string)
+			switch {
+			case bound.text != "" && bound.text != call.text:
+				return !answered || post == refused, bound
+			case !answered:
+				return true, binding{call.text, bound.post}
+			default:
+				return post != refused && (bound.post == "" || bound.post == post), binding{call.text, post}
+			}
+		},
+	}
+}
+
+// keys is how many Idempotency-Keys playKeys uses.
+const keys = 20
+
+// playKeys lets clients of one author post at once under few keys with few bodies.
+func playKeys(t *testing.T, addr string, beside func()) (h *history, author *client.Client) {
+	t.Helper()
+	h = &history{began: time.Now()}
+	var group sync.WaitGroup
+	for caller := range 6 {
+		as, random := signUp(t, connect(t, addr), "author"), rand.New(rand.NewPCG(1, uint64(caller)))
+		author = as
+		group.Go(func() {
+			for round := range 4 * keys {
+				// All are at the same few keys at the same time.
+				call := keyCall{fmt.Sprintf("key-%d", round/4), fmt.Sprintf("text %d", random.IntN(2))}
+				h.call(t, as, caller, call, func() (any, error) {
+					made, err := as.CreatePost(t.Context(), client.PostInput{Text: call.text, IdempotencyKey: call.key})
+					if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusUnprocessableEntity {
+						return refused, nil
+					}
+					return made.ID, err
+				})
+			}
+		})
+	}
+	if beside != nil {
+		await(t, "100 calls", time.Minute, func() bool { return h.length() >= 100 })
+		beside()
+	}
+	group.Wait()
+	return h, author
+}
+
+func TestIdempotencyKeysAreLinearizable(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	h, author := playKeys(t, u.http, nil)
+	if !h.linearizable(t, keyModel()) {
+		t.Error("the calls have no order that explains their answers")
+	}
+	posts, err := author.PostsByUser("author", client.PostRange{}).Collect(t.Context())
+	if err != nil || len(posts) != keys {
+		t.Errorf("%d posts of %d keys: %v", len(posts), keys, err)
+	}
+	if me, err := author.Me(t.Context()); err != nil || me.Counts.Posts != keys {
+		t.Errorf("%d posts are counted: %v", me.Counts.Posts, err)
+	}
+	p.stop(t)
+}
+
+func TestIdempotencyKeysAreLinearizableOverACrash(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	h, _ := playKeys(t, u.http, func() {
+		p.kill(t)
+		p = u.start(t)
+	})
+	if !h.linearizable(t, keyModel()) {
+		t.Error("the calls have no order that explains their answers")
+	}
+	p.stop(t)
+}
+
+// TestOneLostIdempotencyKeyIsFound is the test of the tests above.
+func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	var mu sync.Mutex
+	calls := 0
+	addr := u.through(t, func(r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/v1/posts" {
+			if calls++; calls == 100 {
+				r.Header.Del("Idempotency-Key")
+			}
+		}
+	}, nil)
+	h, _ := playKeys(t, addr, nil)
+	if h.linearizable(t, keyModel()) {
+		t.Error("a key was lost once and its second post not found")
+	}
+	p.stop(t)
+}
+
+// connect returns a client that makes each call once.
+func connect(t *testing.T, addr string) *client.Client {
+	t.Helper()
+	c, err := client.New("http://"+addr, client.WithAttempts(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// signUp makes a user with a profile and returns a client that speaks for it.
+func signUp(t *testing.T, c *client.Client, user string) *client.Client {
+	t.Helper()
+	issued, err := c.DevToken(t.Context(), user, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := c.AsToken(issued.Token)
+	if _, err := as.PutMe(t.Context(), client.ProfileInput{Name: user}); err != nil {
+		t.Fatal(err)
+	}
+	return as
+}

@@ -1,0 +1,138 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// networkRounds is how often the network test goes through all faults.
+var networkRounds = flag.Int("network-rounds", 1, "rounds of the network test")
+
+// badNetwork is what lies between the daemons and AWS. It can be told to be bad.
+type badNetwork struct{ proxy *toxiproxy.Proxy }
+
+func newBadNetwork(t *testing.T) *badNetwork {
+	t.Helper()
+	endpoint, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
+	if err != nil || endpoint.Host == "" {
+		t.Fatalf("AWS_ENDPOINT_URL is %q: run this with scripts/with-emulators.sh", os.Getenv("AWS_ENDPOINT_URL"))
+	}
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	n := &badNetwork{toxiproxy.NewProxy(server, "aws", "127.0.0.1:0", endpoint.Host)}
+	if err := n.proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.proxy.Stop)
+	return n
+}
+
+func (n *badNetwork) url() string { return "http://" + n.proxy.Listen }
+
+// fault is a way in which a network is bad.
+type fault struct {
+	kind, attributes string
+	// cuts says that nothing gets through while it lasts.
+	cuts bool
+}
+
+func faults() []fault {
+	return []fault{
+		{kind: "latency", attributes: `"latency": 150, "jitter": 100`},
+		{kind: "reset_peer", attributes: `"timeout": 5`, cuts: true},
+		{kind: "timeout", attributes: `"timeout": 0`, cuts: true}, // a black hole
+		{kind: "slow_close", attributes: `"delay": 700`},
+	}
+}
+
+// begin applies a fault to what goes to AWS ("upstream") or comes from it.
+func (n *badNetwork) begin(t *testing.T, f fault, direction string) {
+	t.Helper()
+	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(
+		fmt.Sprintf(`{"name": "fault", "type": %q, "stream": %q, "attributes": {%s}}`, f.kind, direction, f.attributes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *badNetwork) end(t *testing.T) {
+	t.Helper()
+	if err := n.proxy.Toxics.RemoveToxic(t.Context(), "fault"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readiness is the status of a member's /readyz, 0 if it does not answer.
+func (m *member) readiness(t *testing.T) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.admin+"/readyz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestABadNetworkLosesNothing puts every fault between all daemons and AWS, one after
+// the other in an order and direction that the round decides, while a replay runs.
+// Replies are lost after their effect, requests before it, and messages with the
+// replies that carried them.
+func TestABadNetworkLosesNothing(t *testing.T) {
+	t.Parallel()
+	n := newBadNetwork(t)
+	c := newCluster(t, "AWS_ENDPOINT_URL="+n.url())
+	for round := range *networkRounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			random := mathrand.New(mathrand.NewPCG(uint64(round), 3))
+			journal := filepath.Join(t.TempDir(), "journal")
+			player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", "40", "--posts", "60", "--likes", "240",
+				"--rate", "15", "--journal", journal, "--seed", fmt.Sprint(round))...)
+			all := faults()
+			for _, i := range random.Perm(len(all)) {
+				// Some calls go well before each fault.
+				player.plays(t, journal, lines(t, journal)+100+random.IntN(100))
+				direction := []string{"upstream", "downstream"}[random.IntN(2)]
+				t.Logf("%s %s after %d lines", direction, all[i].kind, lines(t, journal))
+				n.begin(t, all[i], direction)
+				if all[i].cuts {
+					await(t, "the api notices", 30*time.Second, func() bool { return c.members[0].readiness(t) == http.StatusServiceUnavailable })
+				}
+				for last := time.After(3 * time.Second); last != nil; {
+					select {
+					case <-last:
+						last = nil
+					case <-player.exited:
+						t.Fatalf("the replay ended within a fault: %v\n%s", player.err, tail(player.log))
+					}
+				}
+				n.end(t)
+			}
+			await(t, "the replay ends", 5*time.Minute, func() bool { return !player.running() })
+			if player.err != nil { // a call that was never answered: it may have had its effect or not
+				t.Logf("the replay ended with %v\n%s", player.err, tail(player.log))
+			}
+			stdout, stderr, err := fanfare(t, c.env, c.replay("--check", journal)...)
+			verdict(t, stdout, stderr, err)
+		})
+	}
+	c.stop(t)
+}

@@ -1,0 +1,325 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fanfare/client"
+)
+
+// schemathesisSeed decides what Schemathesis generates.
+var schemathesisSeed = flag.Int("schemathesis-seed", 1, "seed of the tests by Schemathesis")
+
+// document is what the tests read of an OpenAPI document: path, method, operation.
+type document struct {
+	Paths map[string]map[string]struct {
+		OperationID string `json:"operationId"`
+	} `json:"paths"`
+}
+
+func (u *upright) document(t *testing.T) document {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.http+"/openapi.json", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var d document
+	if err := json.NewDecoder(resp.Body).Decode(&d); err != nil || len(d.Paths) == 0 {
+		t.Fatalf("document with %d paths: %v", len(d.Paths), err)
+	}
+	return d
+}
+
+// recorder is a proxy before the API that counts what each operation answered.
+type recorder struct {
+	url    string
+	alter  func(operation string, body []byte) []byte // changes answers, if not nil
+	routes *http.ServeMux
+
+	mu       sync.Mutex
+	statuses map[string]map[int]int // by operation; "" is what is none
+	failures []string               // requests that got 5xx
+}
+
+// record puts a recorder before u, whose operations are those of d.
+func record(t *testing.T, u *upright, d document) *recorder {
+	t.Helper()
+	r := &recorder{routes: http.NewServeMux(), statuses: map[string]map[int]int{}}
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			r.routes.HandleFunc(strings.ToUpper(method)+" "+path, func(http.ResponseWriter, *http.Request) {})
+			r.statuses[strings.ToUpper(method)+" "+path] = map[int]int{}
+			if op.OperationID == "" {
+				t.Errorf("%s %s has no operationId", method, path)
+			}
+		}
+	}
+	r.statuses[""] = map[int]int{}
+	transport := &http.Transport{DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: u.http})
+			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came, well-formed or not
+		},
+		ModifyResponse: r.note,
+	})
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *recorder) note(resp *http.Response) error {
+	_, operation := r.routes.Handler(resp.Request)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.statuses[operation] == nil { // a redirect of the routes for a path that is not clean
+		operation = ""
+	}
+	r.statuses[operation][resp.StatusCode]++
+	if resp.StatusCode >= http.StatusInternalServerError {
+		r.failures = append(r.failures, fmt.Sprintf("%s %s: %s", resp.Request.Method, resp.Request.URL, resp.Status))
+	}
+	if r.alter == nil || resp.StatusCode >= 300 {
+		return nil
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	body = r.alter(operation, body)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	resp.Header.Set("Content-Length", fmt.Sprint(len(body)))
+	return nil
+}
+
+// realIDs is what testdata/real_ids.py puts into generated paths.
+type realIDs struct {
+	Users     []string    `json:"users"`
+	Posts     []string    `json:"posts"`
+	Deletable []string    `json:"deletable"`
+	Comments  [][2]string `json:"comments"`
+}
+
+// seed makes users, follows, posts, comments and likes through the API and returns
+// a token of the user whose posts they are.
+func seed(t *testing.T, u *upright) (token string, ids realIDs) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	base, err := client.New("http://" + u.http)
+	must(err)
+	t.Cleanup(base.CloseIdleConnections)
+	as := func(user string) (*client.Client, string) {
+		t.Helper()
+		issued, err := base.DevToken(ctx, user, 0)
+		must(err)
+		c := base.AsToken(issued.Token)
+		_, err = c.PutMe(ctx, client.ProfileInput{Name: user, Bio: "of " + user})
+		must(err)
+		return c, issued.Token
+	}
+	me, token := as("me")
+	post := func(i int) string {
+		t.Helper()
+		p, err := me.CreatePost(ctx, client.PostInput{Text: fmt.Sprintf("post %d", i)})
+		must(err)
+		return p.ID
+	}
+	for i := range 80 {
+		ids.Deletable = append(ids.Deletable, post(i))
+	}
+	for i := range 8 {
+		ids.Posts = append(ids.Posts, post(i))
+	}
+	for i := range 80 {
+		p := ids.Posts[i%len(ids.Posts)]
+		c, err := me.CreateComment(ctx, p, fmt.Sprintf("comment %d", i))
+		must(err)
+		ids.Comments = append(ids.Comments, [2]string{p, c.ID})
+	}
+	for _, name := range []string{"ann", "ben", "cat"} {
+		ids.Users = append(ids.Users, name)
+		user, _ := as(name)
+		must(user.Follow(ctx, "me"))
+		must(me.Follow(ctx, name))
+		own, err := user.CreatePost(ctx, client.PostInput{Text: "by " + name})
+		must(err)
+		must(me.Like(ctx, own.ID))
+		for _, p := range ids.Posts {
+			_, err := user.CreateComment(ctx, p, "from "+name)
+			must(err)
+			must(user.Like(ctx, p))
+		}
+	}
+	for _, p := range ids.Posts {
+		await(t, "likes of "+p, 30*time.Second, func() bool {
+			count, err := me.LikeCount(ctx, p)
+			must(err)
+			return count.Count == int64(len(ids.Users))
+		})
+	}
+	return token, ids
+}
+
+// outsiders is a proxy for all that is not on loopback: it lets nothing through and
+// remembers what was asked for.
+type outsiders struct {
+	url string
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func newOutsiders(t *testing.T) *outsiders {
+	t.Helper()
+	o := &outsiders{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.asked = append(o.asked, r.Method+" "+r.RequestURI)
+		http.Error(w, "not in a test", http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	o.url = server.URL
+	return o
+}
+
+// environment makes programs that heed it ask o for every host but loopback.
+func (o *outsiders) environment() []string {
+	var env []string
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		env = append(env, name+"="+o.url)
+	}
+	return append(env, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
+}
+
+// none fails the test if somebody else was asked for anything.
+func (o *outsiders) none(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.asked) > 0 {
+		t.Errorf("hosts that are not on loopback were asked: %s", strings.Join(o.asked, ", "))
+	}
+}
+
+// schemathesis tests the API behind r and returns what it printed and its exit code.
+func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...string) (output string, exit int) {
+	t.Helper()
+	script, err := filepath.Abs("../scripts/schemathesis.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks, err := filepath.Abs("testdata/real_ids.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := json.Marshal(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := newOutsiders(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, script, append([]string{
+		"run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
+		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "20", "--generation-database", "none", "--no-color",
+		// It takes each 4xx for valid data as a failure, 404 and 409 among them.
+		"--exclude-checks", "positive_data_acceptance",
+		"--report", "junit", "--report-junit-path", filepath.Join(t.TempDir(), "junit.xml"),
+	}, more...)...)
+	command.Dir = t.TempDir()
+	command.Env = environment(append(others.environment(), "SCHEMATHESIS_HOOKS="+hooks, "E2E_REAL_IDS="+string(known), "PYTHONDONTWRITEBYTECODE=1")...)
+	// Its children may hold the pipe open after it was killed.
+	command.WaitDelay = 10 * time.Second
+	out, err := command.CombinedOutput()
+	if exit = code(err); exit < 0 {
+		t.Fatalf("schemathesis: %v\n%s", err, out)
+	}
+	others.none(t)
+	return string(out), exit
+}
+
+// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with what
+// the document allows and with what it does not.
+func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
+	u := newUp(t)
+	u.env = append(u.env, newOutsiders(t).environment()...)
+	p := u.start(t)
+	token, ids := seed(t, u)
+	r := record(t, u, u.document(t))
+	output, exit := schemathesis(t, r, token, ids)
+	if exit != 0 {
+		t.Errorf("schemathesis ended with %d\n%s", exit, output)
+	}
+	for _, failure := range r.failures {
+		t.Errorf("server error: %s", failure)
+	}
+	calls := 0
+	for operation, statuses := range r.statuses {
+		succeeded := 0
+		for status, n := range statuses {
+			calls += n
+			if status < 300 {
+				succeeded += n
+			}
+		}
+		if operation != "" && succeeded == 0 {
+			t.Errorf("%s never succeeded: %v", operation, statuses)
+		}
+		t.Logf("%4d × 2xx of %s %v", succeeded, operation, statuses)
+	}
+	t.Logf("%d calls", calls)
+	if calls < 500 {
+		t.Errorf("only %d calls were made", calls)
+	}
+	p.stop(t)
+}
+
+// TestSchemathesisFindsAnAnswerThatIsNotAsDocumented is the test of the test above.
+func TestSchemathesisFindsAnAnswerThatIsNotAsDocumented(t *testing.T) {
+	u := newUp(t)
+	p := u.start(t)
+	token, ids := seed(t, u)
+	r := record(t, u, u.document(t))
+	r.alter = func(operation string, body []byte) []byte {
+		if operation != "GET /v1/me" {
+			return body
+		}
+		return bytes.Replace(body, []byte(`"bio"`), []byte(`"biography"`), 1)
+	}
+	output, exit := schemathesis(t, r, token, ids, "--include-operation-id", "get-me", "--phases", "examples,fuzzing")
+	if exit != 1 || !strings.Contains(output, "Response violates schema") {
+		t.Errorf("schemathesis ended with %d\n%s", exit, output)
+	}
+	p.stop(t)
+}

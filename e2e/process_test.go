@@ -1,0 +1,257 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// crashRounds is how often the crash tests kill something.
+var crashRounds = flag.Int("crash-rounds", 3, "rounds of each crash test")
+
+// binaries is where TestMain built the commands.
+var binaries string
+
+const graph = "../testdata/graphs/socfb-Reed98.edges"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	ports.Store(rand.Uint32N(20_000))
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fanfare-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // what is left in the temporary directory harms nobody
+	command := exec.CommandContext(context.Background(), "go", "build", "-o", dir+"/", "./cmd/...")
+	command.Dir = ".."
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build the commands:", err)
+		return 1
+	}
+	binaries = dir
+	return m.Run()
+}
+
+// environment is that of the test without anything of ours, and with vars.
+func environment(vars ...string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FANFARE_") })
+	return append(env, vars...)
+}
+
+// process is one that the test started.
+type process struct {
+	name   string
+	pid    int
+	log    string
+	exited chan struct{}
+	err    error // once exited
+}
+
+// start runs a command until it ends, or the test does.
+func start(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
+	log, err := os.CreateTemp(t.TempDir(), name+"-*.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() //nolint:errcheck // the process has its own descriptor
+	// Not CommandContext: the test says when and how a process ends.
+	command := exec.Command(filepath.Join(binaries, name), args...)
+	command.Env, command.Stdout, command.Stderr, command.SysProcAttr = env, log, log, withParent()
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{name: name, pid: command.Process.Pid, log: log.Name(), exited: make(chan struct{})}
+	go func() { p.err = command.Wait(); close(p.exited) }()
+	t.Cleanup(func() {
+		p.kill(t)
+		if t.Failed() {
+			t.Logf("log of %s (pid %d):\n%s", name, p.pid, tail(p.log))
+		}
+	})
+	return p
+}
+
+// tail returns the last lines of a file.
+func tail(file string) string {
+	const most = 4000
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw[max(0, len(raw)-most):])
+}
+
+// kill ends the process as a power cut would.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGKILL)
+	<-p.exited
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(p.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("signal %s to %s: %v", s, p.name, err)
+	}
+}
+
+// stop asks the process to end and wants it to do so in order.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	select {
+	case <-p.exited:
+		if p.err != nil {
+			t.Errorf("%s ended with %v after SIGTERM", p.name, p.err)
+		}
+	case <-time.After(45 * time.Second):
+		t.Errorf("%s did not end within 45 s of SIGTERM", p.name)
+	}
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// await polls until a condition holds, at most for limit.
+func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v", what, limit)
+		case <-poll.C:
+		}
+	}
+}
+
+// ready waits until the process says on its admin address that it is.
+func (p *process) ready(t *testing.T, admin string) {
+	t.Helper()
+	await(t, p.name+" is ready", time.Minute, func() bool {
+		if !p.running() {
+			t.Fatalf("%s ended at its start: %v\n%s", p.name, p.err, tail(p.log))
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
+		if err != nil {
+			return false
+		}
+		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	})
+}
+
+// ports counts the addresses given out; it starts anywhere.
+var ports atomic.Uint32
+
+// freeAddress returns one where nobody listens, a new one at each call. Its port is
+// below those that the kernel gives to outgoing connections, so that nobody takes it
+// before the process listens, or while it is restarted.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+ports.Add(1)%20_000)
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // only its address was wanted
+		return address
+	}
+}
+
+// report is what replay prints.
+type report struct {
+	Users, Edges, Posts, Likes     int
+	Expected                       int `json:"expected_deliveries"`
+	Delivered, Missing, Unexpected int
+	Duplicated                     int
+	WrongCounts                    int      `json:"wrong_counts"`
+	WCUPerDelivery                 *float64 `json:"wcu_per_delivery"`
+	WCUPerLike                     *float64 `json:"wcu_per_like"`
+}
+
+// fanfare runs a command of the binary to its end.
+func fanfare(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(binaries, "fanfare"), args...)
+	var out, problems bytes.Buffer
+	command.Env, command.Stdout, command.Stderr = env, &out, &problems
+	err = command.Run()
+	return out.String(), problems.String(), err
+}
+
+// verdict decodes a replay's report and wants it to be exact.
+func verdict(t *testing.T, stdout, stderr string, err error) report {
+	t.Helper()
+	var r report
+	if err != nil {
+		t.Fatalf("replay: %v\n%s\n%s", err, stdout, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatalf("replay printed %q: %v", stdout, err)
+	}
+	if r.Missing+r.Unexpected+r.Duplicated+r.WrongCounts != 0 || r.Delivered != r.Expected {
+		t.Errorf("not exact: %s\n%s", stdout, stderr)
+	}
+	t.Logf("%s", strings.TrimSpace(stdout))
+	return r
+}
+
+// lines counts those of a file that may not be there yet.
+func lines(t *testing.T, file string) int {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return bytes.Count(raw, []byte("\n"))
+}
+
+// code is a command's exit code, -1 if it did not end by itself.
+func code(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}

@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTheTourOfTheReadmePrintsWhatItSays runs the README's console blocks as a
+// newcomer would, in one shell, and compares what each command prints. Ids and times
+// differ from run to run; their shape does not.
+func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUp(t)
+	u.env = append(u.env, "FANFARE_DATA_DIR="+u.data)
+	p := u.start(t)
+	const separator = "\x01"
+	var script, want strings.Builder
+	script.WriteString("set -eu\n")
+	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		for line := range strings.Lines(block[1]) {
+			if command, ok := strings.CutPrefix(line, "$ "); ok {
+				script.WriteString("printf '" + separator + "'\n" + command)
+				want.WriteString(separator)
+				continue
+			}
+			want.WriteString(line)
+		}
+	}
+	replace := strings.NewReplacer("http://127.0.0.1:8080", "http://"+u.http, "bin/fanfare", filepath.Join(binaries, "fanfare"))
+	bash := exec.CommandContext(t.Context(), "bash", "-c", replace.Replace(script.String()))
+	bash.Env = u.env
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, wanted := strings.Split(shape(string(out)), separator), strings.Split(shape(want.String()), separator)
+	if len(got) != len(wanted) || len(wanted) < 15 {
+		t.Fatalf("%d commands printed something, want %d:\n%s", len(got), len(wanted), out)
+	}
+	for i := range wanted {
+		if strings.TrimSpace(got[i]) != strings.TrimSpace(wanted[i]) {
+			t.Errorf("command %d printed\n%s\nthe README says\n%s", i, got[i], wanted[i])
+		}
+	}
+	p.stop(t)
+}
+
+// shape replaces what differs from run to run.
+func shape(s string) string {
+	s = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`).ReplaceAllString(s, "ULID")
+	return regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`).ReplaceAllString(s, "TIME")
+}

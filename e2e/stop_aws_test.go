@@ -1,0 +1,78 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM
+// in the middle of a replay, and starts them again. Consumers give back at once what they
+// hold, so that no message has to wait for its visibility timeout.
+func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	api, consumers := c.members[0], c.members[1:]
+	journal := filepath.Join(t.TempDir(), "journal")
+	player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", "20", "--posts", "60", "--likes", "300",
+		"--rate", "30", "--journal", journal)...)
+	// Two lines a call; 20 profiles and 230 follows come before the posts.
+	player.plays(t, journal, 400)
+	api.stop(t)
+	api.start(t)
+	api.ready(t, api.admin)
+	player.plays(t, journal, 800)
+	var stopping sync.WaitGroup
+	for _, m := range consumers {
+		stopping.Go(func() { m.stop(t) })
+	}
+	stopping.Wait()
+	// A message that failed on its first try is out for a second, one that was
+	// abandoned for a minute.
+	await(t, "nothing is in flight", 20*time.Second, func() bool { return api.inFlight(t) == 0 })
+	for _, m := range consumers {
+		m.start(t)
+		m.ready(t, m.admin)
+	}
+	player.ends(t)
+	stdout, stderr, err := fanfare(t, c.env, c.replay("--check", journal)...)
+	verdict(t, stdout, stderr, err)
+	c.stop(t)
+}
+
+// inFlight is how many messages of all queues are out unanswered.
+func (m *member) inFlight(t *testing.T) (n int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.admin+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	depth := regexp.MustCompile(`^fanfare_queue_depth\{.*state="in_flight".*\} (\d+)$`)
+	topics := 0
+	for s := bufio.NewScanner(resp.Body); s.Scan(); {
+		if match := depth.FindStringSubmatch(s.Text()); match != nil {
+			of, err := strconv.Atoi(match[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			topics++
+			n += of
+		}
+	}
+	if topics != 3 {
+		t.Fatalf("depths of %d topics, want 3", topics)
+	}
+	return n
+}

@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestUpStoppedUnderLoadLosesNothing stops the whole of Fanfare by SIGTERM while a
+// replay runs, and starts it again; the replay rides it out by its retries.
+func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	u := newUp(t)
+	p := u.start(t)
+	journal := filepath.Join(t.TempDir(), "journal")
+	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "200", "--likes", "1000",
+		"--rate", "300", "--journal", journal)...)
+	for _, at := range []int{500, 2500} { // among the follows, and among posts and likes
+		player.plays(t, journal, at)
+		p.stop(t)
+		p = u.start(t)
+	}
+	player.plays(t, journal, lines(t, journal)+10)
+	player.ends(t)
+	stdout, stderr, err := fanfare(t, u.env, u.replay("--check", journal)...)
+	verdict(t, stdout, stderr, err)
+	p.stop(t)
+}
+
+// plays waits until a replay has written so many lines of its journal.
+func (p *process) plays(t *testing.T, journal string, at int) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d lines in the journal", at), 3*time.Minute, func() bool {
+		if !p.running() {
+			t.Fatalf("the replay ended by itself after %d lines, before %d: %v\n%s", lines(t, journal), at, p.err, tail(p.log))
+		}
+		return lines(t, journal) >= at
+	})
+}
+
+// ends waits until a replay has ended, and well.
+func (p *process) ends(t *testing.T) {
+	t.Helper()
+	await(t, "the replay ends", 5*time.Minute, func() bool { return !p.running() })
+	if p.err != nil {
+		t.Errorf("the replay ended with %v\n%s", p.err, tail(p.log))
+	}
+}

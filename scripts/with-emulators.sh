@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns its exit status.
+#
+# Starts one LocalStack (SQS, DynamoDB) and one Dynoxide, empty and on free ports, tells COMMAND of them by
+#   AWS_ENDPOINT_URL   LocalStack
+#   E2E_DYNOXIDE_URL   Dynoxide
+# together with a region and test credentials, and stops both when COMMAND has ended or this script is told to.
+# Where AWS_ENDPOINT_URL is set already (docker compose users), that one is used and only Dynoxide is started.
+#
+# What is missing is installed once, below ${XDG_CACHE_HOME:-$HOME/.cache}; Java, npm and the like by apt-get
+# where this is root. Any number of these may run at once.
+set -euo pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e
+
+say() { printf 'with-emulators: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+[ $# -gt 0 ] || { sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
+
+# --- what is missing ---
+packages=()
+need() { # COMMAND PACKAGE
+  command -v "$1" >/dev/null || packages+=("$2")
+}
+
+have_java() { # as localstack-host.sh looks for it: 17 or newer
+  local c v
+  for c in ${LSH_JAVA:+"$LSH_JAVA"} ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java; do
+    v=$("$c" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1) || continue
+    [ "${v:-0}" -lt 17 ] || return 0
+  done
+  return 1
+}
+
+have_python() { # as localstack-host.sh looks for it: a CPython 3.13 that can make a venv
+  local c
+  case ${LSH_PYTHON:-} in
+    '') ;;
+    debootstrap) return 1 ;;
+    *) return 0 ;; # localstack-host.sh says so if it is none
+  esac
+  for c in python3.13 python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.13.*/bin/python3; do
+    "$c" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 13))' >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
+
+install() {
+  need curl curl
+  need npm npm
+  need flock util-linux
+  if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
+    have_java || packages+=(default-jre-headless)
+    have_python || need debootstrap debootstrap
+  fi
+  if [ ${#packages[@]} -gt 0 ]; then
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "please install: ${packages[*]}"
+    say "apt-get install ${packages[*]}"
+    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${packages[@]}"; } \
+      >"$CACHE/apt.log" 2>&1 || { tail -20 "$CACHE/apt.log" >&2; die "apt-get install failed"; }
+  fi
+  [ -n "${AWS_ENDPOINT_URL:-}" ] || "$HERE/localstack-host.sh" install
+  "$HERE/dynoxide.sh" install
+}
+
+# --- emulators ---
+free_port() { # one that nothing listens on, below those that the kernel gives to outgoing connections
+  local p
+  while :; do
+    p=$((10000 + RANDOM % 20000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || break
+  done
+  printf '%s\n' "$p"
+}
+
+start() { # SCRIPT PORT_VARIABLE: starts it on a free port, and on another one if somebody was quicker
+  local try
+  for try in 1 2 3; do
+    env "$2=$(free_port)" "$HERE/$1" start && return 0
+    say "$1: try $try failed"
+  done
+  return 1
+}
+
+stop_run() { # DIR: stops what runs there and forgets it
+  [ ! -d "$1/localstack" ] || LSH_RUN=$1/localstack "$HERE/localstack-host.sh" stop
+  [ ! -d "$1/dynoxide" ] || DX_RUN=$1/dynoxide "$HERE/dynoxide.sh" stop
+  rm -rf "$1"
+}
+
+sweep() { # runs whose script was killed: their lock is free
+  local d
+  for d in "$CACHE"/run.*; do
+    [ -d "$d" ] || continue
+    (
+      exec 7>"$d/lock"
+      flock -n 7 && stop_run "$d"
+    ) || true # it is in use
+  done
+}
+
+run='' child='' status=''
+finish() { # [STATUS]
+  status=${1:-${status:-1}}
+  trap '' HUP INT TERM
+  if [ -n "$child" ]; then # its group: go test's children too
+    kill -TERM -- "-$child" 2>/dev/null || true
+    wait "$child" 2>/dev/null || true
+  fi
+  [ -z "$run" ] || stop_run "$run" || true
+  trap - EXIT
+  exit "$status"
+}
+trap 'finish 129' HUP
+trap 'finish 130' INT
+trap 'finish 143' TERM
+trap 'finish' EXIT
+
+mkdir -p "$CACHE"
+exec 8>"$CACHE/install.lock"
+command -v flock >/dev/null && flock 8
+install
+sweep
+run=$(mktemp -d "$CACHE/run.XXXXXX")
+exec 7>"$run/lock"
+flock 7
+exec 8>&-
+
+if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
+  mkdir "$run/localstack"
+  AWS_ENDPOINT_URL=$(LSH_RUN=$run/localstack start localstack-host.sh LSH_PORT 7>&-)
+  unset AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE
+  AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1
+  AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null
+  export AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE
+fi
+mkdir "$run/dynoxide"
+E2E_DYNOXIDE_URL=$(DX_RUN=$run/dynoxide start dynoxide.sh DX_PORT 7>&-)
+export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL
+export AWS_REGION="${AWS_REGION:-us-east-1}" AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
+export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}" AWS_EC2_METADATA_DISABLED=true
+
+set -m # a group of its own for the command, so that a signal reaches all of it
+"$@" </dev/null 7>&- &
+child=$!
+set +m
+status=0
+wait "$child" || status=$?
+child=''
+finish "$status"
