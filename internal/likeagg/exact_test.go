@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -23,7 +22,7 @@ func TestCountsAreExactUnderEveryFault(t *testing.T) {
 		n = min(n, 60)
 	}
 	for seed := *from; seed < *from+n; seed++ {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			violation, w := simulate(seed, true, Plant{})
 			if violation != "" {
 				t.Errorf("seed %d: %s", seed, violation)
@@ -64,7 +63,7 @@ func TestTheSimulationFindsEachPlantedBug(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= plantedSeeds; seed++ {
 				var violation string
-				synctest.Test(t, func(*testing.T) { violation, _ = simulate(seed, true, tt.plant) })
+				bubble(t, func(*testing.T) { violation, _ = simulate(seed, true, tt.plant) })
 				if violation != "" {
 					t.Logf("found by seed %d: %s", seed, violation)
 					return
@@ -76,7 +75,7 @@ func TestTheSimulationFindsEachPlantedBug(t *testing.T) {
 }
 
 func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(1, false, Plant{})
 		w.tune = func(cfg *Config) { cfg.MaxMessages = 10_000 }
 		for range 3 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fanfare/internal/table"
@@ -24,7 +23,7 @@ type rig struct {
 // step runs f with an aggregator in virtual time.
 func step(t *testing.T, f func(r *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(1, false, Plant{})
 		r := &rig{world: w, t: t, post: w.posts[0]}
 		w.tune = func(cfg *Config) { cfg.IndexLikes = true }

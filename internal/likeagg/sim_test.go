@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fanfare/internal/id"
@@ -50,6 +52,15 @@ type world struct {
 	truth   map[[2]string]bool // latest action by post and user
 	posts   []string
 	ids     *id.Generator
+}
+
+// bubble runs f in virtual time and on one thread: the timers of a bubble share one
+// context of the race detector (runtime/time.go, unlockAndRun), and two of them run
+// at once by two threads end the process with a failed CHECK of ThreadSanitizer.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
 }
 
 func (w *world) fire(kind string) {
