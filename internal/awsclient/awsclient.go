@@ -67,7 +67,11 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 	if cfg.Region == "" {
 		return aws.Config{}, errors.New("aws configuration: no region: set AWS_REGION")
 	}
-	cfg.HTTPClient = replayable{cfg.HTTPClient}
+	client := replayable{next: cfg.HTTPClient}
+	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // an option may have set another
+		client.direct = newDirect(buildable.GetTransport(), client)
+	}
+	cfg.HTTPClient = client
 	return cfg, nil
 }
 
@@ -127,7 +131,10 @@ func cutReply(err error) aws.Ternary {
 // replayable hands net/http a body in memory, which outlives the SDK's closing of
 // its own and can be sent again on another connection. Bodies are in memory anyway
 // and below 16 MB by the services' limits.
-type replayable struct{ next aws.HTTPClient }
+type replayable struct {
+	next   aws.HTTPClient
+	direct *direct
+}
 
 // Do implements aws.HTTPClient.
 func (c replayable) Do(req *http.Request) (*http.Response, error) {

@@ -56,15 +56,15 @@ func answer(w http.ResponseWriter, body string) {
 // quick answers without reading the request, as an endpoint close by seems to.
 func quick(w http.ResponseWriter, _ *http.Request) { answer(w, "{}") }
 
-func isolate(t *testing.T, url string) {
-	t.Helper()
+func isolate(tb testing.TB, url string) {
+	tb.Helper()
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": url, "AWS_REGION": "eu-central-1", "AWS_PROFILE": "", "AWS_CA_BUNDLE": "",
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 		"AWS_MAX_ATTEMPTS": "", "AWS_RETRY_MODE": "",
 	} {
-		t.Setenv(name, value)
+		tb.Setenv(name, value)
 	}
 }
 
