@@ -50,18 +50,29 @@ func (it Item) Validate() error {
 	if err := it.Key.Validate(); err != nil {
 		return err
 	}
-	for i, a := range it.Attrs {
+	if err := validAttrs(it.Attrs); err != nil {
+		return err
+	}
+	return validSize(it.Key, Size(it))
+}
+
+func validAttrs(attrs []Attr) error {
+	for i, a := range attrs {
 		if err := validAttr(a); err != nil {
 			return err
 		}
-		for _, b := range it.Attrs[:i] {
+		for _, b := range attrs[:i] {
 			if a.Name == b.Name {
 				return invalid("attribute %q occurs twice", a.Name)
 			}
 		}
 	}
-	if size := Size(it); size > MaxItemBytes {
-		return invalid("item %s / %s has %d bytes, more than %d", it.Key.PK, it.Key.SK, size, MaxItemBytes)
+	return nil
+}
+
+func validSize(k Key, size int) error {
+	if size > MaxItemBytes {
+		return invalid("item %s / %s has %d bytes, more than %d", k.PK, k.SK, size, MaxItemBytes)
 	}
 	return nil
 }
@@ -254,12 +265,30 @@ func (w BatchWrite) Validate() error {
 	return w.Delete.Validate()
 }
 
+// SameAttrs tells whether two items share the memory of their attributes, as the
+// entries of one post do: what holds for those of one holds for the other's.
+func SameAttrs(a, b *Item) bool {
+	return len(a.Attrs) == len(b.Attrs) && (len(a.Attrs) == 0 || &a.Attrs[0] == &b.Attrs[0])
+}
+
 // ValidateBatch checks the writes of a batch.
 func ValidateBatch(writes []BatchWrite) error {
 	ascending := true
+	var checked *Item // the last one whose attributes were checked
+	attrsSize := 0    // their size
 	for i := range writes {
-		if err := writes[i].Validate(); err != nil {
+		put := writes[i].Put
+		if put != nil && checked != nil && SameAttrs(put, checked) && writes[i].Delete == (Key{}) {
+			if err := put.Key.Validate(); err != nil {
+				return err
+			}
+			if err := validSize(put.Key, attrsSize+Size(Item{Key: put.Key})); err != nil {
+				return err
+			}
+		} else if err := writes[i].Validate(); err != nil {
 			return err
+		} else if put != nil {
+			checked, attrsSize = put, Size(*put)-Size(Item{Key: put.Key})
 		}
 		ascending = ascending && (i == 0 || writes[i-1].Key().less(writes[i].Key()))
 	}

@@ -52,10 +52,7 @@ func appendBatchWrite(b []byte, name string, writes []table.BatchWrite) []byte {
 	return append(b, `]},"ReturnConsumedCapacity":"TOTAL"}`...)
 }
 
-func sameBehindPK(a, b *table.Item) bool {
-	return a.Key.SK == b.Key.SK && len(a.Attrs) == len(b.Attrs) &&
-		(len(a.Attrs) == 0 || &a.Attrs[0] == &b.Attrs[0])
-}
+func sameBehindPK(a, b *table.Item) bool { return a.Key.SK == b.Key.SK && table.SameAttrs(a, b) }
 
 // appendQuery appends the body of a Query request that queryInput made.
 func appendQuery(b []byte, in *dynamodb.QueryInput) ([]byte, error) {
