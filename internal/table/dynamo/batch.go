@@ -163,8 +163,13 @@ func unprocessed(sent []table.BatchWrite, keys []table.Key) ([]table.BatchWrite,
 
 // each runs the parts of a batch, some at once. The first error ends the others.
 func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, i int) error) error {
-	if n == 1 {
-		return part(ctx, 0)
+	if n == 1 || s.parallel == 1 {
+		for i := range n {
+			if err := part(ctx, i); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)

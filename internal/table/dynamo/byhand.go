@@ -37,13 +37,15 @@ import (
 // into a recorder: the endpoint, however it was resolved, the headers, and whom to
 // sign it for. Credentials and signer are the SDK's, too.
 type byHand struct {
-	opt    dynamodb.Options
+	opt dynamodb.Options
+	// client is a quicker one than the SDK's, if that knows of one (direct). It has
+	// read a request's body when it returns.
+	client aws.HTTPClient
+	direct bool
 	name   string
 	models [2]atomic.Pointer[model]
-	// lengths are those of the last request of each kind.
-	lengths [2]atomic.Int64
-	// replies holds *[]byte.
-	replies sync.Pool
+	// bodies and replies hold *[]byte.
+	bodies, replies sync.Pool
 }
 
 // call is a kind of call that can be made by hand.
@@ -72,7 +74,13 @@ func newByHand(opt dynamodb.Options, name string) *byHand {
 		intercepted(opt) {
 		return nil
 	}
-	return &byHand{opt: opt, name: name, replies: sync.Pool{New: func() any { return new([]byte) }}}
+	h := &byHand{opt: opt, client: opt.HTTPClient, name: name}
+	if d, ok := opt.HTTPClient.(interface{ Direct() aws.HTTPClient }); ok {
+		h.client, h.direct = d.Direct(), true
+	}
+	h.bodies.New = func() any { return new([]byte) }
+	h.replies.New = h.bodies.New
+	return h
 }
 
 // intercepted tells whether interceptors of any kind are to see the calls.
@@ -86,7 +94,10 @@ func intercepted(opt dynamodb.Options) bool {
 }
 
 func (h *byHand) batchWrite(ctx context.Context, writes []table.BatchWrite) (reply batchReply, err error) {
-	err = h.do(ctx, callBatchWrite, appendBatchWrite(h.body(callBatchWrite), h.name, writes), func(text []byte) error {
+	body := h.body()
+	defer h.done(body)
+	*body = appendBatchWrite(*body, h.name, writes)
+	err = h.do(ctx, callBatchWrite, *body, func(text []byte) error {
 		reply, err = parseBatchWrite(text, h.name)
 		return err
 	})
@@ -94,30 +105,41 @@ func (h *byHand) batchWrite(ctx context.Context, writes []table.BatchWrite) (rep
 }
 
 func (h *byHand) query(ctx context.Context, in *dynamodb.QueryInput) (reply queryReply, err error) {
-	body, err := appendQuery(h.body(callQuery), in)
-	if err != nil {
+	body := h.body()
+	defer h.done(body)
+	if *body, err = appendQuery(*body, in); err != nil {
 		return reply, err
 	}
-	err = h.do(ctx, callQuery, body, func(text []byte) error {
+	err = h.do(ctx, callQuery, *body, func(text []byte) error {
 		reply, err = parseQuery(text)
 		return err
 	})
 	return reply, err
 }
 
-// body returns the memory for a request, as much as the last one of its kind took.
-// It is not used again: net/http may still be sending a request whose answer it has
-// returned.
-func (h *byHand) body(kind call) []byte { return make([]byte, 0, h.lengths[kind].Load()+64) }
+// body returns empty memory for a request.
+func (h *byHand) body() *[]byte {
+	body := h.bodies.Get().(*[]byte)
+	*body = (*body)[:0]
+	return body
+}
+
+// done takes the memory of a request back, which net/http must keep: it may still be
+// sending a request whose answer it has returned.
+func (h *byHand) done(body *[]byte) {
+	if !h.direct {
+		*body = nil
+	}
+	h.bodies.Put(body)
+}
 
 // do sends body and has a good reply read, whose text is not valid any longer.
 func (h *byHand) do(ctx context.Context, kind call, body []byte, read func(text []byte) error) error {
-	h.lengths[kind].Store(int64(len(body)))
 	req, err := h.request(ctx, kind, body)
 	if err != nil {
 		return err
 	}
-	res, err := h.opt.HTTPClient.Do(req)
+	res, err := h.client.Do(req)
 	if err != nil {
 		return err
 	}
