@@ -29,6 +29,7 @@ import (
 
 	"fanfare/bench/standin"
 	"fanfare/internal/awsclient"
+	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
 	"fanfare/internal/table"
@@ -55,10 +56,6 @@ type Options struct {
 	// a network to wait for, much at once only costs. Default 2 and 1, 4 and 2, and
 	// 16 and 8, which is what a process on AWS has.
 	Workers []Setting
-	// GCPercent, if above 0, is Go's GOGC for both: each call's garbage is small,
-	// but so is what lives, so that at 100 the collector runs for every few
-	// thousand deliveries.
-	GCPercent int
 	// Progress, if not nil, hears of each run.
 	Progress func(string)
 }
@@ -86,9 +83,12 @@ func (r Run) String() string {
 
 // Result is ours beside the plain loop.
 type Result struct {
-	// Ours and Plain are the best of their settings, which all are in Tried.
+	// Ours and Plain are the best of their settings, which all are in Tried. Each has
+	// the GOGC that it has when it is run: ours the daemons', the loop Go's.
 	Ours, Plain Run
 	Tried       []Run
+	// PlainTuned is the plain loop's best setting with the daemons' GOGC.
+	PlainTuned Run
 }
 
 // Ratio is how many times the plain loop's deliveries a CPU-second ours are.
@@ -111,17 +111,22 @@ func (o Options) withDefaults() Options {
 // Measure measures both.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
-	if o.GCPercent > 0 {
-		defer debug.SetGCPercent(debug.SetGCPercent(o.GCPercent))
-	}
 	var res Result
+	var best int
 	for _, setting := range o.Settings {
 		run, err := Plain(ctx, o, setting)
 		if err != nil {
 			return res, fmt.Errorf("plain loop with %d requests at once: %w", setting, err)
 		}
 		res.Tried = append(res.Tried, run)
-		res.Plain = better(res.Plain, run)
+		if res.Plain = better(res.Plain, run); res.Plain == run {
+			best = setting
+		}
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(daemon.GCPercent))
+	var err error
+	if res.PlainTuned, err = Plain(ctx, o, best); err != nil {
+		return res, fmt.Errorf("plain loop with %d requests at once: %w", best, err)
 	}
 	for _, setting := range o.Workers {
 		run, err := Ours(ctx, o, setting)
@@ -159,12 +164,12 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	store := dynamo.New(dynamodb.NewFromConfig(cfg), tableName)
+	store := dynamo.New(dynamodb.NewFromConfig(cfg), tableName, dynamo.WithParallel(1)) // as the daemons do
 	var delivered atomic.Int64
 	d := &dispatcher{limit: setting.Chunks}
 	ids := id.NewGenerator(time.Now)
 	d.worker = fanout.New(fanout.Config{
-		Store: store, Posts: stored{}, Publisher: d, IDs: ids, Now: time.Now, TimelineTTL: ttl, Writers: setting.Writers,
+		Store: store, Posts: stored{}, Publisher: d, IDs: ids, Now: time.Now, TimelineTTL: ttl, Writers: setting.Writers, PageSize: daemon.PageSize,
 		Observe: func(n int, _ time.Duration) { delivered.Add(int64(n)) },
 	})
 	deliver := func() error {

@@ -249,7 +249,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 	store := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: p.newFeed(eng, store, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
-		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, Writers: eng.writers,
+		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, Writers: eng.writers, PageSize: eng.pageSize,
 		Observe: metrics.Delivered, Log: p.log.Named("fanout"),
 	})
 	for _, c := range []struct {

@@ -24,6 +24,8 @@ type engine struct {
 	transient func(error) bool
 	// writers is how many requests of one page of entries may be out.
 	writers int
+	// pageSize is how many followers are read at once, 0 for the worker's default.
+	pageSize int
 	// postWorkers and chunkWorkers are how many messages are handled at once.
 	postWorkers, chunkWorkers int
 	// devSecret signs dev tokens.
