@@ -241,6 +241,10 @@ func usual() []string {
 		`{"ConsumedCapacity":{"CapacityUnits":128.5,"TableName":"t"},"Count":2,"Items":[{"SK":{"S":"1"},"PK":{"S":"p"},"ttl":{"N":"1700000000"}},{"z":{"S":"\"\\\/\b\f\n\r\té😀\ud83d\ude00\ud800"},"PK":{"S":"p"},"SK":{"S":"2"},"a":{"N":"-9223372036854775808"},"b":{"S":""}}],"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"2"}},"ScannedCount":2}`,
 		`{"Items":[],"Count":0,"ScannedCount":0,"LastEvaluatedKey":{},"New":[{"a":[1,-2.5e+7,true,false,null,"x"]}],"ConsumedCapacity":{"CapacityUnits":5e-1,"ReadCapacityUnits":1,"New":0}}`,
 		`{"\u0049tems":[{"\u0050K":{"\u0053":"\u0070"}}]}`,
+		// Items that are written alike, up to the sort key, and some that are not.
+		`{"Count":5,"Items":[{"PK":{"S":"p"},"SK":{"S":"1"}},{"PK":{"S":"p"},"SK":{"S":"2"}},{"PK":{"S":"p"},"SK":{"S":"\""}},{"PK":{"S":"q"},"SK":{"S":"4"}},{"PK":{"S":"q"},"SK":{"S":"5"}}],"ScannedCount":5}`,
+		`{"Items": [{"SK":{"S":"a"}, "PK":{"S":"p"}}, {"SK":{"S":"b"}, "PK":{"S":"p"}}, {"SK":{"S":"c"}, "PK":{"S":"p"}, "a":{"N":"1"}}, {"SK":{"S":"d"}, "PK":{"S":"p"}}],"Count":4}`,
+		`{"Items":[{"PK":{"S":"S"},"SK":{"S":"S"}},{"PK":{"S":"S"},"SK":{"S":"T"}},{"SK":{"S":"x"}},{"SK":{"S":"y"}},{"SK":{"S":""}},{"SK":{"S":"z"}}],"Count":6}`,
 	}
 }
 

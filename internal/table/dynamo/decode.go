@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -330,10 +331,60 @@ func (r *reader) items(count int) []table.Item {
 	// A wrong count must not cost more memory than the text.
 	out := make([]table.Item, 0, max(0, min(count, len(r.s)/16)))
 	var attrs []table.Attr
+	var key bareKey
 	for n := 0; r.more(n, '[', ']'); n++ {
+		if it, ok := r.like(key); ok {
+			out = append(out, it)
+			continue
+		}
+		from := r.i
 		out = append(out, r.item(&attrs))
+		if !r.failed {
+			key = bareKeyOf(r.s[from:r.i], out[n])
+		}
 	}
 	return out
+}
+
+// bareKey is how an item is written that has nothing but its key: the text before and
+// behind the sort key. The items of a page of followers differ in that alone, and most
+// writers write all items alike.
+type bareKey struct {
+	pk             string
+	before, behind []byte
+}
+
+// bareKeyOf tells how it, whose text this is, is written; the zero value if it has more
+// than its key.
+func bareKeyOf(text []byte, it table.Item) bareKey {
+	if len(it.Attrs) > 0 || it.Key.SK == "" {
+		return bareKey{}
+	}
+	quoted := `"` + it.Key.SK + `"`
+	if bytes.Count(text, []byte(quoted)) != 1 { // it is written in another way, or the partition key is the same
+		return bareKey{}
+	}
+	before, behind, _ := bytes.Cut(text, []byte(quoted))
+	return bareKey{it.Key.PK, text[:len(before)+1], text[len(text)-len(behind)-1:]}
+}
+
+// like reads an item that is written like the last one, up to its sort key.
+func (r *reader) like(key bareKey) (table.Item, bool) {
+	if key.before == nil || !bytes.HasPrefix(r.s[r.i:], key.before) {
+		return table.Item{}, false
+	}
+	rest := r.s[r.i+len(key.before):]
+	end := bytes.IndexByte(rest, '"')
+	if end <= 0 || !bytes.HasPrefix(rest[end:], key.behind) {
+		return table.Item{}, false
+	}
+	for _, c := range rest[:end] {
+		if c == '\\' || c < ' ' {
+			return table.Item{}, false
+		}
+	}
+	r.i += len(key.before) + end + len(key.behind)
+	return table.Item{Key: table.Key{PK: key.pk, SK: r.keep(rest[:end])}}, true
 }
 
 // item reads an item, its attributes sorted by name and kept in attrs.
