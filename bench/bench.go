@@ -127,7 +127,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		}
 		e := &env{Config: cfg, id: b.id, dir: dir}
 		e.say("%s", b.title)
-		results, err := b.run(ctx, e)
+		results, err := e.run(ctx, b)
 		report.Results = append(report.Results, results...)
 		if err != nil {
 			err = fmt.Errorf("bench %s: %w", b.id, err)
@@ -150,6 +150,23 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 type env struct {
 	Config
 	id, dir string
+}
+
+// quickly is how long a benchmark may take with Quick.
+const quickly = time.Minute
+
+// run runs a benchmark, within its time if it has to be quick.
+func (e *env) run(ctx context.Context, b benchmark) ([]Result, error) {
+	if e.Quick {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, quickly, fmt.Errorf("not done in the %v that --quick allows: run it without", quickly))
+		defer cancel()
+	}
+	results, err := b.run(ctx, e)
+	if err != nil {
+		err = ctxErr(ctx, err)
+	}
+	return results, err
 }
 
 // say writes a line of progress.

@@ -8,11 +8,10 @@ import (
 	"net/url"
 )
 
-// The follower counts that T2 compares.
+// fewFollowers is the smaller follower count that T2 compares.
 const (
-	fewFollowers  = 10_000
-	manyFollowers = 1_000_000
-	mebibyte      = 1 << 20
+	fewFollowers = 10_000
+	mebibyte     = 1 << 20
 )
 
 // memory is T2. Caches have a size, which is a setting; they must not decide this. So
@@ -20,28 +19,30 @@ const (
 // before, and delivers a million entries: one as a hundred posts to 10,000 followers,
 // the other as one post to a million. What differs is the number of followers alone.
 func memory(ctx context.Context, e *env) ([]Result, error) {
-	few, _, err := e.peakOf(ctx, middling, fewFollowers, manyFollowers/fewFollowers)
+	followers := e.size(1_000_000, 200_000)
+	few, _, err := e.peakOf(ctx, followers, middling, fewFollowers, followers/fewFollowers)
 	if err != nil {
 		return nil, err
 	}
-	many, cost, err := e.peakOf(ctx, author, manyFollowers, 1)
+	many, cost, err := e.peakOf(ctx, followers, author, followers, 1)
 	if err != nil {
 		return nil, err
 	}
-	limited, limitedCost, err := e.peakOf(ctx, author, manyFollowers, 1, "GOMEMLIMIT=256MiB")
+	limited, limitedCost, err := e.peakOf(ctx, followers, author, followers, 1, "GOMEMLIMIT=256MiB")
 	if err != nil {
 		return nil, err
 	}
+	name := fmt.Sprintf("peak memory, %s followers", number(float64(followers)))
 	r := Result{
-		ID: "T2", Name: "peak memory, 1,000,000 followers", Value: many / mebibyte, Unit: "MiB", Cost: &cost,
-		Note: "VmHWM of `fanfare up` processes that hold the same table and have read the same million followers; both deliver 1,000,000 entries, the baseline as 100 posts to 10,000 followers, so that the same caches fill",
+		ID: "T2", Name: name, Value: many / mebibyte, Unit: "MiB", Cost: &cost,
+		Note: "VmHWM of `fanfare up` processes that hold the same table and have read the same followers; both deliver as many entries, the baseline in posts to 10,000 followers, so that the same caches fill",
 	}
 	growth := r
 	growth.Cost, growth.Note = nil, ""
 	growth = growth.below("10,000 followers", few/mebibyte)
 	growth = growth.reach("≤ 1.2 × baseline", many <= 1.2*few)
 	small := Result{
-		ID: "T2", Name: "peak memory, 1,000,000 followers, GOMEMLIMIT=256MiB", Value: limited / mebibyte, Unit: "MiB", Cost: &limitedCost,
+		ID: "T2", Name: name + ", GOMEMLIMIT=256MiB", Value: limited / mebibyte, Unit: "MiB", Cost: &limitedCost,
 		Note: "the limit is for what the Go runtime manages; Pebble's caches are beside it",
 	}
 	return []Result{r.reach("≤ 400 MiB", many <= 400*mebibyte), growth, small.reach("completes", true)}, nil
@@ -50,8 +51,8 @@ func memory(ctx context.Context, e *env) ([]Result, error) {
 // middling is an author whom the first of celebrity's followers follow, too.
 const middling = "middling"
 
-func memoryGraph() graph {
-	g := star(manyFollowers)
+func memoryGraph(followers int) graph {
+	g := star(followers)
 	return graph{
 		users: 2,
 		name:  func(i int) string { return []string{author, middling}[i] },
@@ -67,16 +68,16 @@ func memoryGraph() graph {
 	}
 }
 
-// peakOf delivers posts of an author and returns the peak memory of the process, in
-// bytes.
-func (e *env) peakOf(ctx context.Context, who string, followers, posts int, env ...string) (peak float64, cost Cost, err error) {
+// peakOf delivers posts of an author, who has some of all followers, and returns the
+// peak memory of the process, in bytes.
+func (e *env) peakOf(ctx context.Context, all int, who string, followers, posts int, env ...string) (peak float64, cost Cost, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
 		return 0, cost, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	e.say("load %d followers", manyFollowers)
-	if err := seed(ctx, dir, memoryGraph()); err != nil {
+	e.say("load %d followers", all)
+	if err := seed(ctx, dir, memoryGraph(all)); err != nil {
 		return 0, cost, err
 	}
 	s, err := e.up(ctx, dir, env...)
@@ -94,7 +95,7 @@ func (e *env) peakOf(ctx context.Context, who string, followers, posts int, env 
 		return 0, cost, err
 	}
 	e.say("read the followers")
-	if err := readFollowers(ctx, c, token, manyFollowers); err != nil {
+	if err := readFollowers(ctx, c, token, all); err != nil {
 		return 0, cost, err
 	}
 	e.say("deliver %d posts to %d followers %v", posts, followers, env)

@@ -78,7 +78,8 @@ func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, erro
 // which is what more processes help against, is its limit and not the machine's two
 // cores, which all of them share.
 func scaling(ctx context.Context, e *env) ([]Result, error) {
-	const followers, chunks, writers = 1_000_000, 4, 2
+	const chunks, writers = 4, 2
+	followers := e.size(1_000_000, 200_000)
 	one, oneCost, err := e.fanoutBy(ctx, 1, followers, chunks, writers)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func scaling(ctx context.Context, e *env) ([]Result, error) {
 		return nil, err
 	}
 	r := Result{
-		ID: "T13", Name: "fan-out of 1,000,000, 4 worker processes", Value: four.Seconds(), Unit: "s",
+		ID: "T13", Name: fmt.Sprintf("fan-out of %s, 4 worker processes", number(float64(followers))), Value: four.Seconds(), Unit: "s",
 		Cost: &fourCost, BaselineCost: &oneCost,
 		Note: fmt.Sprintf("%s held back each reply of both stand-ins; the worker, the DynamoDB store and the SQS transport of the product, %d chunks x %d requests a process; the CPU time is that of the workers",
 			scaleLatency, chunks, writers),
