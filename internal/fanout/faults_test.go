@@ -225,6 +225,31 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	}
 }
 
+// A store that had to send parts of a page again, but wrote it, narrows the next one.
+func TestAPageWrittenWithDelayNarrowsTheNext(t *testing.T) {
+	const n = 400
+	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = n+1, n, 8 })
+	var writes int
+	w.store.around = func(op table.Op, _ string, do func() error) error {
+		w.mu.Lock()
+		if op == table.OpBatchWrite {
+			writes++
+		}
+		w.mu.Unlock()
+		return do()
+	}
+	var seen []int
+	for post := range 8 {
+		w.store.short, writes = post < 4, 0
+		w.must(w.worker.HandlePosts(t.Context(), w.post()))
+		seen = append(seen, writes)
+	}
+	// 16 requests a page, in 8, 4, 2 and 1 parts; then again one more each time.
+	if fmt.Sprint(seen) != "[8 4 2 1 1 2 3 4]" {
+		t.Errorf("parts of each page: %v", seen)
+	}
+}
+
 func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 	const n = 400
 	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.Writers = n+1, 8 })

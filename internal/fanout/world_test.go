@@ -336,6 +336,8 @@ func (publisher) Close() error { return nil }
 type hooked struct {
 	table.Store
 	around func(op table.Op, key string, do func() error) error
+	// short says of each batch that it was written, but the store short of capacity.
+	short bool
 }
 
 func (h *hooked) hook(op table.Op, key string, do func() error) error {
@@ -398,6 +400,7 @@ func (h *hooked) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res
 		res, err = h.Store.BatchWrite(ctx, writes)
 		return err
 	})
+	res.Throttled = err == nil && h.short
 	return res, err
 }
 

@@ -60,15 +60,21 @@ func (s *scratch) entries(p post, followers []table.Item) ([]table.BatchWrite, e
 	return s.writes, nil
 }
 
-// writeAll writes a page in as many parts at once as the window allows. The parts
-// for which the store had no capacity are written again in half as many, until one
-// alone fails: then the message has to wait. The store itself has waited before it
-// gives up a write, so nothing waits here.
+// writeAll writes a page in as many parts at once as the window allows: one more for
+// the next page, or half as many if the store was short of capacity. The parts that
+// it gave up are written again in half as many, until one alone fails: then the
+// message has to wait. The store itself has waited before it gives up a write, so
+// nothing waits here.
 func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error {
 	for width := w.writers.now(); ; width /= 2 {
+		var throttled bool
 		var err error
-		if writes, err = w.writeParts(ctx, writes, width); err == nil {
-			w.writers.widen()
+		if writes, throttled, err = w.writeParts(ctx, writes, width); err == nil {
+			if throttled {
+				w.writers.narrow(width)
+			} else {
+				w.writers.widen()
+			}
 			return nil
 		}
 		if _, short := errors.AsType[*table.UnavailableError](err); !short || ctx.Err() != nil {
@@ -81,28 +87,30 @@ func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error 
 	}
 }
 
-// writeParts writes in up to width parts at once. With an error it returns what
-// was in the parts that failed, moved to the front of writes.
-func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, width int) ([]table.BatchWrite, error) {
+// writeParts writes in up to width parts at once, and tells whether the store was short
+// of capacity for one that it wrote. With an error it returns what was in the parts
+// that failed, moved to the front of writes.
+func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, width int) (left []table.BatchWrite, throttled bool, err error) {
 	// A part is a number of full requests, for stores that write MaxBatchWrite
 	// in one.
 	requests := (len(writes) + table.MaxBatchWrite - 1) / table.MaxBatchWrite
 	size := (requests + width - 1) / width * table.MaxBatchWrite
-	errs := make([]error, (len(writes)+size-1)/size)
+	results, errs := make([]table.WriteResult, (len(writes)+size-1)/size), make([]error, (len(writes)+size-1)/size)
 	part := func(i int) []table.BatchWrite { return writes[i*size : min((i+1)*size, len(writes))] }
 	var others sync.WaitGroup
 	for i := range errs[1:] {
-		others.Go(func() { _, errs[i+1] = w.Store.BatchWrite(ctx, part(i+1)) })
+		others.Go(func() { results[i+1], errs[i+1] = w.Store.BatchWrite(ctx, part(i+1)) })
 	}
-	_, errs[0] = w.Store.BatchWrite(ctx, part(0))
+	results[0], errs[0] = w.Store.BatchWrite(ctx, part(0))
 	others.Wait()
 	var failed int
 	for i, err := range errs {
+		throttled = throttled || results[i].Throttled
 		if err != nil {
 			failed += copy(writes[failed:], part(i))
 		}
 	}
-	return writes[:failed], errors.Join(errs...)
+	return writes[:failed], throttled, errors.Join(errs...)
 }
 
 // window bounds how many writes of a page are on their way at once: one more after

@@ -301,4 +301,7 @@ type WriteResult struct {
 	// Item is the item afterwards, if UpdateInput.ReturnNew asked for it.
 	Item  *Item
 	Units Units
+	// Throttled tells that a BatchWrite was done, but had to send parts of it again
+	// for lack of capacity: who sends much should send less at once.
+	Throttled bool
 }

@@ -73,19 +73,21 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 		return table.WriteResult{}, err
 	}
 	chunks := slices.Collect(slices.Chunk(writes, table.MaxBatchWrite))
-	units := make([]table.Units, len(chunks))
+	results := make([]table.WriteResult, len(chunks))
 	err := s.each(ctx, len(chunks), func(ctx context.Context, i int) error {
-		return s.writeChunk(ctx, chunks[i], &units[i])
+		return s.writeChunk(ctx, chunks[i], &results[i])
 	})
 	var all table.WriteResult
-	for _, u := range units {
-		all.Units = all.Units.Plus(u)
+	for _, res := range results {
+		all.Units = all.Units.Plus(res.Units)
+		all.Throttled = all.Throttled || res.Throttled
 	}
 	return all, err
 }
 
-// writeChunk does one request's worth of writes to the end.
-func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, units *table.Units) error {
+// writeChunk does one request's worth of writes to the end. What it was billed is in
+// res even if it fails.
+func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
 	left, hand := writes, s.hand
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
 		var reply batchReply
@@ -99,10 +101,12 @@ func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, units
 			if hand != nil {
 				hand, err = nil, errUnusual // the SDK makes the next try
 			}
+			res.Throttled = res.Throttled || throttled(err)
 			return len(left), err
 		}
-		units.Write += reply.units
+		res.Units.Write += reply.units
 		left, err = unprocessed(left, reply.left)
+		res.Throttled = res.Throttled || len(left) > 0
 		return len(left), err
 	})
 }

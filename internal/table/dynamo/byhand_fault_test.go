@@ -164,13 +164,40 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 				}
 				return reply{}
 			})
-			if _, err := open(t, f.URL, "t", options...).BatchWrite(t.Context(), writes); err != nil {
-				t.Fatal(err)
+			res, err := open(t, f.URL, "t", options...).BatchWrite(t.Context(), writes)
+			if err != nil || !res.Throttled {
+				t.Fatalf("error %v, throttled %t; want it told that capacity was short", err, res.Throttled)
 			}
 			calls := f.seen("BatchWriteItem")
 			first, second := calls[0]["RequestItems"].(object)["t"].([]any), calls[1]["RequestItems"].(object)["t"].([]any)
 			if len(calls) != 2 || fmt.Sprint(first[1:]) != fmt.Sprint(second) {
 				t.Errorf("%d requests, then %v; want %v", len(calls), second, first[1:])
+			}
+		})
+	}
+}
+
+// Only a lack of capacity is told: a connection that was cut is none.
+func TestThrottlingOfABatchIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		first reply
+		want  bool
+	}{
+		"nothing": {reply{}, false}, "a cut reply": {reply{body: object{"a": 1}, cut: true}, false},
+		"an internal error":                {failure(500, "InternalServerError", nil), false},
+		"throttled by hand and by the SDK": {failure(400, "ProvisionedThroughputExceededException", nil), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(_ string, n int, _ object) reply {
+				// The try by hand, the SDK's and its three retries.
+				if n <= 5 && c.want || n == 1 {
+					return c.first
+				}
+				return reply{}
+			})
+			res, err := openFake(t, f).BatchWrite(t.Context(), putsOf(3))
+			if err != nil || res.Throttled != c.want {
+				t.Errorf("error %v, throttled %t; want %t", err, res.Throttled, c.want)
 			}
 		})
 	}
