@@ -310,14 +310,13 @@ func (c *conn) send(req *http.Request) error {
 			continue
 		}
 		for _, value := range values {
+			if !printable(name) || !printable(value) {
+				return fmt.Errorf("header %q has a control character", name)
+			}
 			b = append(b, "\r\n"...)
-			from := len(b)
 			b = append(b, name...)
 			b = append(b, ": "...)
 			b = append(b, value...)
-			if bytes.ContainsAny(b[from:], "\r\n") {
-				return fmt.Errorf("header %q has a line break", name)
-			}
 		}
 	}
 	b = append(b, "\r\n\r\n"...)
@@ -401,10 +400,10 @@ func (r *reply) parse(head []byte) error {
 	values := make([]string, 0, 8) // in one piece, too
 	for line := range strings.SplitSeq(strings.TrimSuffix(rest, "\r\n"), "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || name == "" || strings.Trim(name, tokenBytes) != "" || strings.ContainsFunc(value, isControl) { // continued lines, too
+		if name = canonical(name); !ok || name == "" || !printable(value) { // continued lines, too
 			return errUnknownReply
 		}
-		name, value = canonical(name), strings.Trim(value, " \t")
+		value = strings.Trim(value, " \t")
 		switch name {
 		case "Content-Length":
 			n, ok := digits(value)
@@ -431,10 +430,15 @@ func (r *reply) parse(head []byte) error {
 	return nil
 }
 
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
-// tokenBytes are those of a header's name (RFC 9110, 5.6.2).
-const tokenBytes = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+// printable tells that s has no control character but tabs.
+func printable(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
 
 // digits reads a number that has nothing but digits.
 func digits(s string) (n int64, ok bool) {
@@ -447,13 +451,22 @@ func digits(s string) (n int64, ok bool) {
 	return n, s != ""
 }
 
-// canonical is http.CanonicalHeaderKey without an allocation for what AWS sends.
+// tokenBytes are those of a header's name (RFC 9110, 5.6.2).
+const tokenBytes = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// canonical is a header's name in its usual form, "" if it cannot be one. For what AWS
+// sends it allocates nothing.
 func canonical(name string) string {
 	switch name {
+	case "Server", "Date", "Content-Type", "Content-Length", "Connection":
+		return name
 	case "x-amzn-RequestId":
 		return "X-Amzn-Requestid"
 	case "x-amz-crc32":
 		return "X-Amz-Crc32"
+	}
+	if strings.Trim(name, tokenBytes) != "" {
+		return ""
 	}
 	return http.CanonicalHeaderKey(name)
 }
