@@ -120,6 +120,10 @@ func (d *direct) pool(req *http.Request) (*pool, error) {
 	if known {
 		return p, nil
 	}
+	if d.transport.DialContext == nil || d.transport.DialTLSContext != nil { // somebody else's way to connect
+		d.origins[o] = nil
+		return nil, nil
+	}
 	if d.transport.Proxy != nil {
 		proxy, err := d.transport.Proxy(req)
 		if err != nil {
