@@ -118,10 +118,10 @@ func btoi(b bool) int {
 	return 0
 }
 
-// playFollows lets every follower's clients follow, unfollow and look, at once. The
-// first follower has one client, the others two. beside, if not nil, runs once they
-// have made some calls.
-func playFollows(t *testing.T, addr string, seed uint64, beside func()) *history {
+// playFollows lets every follower's clients follow, unfollow and look, at once, each so
+// many times. The first follower has one client, the others two. beside, if not nil,
+// runs once they have made some calls.
+func playFollows(t *testing.T, addr string, seed uint64, times int, beside func()) *history {
 	t.Helper()
 	const author = "author"
 	signUp(t, connect(t, addr), author)
@@ -134,7 +134,7 @@ func playFollows(t *testing.T, addr string, seed uint64, beside func()) *history
 			as, random, id := signUp(t, connect(t, addr), name), rand.New(rand.NewPCG(seed, uint64(caller))), caller
 			caller++
 			group.Go(func() {
-				for range 60 {
+				for range times {
 					call := edgeCall{[]string{"follow", "unfollow", "relationship", "count"}[random.IntN(4)], follower}
 					h.call(t, as, id, call, func() (any, error) {
 						return call.make(t.Context(), as, name, author)
@@ -170,10 +170,18 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 	for seed := range uint64(3) {
 		u := newUp(t)
 		p := u.start(t)
-		if !playFollows(t, u.http, seed, nil).linearizable(t, followModel()) {
+		if !playFollows(t, u.http, seed, 60, nil).linearizable(t, followModel()) {
 			t.Errorf("seed %d: the calls have no order that explains their answers", seed)
 		}
 		p.stop(t)
+	}
+}
+
+// The same on DynamoDB's transactions, of which some meet and are made again.
+func TestFollowsAreLinearizableOnAWS(t *testing.T) {
+	c := newCluster(t)
+	if !playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()) {
+		t.Error("the calls have no order that explains their answers")
 	}
 }
 
@@ -182,7 +190,7 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 func TestFollowsAreLinearizableOverACrash(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
-	h := playFollows(t, u.http, 1, func() {
+	h := playFollows(t, u.http, 1, 60, func() {
 		p.kill(t)
 		p = u.start(t)
 	})
@@ -244,7 +252,7 @@ func TestOneStaleAnswerIsFound(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
 	addr := u.through(t, nil, staleOnce("/follower-0/relationships/author")) //nolint:bodyclose // the proxy that calls it closes the body
-	if playFollows(t, addr, 0, nil).linearizable(t, followModel()) {
+	if playFollows(t, addr, 0, 60, nil).linearizable(t, followModel()) {
 		t.Error("a stale relationship was answered once and not found")
 	}
 	p.stop(t)
