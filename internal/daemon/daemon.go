@@ -36,8 +36,9 @@ import (
 
 const (
 	// defaultGrace is how long work in hand may go on after the stop. With
-	// cleanupTime, and the poll that a queue ends with, it is below the 30 seconds
-	// that Kubernetes gives.
+	// cleanupTime, and the five seconds of the poll that a queue ends with and its
+	// four for AWS to take the answers, it is below the 30 seconds that Kubernetes
+	// gives.
 	defaultGrace = 15 * time.Second
 	cleanupTime  = 5 * time.Second
 	// startTime is how long the dependencies may take to answer at the start.

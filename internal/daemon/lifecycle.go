@@ -33,9 +33,20 @@ func (c *cleanups) add(name string, undo func(context.Context) error) {
 	c.stack = append(c.stack, cleanup{name, undo})
 }
 
-// addCloser is add for what closes without a deadline of its own.
+// addCloser is add for what closes without a deadline: one that has not closed at the
+// deadline is given up and named, and ends with the process. Nothing is lost by that,
+// since all that was answered is durable (I5).
 func (c *cleanups) addCloser(name string, closer func() error) {
-	c.add(name, func(context.Context) error { return closer() })
+	c.add(name, func(ctx context.Context) error {
+		closed := make(chan error, 1)
+		go func() { closed <- closer() }() // waited for until the deadline
+		select {
+		case err := <-closed:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("not closed in time: %w", ctx.Err())
+		}
+	})
 }
 
 // run undoes everything. ctx carries the deadline of all together; it returns what

@@ -41,6 +41,34 @@ func TestCleanupsRunLastFirstAndAllOfThem(t *testing.T) {
 	}
 }
 
+func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		closed := false
+		var c cleanups
+		c.add("first", func(context.Context) error { closed = true; return nil })
+		c.addCloser("queue", func() error { <-release; return nil })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := c.run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "close queue: not closed in time") {
+			t.Errorf("error is %v", err)
+		}
+		if !closed {
+			t.Error("what was set up before was not undone")
+		}
+	})
+}
+
+func TestCloserIsWaitedForAndItsErrorNamed(t *testing.T) {
+	var c cleanups
+	c.addCloser("quick", func() error { return errors.New("broken") })
+	if err := c.run(t.Context()); err == nil || err.Error() != "close quick: broken" {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func TestFirstRootThatEndsEndsAll(t *testing.T) {
 	for name, run := range map[string]func(context.Context) error{
 		"error":   func(context.Context) error { return errors.New("boom") },

@@ -95,7 +95,9 @@ func (b *Broker) arn(ctx context.Context, url string) (string, error) {
 }
 
 func (b *Broker) attributes(ctx context.Context, url string, names ...types.QueueAttributeName) (map[string]string, error) {
-	out, err := b.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
+	asking, cancel := b.within(ctx, requestTimeout)
+	defer cancel()
+	out, err := b.client.GetQueueAttributes(asking, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
 	if err != nil {
 		return nil, classify("attributes of "+url, err)
 	}
@@ -149,7 +151,7 @@ func (b *Broker) Describe(ctx context.Context) ([]Description, error) {
 // Depth implements queue.Broker. SQS counts approximately, and counts what was
 // nacked with a delay as in flight.
 func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
-	end, err := b.begin()
+	end, err := b.begin(&b.calls)
 	if err != nil {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
 	}

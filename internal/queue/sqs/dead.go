@@ -32,7 +32,7 @@ const (
 
 // DeadLetter implements queue.DeadLetters.
 func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Message, reason string) error {
-	end, err := b.begin()
+	end, err := b.begin(&b.calls)
 	if err != nil {
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
@@ -161,7 +161,7 @@ type found struct {
 // returns the receipts of those to remove. The rest stays hidden until the end, so
 // that none is met twice, and is then shown again.
 func (b *Broker) walk(ctx context.Context, topic string, limit int, look func([]found) (remove []string, err error)) (err error) {
-	end, err := b.begin()
+	end, err := b.begin(&b.calls)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (b *Broker) receiveDead(ctx context.Context, l *lane, topic string, n int, 
 		return nil, err
 	}
 	// Not cancelled: a reply that nobody reads would hide its letters.
-	polling, cancel := context.WithTimeout(context.WithoutCancel(ctx), walkWait+pollTimeout)
+	polling, cancel := b.within(context.WithoutCancel(ctx), walkWait+pollTimeout)
 	defer cancel()
 	out, err := b.client.ReceiveMessage(polling, &sqs.ReceiveMessageInput{
 		QueueUrl: &l.url, MaxNumberOfMessages: int32(n),

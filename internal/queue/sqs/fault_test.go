@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -392,6 +393,154 @@ func TestCloseInEveryPhase(t *testing.T) {
 			})
 		})
 	}
+}
+
+// blackHole lets requests of these operations, of all if none is named, hang for good.
+func (f *fake) blackHole(ops ...string) {
+	f.setFault(func(op string) *fault {
+		if len(ops) == 0 || slices.Contains(ops, op) {
+			return &fault{delay: time.Hour}
+		}
+		return nil
+	})
+}
+
+// A subscription ends a poll's wait and 4 s after its stop at the latest, and Close 4 s
+// after the last of them: that is what the daemon reckons with.
+const (
+	longestStop  = 9 * time.Second
+	longestClose = longestStop + 4*time.Second
+)
+
+// hold takes all of n messages out and has extensions of them under way.
+func hold(t *testing.T, f *fake, in <-chan *message.Message, n int) []*message.Message {
+	t.Helper()
+	var held []*message.Message
+	for range n {
+		held = append(held, <-in)
+	}
+	f.blackHole()
+	settle(15 * time.Second) // a heartbeat, and a poll
+	if f.counted()["ChangeMessageVisibilityBatch"] == 0 {
+		t.Fatal("no extension is under way")
+	}
+	return held
+}
+
+// comeAgain wants every message of ids to come from a broker that SQS answers.
+func comeAgain(t *testing.T, f *fake, n int) {
+	t.Helper()
+	f.setFault(nil)
+	after := f.open(t, options())
+	in, cancel := subscribe(t, after)
+	defer cancel()
+	collect(t, in, n)
+}
+
+func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(60)...)
+		in, cancel := subscribe(t, b)
+		for i, msg := range hold(t, f, in, 60) {
+			switch i % 3 {
+			case 0:
+				msg.Ack()
+			case 1:
+				msg.Nack()
+			}
+		}
+		settle(time.Second)
+		began := time.Now()
+		cancel()
+		for range in {
+			t.Error("a message came after the stop")
+		}
+		if took := time.Since(began); took > longestStop {
+			t.Errorf("the subscription ended after %s, want %s at most", took, longestStop)
+		}
+		comeAgain(t, f, 60)
+	})
+}
+
+func TestCloseEndsWhateverSQSDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		subscribed bool
+		most       time.Duration
+	}{
+		"with a subscription": {true, longestClose},
+		"with sends only":     {false, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				b := f.open(t, options())
+				mustPublish(t, b, msgs(60)...)
+				if test.subscribed {
+					in, cancel := subscribe(t, b)
+					defer cancel()
+					hold(t, f, in, 60)
+				}
+				f.blackHole()
+				var publishing sync.WaitGroup
+				for i := range 20 {
+					publishing.Go(func() {
+						err := b.Publish(topic, message.NewMessage(fmt.Sprint("more-", i), []byte("x")))
+						if !errors.Is(err, queue.ErrClosed) || !sqs.Transient(err) {
+							t.Errorf("publish: %v, want a transient one for the stop", err)
+						}
+					})
+				}
+				synctest.Wait()
+				began := time.Now()
+				if err := b.Close(); !errors.Is(err, queue.ErrClosed) {
+					t.Errorf("close: %v, want that it cut requests", err)
+				}
+				if took := time.Since(began); took > test.most {
+					t.Errorf("closed after %s, want %s at most", took, test.most)
+				}
+				publishing.Wait()
+				comeAgain(t, f, 60)
+			})
+		})
+	}
+}
+
+// Entries that failed in a batch are sent again alone, 10 x 3 requests of up to 20 s.
+func TestCloseCutsTriesOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		all := map[string]entryFault{}
+		for i := range 10 {
+			all[fmt.Sprint(i)] = entryFault{code: "InternalError"}
+		}
+		first := true
+		f.setFault(func(op string) *fault {
+			switch {
+			case op != "SendMessageBatch":
+				return nil
+			case first:
+				first = false
+				return &fault{entries: all}
+			}
+			return &fault{delay: time.Hour}
+		})
+		published := make(chan error, 1)
+		go func() { published <- b.Publish(topic, msgs(10)...) }()
+		settle(time.Second)
+		began := time.Now()
+		if err := b.Close(); !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("close: %v, want that it cut requests", err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("closed after %s, want 4 s at most", took)
+		}
+		if err := <-published; !sqs.Transient(err) {
+			t.Errorf("publish: %v, want a transient error", err)
+		}
+	})
 }
 
 func TestThousandMessagesTakeAboutAHundredRequestsEach(t *testing.T) {

@@ -29,7 +29,8 @@ type visibility struct {
 }
 
 // lane is the three batchers of one queue. Their requests end by themselves within
-// requestTimeout: an answer that is under way when a process stops must arrive.
+// requestTimeout, and not at the stop of their callers: an answer that is under way
+// when a process stops should arrive. Close cuts them in the end.
 type lane struct {
 	url        string
 	send       *batcher[types.SendMessageBatchRequestEntry]
@@ -40,7 +41,7 @@ type lane struct {
 func (b *Broker) newLane(url string) *lane {
 	l := &lane{url: url}
 	l.send = newBatcher(b.requests, func(entries []types.SendMessageBatchRequestEntry) []error {
-		return oneByOne("send messages", entries, func(ctx context.Context, entries []types.SendMessageBatchRequestEntry) ([]types.BatchResultErrorEntry, error) {
+		return oneByOne(b.life, "send messages", entries, func(ctx context.Context, entries []types.SendMessageBatchRequestEntry) ([]types.BatchResultErrorEntry, error) {
 			for i := range entries {
 				entries[i].Id = aws.String(strconv.Itoa(i))
 			}
@@ -52,7 +53,7 @@ func (b *Broker) newLane(url string) *lane {
 		})
 	})
 	l.remove = newBatcher(b.requests, func(receipts []string) []error {
-		return oneByOne("delete messages", receipts, func(ctx context.Context, receipts []string) ([]types.BatchResultErrorEntry, error) {
+		return oneByOne(b.life, "delete messages", receipts, func(ctx context.Context, receipts []string) ([]types.BatchResultErrorEntry, error) {
 			entries := make([]types.DeleteMessageBatchRequestEntry, len(receipts))
 			for i := range receipts {
 				entries[i] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &receipts[i]}
@@ -65,7 +66,7 @@ func (b *Broker) newLane(url string) *lane {
 		})
 	})
 	l.visibility = newBatcher(b.requests, func(changes []visibility) []error {
-		return oneByOne("change visibility", changes, func(ctx context.Context, changes []visibility) ([]types.BatchResultErrorEntry, error) {
+		return oneByOne(b.life, "change visibility", changes, func(ctx context.Context, changes []visibility) ([]types.BatchResultErrorEntry, error) {
 			entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(changes))
 			for i := range changes {
 				entries[i] = types.ChangeMessageVisibilityBatchRequestEntry{
@@ -98,16 +99,19 @@ func checkAnswered(entries, succeeded, failed int) error {
 }
 
 // oneByOne makes a request for all entries; those that failed in it, and may
-// succeed, are sent again each alone.
-func oneByOne[T any](op string, entries []T, request func(context.Context, []T) ([]types.BatchResultErrorEntry, error)) []error {
-	errs := try(op, entries, request)
+// succeed, are sent again each alone, until life ends.
+func oneByOne[T any](life context.Context, op string, entries []T, request func(context.Context, []T) ([]types.BatchResultErrorEntry, error)) []error {
+	errs := try(life, op, entries, request)
 	for i, err := range errs {
 		for wait, n := entryBackoff, 1; n < entryTries; wait, n = 2*wait, n+1 {
 			if failed, ok := errors.AsType[*entryError](err); !ok || failed.lasting() {
 				break
 			}
-			<-time.After(wait)
-			err = try(op, entries[i:i+1], request)[0]
+			select {
+			case <-time.After(wait):
+			case <-life.Done(): // which the try says
+			}
+			err = try(life, op, entries[i:i+1], request)[0]
 		}
 		errs[i] = err
 	}
@@ -115,13 +119,17 @@ func oneByOne[T any](op string, entries []T, request func(context.Context, []T) 
 }
 
 // try makes one request. An error of the whole request is that of each entry.
-func try[T any](op string, entries []T, request func(context.Context, []T) ([]types.BatchResultErrorEntry, error)) []error {
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+func try[T any](life context.Context, op string, entries []T, request func(context.Context, []T) ([]types.BatchResultErrorEntry, error)) []error {
+	ctx, cancel := context.WithTimeout(life, requestTimeout)
 	defer cancel()
 	failed, err := request(ctx, entries)
 	errs := make([]error, len(entries))
 	if err != nil {
-		err = classify(op, err)
+		if life.Err() != nil {
+			err = &queue.UnavailableError{Op: op, Err: context.Cause(life)}
+		} else {
+			err = classify(op, err)
+		}
 		for i := range errs {
 			errs[i] = err
 		}

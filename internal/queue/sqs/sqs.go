@@ -11,6 +11,10 @@
 // A received batch is never left to its visibility timeout: polls are not
 // cancelled, what they bring after the stop is handed back at once.
 //
+// Nothing that AWS does keeps a stop waiting for good: what a subscription has out
+// when its drain is over is left to its visibility timeout, and requests that are
+// under way when that of Close is over are cut.
+//
 // Every publish and answer is a request or part of one; nothing is kept in memory
 // between a Publish and its return (I5).
 package sqs
@@ -44,10 +48,17 @@ const (
 	DefaultRequests    = 16
 )
 
+// drainTime is how long answers may take after the last poll of a subscription that
+// ends, and requests after the last subscription of a Broker that closes.
+const drainTime = 4 * time.Second
+
 // deadSuffix ends the name of a dead-letter queue.
 const deadSuffix = "-dlq"
 
-var errClosed = fmt.Errorf("sqs: %w", queue.ErrClosed)
+var (
+	errClosed = fmt.Errorf("sqs: %w", queue.ErrClosed)
+	errCut    = fmt.Errorf("sqs: a request was cut at the stop, its outcome is unknown: %w", queue.ErrClosed)
+)
 
 // Options are the settings of a Broker. Zero fields take the default.
 type Options struct {
@@ -60,7 +71,8 @@ type Options struct {
 	// Only one does while the queue has little.
 	Pollers int
 	// PollWait is how long a receive waits for messages, in whole seconds, 20 at
-	// most. The stop of a subscription takes up to that long.
+	// most. The stop of a subscription takes up to that long, and four seconds
+	// more when AWS does not answer.
 	PollWait time.Duration
 	// Requests is how many sends, deletes and changes of visibility of a queue may
 	// run at the same time, each.
@@ -95,8 +107,11 @@ type Broker struct {
 	lanes  map[string]*lane // by name of the queue
 
 	stopping chan struct{}
-	// running counts subscriptions and calls, so that Close outlasts them.
-	running sync.WaitGroup
+	// life ends when Close cuts the requests that are under way, by cut.
+	life context.Context //nolint:containedctx // requests outlive the calls that made them
+	cut  context.CancelCauseFunc
+	// subscriptions and calls are counted, so that Close outlasts them.
+	subscriptions, calls sync.WaitGroup
 	// redriving: one walk through dead letters at a time, or they hide letters
 	// from each other.
 	redriving sync.Mutex
@@ -112,7 +127,9 @@ func New(client *sqs.Client, o Options) *Broker {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	life, cut := context.WithCancelCause(context.Background())
 	return &Broker{
+		life: life, cut: cut,
 		client: client, prefix: o.Prefix,
 		visibility: max(defaultTo(o.Visibility, DefaultVisibility).Round(time.Second), time.Second),
 		pollers:    defaultTo(o.Pollers, DefaultPollers),
@@ -131,15 +148,22 @@ func defaultTo[T int | time.Duration](value, fallback T) T {
 
 func (b *Broker) queueName(topic string) string { return b.prefix + "-" + topic }
 
-// begin counts a call, until the returned func, unless the Broker is closed.
-func (b *Broker) begin() (end func(), err error) {
+// begin counts one of running, until the returned func, unless the Broker is closed.
+func (b *Broker) begin(running *sync.WaitGroup) (end func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return nil, errClosed
 	}
-	b.running.Add(1)
-	return b.running.Done, nil
+	running.Add(1)
+	return running.Done, nil
+}
+
+// within returns ctx ending also after timeout and when Close cuts the requests.
+func (b *Broker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	unhook := context.AfterFunc(b.life, cancel)
+	return ctx, func() { unhook(); cancel() }
 }
 
 // lane returns the batchers of a queue, asking SQS for its URL once.
@@ -150,7 +174,9 @@ func (b *Broker) lane(ctx context.Context, name string) (*lane, error) {
 	if ok {
 		return l, nil
 	}
-	out, err := b.client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
+	asking, cancel := b.within(ctx, requestTimeout)
+	defer cancel()
+	out, err := b.client.GetQueueUrl(asking, &sqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
 		return nil, classify("find queue "+name, err)
 	}
@@ -174,7 +200,7 @@ func (b *Broker) topicLane(ctx context.Context, topic, suffix string) (*lane, er
 // Publish implements message.Publisher. The context of the first message bounds the
 // wait; requests that are under way go on.
 func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
-	end, err := b.begin()
+	end, err := b.begin(&b.calls)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
@@ -268,7 +294,9 @@ func groupID(group string) string {
 }
 
 // Close ends the subscriptions, hands back what they have out and waits for the
-// requests that are under way. Calls from then on fail with queue.ErrClosed.
+// requests that are under way; those that last longer than drainTime after the last
+// subscription it cuts, and says so: their messages come again. Calls from then on
+// fail with queue.ErrClosed.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	if !b.closed {
@@ -276,11 +304,19 @@ func (b *Broker) Close() error {
 		close(b.stopping)
 	}
 	b.mu.Unlock()
-	b.running.Wait()
+	cut := time.AfterFunc(b.grace+b.pollWait+drainTime, func() { b.cut(errCut) })
+	b.subscriptions.Wait()
+	if cut.Stop() {
+		cut.Reset(drainTime)
+	}
+	b.calls.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.lanes {
 		l.wait()
+	}
+	if !cut.Stop() {
+		return fmt.Errorf("close: %w", errCut)
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ const (
 // subscription delivers the messages of one queue to one channel.
 //
 // It has a goroutine for each poller, for each message that is out, and for the
-// heartbeat; run waits for all of them.
+// heartbeat; run waits for all of them. It ends drainTime after the last poll should
+// have, whatever SQS does.
 type subscription struct {
 	b       *Broker
 	topic   string
@@ -39,7 +40,9 @@ type subscription struct {
 	// stopped is closed when no more is to be received, abandon when the grace
 	// after that is over.
 	stopped, abandon chan struct{}
-	answers          sync.WaitGroup
+	// life ends when the drain is over: nothing waits for SQS from then on.
+	life    context.Context //nolint:containedctx // it is the life of the subscription
+	answers sync.WaitGroup
 
 	mu   sync.Mutex
 	wake sync.Cond
@@ -50,7 +53,9 @@ type subscription struct {
 	// wanted is how many polls may run: more when they come back full, fewer when
 	// they come back empty.
 	wanted int
-	ended  bool
+	// extensions are under way.
+	extensions int
+	ended      bool
 }
 
 // held is a message that was received and not answered.
@@ -67,7 +72,7 @@ type held struct {
 // Subscribe implements message.Subscriber. Subscriptions of one topic compete for its
 // messages. The channel is closed after ctx ends or the Broker is closed.
 func (b *Broker) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	end, err := b.begin()
+	end, err := b.begin(&b.subscriptions)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", topic, err)
 	}
@@ -92,6 +97,14 @@ func (b *Broker) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 
 func (s *subscription) run(ctx context.Context) {
 	defer close(s.channel)
+	life, cut := context.WithCancel(s.b.life)
+	defer cut()
+	s.life = life
+	defer context.AfterFunc(life, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.wake.Broadcast()
+	})()
 	var pollers, heart sync.WaitGroup
 	beating, stopHeart := context.WithCancel(context.WithoutCancel(ctx))
 	heart.Go(func() { s.heartbeat(beating) })
@@ -108,11 +121,17 @@ func (s *subscription) run(ctx context.Context) {
 	s.wake.Broadcast()
 	s.mu.Unlock()
 	grace := time.AfterFunc(s.b.grace, func() { close(s.abandon) })
+	drained := time.AfterFunc(s.b.grace+s.b.pollWait+drainTime, cut)
 	pollers.Wait()
 	s.answers.Wait()
 	grace.Stop()
+	drained.Stop()
 	stopHeart()
 	heart.Wait()
+	if left := len(s.out); left > 0 {
+		s.b.log.Warn("SQS took no answer before the stop, the messages come again after their visibility timeout",
+			zap.String("topic", s.topic), zap.Int("messages", left))
+	}
 }
 
 // reserve waits for room and a turn to poll, and returns how many messages may be
@@ -185,10 +204,10 @@ func (s *subscription) poll(ctx context.Context) {
 	}
 }
 
-// receive makes one request. It is not cancelled at the stop: a reply that nobody
-// reads would strand its messages.
+// receive makes one request. It is not cancelled at the stop but after the drain: a
+// reply that nobody reads strands its messages for their visibility timeout.
 func (s *subscription) receive(n int) ([]types.Message, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.b.pollWait+pollTimeout)
+	ctx, cancel := context.WithTimeout(s.life, s.b.pollWait+pollTimeout)
 	defer cancel()
 	out, err := s.b.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &s.lane.url, MaxNumberOfMessages: int32(n),
@@ -278,20 +297,30 @@ func (s *subscription) handBack(h *held, delay time.Duration) {
 	h.cancel()
 	s.mu.Lock()
 	h.answered = true
-	for h.extending {
+	for h.extending && s.life.Err() == nil {
 		s.wake.Wait()
 	}
+	extending := h.extending
 	s.mu.Unlock()
+	if extending {
+		return
+	}
 	change := visibility{h.receipt, seconds(min(delay, maxDelay))}
 	s.answered(h, func(done func(error)) { s.lane.visibility.add(done, small, change) }, "hand back")
 }
 
 // answered sends an answer, waits for its outcome and frees the room. An answer that
-// fails is not lost: the message comes again after its visibility timeout.
+// fails is not lost: the message comes again after its visibility timeout. So it does
+// when the drain ends first, unless the answer still arrives.
 func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	done := make(chan error, 1)
 	send(func(err error) { done <- err })
-	err := <-done
+	var err error
+	select {
+	case err = <-done:
+	case <-s.life.Done():
+		return
+	}
 	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
 		// The receipt expired: another consumer has or had the message.
 		s.b.log.Info("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
@@ -304,15 +333,19 @@ func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	s.wake.Broadcast()
 }
 
-// heartbeat extends the visibility of what is held until ctx ends.
+// heartbeat extends the visibility of what is held until ctx ends, and waits for the
+// extensions that are under way then.
 func (s *subscription) heartbeat(ctx context.Context) {
 	tick := time.NewTicker(s.b.visibility / 6)
 	defer tick.Stop()
-	var extensions sync.WaitGroup
-	defer extensions.Wait()
 	for {
 		select {
 		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for s.extensions > 0 && s.life.Err() == nil {
+				s.wake.Wait()
+			}
 			return
 		case <-tick.C:
 		}
@@ -321,11 +354,8 @@ func (s *subscription) heartbeat(ctx context.Context) {
 		for h := range s.out {
 			if !h.extending && !h.answered && h.until.Sub(now) < s.b.visibility*2/3 {
 				h.extending = true
-				extensions.Add(1)
-				s.lane.visibility.add(func(err error) {
-					defer extensions.Done()
-					s.extended(h, now, err)
-				}, small, visibility{h.receipt, seconds(s.b.visibility)})
+				s.extensions++
+				s.lane.visibility.add(func(err error) { s.extended(h, now, err) }, small, visibility{h.receipt, seconds(s.b.visibility)})
 			}
 		}
 		s.mu.Unlock()
@@ -338,6 +368,7 @@ func (s *subscription) extended(h *held, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.extending = false
+	s.extensions--
 	s.wake.Broadcast()
 	if err == nil {
 		h.until = began.Add(s.b.visibility)
