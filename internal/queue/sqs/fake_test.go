@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +49,9 @@ type fault struct {
 	cut, lost bool
 	// entries fails entries of a batch, by their id, which have no effect.
 	entries map[string]entryFault
+	// silent are the ids of entries of a batch that have no effect and that the
+	// reply leaves out.
+	silent []string
 	// delay comes on top of the latency, before the effect.
 	delay time.Duration
 	// hold comes after the effect, before the reply.
@@ -115,13 +119,18 @@ func (f *fake) setFault(fault func(op string) *fault) {
 }
 
 // once fails the first request of an operation.
-func (f *fake) once(op string, what fault) {
-	done := false
+func (f *fake) once(op string, what fault) { f.nth(1, op, what) }
+
+// nth fails the request of an operation with this number, from now.
+func (f *fake) nth(number int, op string, what fault) {
+	n := 0
 	f.setFault(func(got string) *fault {
-		if got != op || done {
+		if got == op {
+			n++
+		}
+		if got != op || n != number {
 			return nil
 		}
-		done = true
 		return &what
 	})
 }
@@ -354,6 +363,9 @@ func (f *fake) batch(op string, q *fakeQueue, in input, what fault) (any, int, e
 		size += len(e.MessageBody) + len(e.MessageAttributes)
 		if bad, ok := what.entries[e.ID]; ok {
 			failed = append(failed, entryReply{ID: e.ID, Code: bad.code, SenderFault: bad.sender, Message: "as planned"})
+			continue
+		}
+		if slices.Contains(what.silent, e.ID) {
 			continue
 		}
 		ok := entryReply{ID: e.ID}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
@@ -198,6 +200,166 @@ func TestPartialFailureOfADeleteIsRetriedOneByOne(t *testing.T) {
 		if n := f.length(mainName); n != 0 {
 			t.Errorf("%d messages left after their acks", n)
 		}
+	})
+}
+
+// receive takes n messages out.
+func receive(in <-chan *message.Message, n int) []*message.Message {
+	var out []*message.Message
+	for range n {
+		out = append(out, <-in)
+	}
+	return out
+}
+
+// wantHeld wants every message to be out for the first time, and its handler to know.
+func wantHeld(t *testing.T, held []*message.Message) {
+	t.Helper()
+	for _, msg := range held {
+		if queue.DeliveryOf(msg).Receives != 1 || msg.Context().Err() != nil {
+			t.Errorf("message %s was lost", msg.UUID)
+		}
+	}
+}
+
+// wantNoMore wants no message to come from the channel, now.
+func wantNoMore(t *testing.T, in <-chan *message.Message) {
+	t.Helper()
+	select {
+	case msg := <-in:
+		t.Errorf("message %s came, with receive count %d", msg.UUID, queue.DeliveryOf(msg).Receives)
+	default:
+	}
+}
+
+// passing is a failure of two entries that another try mends.
+func passing() fault {
+	return fault{entries: map[string]entryFault{"0": {code: "InternalError"}, "3": {code: "RequestThrottled", sender: true}}}
+}
+
+func TestPartialFailureOfAHeartbeatIsRetriedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.latency = 10 * time.Millisecond // so that entries meet in a batch
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(10)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		held := receive(in, 10)
+		// The first goes alone, the nine behind it together.
+		f.nth(2, "ChangeMessageVisibilityBatch", passing())
+		settle(16 * time.Second) // one round of extensions
+		if n := f.counted()["ChangeMessageVisibilityBatch"]; n != 4 {
+			t.Errorf("%d requests, want two batches and two single ones", n)
+		}
+		wantHeld(t, held)
+	})
+}
+
+func TestPartialFailureOfAHandBackIsRetriedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.latency = 10 * time.Millisecond // so that entries meet in a batch
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(10)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		held := receive(in, 10)
+		f.nth(2, "ChangeMessageVisibilityBatch", passing())
+		began := time.Now()
+		for _, msg := range held {
+			queue.DeliveryOf(msg).RetryAfter(0)
+			msg.Nack()
+		}
+		collect(t, in, 10)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("all came again after %s, want at once and not at the end of their visibility timeout", took)
+		}
+	})
+}
+
+func TestFailedHeartbeatIsMadeGoodByTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := f.open(t, options())
+		mustPublish(t, b, msgs(10)...)
+		in, cancel := subscribe(t, b)
+		defer cancel()
+		held := receive(in, 10)
+		failing := time.Now().Add(16 * time.Second) // as long as the first round of extensions is tried
+		failed := 0
+		f.setFault(func(op string) *fault {
+			if op == "ChangeMessageVisibilityBatch" && time.Now().Before(failing) {
+				failed++
+				return &fault{status: http.StatusForbidden, code: "AccessDenied"} // nothing that the SDK retries
+			}
+			return nil
+		})
+		settle(5 * time.Minute)
+		if failed == 0 {
+			t.Error("no extension failed")
+		}
+		wantHeld(t, held)
+		wantNoMore(t, in)
+	})
+}
+
+func TestReplyThatLeavesEntriesOutIsNoSuccess(t *testing.T) {
+	silent := fault{silent: []string{"3"}}
+	t.Run("of a send", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			b := f.open(t, options())
+			f.once("SendMessageBatch", silent)
+			if err := b.Publish(topic, msgs(10)...); !sqs.Transient(err) {
+				t.Errorf("error %v for 9 of 10 messages, want one that another try mends", err)
+			}
+		})
+	})
+	t.Run("of a delete", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.latency = 10 * time.Millisecond // so that entries meet in a batch
+			core, logged := observer.New(zap.WarnLevel)
+			o := options()
+			o.Log = zap.New(core)
+			b := f.open(t, o)
+			mustPublish(t, b, msgs(10)...)
+			in, cancel := subscribe(t, b)
+			defer cancel()
+			held := receive(in, 10)
+			f.nth(2, "DeleteMessageBatch", silent) // the first goes alone, the nine behind it together
+			for _, msg := range held {
+				msg.Ack()
+			}
+			settle(time.Second)
+			if n := f.length(mainName); n != 1 {
+				t.Errorf("%d messages left, want the one that was left out", n)
+			}
+			if logged.FilterMessageSnippet("answer failed").Len() == 0 {
+				t.Error("nobody is told that a delete had no answer")
+			}
+			collect(t, in, 1)
+			settle(time.Second)
+			if n := f.length(mainName); n != 0 {
+				t.Errorf("%d messages left after they came again", n)
+			}
+		})
+	})
+	t.Run("of a heartbeat", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.latency = 10 * time.Millisecond
+			b := f.open(t, options())
+			mustPublish(t, b, msgs(10)...)
+			in, cancel := subscribe(t, b)
+			defer cancel()
+			held := receive(in, 10)
+			f.nth(2, "ChangeMessageVisibilityBatch", silent)
+			settle(2 * time.Minute)
+			wantHeld(t, held)
+			wantNoMore(t, in)
+		})
 	})
 }
 
