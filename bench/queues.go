@@ -42,6 +42,8 @@ type queues struct {
 	wake     chan struct{} // closed when messages come
 	byName   map[string]*standQueue
 	requests requestCounts
+	// empty counts the long polls that found nothing.
+	empty    int64
 	receipts int64
 }
 
@@ -123,6 +125,13 @@ func (q *queues) counts() requestCounts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return maps.Clone(q.requests)
+}
+
+// emptyPolls returns how many receives have found nothing.
+func (q *queues) emptyPolls() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.empty
 }
 
 // idle tells whether all messages were deleted.
@@ -298,6 +307,9 @@ func (q *queues) receive(ctx context.Context, name string, in *queueRequest) (an
 		select {
 		case <-wake:
 		case <-wait.C:
+			q.mu.Lock()
+			q.empty++
+			q.mu.Unlock()
 			return map[string]any{}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()

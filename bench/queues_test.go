@@ -2,9 +2,14 @@ package bench
 
 import (
 	"errors"
+	"fmt"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"fanfare/bench/standin"
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 )
@@ -56,6 +61,71 @@ func TestTheQueueStandInServesBothTransports(t *testing.T) {
 			}
 			if err := until(t.Context(), server.idle); err != nil {
 				t.Fatal(errors.New("messages were not deleted"))
+			}
+		})
+	}
+}
+
+// TestDeliveriesTakeFewQueueRequests is T5 as the endpoint counts it: the product's
+// fan-out on its SQS transport and its DynamoDB store, both on loopback. Long polls
+// that found nothing do not count: an idle worker makes them, too.
+func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
+	for _, followers := range []int{5_000, 100_000} {
+		t.Run(fmt.Sprint(followers), func(t *testing.T) {
+			tables := httptest.NewServer(standin.New(standin.Options{Followers: followers}))
+			defer tables.Close()
+			server, err := startQueues(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := server.stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			s, err := openScale(t.Context(), tables.URL, server.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.broker.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			var entries atomic.Int64
+			w := newWorkers(s.store, s.broker, 2, 8, func(n int, _ time.Duration) { entries.Add(int64(n)) })
+			stop := w.run(t.Context(), 4)
+			defer func() {
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if _, err := w.feed.PutProfile(t.Context(), author, feed.ProfileInput{Name: author}); err != nil {
+				t.Fatal(err)
+			}
+			post, err := w.feed.CreatePost(t.Context(), author, feed.PostInput{Text: "hello, everybody"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := (&env{}).complete(t.Context(), s.store, post.ID, int64(followers)); err != nil {
+				t.Fatal(err)
+			}
+			if err := until(t.Context(), server.idle); err != nil {
+				t.Fatal("messages were not deleted")
+			}
+			requests := server.counts()
+			for _, action := range []string{"SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch"} {
+				if requests[action] == 0 {
+					t.Errorf("no %s was counted", action)
+				}
+			}
+			perThousand := 1000 * float64(requests.total()) / float64(followers+1)
+			t.Logf("%.2f requests per 1,000 deliveries: %s; and %d polls that found nothing", perThousand, requests, server.emptyPolls())
+			if perThousand > 3 {
+				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5): %s", perThousand, requests)
+			}
+			if got := entries.Load(); got != int64(followers) {
+				t.Errorf("%d entries written, want each of %d once", got, followers)
 			}
 		})
 	}
