@@ -25,8 +25,9 @@ type refSource interface {
 }
 
 // Home returns a page of viewer's home: the posts of the followees and its own,
-// newest first. It takes two round trips to the table, three with a marked author;
-// more only where it meets what must not be shown, and fills the page up.
+// newest first. It takes two round trips to the table, three with a marked author
+// and one more for each further 20; more only where it meets what must not be shown,
+// and fills the page up, or has more than a page of marks.
 func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
 	scope := byID("home", viewer, "")
 	before, err := scope.position(in.Cursor)

@@ -1,13 +1,22 @@
 package feed_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // tapped is a world whose table is behind a tap.
@@ -131,5 +140,234 @@ func TestPullReadsTwentyFolloweesARound(t *testing.T) {
 		if len(l.Items) != 20 || l.NextCursor == "" {
 			t.Errorf("%d items, cursor %q", len(l.Items), l.NextCursor)
 		}
+	})
+}
+
+// relay is a publisher that hands events on to a worker.
+type relay struct{ to chan messages.Event }
+
+func (r relay) Publish(_ string, msgs ...*message.Message) error {
+	for _, msg := range msgs {
+		event, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
+		}
+		r.to <- event
+	}
+	return nil
+}
+
+func (relay) Close() error { return nil }
+
+// A new user follows ten authors, one call after the other, and reads its home: the
+// follows' marks fill it whether or not a fan-out worker gets to its part.
+func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
+	const (
+		latency    = 20 * time.Millisecond
+		followees  = 10
+		followCost = 3 // edge, mark and profiles; recent posts; the transaction
+		homeCost   = 3 // entries and marks; the marked authors' posts; what is shown
+	)
+	for name, working := range map[string]bool{"no worker runs": false, "a worker runs": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				events := make(chan messages.Event, 1000)
+				ids := id.NewGenerator(time.Now)
+				w, tp := tapped(t, func(c *feed.Config) { c.Now, c.IDs, c.Publisher = time.Now, ids, relay{events} })
+				authors := numbered(followees, "author")
+				w.users("new")
+				w.users(authors...)
+				var want []string
+				for i := range 5 * followees {
+					text := fmt.Sprint(i)
+					w.post(authors[i%followees], text)
+					want = append([]string{text}, want...)
+				}
+				for range want {
+					<-events // of long ago
+				}
+				time.Sleep(time.Hour)
+				var running sync.WaitGroup
+				if working {
+					worker := fanout.New(fanout.Config{
+						Store: &tap{Store: tp.Store, latency: latency}, Posts: w.Service, Publisher: relay{events},
+						IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,
+					})
+					running.Go(func() {
+						for event := range events {
+							if err := worker.HandlePosts(t.Context(), event); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				home := func() []string {
+					t.Helper()
+					l, err := w.Home(t.Context(), "new", feed.HomeQuery{}, feed.PageRequest{Limit: 100})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return texts(l.Items)
+				}
+				entries := func() int { return len(w.partition(table.TimelinePK("new"))) }
+				tp.latency = latency
+				began := time.Now()
+				for _, author := range authors {
+					w.follow("new", author)
+				}
+				got := home()
+				took := time.Since(began)
+				if !slices.Equal(got, want) {
+					t.Errorf("the home is %q, want %q", got, want)
+				}
+				if took >= time.Second || took != (followees*followCost+homeCost)*latency {
+					t.Errorf("it took %s: %d calls of %s one after the other", took, took/latency, latency)
+				}
+				tp.latency = 0
+				close(events)
+				running.Wait()
+				wantEntries := 0
+				if working {
+					wantEntries = len(want)
+				}
+				if n := entries(); n != wantEntries {
+					t.Errorf("%d entries in the timeline, want %d", n, wantEntries)
+				}
+				if got := home(); !slices.Equal(got, want) {
+					t.Errorf("then the home is %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// What a home costs whose viewer has just followed many: 20 post lists a round trip.
+func TestHomeReadsTwentyMarkedAuthorsARound(t *testing.T) {
+	for marked, trips := range map[int]int{1: 3, 20: 3, 21: 4, 45: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			w, tp := tapped(t)
+			names := numbered(marked, "author")
+			w.users("viewer")
+			w.users(names...)
+			for i := range 90 {
+				w.post(names[i%marked], fmt.Sprint(i))
+			}
+			for _, name := range names {
+				w.follow("viewer", name)
+			}
+			tp.take()
+			tp.latency = time.Second
+			began := time.Now()
+			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != time.Duration(trips)*time.Second {
+				t.Errorf("%d marked: it took %s, want %d round trips of a second", marked, took, trips)
+			}
+			if len(l.Items) != 20 || l.Items[0].Post.Text != "89" || l.NextCursor == "" {
+				t.Errorf("%d marked: %d items, cursor %q", marked, len(l.Items), l.NextCursor)
+			}
+			keys, queries := 0, 0
+			for _, call := range tp.take() {
+				switch call.op {
+				case table.OpBatchGet:
+					keys += call.keys
+				case table.OpQuery:
+					queries++
+				default:
+					t.Errorf("unexpected call: %s", call)
+				}
+			}
+			if keys > 80 || queries != 2+marked {
+				t.Errorf("%d marked: %d keys, %d queries", marked, keys, queries)
+			}
+		})
+	}
+}
+
+// largest notes the largest page that was read of a partition.
+type largest struct {
+	table.Store
+	pk   string
+	size int
+}
+
+func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		for page, err := range l.Store.Query(ctx, q) {
+			if q.PK == l.pk {
+				l.size = max(l.size, len(page.Items))
+			}
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+// Who follows and unfollows without end has marks without end, for months. A home
+// holds a page of them at a time, and is right all the same (I2, I9).
+func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &largest{pk: table.MarksPK("viewer")}
+		w, tp := tapped(t, func(c *feed.Config) { store.Store, c.Store = c.Store, store })
+		w.users("viewer")
+		// Each kind of mark in the first page and in the last one.
+		var want []string
+		for _, author := range []string{"a-left", "a-new", "a-old", "z-left", "z-new", "z-old"} {
+			w.users(author)
+			switch author[2:] {
+			case "new": // by its mark alone
+				w.post(author, author)
+				w.published.take()
+				w.follow("viewer", author)
+				w.published.take()
+				want = append([]string{author}, want...)
+			case "old": // by its entry alone
+				w.follow("viewer", author)
+				w.post(author, author)
+				w.deliver()
+				if _, err := w.store.Delete(t.Context(), table.DeleteInput{Key: table.MarkKey("viewer", author)}); err != nil { // its ttl
+					t.Fatal(err)
+				}
+				want = append([]string{author}, want...)
+			case "left": // whose entry must not show
+				w.follow("viewer", author)
+				w.post(author, author)
+				w.deliver()
+				if err := w.Unfollow(t.Context(), "viewer", author); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, author := range numbered(2500, "m") {
+			version, err := id.NewGenerator(w.clock.now).New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.edge(table.Mark{
+				User: "viewer", Author: author, Kind: table.MarkUnfollowed, Version: version, TTL: w.clock.now().Add(timelineTTL),
+			}.Item())
+		}
+		tp.latency = time.Second
+		began := time.Now()
+		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := texts(l.Items); !slices.Equal(got, want) {
+			t.Errorf("the home is %q, want %q", got, want)
+		}
+		// Entries and marks; marks of the entries' authors; the lists of the first
+		// page of marks; two more pages; the lists of the last; what is shown.
+		if took, want := time.Since(began), 7*time.Second; took != want {
+			t.Errorf("it took %s, want %s", took, want)
+		}
+		if store.size == 0 || store.size > 1000 {
+			t.Errorf("%d marks were read at once", store.size)
+		}
+		tp.latency = 0
+		w.homes("viewer", want...)
 	})
 }

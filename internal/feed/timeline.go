@@ -19,16 +19,22 @@ import (
 type pushed struct {
 	s              *Service
 	viewer, oldest string
-	marks          *marks
+	// marks are the first page of the viewer's, read once a request.
+	marks *marks
 }
 
-// marks are a home's marks, read once a request. There is one for each author who
-// was followed or unfollowed lately, so they are bounded by what one user does.
+// marksPage is how many marks are held at a time. There is a mark for each author
+// who was followed or unfollowed lately, hence one page of almost everybody's.
+const marksPage = 1000
+
+// marks are a page of a home's marks, in the order of their authors.
 type marks struct {
 	unfollowed map[string]bool
 	merged     []followee
 	// late are backfills that should have ended long ago.
 	late []table.Mark
+	// last is the last author of the page if there may be more, else "".
+	last string
 }
 
 func (p *pushed) next(ctx context.Context, before string, want int) ([]ref, error) {
@@ -38,34 +44,80 @@ func (p *pushed) next(ctx context.Context, before string, want int) ([]ref, erro
 		entries, more, err = p.entries(ctx, before, want)
 		return err
 	}}
-	if p.marks == nil {
-		reads = append(reads, func(ctx context.Context) (err error) { p.marks, err = p.s.readMarks(ctx, p.viewer); return err })
-	}
 	first := p.marks == nil
+	if first {
+		reads = append(reads, func(ctx context.Context) (err error) { p.marks, err = p.s.readMarks(ctx, p.viewer, ""); return err })
+	}
 	if err := all(ctx, reads...); err != nil {
 		return nil, err
 	}
-	var reminding sync.WaitGroup
-	defer reminding.Wait()
-	if first {
-		reminding.Go(func() { p.s.remind(ctx, p.marks.late) })
-	}
 	var top []ref
 	for {
+		unfollowed, err := p.unfollowed(ctx, entries)
+		if err != nil {
+			return nil, err
+		}
 		for _, r := range entries {
-			if !p.marks.unfollowed[r.author] && len(top) < want {
+			if !unfollowed[r.author] && len(top) < want {
 				top = append(top, r)
 			}
 		}
 		if len(top) == want || !more {
 			break
 		}
-		var err error // what was left out is filled up
+		// what was left out is filled up
 		if entries, more, err = p.entries(ctx, entries[len(entries)-1].post, want); err != nil {
 			return nil, err
 		}
 	}
-	return p.s.newestOf(ctx, p.marks.merged, p.oldest, before, want, top)
+	var reminding sync.WaitGroup
+	defer reminding.Wait()
+	for page := p.marks; ; {
+		if first {
+			late := page.late
+			reminding.Wait()
+			reminding.Go(func() { p.s.remind(ctx, late) })
+		}
+		var err error
+		if top, err = p.s.newestOf(ctx, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
+			return top, err
+		}
+		if page, err = p.s.readMarks(ctx, p.viewer, page.last); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unfollowed tells which authors of entries are unfollowed. The first page of marks
+// knows it of the authors up to its last one; the marks of those behind it are read
+// by their keys, so that memory does not grow with what was ever unfollowed (I9).
+func (p *pushed) unfollowed(ctx context.Context, entries []ref) (map[string]bool, error) {
+	if p.marks.last == "" {
+		return p.marks.unfollowed, nil
+	}
+	unfollowed := map[string]bool{}
+	var keys []table.Key
+	for _, r := range entries {
+		if _, seen := unfollowed[r.author]; seen {
+			continue
+		}
+		unfollowed[r.author] = p.marks.unfollowed[r.author]
+		if r.author > p.marks.last {
+			keys = append(keys, table.MarkKey(p.viewer, r.author))
+		}
+	}
+	found, err := p.s.batchGet(ctx, keys, true) // consistent, for I2
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range found {
+		m, err := table.ParseMark(it)
+		if err != nil {
+			return nil, unavailable("table", err)
+		}
+		unfollowed[m.Author] = m.Kind == table.MarkUnfollowed
+	}
+	return unfollowed, nil
 }
 
 // entries reads want timeline entries below before, and whether there may be more.
@@ -86,27 +138,33 @@ func (p *pushed) entries(ctx context.Context, before string, want int) ([]ref, b
 	}))
 }
 
-func (s *Service) readMarks(ctx context.Context, viewer string) (*marks, error) {
+// readMarks reads the page of viewer's marks behind the author after, "" for the
+// first. It is consistent, for I2.
+func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, error) {
+	q := table.Query{PK: table.MarksPK(viewer), PageSize: marksPage, Consistent: true}
+	if after != "" {
+		q.After = table.UserSK(after)
+	}
+	page, more, err := collect(s.store.Query(ctx, q), marksPage, each(func(it table.Item) (table.Mark, bool, error) {
+		m, err := table.ParseMark(it)
+		return m, true, err
+	}))
+	if err != nil {
+		return nil, err
+	}
 	read := &marks{unfollowed: map[string]bool{}}
-	q := table.Query{PK: table.MarksPK(viewer), Consistent: true}
-	for page, err := range s.store.Query(ctx, q) {
-		if err != nil {
-			return nil, unavailable("table", err)
+	for _, m := range page {
+		if m.Kind == table.MarkUnfollowed {
+			read.unfollowed[m.Author] = true
+			continue
 		}
-		for _, it := range page.Items {
-			m, err := table.ParseMark(it)
-			if err != nil {
-				return nil, unavailable("table", err)
-			}
-			if m.Kind == table.MarkUnfollowed {
-				read.unfollowed[m.Author] = true
-				continue
-			}
-			read.merged = append(read.merged, followee{m.Author, m.From})
-			if m.Kind == table.MarkBackfill && m.TTL.IsZero() && s.now().Sub(timeOf(m.Version)) > lateAfter {
-				read.late = append(read.late, m)
-			}
+		read.merged = append(read.merged, followee{m.Author, m.From})
+		if m.Kind == table.MarkBackfill && m.TTL.IsZero() && s.now().Sub(timeOf(m.Version)) > lateAfter {
+			read.late = append(read.late, m)
 		}
+	}
+	if more {
+		read.last = page[len(page)-1].Author
 	}
 	return read, nil
 }
