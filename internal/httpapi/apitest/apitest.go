@@ -55,6 +55,8 @@ type row struct {
 	soon bool
 	// save keeps the answer's id under a name, for {name} in later rows.
 	save string
+	// keep does so with something else of the answer.
+	keep func(body object) (name, text string)
 }
 
 type response struct {
@@ -88,7 +90,8 @@ func Exercise(t *testing.T, target Target) {
 	}
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), homeRows(), protocolRows(), lastRows())
+	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), idRows(),
+		homeRows(), listRows(target), bodyRows(target), protocolRows(), lastRows(target))
 	for _, r := range rows {
 		t.Run(strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) { s.run(t, r) })
 	}
@@ -110,6 +113,13 @@ func (s *suite) run(t *testing.T, r row) {
 					t.Fatalf("no id to keep in %s", res.raw)
 				}
 				s.names[r.save] = id
+			}
+			if r.keep != nil {
+				name, text := r.keep(res.body)
+				if text == "" {
+					t.Fatalf("no %s to keep in %s", name, res.raw)
+				}
+				s.names[name] = text
 			}
 			return
 		}

@@ -36,6 +36,39 @@ func hasHeader(name, want string) func(*testing.T, *response) {
 	}
 }
 
+// atLocation holds that the Location header names what was made.
+func atLocation(t *testing.T, res *response) {
+	t.Helper()
+	id, ok := res.body["id"].(string)
+	want := "/v1/posts/"
+	if post, isComment := res.body["post_id"].(string); isComment {
+		want += post + "/comments/"
+	}
+	if got := res.header.Get("Location"); !ok || got != want+id {
+		t.Errorf("Location is %q, not %q", got, want+id)
+	}
+}
+
+// member keeps a member of the answer as name.
+func member(name, key string) func(object) (string, string) {
+	return func(body object) (string, string) {
+		text, ok := body[key].(string)
+		if !ok {
+			return name, ""
+		}
+		return name, text
+	}
+}
+
+// createdDay keeps the day of created_at as name.
+func createdDay(name string) func(object) (string, string) {
+	return func(body object) (string, string) {
+		_, created := member(name, "created_at")(body)
+		day, _, _ := strings.Cut(created, "T")
+		return name, day
+	}
+}
+
 func tokenRows(target Target) []row {
 	if !target.DevTokens {
 		return []row{bad("dev token, not there", "", "POST", "/v1/dev/token", `{"user_id":"{ann}"}`, 404, "not-found")}
@@ -69,15 +102,12 @@ func userRows() []row {
 		},
 		{name: "own profile", as: "ann", method: "GET", path: "/v1/me", status: 200, want: object{"id": "{ann}", "name": "Änn 🎺"}},
 		{name: "profile", as: "ben", method: "GET", path: "/v1/users/{ann}", status: 200, want: object{"id": "{ann}", "counts": object{"followers": 0, "following": 0, "posts": 0}}},
-		bad("profile without name", "ann", "PUT", "/v1/me", `{}`, 422, "invalid", "name"),
-		bad("profile, empty name", "ann", "PUT", "/v1/me", `{"name":""}`, 422, "invalid", "name"),
 		bad("profile, null", "ann", "PUT", "/v1/me", `{"name":null,"bio":null}`, 422, "invalid", "bio", "name"),
 		bad("profile, everything too long", "ann", "PUT", "/v1/me", `{"name":"`+strings.Repeat("ä", 101)+`","bio":"`+strings.Repeat("ä", 501)+`","image_url":"http://x/`+strings.Repeat("a", 2048)+`"}`, 422, "invalid", "bio", "image_url", "name"),
 		bad("profile, wrong types", "ann", "PUT", "/v1/me", `{"name":1,"bio":[],"image_url":{}}`, 422, "invalid", "bio", "image_url", "name"),
 		bad("profile, image not http", "ann", "PUT", "/v1/me", `{"name":"A","image_url":"ftp://x/y"}`, 422, "invalid", "image_url"),
 		bad("profile, unknown field", "ann", "PUT", "/v1/me", `{"name":"A","admin":true}`, 422, "invalid", "admin"),
 		bad("profile, other spelling", "ann", "PUT", "/v1/me", `{"Name":"A"}`, 422, "invalid", "Name", "name"),
-		bad("profile, field twice", "ann", "PUT", "/v1/me", `{"name":"A","name":"B"}`, 422, "invalid", "name"),
 		bad("unknown profile", "ann", "GET", "/v1/users/{absent}", "", 404, "not-found"),
 		bad("profile, id outside the grammar", "ann", "GET", "/v1/users/a.b", "", 422, "invalid", "id"),
 		bad("profile, id with a slash", "ann", "GET", "/v1/users/a%2Fb", "", 422, "invalid", "id"),
@@ -90,6 +120,10 @@ func userRows() []row {
 		bad("follow nobody", "ann", "PUT", "/v1/me/following/{absent}", "", 404, "not-found"),
 		bad("follow outside the grammar", "ann", "PUT", "/v1/me/following/a%20b", "", 422, "invalid", "id"),
 		bad("follow without a profile", "new", "PUT", "/v1/me/following/{ann}", "", 409, "profile-missing"),
+		bad("unfollow oneself", "ann", "DELETE", "/v1/me/following/{ann}", "", 422, "invalid", "id"),
+		bad("unfollow nobody", "ann", "DELETE", "/v1/me/following/{absent}", "", 404, "not-found"),
+		bad("unfollow outside the grammar", "ann", "DELETE", "/v1/me/following/a%20b", "", 422, "invalid", "id"),
+		bad("unfollow without a profile", "new", "DELETE", "/v1/me/following/{ann}", "", 409, "profile-missing"),
 		{name: "unfollow who is not followed", as: "cat", method: "DELETE", path: "/v1/me/following/{ben}", status: 204},
 		{name: "counts follow at once", as: "cat", method: "GET", path: "/v1/users/{ann}", status: 200, want: object{"counts": object{"followers": 2, "following": 1, "posts": 0}}},
 		{name: "followers", as: "cat", method: "GET", path: "/v1/users/{ann}/followers", status: 200, want: object{"items": []any{object{"user_id": "{ben}", "since": "*"}, object{"user_id": "{cat}"}}, "next_cursor": nil}},
@@ -98,18 +132,17 @@ func userRows() []row {
 		{name: "nobody follows", as: "ann", method: "GET", path: "/v1/users/{cat}/followers", status: 200, want: object{"items": []any{}}},
 		{name: "relationship", as: "cat", method: "GET", path: "/v1/users/{cat}/relationships/{ann}", status: 200, want: object{"following": true, "followed_by": false, "friends": false}},
 		{name: "relationship of friends", as: "cat", method: "GET", path: "/v1/users/{ann}/relationships/{ben}", status: 200, want: object{"following": true, "followed_by": true, "friends": true}},
-		bad("relationship, id outside the grammar", "ann", "GET", "/v1/users/{ann}/relationships/a.b", "", 422, "invalid", "other"),
-		bad("followers of nobody", "ann", "GET", "/v1/users/{absent}/followers", "", 404, "not-found"),
-		bad("list, limit 0", "ann", "GET", "/v1/users/{ann}/followers?limit=0", "", 422, "invalid", "limit"),
-		bad("list, limit 101", "ann", "GET", "/v1/users/{ann}/followers?limit=101", "", 422, "invalid", "limit"),
+		{name: "relationship with oneself", as: "cat", method: "GET", path: "/v1/users/{ann}/relationships/{ann}", status: 200, want: object{"following": false, "followed_by": false, "friends": false}},
+		bad("relationship of nobody", "ann", "GET", "/v1/users/{absent}/relationships/{ann}", "", 404, "not-found"),
+		bad("relationship with nobody", "ann", "GET", "/v1/users/{ann}/relationships/{absent}", "", 404, "not-found"),
+		bad("relationship, ids outside the grammar", "ann", "GET", "/v1/users/a.b/relationships/c.d", "", 422, "invalid", "id", "other"),
 		bad("list, limit not a number", "ann", "GET", "/v1/users/{ann}/followers?limit=ten", "", 422, "invalid", "limit"),
 		bad("list, limit empty", "ann", "GET", "/v1/users/{ann}/followers?limit=", "", 422, "invalid", "limit"),
 		bad("list, limit huge", "ann", "GET", "/v1/users/{ann}/followers?limit=99999999999999999999", "", 422, "invalid", "limit"),
-		bad("list, unknown parameter", "ann", "GET", "/v1/users/{ann}/followers?page=2", "", 422, "invalid", "page"),
 		bad("list, parameter twice", "ann", "GET", "/v1/users/{ann}/followers?limit=1&limit=2", "", 422, "invalid", "limit"),
-		bad("list, cursor made up", "ann", "GET", "/v1/users/{ann}/followers?cursor=abc", "", 400, "malformed"),
 		bad("list, query not well-formed", "ann", "GET", "/v1/users/{ann}/followers?limit=%zz", "", 400, "malformed"),
 		{name: "unfollow", as: "cat", method: "DELETE", path: "/v1/me/following/{ann}", status: 204},
+		{name: "relationship ends at once", as: "cat", method: "GET", path: "/v1/users/{cat}/relationships/{ann}", status: 200, want: object{"following": false}},
 		{name: "counts unfollow at once", as: "cat", method: "GET", path: "/v1/users/{ann}", status: 200, want: object{"counts": object{"followers": 1}}},
 	}
 }
@@ -123,28 +156,19 @@ func postRows() []row {
 		{
 			name: "post", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"hello","image_url":"http://img.example/p"}`, status: 201, save: "post",
 			want:  object{"id": "*", "author_id": "{ann}", "text": "hello", "image_url": "http://img.example/p", "created_at": "*", "edited_at": nil},
-			check: hasHeader("Location", ""),
+			check: atLocation,
 		},
 		{name: "post is there", as: "ben", method: "GET", path: "/v1/posts/{post}", status: 200, want: object{"id": "{post}", "text": "hello", "author_id": "{ann}"}},
 		{name: "post by HEAD", as: "ben", method: "HEAD", path: "/v1/posts/{post}", status: 200},
 		{name: "post any Unicode", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"` + weird + `"}`, status: 201, save: "weird", want: object{"text": "n\x00l \ufffe \uffff עברית 😀 🎺"}},
 		{name: "any Unicode comes back", as: "ben", method: "GET", path: "/v1/posts/{weird}", status: 200, want: object{"text": "n\x00l \ufffe \uffff עברית 😀 🎺"}},
 		{name: "post of 5000 characters", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"` + strings.Repeat("ä", 5000) + `"}`, status: 201, save: "long"},
-		{name: "body of 65536 bytes", as: "ben", method: "POST", path: "/v1/posts", body: full(65536), status: 201, want: object{"text": "full"}},
-		{name: "body of 65536 bytes, chunked", as: "ben", method: "POST", path: "/v1/posts", header: headers("Transfer-Encoding", "chunked"), body: full(65536), status: 201},
-		bad("body of 65537 bytes", "ben", "POST", "/v1/posts", full(65537), 413, "too-large"),
-		{name: "body of 65537 bytes, chunked", as: "ben", method: "POST", path: "/v1/posts", header: headers("Transfer-Encoding", "chunked"), body: full(65537), status: 413, problem: "too-large"},
-		bad("post without text", "ann", "POST", "/v1/posts", `{}`, 422, "invalid", "text"),
-		bad("post of nothing", "ann", "POST", "/v1/posts", `{"text":""}`, 422, "invalid", "text"),
-		bad("post of 5001 characters", "ann", "POST", "/v1/posts", `{"text":"`+strings.Repeat("ä", 5001)+`"}`, 422, "invalid", "text"),
+		{name: "body of 65536 bytes", as: "ben", method: "POST", path: "/v1/posts", body: full(65536), status: 201, save: "full", want: object{"text": "full"}},
+		{name: "body of 65536 bytes, chunked", as: "ben", method: "POST", path: "/v1/posts", header: headers("Transfer-Encoding", "chunked"), body: full(65536), status: 201, save: "chunked"},
 		bad("post, several faults", "ann", "POST", "/v1/posts", `{"text":null,"image_url":"javascript:x","id":"x"}`, 422, "invalid", "id", "image_url", "text"),
 		bad("post a list", "ann", "POST", "/v1/posts", `[1]`, 422, "invalid", "body"),
-		bad("post half a body", "ann", "POST", "/v1/posts", `{"text":`, 400, "malformed"),
 		bad("post two bodies", "ann", "POST", "/v1/posts", `{"text":"a"}{"text":"b"}`, 400, "malformed"),
-		bad("post without a body", "ann", "POST", "/v1/posts", "", 400, "malformed"),
-		bad("post, not UTF-8", "ann", "POST", "/v1/posts", "{\"text\":\"\xff\xfe\"}", 400, "malformed"),
 		bad("post, UTF-8 of a surrogate", "ann", "POST", "/v1/posts", "{\"text\":\"\xed\xa0\x80\"}", 400, "malformed"),
-		bad("post, high surrogate alone", "ann", "POST", "/v1/posts", `{"text":"\ud83d"}`, 400, "malformed"),
 		bad("post, low surrogate alone", "ann", "POST", "/v1/posts", `{"text":"\ude00x"}`, 400, "malformed"),
 		bad("post, surrogates the wrong way", "ann", "POST", "/v1/posts", `{"text":"\ude00\ud83d"}`, 400, "malformed"),
 		{name: "post, another media type", as: "ann", method: "POST", path: "/v1/posts", header: headers("Content-Type", "text/plain"), body: `{"text":"a"}`, status: 415, problem: "unsupported-media-type"},
@@ -154,26 +178,28 @@ func postRows() []row {
 		{name: "post with a key", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"once"}`, status: 201, save: "once"},
 		{name: "post with the key again", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"once"}`, status: 201, want: object{"id": "{once}"}},
 		{name: "key with another body", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"twice"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
-		{name: "the same key of another user", as: "ben", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"mine"}`, status: 201, want: object{"author_id": "{ben}"}},
+		{name: "the same key of another user", as: "ben", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"mine"}`, status: 201, save: "mine", want: object{"author_id": "{ben}"}},
 		{name: "a refused body does not bind the key", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-2"), body: `{"text":""}`, status: 422, problem: "invalid", fields: []string{"text"}},
 		{name: "so the key is free", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-2"), body: `{"text":"free"}`, status: 201, save: "free"},
 		{name: "key too long", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", strings.Repeat("k", 256)), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
+		{name: "two keys", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-3", "Idempotency-Key", "k-4"), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 		{name: "key empty", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", ""), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 		{name: "key with a space", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "a b"), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 
 		{name: "edit", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"text":"edited"}`, status: 200, want: object{"text": "edited", "image_url": "http://img.example/p", "edited_at": "*"}},
 		{name: "edit image alone", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"image_url":""}`, status: 200, want: object{"text": "edited", "image_url": ""}},
-		bad("edit nothing", "ann", "PATCH", "/v1/posts/{post}", `{}`, 422, "invalid", "body"),
-		bad("edit to nothing", "ann", "PATCH", "/v1/posts/{post}", `{"text":""}`, 422, "invalid", "text"),
-		bad("edit with null", "ann", "PATCH", "/v1/posts/{post}", `{"text":null}`, 422, "invalid", "text"),
 		bad("edit somebody else's", "ben", "PATCH", "/v1/posts/{post}", `{"text":"mine now"}`, 403, "forbidden"),
 		bad("edit without a profile", "new", "PATCH", "/v1/posts/{post}", `{"text":"mine now"}`, 409, "profile-missing"),
-		bad("edit what is not there", "ann", "PATCH", "/v1/posts/{nopost}", `{"text":"a"}`, 404, "not-found"),
 
 		{name: "posts by user", as: "ben", method: "GET", path: "/v1/users/{ann}/posts", status: 200, want: object{"items": []any{object{"id": "{free}"}, object{"id": "{once}"}, object{"id": "{gone}"}, object{"id": "{long}"}, object{"id": "{weird}"}, object{"id": "{post}", "text": "edited"}}}},
 		{name: "posts by user, a page", as: "ben", method: "GET", path: "/v1/users/{ann}/posts?limit=2", status: 200, want: object{"items": []any{object{"id": "{free}"}, object{"id": "{once}"}}, "next_cursor": "*"}},
 		{name: "posts since and until", as: "ben", method: "GET", path: "/v1/users/{ann}/posts?since=" + hourAgo + "&until=" + inAnHour + "&limit=1", status: 200, want: object{"items": []any{object{"id": "{free}"}}}},
 		{name: "posts until an hour ago", as: "ben", method: "GET", path: "/v1/users/{ann}/posts?until=" + hourAgo, status: 200, want: object{"items": []any{}}},
+		{name: "post's day", as: "ben", method: "GET", path: "/v1/posts/{free}", status: 200, keep: createdDay("day")},
+		{name: "post's time", as: "ben", method: "GET", path: "/v1/posts/{free}", status: 200, keep: member("time", "created_at")},
+		{name: "posts of a day", as: "ben", method: "GET", path: "/v1/users/{ann}/posts?limit=1&day={day}", status: 200, want: object{"items": []any{object{"id": "{free}"}}}},
+		{name: "posts since, included", as: "ben", method: "GET", path: "/v1/users/{ann}/posts?since={time}", status: 200, want: object{"items": []any{object{"id": "{free}"}}}},
+		{name: "posts until, excluded", as: "ben", method: "GET", path: "/v1/users/{ann}/posts?limit=1&until={time}", status: 200, want: object{"items": []any{object{"id": "{once}"}}}},
 		{name: "posts of yesterday", as: "ben", method: "GET", path: "/v1/users/{cat}/posts?day=" + yesterday, status: 200, want: object{"items": []any{}}},
 		bad("posts of no day", "ben", "GET", "/v1/users/{ann}/posts?day=2026-02-30", "", 422, "invalid", "day"),
 		bad("posts of a day in words", "ben", "GET", "/v1/users/{ann}/posts?day=today", "", 422, "invalid", "day"),
@@ -185,21 +211,15 @@ func postRows() []row {
 		bad("posts of a day and since the first instant", "ben", "GET", "/v1/users/{ann}/posts?day=2026-02-03&since=0001-01-01T00:00:00Z", "", 422, "invalid", "day"),
 		bad("posts since, until the first instant", "ben", "GET", "/v1/users/{ann}/posts?since="+hourAgo+"&until=0001-01-01T00:00:00Z", "", 422, "invalid", "since"),
 		bad("posts since no time", "ben", "GET", "/v1/users/{ann}/posts?since=2026-02-03", "", 422, "invalid", "since"),
-		bad("posts of nobody", "ben", "GET", "/v1/users/{absent}/posts", "", 404, "not-found"),
 
 		{name: "delivery", as: "ann", method: "GET", path: "/v1/posts/{post}/delivery", status: 200, soon: true, want: object{"state": "complete", "planned": 2, "delivered": 2, "chunks_done": 1, "chunks_total": 1, "accepted_at": "*", "started_at": "*", "completed_at": "*", "attempts": "*"}},
 		bad("delivery of somebody else's", "ben", "GET", "/v1/posts/{post}/delivery", "", 403, "forbidden"),
-		bad("delivery of nothing", "ann", "GET", "/v1/posts/{nopost}/delivery", "", 404, "not-found"),
 
 		bad("delete somebody else's", "ben", "DELETE", "/v1/posts/{gone}", "", 403, "forbidden"),
 		bad("delete without a profile", "new", "DELETE", "/v1/posts/{gone}", "", 409, "profile-missing"),
 		{name: "delete", as: "ann", method: "DELETE", path: "/v1/posts/{gone}", status: 204},
 		bad("delete again", "ann", "DELETE", "/v1/posts/{gone}", "", 404, "not-found"),
-		bad("deleted post", "ann", "GET", "/v1/posts/{gone}", "", 404, "not-found"),
 		{name: "delivery of a deleted post", as: "ann", method: "GET", path: "/v1/posts/{gone}/delivery", status: 200, want: object{"state": "*", "accepted_at": "*"}},
-		bad("edit a deleted post", "ann", "PATCH", "/v1/posts/{gone}", `{"text":"a"}`, 404, "not-found"),
-		bad("post that never was", "ann", "GET", "/v1/posts/{nopost}", "", 404, "not-found"),
-		bad("post id outside the grammar", "ann", "GET", "/v1/posts/1", "", 422, "invalid", "id"),
 		bad("post id in lower case", "ann", "GET", "/v1/posts/01arz3ndektsv4rrffq69g5fav", "", 422, "invalid", "id"),
 		{name: "posts count at once", as: "ben", method: "GET", path: "/v1/users/{ann}", status: 200, want: object{"counts": object{"posts": 5}}},
 	}
@@ -209,19 +229,14 @@ func commentRows() []row {
 	return []row{
 		{
 			name: "comment", as: "ben", method: "POST", path: "/v1/posts/{post}/comments", body: `{"text":"first"}`, status: 201, save: "comment",
-			want: object{"id": "*", "post_id": "{post}", "author_id": "{ben}", "text": "first", "created_at": "*"}, check: hasHeader("Location", ""),
+			want: object{"id": "*", "post_id": "{post}", "author_id": "{ben}", "text": "first", "created_at": "*"}, check: atLocation,
 		},
+		{name: "comment of 5000 characters, any Unicode", as: "ben", method: "POST", path: "/v1/posts/{weird}/comments", body: `{"text":"\ufffe\u0000` + strings.Repeat("🎺", 4998) + `"}`, status: 201, save: "trumpets", want: object{"text": "\ufffe\x00" + strings.Repeat("🎺", 4998)}},
+		{name: "delete one's own comment", as: "ben", method: "DELETE", path: "/v1/posts/{weird}/comments/{trumpets}", status: 204},
 		{name: "comment of the author", as: "ann", method: "POST", path: "/v1/posts/{post}/comments", body: `{"text":"second"}`, status: 201, save: "reply"},
 		{name: "comments, oldest first", as: "cat", method: "GET", path: "/v1/posts/{post}/comments", status: 200, want: object{"items": []any{object{"id": "{comment}"}, object{"id": "{reply}"}}}},
 		{name: "comments by user", as: "cat", method: "GET", path: "/v1/users/{ben}/comments", status: 200, soon: true, want: object{"items": []any{object{"id": "{comment}", "post_id": "{post}"}}}},
-		bad("comment of nothing", "ben", "POST", "/v1/posts/{post}/comments", `{"text":""}`, 422, "invalid", "text"),
-		bad("comment too long", "ben", "POST", "/v1/posts/{post}/comments", `{"text":"`+strings.Repeat("c", 5001)+`"}`, 422, "invalid", "text"),
-		bad("comment on a deleted post", "ben", "POST", "/v1/posts/{gone}/comments", `{"text":"c"}`, 404, "not-found"),
-		bad("comment on nothing", "ben", "POST", "/v1/posts/{nopost}/comments", `{"text":"c"}`, 404, "not-found"),
 		bad("comment without a profile", "new", "POST", "/v1/posts/{post}/comments", `{"text":"c"}`, 409, "profile-missing"),
-		bad("comments of a deleted post", "ben", "GET", "/v1/posts/{gone}/comments", "", 404, "not-found"),
-		bad("comments, cursor made up", "ben", "GET", "/v1/posts/{post}/comments?cursor=AAAA", "", 400, "malformed"),
-		bad("comments of nobody", "ben", "GET", "/v1/users/{absent}/comments", "", 404, "not-found"),
 		bad("delete somebody else's comment", "cat", "DELETE", "/v1/posts/{post}/comments/{comment}", "", 403, "forbidden"),
 		bad("delete a comment without a profile", "new", "DELETE", "/v1/posts/{post}/comments/{comment}", "", 409, "profile-missing"),
 		{name: "post's author deletes a comment", as: "ann", method: "DELETE", path: "/v1/posts/{post}/comments/{comment}", status: 204},
@@ -245,20 +260,43 @@ func likeRows(target Target) []row {
 		{name: "unlike", as: "cat", method: "DELETE", path: "/v1/posts/{post}/like", status: 202},
 		{name: "count goes down", as: "ann", method: "GET", path: "/v1/posts/{post}/likes/count", status: 200, soon: true, want: object{"count": 1}},
 		{name: "count of none", as: "ann", method: "GET", path: "/v1/posts/{weird}/likes/count", status: 200, want: object{"count": 0, "as_of": "*"}},
-		bad("like a deleted post", "ben", "PUT", "/v1/posts/{gone}/like", "", 404, "not-found"),
-		bad("like nothing", "ben", "PUT", "/v1/posts/{nopost}/like", "", 404, "not-found"),
-		bad("like an id outside the grammar", "ben", "PUT", "/v1/posts/x/like", "", 422, "invalid", "id"),
 		bad("like without a profile", "new", "PUT", "/v1/posts/{post}/like", "", 409, "profile-missing"),
-		bad("likers of a deleted post", "ben", "GET", "/v1/posts/{gone}/likes", "", 404, "not-found"),
-		bad("count of a deleted post", "ben", "GET", "/v1/posts/{gone}/likes/count", "", 404, "not-found"),
+		bad("unlike without a profile", "new", "DELETE", "/v1/posts/{post}/like", "", 409, "profile-missing"),
+		{name: "unlike what one does not like", as: "cat", method: "DELETE", path: "/v1/posts/{post}/like", status: 202},
+		{name: "count stays", as: "ann", method: "GET", path: "/v1/posts/{post}/likes/count", status: 200, want: object{"count": 1}},
 	}
 	if !target.LikesByUser {
 		return append(rows, bad("likes by user, index off", "ann", "GET", "/v1/users/{ben}/likes", "", 404, "index-off"))
 	}
 	return append(rows,
 		row{name: "likes by user", as: "ann", method: "GET", path: "/v1/users/{ben}/likes", status: 200, soon: true, want: object{"items": []any{object{"post_id": "{post}", "liked_at": "*"}}}},
-		bad("likes of nobody", "ann", "GET", "/v1/users/{absent}/likes", "", 404, "not-found"),
 	)
+}
+
+// idRows hold every call that names one post or user to what it says of an id that is
+// unknown, of a deleted post, or outside of the grammar.
+func idRows() []row {
+	var rows []row
+	for _, call := range []string{
+		"GET /v1/posts/%", "PATCH /v1/posts/%", "DELETE /v1/posts/%", "GET /v1/posts/%/delivery",
+		"POST /v1/posts/%/comments", "DELETE /v1/posts/%/comments/{reply}", "PUT /v1/posts/%/like", "DELETE /v1/posts/%/like",
+		"GET /v1/posts/%/likes/count", "GET /v1/posts/%/likes/{ben}",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		body := ""
+		if method == http.MethodPatch || method == http.MethodPost {
+			body = `{"text":"a"}`
+		}
+		of := func(id string) string { return strings.ReplaceAll(path, "%", id) }
+		name := strings.ReplaceAll(call, "/", ".")
+		rows = append(rows,
+			bad(name+" of nothing", "ann", method, of("{nopost}"), body, 404, "not-found"),
+			bad(name+" outside the grammar", "ann", method, of("1"), body, 422, "invalid", "id"))
+		if !strings.HasSuffix(path, "/delivery") {
+			rows = append(rows, bad(name+" of a deleted post", "ann", method, of("{gone}"), body, 404, "not-found"))
+		}
+	}
+	return rows
 }
 
 func homeRows() []row {
@@ -276,9 +314,140 @@ func homeRows() []row {
 		{name: "unfollow before the home", as: "cat", method: "DELETE", path: "/v1/me/following/{ann}", status: 204},
 		{name: "unfollowed author gone from the home", as: "cat", method: "GET", path: "/v1/home", status: 200, want: object{"items": []any{}}},
 		bad("home from elsewhere", "cat", "GET", "/v1/home?source=both", "", 422, "invalid", "source"),
-		bad("home, limit 0", "cat", "GET", "/v1/home?limit=0", "", 422, "invalid", "limit"),
-		bad("home, cursor made up", "cat", "GET", "/v1/home?cursor=x", "", 400, "malformed"),
 	}
+}
+
+// listRows hold every list to its pages: the cursor of one leads on, and is refused
+// by every other list, by the same list of somebody else and with another filter.
+func listRows(target Target) []row {
+	type aList struct {
+		name, as, path string
+		// owner is whose list it is; other owns another one, unknown none.
+		owner, other, unknown string
+		first, second         object
+	}
+	ofUser := func(name, owner, other string, first, second object) aList {
+		return aList{name, "ann", "/v1/users/%/" + name, owner, other, "{absent}", first, second}
+	}
+	ofPost := func(name string, first, second object) aList {
+		return aList{name + " of a post", "ann", "/v1/posts/%/" + name, "{news}", "{free}", "{nopost}", first, second}
+	}
+	ben, cat := object{"user_id": "{ben}"}, object{"user_id": "{cat}"}
+	lists := []aList{
+		ofUser("followers", "{ann}", "{ben}", ben, cat),
+		ofUser("following", "{ann}", "{ben}", ben, cat),
+		ofUser("friends", "{ann}", "{ben}", ben, cat),
+		ofUser("posts", "{ann}", "{ben}", object{"id": "{news}"}, object{"id": "{free}"}),
+		ofUser("comments", "{ben}", "{cat}", object{"id": "{late}"}, object{"id": "{early}"}),
+		ofPost("comments", object{"id": "{early}"}, object{"id": "{late}"}),
+		ofPost("likes", ben, cat),
+		{"home", "ann", "/v1/home", "", "", "", object{"post": object{"id": "{news}"}}, object{"post": object{"id": "{free}"}}},
+	}
+	if target.LikesByUser {
+		lists = append(lists, ofUser("likes", "{ben}", "{cat}", object{"post_id": "{news}"}, object{"post_id": "{post}"}))
+	}
+	rows := []row{
+		{name: "cat follows for good", as: "cat", method: "PUT", path: "/v1/me/following/{ann}", status: 204},
+		{name: "and is followed", as: "ann", method: "PUT", path: "/v1/me/following/{cat}", status: 204},
+		{name: "early comment", as: "ben", method: "POST", path: "/v1/posts/{news}/comments", body: `{"text":"early"}`, status: 201, save: "early"},
+		{name: "late comment", as: "ben", method: "POST", path: "/v1/posts/{news}/comments", body: `{"text":"late"}`, status: 201, save: "late"},
+		{name: "ben likes the news", as: "ben", method: "PUT", path: "/v1/posts/{news}/like", status: 202},
+		{name: "cat likes the news", as: "cat", method: "PUT", path: "/v1/posts/{news}/like", status: 202},
+	}
+	for _, l := range lists {
+		path := strings.ReplaceAll(l.path, "%", l.owner)
+		rows = append(rows,
+			row{name: l.name + ", all of the pages", as: l.as, method: "GET", path: path + "?limit=100", status: 200, soon: true, want: object{"next_cursor": nil}},
+			row{name: l.name + ", first page", as: l.as, method: "GET", path: path + "?limit=1", status: 200, soon: true, want: object{"items": []any{l.first}, "next_cursor": "*"}, keep: member("cursor of "+l.name, "next_cursor")},
+			row{name: l.name + ", second page", as: l.as, method: "GET", path: path + "?limit=1&cursor={cursor of " + l.name + "}", status: 200, soon: true, want: object{"items": []any{l.second}}},
+			row{name: l.name + ", empty cursor", as: l.as, method: "GET", path: path + "?limit=1&cursor=", status: 200, want: object{"items": []any{l.first}}},
+			bad(l.name+", cursor made up", l.as, "GET", path+"?cursor=AAAA", "", 400, "malformed"),
+			bad(l.name+", cursor changed", l.as, "GET", path+"?cursor={cursor of "+l.name+"}A", "", 400, "malformed"),
+			bad(l.name+", limit 0", l.as, "GET", path+"?limit=0", "", 422, "invalid", "limit"),
+			bad(l.name+", limit 101", l.as, "GET", path+"?limit=101", "", 422, "invalid", "limit"),
+			bad(l.name+", limit not a number", l.as, "GET", path+"?limit=1.5", "", 422, "invalid", "limit"),
+			bad(l.name+", unknown parameter", l.as, "GET", path+"?page=2", "", 422, "invalid", "page"))
+		elsewhere, as := strings.ReplaceAll(l.path, "%", l.other), "ben" // a home is its reader's
+		if l.owner != "" {
+			as = l.as
+			rows = append(rows,
+				bad(l.name+" of nobody", as, "GET", strings.ReplaceAll(l.path, "%", l.unknown), "", 404, "not-found"),
+				bad(l.name+" outside the grammar", as, "GET", strings.ReplaceAll(l.path, "%", "a.b"), "", 422, "invalid", "id"))
+		}
+		rows = append(rows, bad(l.name+", cursor of somebody else's", as, "GET", elsewhere+"?cursor={cursor of "+l.name+"}", "", 400, "malformed"))
+	}
+	for _, l := range lists { // all cursors are kept by now
+		for _, from := range lists {
+			if l.name != from.name || l.path != from.path {
+				rows = append(rows, bad(l.name+", cursor of "+from.name, l.as, "GET", strings.ReplaceAll(l.path, "%", l.owner)+"?cursor={cursor of "+from.name+"}", "", 400, "malformed"))
+			}
+		}
+	}
+	return append(rows,
+		bad("posts of a day, cursor of all", "ann", "GET", "/v1/users/{ann}/posts?day={day}&cursor={cursor of posts}", "", 400, "malformed"),
+		bad("posts since, cursor of all", "ann", "GET", "/v1/users/{ann}/posts?since={time}&cursor={cursor of posts}", "", 400, "malformed"),
+		bad("posts until, cursor of all", "ann", "GET", "/v1/users/{ann}/posts?until={time}&cursor={cursor of posts}", "", 400, "malformed"),
+		row{name: "home by pull goes on where push ended", as: "ann", method: "GET", path: "/v1/home?source=pull&limit=1&cursor={cursor of home}", status: 200, want: object{"items": []any{object{"post": object{"id": "{free}"}}}}},
+		bad("likes of a deleted post", "ann", "GET", "/v1/posts/{gone}/likes", "", 404, "not-found"),
+		bad("comments of a deleted post", "ann", "GET", "/v1/posts/{gone}/comments", "", 404, "not-found"),
+	)
+}
+
+// bodyRows hold every other call with a body to the faults that a body may have.
+func bodyRows(target Target) []row {
+	type call struct {
+		name, method, path string
+		// required is the field that must be there, "" for none.
+		required string
+		most     int
+	}
+	calls := []call{
+		{"profile", "PUT", "/v1/me", "name", 100},
+		{"post", "POST", "/v1/posts", "text", 5000},
+		{"edit", "PATCH", "/v1/posts/{free}", "", 5000},
+		{"comment", "POST", "/v1/posts/{free}/comments", "text", 5000},
+	}
+	var rows []row
+	for _, c := range calls {
+		field, missing := c.required, c.required
+		if field == "" {
+			field, missing = "text", "body"
+		}
+		fault := func(name, body string, status int, problem string, fields ...string) {
+			rows = append(rows, bad("body of "+c.name+", "+name, "ann", c.method, c.path, body, status, problem, fields...))
+		}
+		with := func(value string) string { return `{"` + field + `":` + value + `}` }
+		fault("nothing in it", `{}`, 422, "invalid", missing)
+		fault("empty", with(`""`), 422, "invalid", field)
+		fault("null", with(`null`), 422, "invalid", field)
+		fault("too long", with(`"`+strings.Repeat("ä", c.most+1)+`"`), 422, "invalid", field)
+		fault("number", with(`1`), 422, "invalid", field)
+		fault("number beyond any", with(`1e999`), 422, "invalid", field)
+		fault("list", with(`["a"]`), 422, "invalid", field)
+		fault("object", with(`{}`), 422, "invalid", field)
+		fault("unknown field", `{"`+field+`":"a","id":"x"}`, 422, "invalid", "id")
+		fault("field twice", `{"`+field+`":"a","`+field+`":"b"}`, 422, "invalid", field)
+		fault("no object", `"a"`, 422, "invalid", "body")
+		fault("half", `{"`+field+`":`, 400, "malformed")
+		fault("none", "", 400, "malformed")
+		fault("not UTF-8", "{\"text\":\"\xff\"}", 400, "malformed")
+		fault("surrogate alone", with(`"\ud83d"`), 400, "malformed")
+		fault("65537 bytes", full(65537), 413, "too-large")
+		rows = append(rows, row{name: "body of " + c.name + ", 65537 bytes chunked", as: "ann", method: c.method, path: c.path, header: headers("Transfer-Encoding", "chunked"), body: full(65537), status: 413, problem: "too-large"})
+		if c.name != "comment" { // which has no image
+			image := func(url string) string { return `{"` + field + `":"a","image_url":"` + url + `"}` }
+			fault("image not http", image("ftp://x/y"), 422, "invalid", "image_url")
+			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
+		}
+	}
+	if target.DevTokens {
+		rows = append(rows, bad("body of dev token, 65537 bytes", "", "POST", "/v1/dev/token", full(65537), 413, "too-large"))
+	}
+	// None of them changed anything.
+	return append(rows,
+		row{name: "own profile is as it was", as: "ann", method: "GET", path: "/v1/me", status: 200, want: object{"name": "Änn 🎺", "counts": object{"posts": 6}}},
+		row{name: "the post is as it was", as: "ann", method: "GET", path: "/v1/posts/{free}", status: 200, want: object{"text": "free", "edited_at": nil}},
+		row{name: "and has no comments", as: "ann", method: "GET", path: "/v1/posts/{free}/comments", status: 200, want: object{"items": []any{}}})
 }
 
 func protocolRows() []row {
@@ -328,13 +497,27 @@ func protocolRows() []row {
 }
 
 // lastRows change what the others look at.
-func lastRows() []row {
-	return []row{
+func lastRows(target Target) []row {
+	home := func(posts ...string) object {
+		var items []any
+		for _, post := range posts {
+			items = append(items, object{"post": object{"id": "{" + post + "}"}})
+		}
+		return object{"items": items, "next_cursor": nil}
+	}
+	rows := []row{
+		{name: "a follower's home before", as: "ben", method: "GET", path: "/v1/home", status: 200, soon: true, want: home("news", "free", "mine", "once", "chunked", "full", "long", "weird", "post")},
 		{name: "delete what has a key", as: "ann", method: "DELETE", path: "/v1/posts/{once}", status: 204},
 		{name: "its key still answers", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"once"}`, status: 201, want: object{"id": "{once}"}},
 		bad("but it is gone", "ann", "GET", "/v1/posts/{once}", "", 404, "not-found"),
 		{name: "delete a post with likes and comments", as: "ann", method: "DELETE", path: "/v1/posts/{post}", status: 204},
-		{name: "deleted posts leave a follower's home at once", as: "ben", method: "GET", path: "/v1/users/{ann}/posts", status: 200, want: object{"items": []any{object{"id": "{news}"}, object{"id": "{free}"}, object{"id": "{long}"}, object{"id": "{weird}"}}}},
+		{name: "deleted posts leave a follower's home at once", as: "ben", method: "GET", path: "/v1/home", status: 200, want: home("news", "free", "mine", "chunked", "full", "long", "weird")},
+		{name: "and its home by pull", as: "ben", method: "GET", path: "/v1/home?source=pull", status: 200, want: home("news", "free", "mine", "chunked", "full", "long", "weird")},
+		{name: "and their author's posts", as: "ben", method: "GET", path: "/v1/users/{ann}/posts", status: 200, want: object{"items": []any{object{"id": "{news}"}, object{"id": "{free}"}, object{"id": "{long}"}, object{"id": "{weird}"}}}},
 		{name: "their comments leave comments by user", as: "ben", method: "GET", path: "/v1/users/{ann}/comments", status: 200, soon: true, want: object{"items": []any{}}},
 	}
+	if target.LikesByUser {
+		rows = append(rows, row{name: "their likes leave likes by user", as: "ann", method: "GET", path: "/v1/users/{ben}/likes", status: 200, soon: true, want: object{"items": []any{object{"post_id": "{news}"}}, "next_cursor": nil}})
+	}
+	return rows
 }
