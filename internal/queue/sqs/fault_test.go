@@ -21,11 +21,16 @@ import (
 )
 
 // The SDK's HTTP client keeps idle connections and has no way to close them, so
-// those to LocalStack may outlive the tests by their idle timeout.
+// those to LocalStack may outlive the tests by their idle timeout. Watermill's test kit
+// lets its multiplier wait for a reader that has left when a test ends with messages
+// under way.
 func TestMain(m *testing.M) {
+	const multiplier = "github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe"
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction(multiplier+".func2"),
+		goleak.IgnoreAnyFunction(multiplier+".func3"))
 }
 
 const (
