@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -159,9 +160,13 @@ func event(t *testing.T) *message.Message {
 
 var errThrottled = errors.New("throttled")
 
-// consuming runs a consumer in virtual time while test runs, then stops it.
+// consuming runs a consumer in virtual time while test runs, then stops it. It does so
+// on one thread: the broker's time.After(0) runs in the thread that waits for it, and two
+// timers of a bubble run at once end the process under the race detector, since they
+// share one context of it (runtime/time.go, unlockAndRun).
 func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *broker, stop func())) {
 	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
 		c := &queue.Consumer{

@@ -123,7 +123,10 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	}
 	wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFull)
 	fs.Set(nil)
-	until(t, func() bool { return b.Health() == nil })
+	until(t, func() bool { // all acks were taken in and written, if not synced
+		depth, err := b.Depth(t.Context(), topicName)
+		return err == nil && b.Health() == nil && depth == queue.Depth{}
+	})
 	if err := b.Publish(topicName, text("4")); err != nil { // its sync is theirs
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -191,6 +192,12 @@ func consumer(t *testing.T, backend Backend) {
 	go func() { ended <- c.Run(ctx) }()
 	waitDead(t, b, bad.UUID, unreadable.UUID)
 	waitDepth(t, b, queue.Depth{Dead: 2})
+	eventually(t, func() string { // SQS counts what is on its way nowhere
+		if n, tries := done.Load(), postponed.Load(); n < 2 || tries < 2 {
+			return fmt.Sprintf("%d done, %d tries of the postponed, want 2 and 2", n, tries)
+		}
+		return ""
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("consumer: %v", err)

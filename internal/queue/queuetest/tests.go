@@ -157,7 +157,7 @@ func refused(t *testing.T, backend Backend) {
 
 func ackRemoves(t *testing.T, backend Backend) {
 	t.Helper()
-	b := backend.Open(t, Options{Visibility: 2 * time.Second})
+	b := backend.Open(t, Options{Visibility: visibility})
 	publish(t, b, newMessages("g", 5)...)
 	in := subscribe(t, b)
 	for range 5 {
@@ -169,7 +169,7 @@ func ackRemoves(t *testing.T, backend Backend) {
 	}
 	b = backend.Open(t, Options{})
 	waitDepth(t, b, queue.Depth{})
-	nothingFor(t, subscribe(t, b), 3*time.Second)
+	nothingFor(t, subscribe(t, b), visibility+time.Second)
 }
 
 func nackAtOnce(t *testing.T, backend Backend) {
@@ -195,9 +195,10 @@ func nackDelayed(t *testing.T, backend Backend) {
 	publish(t, b, newMessage("g", 1), newMessage("h", 2))
 	in := subscribe(t, b)
 	first, second := receive(t, in), receive(t, in)
-	queue.DeliveryOf(first).RetryAfter(6 * time.Second)
+	// So far apart that no pause of the machine between them turns them round.
+	queue.DeliveryOf(first).RetryAfter(12 * time.Second)
 	first.Nack()
-	queue.DeliveryOf(second).RetryAfter(2 * time.Second)
+	queue.DeliveryOf(second).RetryAfter(time.Second)
 	second.Nack()
 	for _, want := range []*message.Message{second, first} {
 		got := receive(t, in)
@@ -216,7 +217,7 @@ func nackBacksOff(t *testing.T, backend Backend) {
 	in := subscribe(t, b)
 	nacked := receive(t, in)
 	nacked.Nack()
-	waitDepth(t, b, delayedOne(t, b)) // not at once
+	waitDelayed(t, b) // not at once
 	again := receive(t, in)
 	if again.UUID != nacked.UUID || queue.DeliveryOf(again).Receives != 2 {
 		t.Errorf("receive %d of %s, want receive 2 of %s", queue.DeliveryOf(again).Receives, again.UUID, nacked.UUID)
@@ -224,13 +225,12 @@ func nackBacksOff(t *testing.T, backend Backend) {
 	again.Ack()
 }
 
-// delayedOne is the depth with one nacked message: SQS counts it as in flight.
-func delayedOne(t *testing.T, b queue.Broker) queue.Depth {
+// waitDelayed waits until a nacked message is delayed: SQS counts it as in flight.
+func waitDelayed(t *testing.T, b queue.Broker) {
 	t.Helper()
-	var got queue.Depth
 	eventually(t, func() string {
-		var err error
-		if got, err = b.Depth(t.Context(), topic); err != nil {
+		got, err := b.Depth(t.Context(), topic)
+		if err != nil {
 			return err.Error()
 		}
 		if got.Delayed+got.InFlight != 1 {
@@ -238,12 +238,11 @@ func delayedOne(t *testing.T, b queue.Broker) queue.Depth {
 		}
 		return ""
 	})
-	return got
 }
 
 func crashedConsumer(t *testing.T, backend Backend) {
 	t.Helper()
-	b := backend.Open(t, Options{Visibility: 2 * time.Second})
+	b := backend.Open(t, Options{Visibility: visibility})
 	sent := newMessages("g", 4)
 	publish(t, b, sent...)
 	in := subscribe(t, b)
@@ -252,7 +251,7 @@ func crashedConsumer(t *testing.T, backend Backend) {
 		receive(t, in)
 	}
 	waitDepth(t, b, queue.Depth{InFlight: 3})
-	nothingFor(t, in, 500*time.Millisecond) // a backend may note receives a little later
+	nothingFor(t, in, 3*time.Second) // a backend may note receives a little later
 	backend.Crash(t, b)
 	b = backend.Open(t, Options{})
 	in = subscribe(t, b)
@@ -267,14 +266,14 @@ func crashedConsumer(t *testing.T, backend Backend) {
 
 func heldLong(t *testing.T, backend Backend) {
 	t.Helper()
-	b := backend.Open(t, Options{Visibility: 2 * time.Second})
+	b := backend.Open(t, Options{Visibility: visibility})
 	publish(t, b, newMessages("g", 12)...)
 	in := subscribe(t, b)
 	var held []*message.Message
 	for range 12 {
 		held = append(held, receive(t, in))
 	}
-	nothingFor(t, subscribe(t, b), 6*time.Second)
+	nothingFor(t, subscribe(t, b), 2*visibility+time.Second) // it must be extended again and again
 	for _, msg := range held {
 		if msg.Context().Err() != nil {
 			t.Errorf("the context of %s ended while it was held", msg.UUID)
