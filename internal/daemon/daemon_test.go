@@ -41,7 +41,7 @@ func start(t *testing.T, cfg config.Config) (daemon.Addresses, func() error) {
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
 			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
-			Grace: 5 * time.Second, Ready: func(at daemon.Addresses) { ready <- at },
+			Grace: time.Minute, Ready: func(at daemon.Addresses) { ready <- at },
 		})
 	}()
 	stopped := false

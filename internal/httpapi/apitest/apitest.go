@@ -30,7 +30,7 @@ type Target struct {
 }
 
 // soon is how long a row waits for what the contract calls soon.
-const soon = 20 * time.Second
+const soon = 2 * time.Minute
 
 // row is one request and what must be answered.
 type row struct {

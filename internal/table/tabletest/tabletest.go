@@ -257,7 +257,7 @@ func (s *suite) query(t *testing.T, q table.Query) []table.Item {
 // or a read is eventually consistent.
 func eventually(t waiter, try func() string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
