@@ -62,10 +62,10 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 		t.Fatalf("scripts/chromium.sh path: %v (make test installs it)", err)
 	}
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
+		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(leftovers(t)), chromedp.Headless,
 		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute),
 		chromedp.ProxyServer(newOutsiders(t).url), chromedp.Flag("proxy-bypass-list", "127.0.0.1"),
-		chromedp.Env("HOME=" + t.TempDir()), // it keeps more than its profile
+		chromedp.Env("HOME=" + leftovers(t)), // it keeps more than its profile
 	}
 	for _, flag := range []string{
 		"no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-quic", "no-first-run", "disable-background-networking",
@@ -89,6 +89,25 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 		t.Errorf("close the browser: %v", err)
 	}
 	return b
+}
+
+// leftovers returns a directory for a browser. It is no t.TempDir, which fails the test
+// if it cannot be removed: a browser's helpers write to it for a moment after its end.
+func leftovers(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // as said above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+		}
+		t.Logf("%s is left", dir)
+	})
+	return dir
 }
 
 // drawn is what the docs page shows of an operation.

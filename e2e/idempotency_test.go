@@ -200,7 +200,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 				t.Errorf("posts are counted as %d: %v", me.Counts.Posts, err)
 			}
 			want = append([]string{posts[0].ID}, want...)
-			await(t, "the reader's home has each post once", time.Minute, func() bool {
+			await(t, "the reader's home has each post once", 3*time.Minute, func() bool {
 				items, err := reader.Home(client.Push).Collect(t.Context())
 				if err != nil {
 					t.Fatal(err)

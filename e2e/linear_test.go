@@ -73,12 +73,12 @@ func (h *history) linearizable(t *testing.T, model porcupine.Model) bool {
 		}
 	}
 	t.Logf("%d calls, %d of them not answered", len(h.calls), unanswered)
-	switch porcupine.CheckOperationsTimeout(model, h.calls, time.Minute) {
+	switch porcupine.CheckOperationsTimeout(model, h.calls, 5*time.Minute) {
 	case porcupine.Ok:
 		return true
 	case porcupine.Illegal:
 	case porcupine.Unknown:
-		t.Fatal("the check did not end within a minute: make the history smaller")
+		t.Fatal("the check did not end within five minutes: make the history smaller")
 	}
 	return false
 }
@@ -144,7 +144,7 @@ func playFollows(t *testing.T, addr string, seed uint64, times int, beside func(
 		}
 	}
 	if beside != nil {
-		await(t, "100 calls", time.Minute, func() bool { return h.length() >= 100 })
+		await(t, "100 calls", 3*time.Minute, func() bool { return h.length() >= 100 })
 		beside()
 	}
 	group.Wait()
@@ -323,7 +323,7 @@ func playKeys(t *testing.T, addr string, beside func()) (h *history, author *cli
 		})
 	}
 	if beside != nil {
-		await(t, "100 calls", time.Minute, func() bool { return h.length() >= 100 })
+		await(t, "100 calls", 3*time.Minute, func() bool { return h.length() >= 100 })
 		beside()
 	}
 	group.Wait()

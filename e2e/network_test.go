@@ -78,7 +78,7 @@ func (n *badNetwork) end(t *testing.T) {
 // readiness is the status of a member's /readyz, 0 if it does not answer.
 func (m *member) readiness(t *testing.T) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.admin+"/readyz", http.NoBody)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestABadNetworkLosesNothing(t *testing.T) {
 				t.Logf("%s %s after %d lines", direction, all[i].kind, lines(t, journal))
 				n.begin(t, all[i], direction)
 				if all[i].cuts {
-					await(t, "the api notices", 30*time.Second, func() bool { return c.members[0].readiness(t) == http.StatusServiceUnavailable })
+					await(t, "the api notices", time.Minute, func() bool { return c.members[0].readiness(t) == http.StatusServiceUnavailable })
 				}
 				for last := time.After(3 * time.Second); last != nil; {
 					select {

@@ -181,7 +181,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 		}
 	}
 	for _, p := range ids.Posts {
-		await(t, "likes of "+p, 30*time.Second, func() bool {
+		await(t, "likes of "+p, 2*time.Minute, func() bool {
 			count, err := me.LikeCount(ctx, p)
 			must(err)
 			return count.Count == int64(len(ids.Users))
@@ -248,7 +248,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 		t.Fatal(err)
 	}
 	others := newOutsiders(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, script, append([]string{
 		"run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,

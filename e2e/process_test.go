@@ -159,7 +159,7 @@ func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 // ready waits until the process says on its admin address that it is.
 func (p *process) ready(t *testing.T, admin string) {
 	t.Helper()
-	await(t, p.name+" is ready", time.Minute, func() bool {
+	await(t, p.name+" is ready", 3*time.Minute, func() bool {
 		if !p.running() {
 			t.Fatalf("%s ended at its start: %v\n%s", p.name, p.err, tail(p.log))
 		}
@@ -167,7 +167,7 @@ func (p *process) ready(t *testing.T, admin string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 		if err != nil {
 			return false
 		}
