@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/auth"
 	"fanfare/internal/config"
@@ -36,11 +38,17 @@ func settings(t *testing.T, dir string, more ...string) config.Config {
 // start runs a whole process and returns where it listens and how to stop it.
 func start(t *testing.T, cfg config.Config) (daemon.Addresses, func() error) {
 	t.Helper()
+	return startLogging(t, cfg, zap.NewNop())
+}
+
+// startLogging is start with a log.
+func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addresses, func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
-			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
+			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: log,
 			Grace: time.Minute, Ready: func(at daemon.Addresses) { ready <- at },
 		})
 	}()
@@ -97,8 +105,113 @@ func TestContractOnEmbedded(t *testing.T) {
 			apitest.Exercise(t, apitest.Target{
 				URL: "http://" + at.HTTP, Token: tokens(t, dir), LikesByUser: index == "on", DevTokens: true,
 			})
+			// What the rows did is counted: each part of the process reports.
+			for _, name := range []string{
+				"fanfare_posts_total", "fanfare_likes_total", "fanfare_deliveries_total", "fanfare_post_visible_seconds_count",
+				"fanfare_like_flushes_total", `fanfare_http_requests_total{method="POST",route="/v1/posts",status="201"}`,
+				`fanfare_table_capacity_units_total{flow="api",kind="write",op="transact"}`,
+				`fanfare_table_capacity_units_total{flow="fanout",kind="write",op="batch_write"}`,
+				`fanfare_table_capacity_units_total{flow="likes",kind="write",op="update"}`,
+			} {
+				until(t, name+" above 0", func() bool { return metric(t, at.Admin, name) > 0 })
+			}
 		})
 	}
+}
+
+// metric returns the value of one metric of a process, 0 if it has none.
+func metric(t *testing.T, admin, name string) float64 {
+	t.Helper()
+	for line := range strings.Lines(read(t, "http://"+admin+"/metrics")) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+func TestRateLimitIsTheConfiguredOne(t *testing.T) {
+	dir := t.TempDir()
+	at, _ := start(t, settings(t, dir, "FANFARE_RATE_LIMIT=1"))
+	token := tokens(t, dir)
+	for user, wait := range map[string]bool{"ann": true, "ben": false} {
+		var res *http.Response
+		for range 100 { // above the burst, faster than one a second
+			res = send(t, http.MethodGet, "http://"+at.HTTP+"/v1/me", http.Header{"Authorization": {"Bearer " + token(t, user)}})
+			if !wait || res.StatusCode == http.StatusTooManyRequests {
+				break
+			}
+		}
+		if limited := res.StatusCode == http.StatusTooManyRequests; limited != wait || limited && res.Header.Get("Retry-After") == "" {
+			t.Errorf("%s was answered %s, Retry-After %q", user, res.Status, res.Header.Get("Retry-After"))
+		}
+	}
+}
+
+func TestOriginsAreTheConfiguredOnes(t *testing.T) {
+	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_CORS_ORIGINS=https://app.example"))
+	for origin, want := range map[string]int{"https://app.example": http.StatusNoContent, "https://evil.example": http.StatusMethodNotAllowed} {
+		res := send(t, http.MethodOptions, "http://"+at.HTTP+"/v1/me", http.Header{"Origin": {origin}, "Access-Control-Request-Method": {http.MethodPut}})
+		allowed := ""
+		if want == http.StatusNoContent {
+			allowed = origin
+		}
+		if got := res.Header.Get("Access-Control-Allow-Origin"); res.StatusCode != want || got != allowed {
+			t.Errorf("preflight from %s was answered %s for %q", origin, res.Status, got)
+		}
+	}
+}
+
+func TestHugeHeadersAreRefused(t *testing.T) {
+	at, _ := start(t, settings(t, t.TempDir()))
+	for _, addr := range []string{at.HTTP, at.Admin} {
+		for size, want := range map[int]int{31 << 10: http.StatusOK, 40 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+			res := send(t, http.MethodGet, "http://"+addr+"/readyz", http.Header{"X-Filler": {strings.Repeat("x", size)}})
+			if res.StatusCode != want {
+				t.Errorf("a header of %d bytes was answered %s", size, res.Status)
+			}
+		}
+	}
+}
+
+func TestDevTokensAreSaidLoudly(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cfg  config.Config
+		loud int
+	}{
+		"dev tokens":         {settings(t, t.TempDir()), 1},
+		"an issuer's tokens": {newIssuer(t).settings(), 0},
+	} {
+		core, logs := observer.New(zap.WarnLevel)
+		_, stop := startLogging(t, tt.cfg, zap.New(core))
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := logs.FilterMessageSnippet("DEV TOKENS ARE ON").Len(); n != tt.loud {
+			t.Errorf("%s: said %d times", name, n)
+		}
+	}
+}
+
+// send makes a request and returns its answer without the body.
+func send(t *testing.T, method, url string, header http.Header) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res
 }
 
 func TestTwoProcessesInOne(t *testing.T) {

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// oneConn is a listener with one connection, in memory.
+type oneConn struct{ conns chan net.Conn }
+
+func (l oneConn) Accept() (net.Conn, error) {
+	conn, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (oneConn) Close() error   { return nil }
+func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// How long a client may keep a connection by being slow, in virtual time.
+func TestSlowClientsAreCut(t *testing.T) {
+	const request = "POST / HTTP/1.1\r\nHost: fanfare\r\nContent-Length: 2\r\n\r\n"
+	for _, tt := range []struct {
+		name, sends string
+		// reads is how many answers the client reads.
+		reads int
+		after time.Duration
+	}{
+		{"a header that does not end", "POST / HTTP/1.1\r\nHost: fanfare\r\n", 0, readHeaderTimeout},
+		{"a body that does not end", request + "x", 0, readTimeout},
+		{"an answer that nobody reads", request + "ok", 0, writeTimeout},
+		{"a connection without requests", request + "ok", 1, idleTimeout},
+	} {
+		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				l := oneConn{make(chan net.Conn, 1)}
+				l.conns <- server
+				cut := make(chan error, 1) // what the handler ran into
+				srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, err := io.ReadAll(r.Body)
+					if err == nil {
+						_, err = w.Write(make([]byte, 1<<20))
+					}
+					if err != nil {
+						cut <- err
+					}
+				}), zap.NewNop())
+				began, served := time.Now(), make(chan error, 1)
+				go func() { served <- srv.Serve(l) }()
+				if _, err := io.WriteString(client, tt.sends); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if strings.HasPrefix(tt.sends, request) && tt.reads == 0 {
+					if err = <-cut; !errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Errorf("the handler ended by %v", err)
+					}
+				} else {
+					r := bufio.NewReader(client)
+					for range tt.reads {
+						res, err := http.ReadResponse(r, nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if n, err := io.Copy(io.Discard, res.Body); n != 1<<20 || err != nil {
+							t.Errorf("an answer of %d bytes, %v", n, err)
+						}
+						res.Body.Close()
+					}
+					if _, err = r.ReadByte(); !errors.Is(err, io.EOF) {
+						t.Errorf("the connection ended by %v", err)
+					}
+				}
+				if took := time.Since(began); took != tt.after {
+					t.Errorf("cut after %s, want %s", took, tt.after)
+				}
+				close(l.conns)
+				if err := errors.Join(client.Close(), srv.Close()); err != nil {
+					t.Error(err)
+				}
+				if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
