@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,7 +19,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"fanfare/client"
+	"fanfare/internal/daemon"
+	"fanfare/internal/datadir"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/embedded"
+	"fanfare/messages"
 )
 
 // binDir holds the programs under test, built once.
@@ -240,6 +249,102 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 	code, _, errs := result(t, nil, "fanfare", "dlq", "show", "posts", "nothing", "--admin", p.admin)
 	if code != 1 || !strings.Contains(errs, "no dead letter") {
 		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// poison puts messages that can never be processed into the queues of a data
+// directory that nobody runs on.
+func poison(t *testing.T, path string, msgs map[string]*message.Message) {
+	t.Helper()
+	dir, err := datadir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := embedded.Open(dir.Path("queue"), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, msg := range msgs {
+		if err := broker.Publish(topic, msg); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(broker.Close(), dir.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A message that can never be processed: it is shown with its reason, comes back
+// when it is sent again, and is dropped for good. One that is too old is not sent.
+func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
+	old, err := id.NewGenerator(func() time.Time { return time.Now().Add(-messages.MaxAge - time.Hour) }).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: old, Time: time.Now().UTC()}, PostID: old, UserID: "ann",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	poison(t, dir, map[string]*message.Message{
+		queue.TopicPosts: message.NewMessage("poison-1", []byte(`{"type":"post_recited"}`)), queue.TopicLikes: stale,
+	})
+	p := up(t, dir)
+	dlq := func(answer any, args ...string) string {
+		t.Helper()
+		code, out, errs := result(t, nil, "fanfare", append(append([]string{"dlq"}, args...), "--admin", p.admin)...)
+		if code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, errs)
+		}
+		if answer != nil {
+			if err := json.Unmarshal([]byte(out), answer); err != nil {
+				t.Fatalf("%v: %v: %s", args, err, out)
+			}
+		}
+		return out
+	}
+	list := func(args ...string) []daemon.DeadLetter {
+		t.Helper()
+		var answer struct{ Items []daemon.DeadLetter }
+		dlq(&answer, append([]string{"ls", "--json"}, args...)...)
+		return answer.Items
+	}
+	until(t, "both dead letters", func() bool { return len(list()) == 2 })
+	if text := dlq(nil, "ls"); !strings.Contains(text, "poison-1") || !strings.Contains(text, "post_recited") || !strings.Contains(text, "older than") {
+		t.Errorf("ls says %s", text)
+	}
+	var shown daemon.DeadLetter
+	dlq(&shown, "show", "posts", "poison-1")
+	if shown.ID != "poison-1" || shown.Topic != "posts" || shown.Payload != `{"type":"post_recited"}` || !strings.Contains(shown.Reason, "post_recited") || shown.Receives != 1 {
+		t.Errorf("show says %+v", shown)
+	}
+
+	type redriven struct{ Sent, Refused int }
+	var answer redriven
+	if dlq(&answer, "redrive", "posts", "poison-1", "--json"); answer != (redriven{Sent: 1}) {
+		t.Errorf("redrive of the poison: %+v", answer)
+	}
+	until(t, "the poison to come back", func() bool {
+		again := list("posts")
+		return len(again) == 1 && again[0].ID == "poison-1" && again[0].FailedAt.After(shown.FailedAt)
+	})
+	if dlq(&answer, "redrive", "likes", "--all", "--json"); answer != (redriven{Refused: 1}) || len(list("likes")) != 1 {
+		t.Errorf("redrive of a like that is too old: %+v, then %+v", answer, list("likes"))
+	}
+
+	var dropped struct{ Dropped int }
+	if dlq(&dropped, "drop", "posts", "poison-1", "--json"); dropped.Dropped != 1 || len(list("posts")) != 0 || len(list("likes")) != 1 {
+		t.Errorf("dropped %d of posts, then there are %+v", dropped.Dropped, list())
+	}
+	if text := dlq(nil, "drop", "likes", "--all"); text != "dropped 1\n" || len(list()) != 0 {
+		t.Errorf("drop says %q, then there are %+v", text, list())
+	}
+	p.stop(t, os.Interrupt)
+	p = up(t, dir)
+	if left := list(); len(left) != 0 {
+		t.Errorf("after a restart there are %+v", left)
 	}
 }
 
