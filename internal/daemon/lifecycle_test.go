@@ -179,6 +179,38 @@ func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
 	}
 }
 
+// Probes and browsers open connections on which they ask for nothing.
+func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }() // its other end has closed it
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve(ctx, newServer(http.NotFoundHandler(), zap.NewNop()), l, 10*time.Millisecond)
+	}()
+	// Connections are accepted in their order.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close() // that it was answered is enough
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection was not closed: %v", err)
+	}
+}
+
 func TestDiskThatFailedEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0

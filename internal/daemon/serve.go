@@ -43,9 +43,35 @@ func newServer(h http.Handler, log *zap.Logger) *http.Server {
 	}
 }
 
+// working are the connections on which a request has begun and is not answered.
+type working struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// note is an http.Server's ConnState.
+func (w *working) note(c net.Conn, state http.ConnState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if state == http.StateActive {
+		w.conns[c] = struct{}{}
+	} else {
+		delete(w.conns, c)
+	}
+}
+
+func (w *working) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.conns)
+}
+
 // serve answers on l until ctx ends. Then it takes no more requests, waits for those
-// in work, grace at most, and cuts the rest.
+// in work, grace at most, and cuts the rest. Connections on which nothing was asked,
+// as probes and browsers open them, are cut without a word.
 func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Duration) error {
+	requests := &working{conns: make(map[net.Conn]struct{})}
+	srv.ConnState = requests.note
 	var running sync.WaitGroup
 	defer running.Wait()
 	failed := make(chan error, 1)
@@ -58,8 +84,11 @@ func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Dur
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := srv.Shutdown(stop)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if requests.count() > 0 {
 		return errors.Join(fmt.Errorf("requests were still in work after %s", grace), srv.Close())
 	}
-	return err
+	return srv.Close()
 }
