@@ -113,6 +113,11 @@ func (p *process) run(ctx context.Context) error {
 	if err := obs.RegisterDepth(reg, eng.broker.Depth); err != nil {
 		return err
 	}
+	for store, stalls := range eng.stalls {
+		if err := obs.RegisterStalls(reg, store, stalls); err != nil {
+			return err
+		}
+	}
 	authn, err := p.newAuthn(eng)
 	if err != nil {
 		return err

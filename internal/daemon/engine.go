@@ -20,6 +20,8 @@ type engine struct {
 	store  table.Store
 	broker queue.Broker
 	checks []obs.Check
+	// stalls tell by store how often writes were held up, if it is embedded.
+	stalls map[string]func() disk.Stalls
 	// transient tells errors that only time mends.
 	transient func(error) bool
 	// writers is how many requests of one page of entries may be out.
@@ -86,6 +88,7 @@ func (p *process) openEmbedded() (*engine, error) {
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
+	e.stalls = map[string]func() disk.Stalls{"table": store.Stalls, "queue": broker.Stalls}
 	e.checks = []obs.Check{
 		{Name: "table", Ask: func(context.Context) error { return store.Health() }},
 		{Name: "queue", Ask: func(context.Context) error { return broker.Health() }},

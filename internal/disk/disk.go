@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -106,6 +107,20 @@ func (db *DB) State() (trouble <-chan struct{}, err error) {
 	return db.disk.trouble, db.disk.err
 }
 
+// Stalls counts how often writes were held up since Open.
+type Stalls struct {
+	// Flush: writes came faster than the disk takes them, and memory for more is
+	// bounded.
+	Flush int64
+	// Compaction: sorted files had piled up.
+	Compaction int64
+}
+
+// Stalls returns how often writes were held up.
+func (db *DB) Stalls() Stalls {
+	return Stalls{Flush: db.disk.flushStalls.Load(), Compaction: db.disk.compactionStalls.Load()}
+}
+
 // Await returns what done brings, or sooner what is wrong with the disk or that ctx
 // ended: then the outcome is unknown.
 func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err error) {
@@ -159,6 +174,8 @@ func (db *DB) Close(finish func()) error {
 type guard struct {
 	vfs.FS
 	log *zap.Logger
+
+	flushStalls, compactionStalls atomic.Int64
 
 	mu      sync.Mutex
 	opening bool          // errors go to Open's caller
@@ -391,6 +408,11 @@ func (d *guard) events() *pebble.EventListener {
 		BackgroundError: func(err error) { d.log.Error("background error", zap.Error(err)) },
 		DataCorruption:  func(info pebble.DataCorruptionInfo) { d.log.Error("data are corrupt", zap.Stringer("where", info)) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			if strings.HasPrefix(info.Reason, "memtable") {
+				d.flushStalls.Add(1)
+			} else {
+				d.compactionStalls.Add(1)
+			}
 			d.log.Warn("writes are held up", zap.String("reason", info.Reason))
 		},
 	}

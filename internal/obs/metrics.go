@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 )
@@ -118,6 +119,22 @@ func result(err error) string {
 	default:
 		return "error"
 	}
+}
+
+// RegisterStalls adds how often an embedded store has held up writes to reg.
+func RegisterStalls(reg prometheus.Registerer, store string, stalls func() disk.Stalls) error {
+	for waitsFor, count := range map[string]func() int64{
+		"flush":      func() int64 { return stalls().Flush },
+		"compaction": func() int64 { return stalls().Compaction },
+	} {
+		if err := reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fanfare_write_stalls_total", Help: "How often an embedded store held up writes, waiting for a flush or a compaction.",
+			ConstLabels: prometheus.Labels{"store": store, "waits_for": waitsFor},
+		}, func() float64 { return float64(count()) })); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // depthTimeout bounds what one scrape waits for the queues.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -59,6 +60,9 @@ func TestMetricsCountWhatTheyHear(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	if err := obs.RegisterStalls(reg, "table", func() disk.Stalls { return disk.Stalls{Flush: 5, Compaction: 6} }); err != nil {
+		t.Fatal(err)
+	}
 	m.Post()
 	m.Like()
 	m.Delivered(40, time.Second)
@@ -75,6 +79,8 @@ func TestMetricsCountWhatTheyHear(t *testing.T) {
 		`fanfare_table_calls_total{flow="fanout",op="put",result="condition"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="get",result="error"} 1`,
 		`fanfare_queue_depth{state="ready",topic="posts"} 1`, `fanfare_queue_depth{state="dead",topic="chunks"} 4`,
+		`fanfare_write_stalls_total{store="table",waits_for="flush"} 5`,
+		`fanfare_write_stalls_total{store="table",waits_for="compaction"} 6`,
 		`fanfare_http_requests_total{method="GET",route="/v1/me",status="200"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {

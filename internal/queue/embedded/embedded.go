@@ -285,6 +285,9 @@ func unavailable(err error) error { return &queue.UnavailableError{Op: "write", 
 // may pass, or disk.ErrFailed.
 func (b *Broker) Health() error { return b.db.Health() }
 
+// Stalls returns how often writes were held up since Open.
+func (b *Broker) Stalls() disk.Stalls { return b.db.Stalls() }
+
 // Depth implements queue.Broker.
 func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {
 	if err := ctx.Err(); err != nil {

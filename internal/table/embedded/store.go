@@ -65,6 +65,7 @@ type Options struct {
 
 	noSync  bool // a planted bug: answers before the log is synced
 	noLocks bool // a planted bug: decides without locks
+	stopL0  int  // a planted bug, if above 0: so many sorted files in the way hold up writes
 }
 
 const (
@@ -139,6 +140,9 @@ func pebbleOptions(opts Options) *pebble.Options {
 		LBaseMaxBytes:              64 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, max(2, runtime.GOMAXPROCS(0)/2) },
 	}
+	if opts.stopL0 > 0 {
+		o.L0StopWritesThreshold = opts.stopL0
+	}
 	for i := range o.Levels {
 		// An absent key costs no read of a file.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -167,6 +171,9 @@ func checkFormat(db *pebble.DB) error {
 // Health says what keeps the store from writing, nil if nothing: disk.ErrFull, which
 // may pass, or disk.ErrFailed.
 func (s *Store) Health() error { return s.db.Health() }
+
+// Stalls returns how often writes were held up since Open.
+func (s *Store) Stalls() disk.Stalls { return s.db.Stalls() }
 
 // Close waits for calls that have begun and closes the table. All that was
 // answered is durable without it. Over a disk in trouble it gives up instead of
