@@ -224,8 +224,10 @@ func (d *guard) recovered() {
 	}
 }
 
+// isFull tells whether there is no room. A limit on the size of files is one, too: like
+// a quota it can be raised while the process runs.
 func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
 // write does op until it succeeds, for files that Pebble cannot do without.
@@ -352,9 +354,9 @@ func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-func (f *file) Preallocate(offset, length int64) error {
-	return f.disk.write(f.category, func() error { return f.File.Preallocate(offset, length) })
-}
+// Preallocate is a wish, of 36 MB for a log of some bytes. It is not waited for: what
+// does not fit fails when it is written.
+func (f *file) Preallocate(offset, length int64) error { return f.File.Preallocate(offset, length) }
 
 func (f *file) Sync() error     { return f.sync(f.File.Sync) }
 func (f *file) SyncData() error { return f.sync(f.File.SyncData) }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -112,41 +113,83 @@ func TestAnswersWaitForWhatTheySaw(t *testing.T) {
 }
 
 func TestAFullDiskIsWaitedOut(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	fs := disktest.New(mem)
-	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
-	put := func(pk string) error {
-		_, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)})
-		return err
-	}
-	if err := put("before"); err != nil {
-		t.Fatal(err)
-	}
-	fs.Set(func(op, _ string, _ int) error {
-		if op == "write" || op == "create" {
-			return syscall.ENOSPC
-		}
-		return nil
-	})
-	wantUnavailable(t, put("meanwhile"), disk.ErrFull)
-	wantUnavailable(t, put("later"), disk.ErrFull)
-	if err := s.Health(); !errors.Is(err, disk.ErrFull) {
-		t.Errorf("Health: %v, want disk.ErrFull", err)
-	}
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		t.Run(errno.Error(), func(t *testing.T) {
+			mem := vfs.NewCrashableMem()
+			fs := disktest.New(mem)
+			s := open(t, "data", Options{FS: fs, SweepEvery: -1})
+			put := func(pk string) error {
+				_, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)})
+				return err
+			}
+			if err := put("before"); err != nil {
+				t.Fatal(err)
+			}
+			fs.Set(func(op, _ string, _ int) error {
+				if op == "write" || op == "create" {
+					return errno
+				}
+				return nil
+			})
+			wantUnavailable(t, put("meanwhile"), disk.ErrFull)
+			wantUnavailable(t, put("later"), disk.ErrFull)
+			if err := s.Health(); !errors.Is(err, disk.ErrFull) {
+				t.Errorf("Health: %v, want disk.ErrFull", err)
+			}
 
-	fs.Set(nil)
-	until(t, func() bool { return s.Health() == nil })
-	if err := put("after"); err != nil {
-		t.Fatal(err)
+			fs.Set(nil)
+			until(t, func() bool { return s.Health() == nil })
+			if err := put("after"); err != nil {
+				t.Fatal(err)
+			}
+			for pk, want := range map[string]int64{"before": 1, "meanwhile": 1, "later": 0, "after": 1} {
+				if got := number(t, s, pk); got != want {
+					t.Errorf("%s = %d, want %d", pk, got, want)
+				}
+			}
+			after := open(t, "data", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{}), SweepEvery: -1})
+			if before, later := number(t, after, "before"), number(t, after, "after"); before != 1 || later != 1 {
+				t.Errorf("after a crash: before = %d, after = %d, want 1 and 1", before, later)
+			}
+		})
 	}
-	for pk, want := range map[string]int64{"before": 1, "meanwhile": 1, "later": 0, "after": 1} {
-		if got := number(t, s, pk); got != want {
-			t.Errorf("%s = %d, want %d", pk, got, want)
+}
+
+// unasked is a file system that has no room for what is only reserved.
+type unasked struct {
+	vfs.FS
+	refused *atomic.Int64
+}
+
+func (u unasked) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := u.FS.Create(name, category)
+	return unaskedFile{f, u.refused}, err
+}
+
+type unaskedFile struct {
+	vfs.File
+	refused *atomic.Int64
+}
+
+func (u unaskedFile) Preallocate(int64, int64) error {
+	u.refused.Add(1)
+	return syscall.ENOSPC
+}
+
+// Pebble reserves 36 MB for each log, whatever it writes there.
+func TestRoomThatIsOnlyReservedIsNotWaitedFor(t *testing.T) {
+	fs := unasked{vfs.Default, new(atomic.Int64)}
+	s := open(t, t.TempDir(), Options{FS: fs, SweepEvery: -1})
+	for _, pk := range []string{"a", "b"} { // each in a log of its own
+		if _, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
 		}
 	}
-	after := open(t, "data", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{}), SweepEvery: -1})
-	if before, later := number(t, after, "before"), number(t, after, "after"); before != 1 || later != 1 {
-		t.Errorf("after a crash: before = %d, after = %d, want 1 and 1", before, later)
+	if err := s.Health(); err != nil || fs.refused.Load() == 0 {
+		t.Errorf("Health: %v, with %d refusals", err, fs.refused.Load())
 	}
 }
 
