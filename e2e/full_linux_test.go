@@ -1,0 +1,294 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"fanfare/client"
+)
+
+// room is what a data directory needs and what can be taken from it.
+type room struct {
+	dir        string
+	take, give func(t *testing.T, p *process)
+}
+
+// rooms are the ways to take a directory's room that this machine allows. Whoever may
+// mount gets a small disk that is filled to the last byte; everybody gets a process
+// that may write no more into files, which it is told by another error. Neither harms
+// anybody else.
+func rooms(t *testing.T) map[string]room {
+	t.Helper()
+	found := map[string]room{"a limit on files": {dir: t.TempDir(), take: limitFiles(0), give: limitFiles(unlimited)}}
+	if dir := t.TempDir(); mounted(t, "tmpfs", dir, "tmpfs", 0, "size=256m,mode=0700") {
+		ballast := filepath.Join(dir, "ballast")
+		found["a small disk"] = room{
+			dir:  dir,
+			take: func(t *testing.T, _ *process) { t.Helper(); fill(t, ballast) },
+			give: func(t *testing.T, _ *process) {
+				t.Helper()
+				if err := os.Remove(ballast); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	}
+	return found
+}
+
+// mounted tells whether it could mount, and unmounts at the end of the test.
+func mounted(t *testing.T, source, target, kind string, flags uintptr, data string) bool {
+	t.Helper()
+	err := syscall.Mount(source, target, kind, flags, data)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		t.Logf("this user may not mount: %v", err)
+		return false
+	}
+	if err != nil {
+		t.Fatalf("mount %s: %v", target, err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(target, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", target, err)
+		}
+	})
+	return true
+}
+
+// fill makes a file that takes all room that is left.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 1 << 20; size > 0; {
+		if _, err = f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
+			size /= 2
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const unlimited = ^uint64(0)
+
+// limitFiles bounds the size of files that a process may write to.
+func limitFiles(most uint64) func(*testing.T, *process) {
+	return func(t *testing.T, p *process) {
+		t.Helper()
+		limit := syscall.Rlimit{Cur: most, Max: unlimited}
+		_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(p.pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0) //nolint:gosec // the kernel's interface
+		if errno != 0 && p.running() {
+			t.Fatalf("limit the files of %s: %v", p.name, errno)
+		}
+	}
+}
+
+// TestUpOnAFullDiskRefusesAndLosesNothing takes the room of `fanfare up` under load:
+// what it cannot write it refuses, and says why; with room again it goes on. Then it is
+// killed without room. What it had answered is there every time.
+func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	for name, room := range rooms(t) {
+		t.Run(name, func(t *testing.T) {
+			u := newUp(t)
+			u.data = filepath.Join(room.dir, "data")
+			p := u.start(t)
+			written := &shelf{author: signUp(t, connect(t, u.http), "hoarder")}
+			var journals []string
+			check := func() {
+				for _, journal := range journals {
+					stdout, stderr, err := fanfare(t, u.env, u.replay("--check", journal)...)
+					verdict(t, stdout, stderr, err)
+				}
+				written.check(t)
+			}
+			for _, at := range []int{500, 2500} { // among the follows, and among posts and likes
+				journal := filepath.Join(t.TempDir(), "journal")
+				journals = append(journals, journal)
+				player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "200", "--likes", "1000",
+					"--rate", "300", "--journal", journal)...)
+				player.plays(t, journal, at)
+				room.take(t, p)
+				u.refuses(t, written)
+				room.give(t, p)
+				p.ready(t, u.admin)
+				await(t, "it takes posts again", time.Minute, func() bool { return written.post(t) == nil })
+				await(t, "the replay ends", 5*time.Minute, func() bool { return !player.running() })
+				if player.err != nil { // such as over a like of a post that a worker has yet to write
+					t.Logf("the replay ended with %v\n%s", player.err, tail(player.log))
+				}
+				check()
+			}
+			room.take(t, p)
+			u.refuses(t, written)
+			p.kill(t)
+			room.give(t, p)
+			p = u.start(t) // which nobody has limited
+			check()
+			p.stop(t)
+		})
+	}
+}
+
+// refuses posts until that is refused for lack of room, and wants the process to say
+// what is wrong.
+func (u *upright) refuses(t *testing.T, s *shelf) {
+	t.Helper()
+	// The log has room of its own, which posts of 20 KB use up.
+	await(t, "a post is refused", time.Minute, func() bool {
+		var writing sync.WaitGroup
+		var refused atomic.Pointer[client.Problem]
+		for range 16 {
+			writing.Go(func() {
+				err := s.post(t)
+				if problem, ok := errors.AsType[*client.Problem](err); ok {
+					refused.Store(problem)
+				} else if err != nil {
+					t.Errorf("a post without room: %v", err)
+				}
+			})
+		}
+		writing.Wait()
+		problem := refused.Load()
+		if problem == nil {
+			return false
+		}
+		if problem.Status != http.StatusServiceUnavailable || problem.Detail == "" || problem.RetryAfter == 0 {
+			t.Errorf("a post without room is refused with %+v", problem)
+		}
+		return true
+	})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+"/readyz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var health struct {
+		Status  string
+		Failing []string
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusServiceUnavailable || len(health.Failing) == 0 {
+		t.Errorf("without room /readyz answers %s %+v, want what fails", resp.Status, health)
+	}
+	t.Logf("%+v", health)
+}
+
+// shelf is what one author wrote and was told that it is kept.
+type shelf struct {
+	author *client.Client
+
+	mu   sync.Mutex
+	kept []string
+}
+
+// post writes a large post, once.
+func (s *shelf) post(t *testing.T) error {
+	t.Helper()
+	post, err := s.author.CreatePost(t.Context(), client.PostInput{Text: strings.Repeat("𝄞", 5000)})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, post.ID)
+	return nil
+}
+
+// check wants every post that was answered to be there.
+func (s *shelf) check(t *testing.T) {
+	t.Helper()
+	lost := 0
+	for _, id := range s.kept {
+		if _, err := s.author.Post(t.Context(), id); err != nil {
+			t.Logf("post %s: %v", id, err)
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d posts are lost", lost, len(s.kept))
+	}
+	t.Logf("%d posts are there", len(s.kept))
+}
+
+// TestUpOnAReadOnlyDirectoryDoesNotStart takes from a data directory that was in use,
+// and from its parent, that anything may be written there: by a mount where this user
+// may, and by permissions, as a user whom they bind.
+func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
+	t.Parallel()
+	u := newUp(t)
+	u.start(t).stop(t)
+	dir := filepath.Dir(u.data)
+	refuses := func(t *testing.T, as *syscall.Credential) {
+		t.Helper()
+		for name, path := range map[string]string{"used": u.data, "new": filepath.Join(dir, "new")} {
+			var problems bytes.Buffer
+			command := exec.CommandContext(t.Context(), filepath.Join(binaries, "fanfare"),
+				"up", "--data-dir", path, "--http", u.http, "--admin", u.admin)
+			command.Env, command.Stderr, command.SysProcAttr = u.env, &problems, &syscall.SysProcAttr{Credential: as}
+			err := command.Run()
+			said := strings.TrimSpace(problems.String())
+			if code(err) != 1 || !strings.Contains(said, path) || strings.Contains(said, "\n") {
+				t.Errorf("%s directory: ended with %v: %s", name, err, said)
+			}
+			t.Log(said)
+		}
+	}
+	t.Run("mount", func(t *testing.T) {
+		if mounted(t, dir, dir, "", syscall.MS_BIND, "") {
+			if err := syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, nil)
+		}
+	})
+	t.Run("permissions", func(t *testing.T) {
+		var as *syscall.Credential
+		if os.Getuid() == 0 { // whom permissions do not bind
+			as = &syscall.Credential{Uid: 65534, Gid: 65534}
+			for _, path := range []string{binaries, filepath.Dir(dir)} {
+				if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // for the other user
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return errors.Join(err, os.Chmod(path, 0o444)) //nolint:gosec // for the other user
+			}
+			t.Cleanup(func() {
+				if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // so that it can be removed
+					t.Error(err)
+				}
+			})
+			return os.Chmod(path, 0o555) //nolint:gosec // for the other user
+		}); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, as)
+	})
+}
