@@ -46,7 +46,7 @@ lint:
 bench: bin/fanfare
 	./bin/fanfare bench $(FLAGS)
 
-# Deterministic: a seed that fails prints the command that replays it.
+# Deterministic: a seed that fails prints the command that replays it, and is shrunk.
 sim:
 	$(GO) test -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM)

@@ -22,6 +22,7 @@ type queueState struct {
 
 type queued struct {
 	id       string
+	name     string // from what it came: the same without other operations
 	payload  []byte
 	meta     message.Metadata
 	visible  time.Time
@@ -77,12 +78,14 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 		own[i] = &queued{id: m.UUID, payload: slices.Clone(m.Payload), meta: clone(m.Metadata)}
 		text[i] = string(m.Payload)
 	}
-	c := &call{kind: "queue.publish", class: "publish " + topic, label: label("publish "+topic, text), batch: len(own) > 1}
+	c := &call{kind: "queue.publish", class: "publish " + topic, about: messages[0].UUID, label: label("publish "+topic, text), batch: len(own) > 1}
 	c.effect = func(part float64) error {
 		q := b.p.w.queue(topic)
 		n := int(part*float64(len(own)) + .999)
-		for _, m := range own[:n] {
+		for i, m := range own[:n] {
 			copied := *m
+			copied.name = fmt.Sprintf("%s>%d", c.name, i)
+			b.p.w.names[copied.id] = copied.name
 			copied.order = q.published
 			q.published++
 			q.messages = append(q.messages, &copied)
@@ -127,7 +130,7 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 		ID: msg.UUID, Topic: topic, Payload: slices.Clone(msg.Payload), Metadata: clone(msg.Metadata),
 		Reason: reason, FailedAt: time.Now(), Receives: queue.DeliveryOf(msg).Receives,
 	}
-	c := &call{kind: "queue.dead_letter", class: "dead_letter " + topic, label: label("dead "+topic, string(msg.Payload)+reason)}
+	c := &call{kind: "queue.dead_letter", class: "dead_letter " + topic, about: msg.UUID, label: label("dead "+topic, string(msg.Payload)+reason)}
 	c.effect = func(float64) error {
 		q := b.p.w.queue(topic)
 		q.dead = append(q.dead, letter)
@@ -177,7 +180,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 		}
 		w.Fired[FaultRedrive]++
 		delete(w.set, d.ID)
-		q.messages = append(q.messages, &queued{id: d.ID, payload: d.Payload, meta: clone(d.Metadata), order: q.published})
+		q.messages = append(q.messages, &queued{id: d.ID, name: "dead " + w.names[d.ID], payload: d.Payload, meta: clone(d.Metadata), order: q.published})
 		q.published++
 		w.note("redrive %s %s", topic, d.ID)
 	}
@@ -216,15 +219,19 @@ func (w *World) deliver() bool {
 	if len(choice) == 0 {
 		return false
 	}
-	c := choice[w.rng.IntN(len(choice))]
-	if w.chance(w.faults.Backstop) {
+	c := choice[choose(w.rng, choice, func(of pair) string { return of.s.p.Name + " " + of.m.name })]
+	if w.off[FaultReorder] {
+		c = choice[slices.IndexFunc(choice, func(of pair) bool { return of.s == c.s })]
+	}
+	if !w.off[FaultRedrive] && w.chance(w.faults.Backstop) {
 		w.backstop(c.s.topic, c.m)
 		return true
 	}
+	w.about("deliver %s %d to %s", c.m.name, c.m.receives, c.s.p.Name)
 	d := queue.NewDelivery(c.m.receives + 1)
 	msg := message.NewMessage(c.m.id, slices.Clone(c.m.payload))
 	msg.Metadata = clone(c.m.meta)
-	msg.SetContext(withOp(queue.WithDelivery(c.s.ctx, d), fmt.Sprintf("%s/%d", c.m.id, d.Receives)))
+	msg.SetContext(withOp(queue.WithDelivery(c.s.ctx, d), fmt.Sprintf("%s/%d", c.m.name, d.Receives)))
 	select {
 	case c.s.ch <- msg:
 	default:
@@ -234,9 +241,7 @@ func (w *World) deliver() bool {
 	if c.i > 0 {
 		w.Fired[FaultReorder]++
 	}
-	if w.chance(w.faults.Dup) {
-		w.Fired[FaultDup]++
-	} else {
+	if !w.strikes(FaultDup, w.faults.Dup) {
 		c.m.visible = now.Add(visibility)
 	}
 	c.s.out = append(c.s.out, &receipt{msg, c.m, d})
@@ -267,10 +272,10 @@ func (w *World) collect() {
 func (w *World) collectFrom(s *subscription) {
 	kept := s.out[:0]
 	for _, r := range s.out {
+		w.about("out %d %d %s at %s", w.phase, w.since, r.queued.name, s.p.Name)
 		select {
 		case <-r.msg.Acked():
-			if w.chance(w.faults.AckLost) {
-				w.Fired[FaultAckLost]++
+			if w.strikes(FaultAckLost, w.faults.AckLost) {
 				w.note("ack lost %s by %s", r.queued.id, s.p.Name)
 				continue
 			}
@@ -283,8 +288,7 @@ func (w *World) collectFrom(s *subscription) {
 			r.queued.visible = time.Now().Add(r.delivery.Delay())
 			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.delivery.Delay())
 		default:
-			if w.chance(w.faults.Expire) {
-				w.Fired[FaultExpire]++
+			if w.strikes(FaultExpire, w.faults.Expire) {
 				r.queued.visible = time.Now()
 				w.note("visibility of %s ended at %s", r.queued.id, s.p.Name)
 			} else if !time.Now().Before(s.p.paused) && r.queued.visible.After(time.Now()) {

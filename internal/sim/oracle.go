@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
@@ -274,6 +275,18 @@ type Result struct {
 	// Trace is the run's fingerprint; Lines is all of it, if it was kept.
 	Trace uint64
 	Lines []string
+}
+
+// Fails are the invariants that the run violates, by name, in the order of the first
+// violation of each.
+func (r Result) Fails() []string {
+	var names []string
+	for _, v := range r.Violations {
+		if name, _, _ := strings.Cut(v, ":"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (r Result) String() string {

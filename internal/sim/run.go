@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,21 +24,30 @@ import (
 
 // Options shape a run.
 type Options struct {
-	// Operations is how many calls users make; 0 is 200.
+	// Operations is how many calls users make; 0 is defaultOperations.
 	Operations int
 	// Calm switches all faults off.
 	Calm bool
 	// KeepTrace returns the lines of the trace.
 	KeepTrace bool
+	// Keep, if not nil, are the numbers of the operations that are made, from 1 on:
+	// the others are left out.
+	Keep []int
+	// Faults, if not nil, are the kinds of fault that happen: the others are drawn,
+	// and left out.
+	Faults []string
+	// Plant breaks the aggregators.
+	Plant likeagg.Plant
 	// Fans, if above 0, makes that many users like the same post once each, and
 	// nothing else happen after that post.
 	Fans int
 }
 
 const (
-	users       = 6
-	timelineTTL = 30 * 24 * time.Hour
-	likeWindow  = time.Second
+	defaultOperations = 200
+	users             = 6
+	timelineTTL       = 30 * 24 * time.Hour
+	likeWindow        = time.Second
 	// mostSteps ends a run that never becomes quiet: that is a violation.
 	mostSteps = 400_000
 )
@@ -46,16 +56,19 @@ const (
 func Run(t *testing.T, seed uint64, o Options) Result {
 	t.Helper()
 	if o.Operations == 0 {
-		o.Operations = 200
+		o.Operations = defaultOperations
 	}
 	var res Result
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed)
-		w.trace.keep = o.KeepTrace
+		w.trace.keep, w.plant = o.KeepTrace, o.Plant
+		for _, kind := range Faults() {
+			w.off[kind] = o.Faults != nil && !slices.Contains(o.Faults, kind)
+		}
 		if o.Fans > 0 {
 			w.inHand = o.Fans // windows close by time
 		}
-		load := newWorkload(w, users, o.Operations)
+		load := newWorkload(w, users)
 		w.load = load
 		w.build(load)
 		w.live(t.Context(), o)
@@ -82,22 +95,26 @@ func (w *World) live(ctx context.Context, o Options) {
 		l.run(profile, l.apis[0])
 	}
 	w.quieten(ctx)
-	total := l.left
 	if !o.Calm {
 		w.faults = Stormy()
 		w.skew()
 		points := crashPoints()
 		w.target = target{points[int(w.seed/2)%len(points)], w.rng.IntN(5), w.seed%2 == 1}
 	}
+	if w.off[FaultCrash] {
+		w.target.point = ""
+	}
 	if o.Fans > 0 {
 		w.fans(ctx, o.Fans)
 		return
 	}
-	l.left = total / 2
+	w.begin(1)
+	l.todo = l.plan(o, 1, o.Operations/2)
 	w.storm()
 	w.quieten(ctx)
 	w.pass(o)
-	l.left = total - total/2
+	w.begin(3)
+	l.todo = l.plan(o, o.Operations/2+1, o.Operations)
 	if !o.Calm {
 		w.faults = Stormy()
 	}
@@ -110,7 +127,7 @@ func (w *World) live(ctx context.Context, o Options) {
 func (w *World) fans(ctx context.Context, n int) {
 	l := w.load
 	author := l.users[0]
-	l.run(l.createPost(author), l.apis[0])
+	l.run(l.createPost(draws(w.seed, 0, 0), planned{user: author}), l.apis[0])
 	w.quieten(ctx)
 	ids := id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64()))
 	began := time.Now()
@@ -141,8 +158,15 @@ func (w *World) fans(ctx context.Context, n int) {
 	w.quieten(ctx)
 }
 
+// begin starts a phase of the world's life, whose draws do not depend on how long the
+// one before took.
+func (w *World) begin(phase int) {
+	w.phase, w.since = phase, 0
+	w.about("phase %d", phase)
+}
+
 func (w *World) storm() {
-	for w.load.left > 0 && w.steps < mostSteps {
+	for len(w.load.todo) > 0 && w.steps < mostSteps {
 		w.step(w.load.next)
 		w.load.settled()
 		if w.steps%50 == 0 {
@@ -155,6 +179,7 @@ func (w *World) storm() {
 func (w *World) quieten(ctx context.Context) {
 	storm := w.faults
 	w.faults = Rates{}
+	w.begin(w.phase + 1)
 	for _, topic := range queue.Topics() {
 		// Likes may wait for days: what they hold back is known by then.
 		w.redrive(topic, func(d queue.DeadLetter) error {
@@ -218,7 +243,7 @@ func (w *World) checkCalmly(ctx context.Context) {
 // pass lets days go by in some worlds: entries and marks expire and are deleted
 // late, ledgers are pruned, dead letters are redriven, some of them too late.
 func (w *World) pass(o Options) {
-	if o.Calm || w.rng.IntN(3) > 0 {
+	if o.Calm || w.rng.IntN(3) > 0 || w.off[FaultDays] {
 		return
 	}
 	w.Fired[FaultDays]++
@@ -259,7 +284,11 @@ func (w *World) old(post string) bool {
 // skew sets the clocks of the processes apart by up to two seconds.
 func (w *World) skew() {
 	for _, p := range w.procs {
-		p.skew = time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
+		skew := time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
+		if skew == 0 || w.off[FaultSkew] {
+			continue
+		}
+		p.skew = skew
 		w.Fired[FaultSkew]++
 	}
 }
@@ -304,7 +333,7 @@ func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
 func (w *World) likeagg(p *Proc) {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: p.Store(), Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.inHand, PutConcurrency: 4,
-		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Transient: transient, Log: zap.NewNop(),
+		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Transient: transient, Plant: w.plant, Log: zap.NewNop(),
 	})
 	p.Go(func(ctx context.Context) { w.ended(p, "likes", aggregator.Run(ctx)) })
 }

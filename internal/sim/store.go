@@ -78,7 +78,7 @@ func (w *World) expire() error {
 	}
 	slices.SortFunc(keys, func(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) })
 	for _, key := range keys {
-		if w.rng.IntN(2) == 0 {
+		if w.rng.IntN(2) == 0 || w.off[FaultTTL] {
 			continue
 		}
 		w.Fired[FaultTTL]++
@@ -95,7 +95,7 @@ func (w *World) expire() error {
 
 // source is where a read looks: the table, or its replica some changes behind.
 func (w *World) source(consistent bool) (*tabletest.Memory, error) {
-	if consistent || !w.chance(w.faults.Stale) {
+	if consistent || !w.chance(w.faults.Stale) || w.off[FaultStale] {
 		return w.store, nil
 	}
 	if err := w.stale.follow(w.rng.IntN(len(w.stale.log) + 1)); err != nil {
@@ -130,7 +130,7 @@ func call1[R any](ctx context.Context, p *Proc, c *call, effect func(part float6
 }
 
 func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
-	c := &call{kind: "table.get", class: class("get", in.Key.PK), label: label("get", in)}
+	c := &call{kind: "table.get", class: class("get", in.Key.PK), about: in.Key.PK + in.Key.SK, label: label("get", in)}
 	return call1(ctx, s.p, c, func(float64) (table.GetResult, error) {
 		from, err := s.p.w.source(in.Consistent)
 		if err != nil {
@@ -144,7 +144,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 	if len(in.Keys) == 0 {
 		return table.BatchGetResult{}, nil
 	}
-	c := &call{kind: "table.batch_get", class: class("batch_get", in.Keys[0].PK), label: label("batch_get", in)}
+	c := &call{kind: "table.batch_get", class: class("batch_get", in.Keys[0].PK), about: in.Keys[0].PK + in.Keys[0].SK, label: label("batch_get", in)}
 	return call1(ctx, s.p, c, func(float64) (table.BatchGetResult, error) {
 		from, err := s.p.w.source(in.Consistent)
 		if err != nil {
@@ -158,7 +158,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
 		for {
-			c := &call{kind: "table.query", class: class("query", q.PK), label: label("query", q)}
+			c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, label: label("query", q)}
 			page, err := call1(ctx, s.p, c, func(float64) (table.Page, error) {
 				from, err := s.p.w.source(q.Consistent && !q.Index)
 				if err != nil {
@@ -194,7 +194,7 @@ func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRes
 }
 
 func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
-	c := &call{kind: "table." + op, class: class(op, key.PK), label: label(op, in)}
+	c := &call{kind: "table." + op, class: class(op, key.PK), about: key.PK + key.SK, label: label(op, in)}
 	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
 		res, err := do()
 		if err == nil {
@@ -222,7 +222,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 			text = append(text, wr.Delete)
 		}
 	}
-	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), label: label("batch_write", text), batch: true}
+	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), about: own[0].Key().PK + own[0].Key().SK, label: label("batch_write", text), batch: true}
 	return call1(ctx, s.p, c, func(part float64) (table.WriteResult, error) {
 		some := own[:int(math.Ceil(part*float64(len(own))))]
 		res, err := s.p.w.store.BatchWrite(context.Background(), some)
@@ -254,9 +254,9 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	if len(keys) > 0 {
 		pk = keys[0].PK
 	}
-	c := &call{kind: "table.transact", class: class("transact", pk), label: label("transact", text)}
+	c := &call{kind: "table.transact", class: class("transact", pk), about: pk, label: label("transact", text)}
 	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
-		if s.p.w.chance(s.p.w.faults.Fail) {
+		if s.p.w.chance(s.p.w.faults.Fail) && !s.p.w.off[FaultFail] {
 			reasons := make([]table.CancelledOp, len(in.Ops))
 			reasons[0].Reason = table.CancelConflict
 			return table.WriteResult{}, &table.CancelledError{Reasons: reasons}

@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"fanfare/internal/feed"
@@ -13,6 +15,7 @@ import (
 // operation is one call of a user. Each user has one at a time, so what a user was
 // answered is in order; all users together have many.
 type operation struct {
+	number int // 0 is none of the workload
 	name   string
 	user   string
 	do     func(ctx context.Context, s *feed.Service) error
@@ -47,11 +50,12 @@ type workload struct {
 	users []string
 	apis  []*Proc
 	serve map[*Proc]*feed.Service
-	left  int // operations still to start
+	todo  []planned // operations still to start
 	made  int
 	busy  map[string]*operation
 
-	posts    []string // ids that were answered, in order
+	posts    []string       // ids that were answered, in order
+	number   map[string]int // by post, of the operation that was answered it first
 	owner    map[string]string
 	accepted map[string]bool // posts answered with success
 	deleted  map[string]bool // deletes answered with success
@@ -74,10 +78,59 @@ type workload struct {
 	violations []string
 }
 
-func newWorkload(w *World, users, operations int) *workload {
+// planned is an operation of the workload before it is started. What it will be is
+// drawn from a stream of its own number, so that leaving out others changes nothing
+// of it but which posts there are.
+type planned struct {
+	number int
+	user   string
+	kind   string
+	// skip tells that its turn comes and nothing is done.
+	skip bool
+}
+
+// plan returns the operations from one number to another.
+func (l *workload) plan(o Options, first, last int) []planned {
+	var all []planned
+	for n := first; n <= last; n++ {
+		skip := o.Keep != nil && !slices.Contains(o.Keep, n)
+		user, kind := drawn(l.w.seed, n)
+		all = append(all, planned{n, l.users[user], kind, skip})
+	}
+	return all
+}
+
+// drawn is who makes an operation, as an index of users, and its kind.
+func drawn(seed uint64, number int) (user int, kind string) {
+	r := draws(seed, number, 0)
+	user = r.IntN(users)
+	x := r.IntN(100)
+	for _, of := range operations {
+		if x -= of.percent; x < 0 {
+			return user, of.kind
+		}
+	}
+	panic("the operations' percentages are below 100 in all")
+}
+
+// operations are the kinds of operation, and how many of a hundred are of each.
+var operations = []struct {
+	kind    string
+	percent int
+}{
+	{"post", 22}, {"delete", 6}, {"follow", 14}, {"unfollow", 10}, {"like", 20}, {"unlike", 12},
+	{"poison", 3}, {"profile", 2}, {"home", 11},
+}
+
+// draws is a stream of random numbers of one operation.
+func draws(seed uint64, number, stream int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(number)<<8|uint64(stream)))
+}
+
+func newWorkload(w *World, users int) *workload {
 	l := &workload{
-		w: w, left: operations, serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
-		owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
+		w: w, serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
+		number: map[string]int{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[like]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{},
 	}
@@ -122,30 +175,39 @@ func (l *workload) liked(e *messages.Like, state bool) {
 	l.likes[k] = p
 }
 
-// next starts an operation, if a user is free and some are left.
+// next starts the first operation whose user is free, if an API is there for it.
 func (l *workload) next() bool {
-	if l.left == 0 {
+	i := slices.IndexFunc(l.todo, func(p planned) bool { return l.busy[p.user] == nil })
+	if i < 0 {
 		return false
 	}
-	user := l.users[l.w.rng.IntN(len(l.users))]
-	api := l.apis[l.w.rng.IntN(len(l.apis))]
-	if l.busy[user] != nil || api.dead || time.Now().Before(api.paused) {
+	p := l.todo[i]
+	if p.skip {
+		l.todo = slices.Delete(l.todo, i, i+1)
+		return true
+	}
+	r := draws(l.w.seed, p.number, 1)
+	api := l.apis[r.IntN(len(l.apis))]
+	if !api.up() { // whom one API does not answer asks the next
+		api = l.apis[(slices.Index(l.apis, api)+1)%len(l.apis)]
+	}
+	if !api.up() {
 		return false
 	}
-	op := l.pick(user)
-	if op == nil {
-		return false
-	}
-	l.left--
+	l.todo = slices.Delete(l.todo, i, i+1)
+	op := l.pick(r, p)
+	op.number = p.number
 	l.run(op, api)
 	return true
 }
+
+func (p *Proc) up() bool { return !p.dead && !time.Now().Before(p.paused) }
 
 func (l *workload) run(op *operation, api *Proc) {
 	l.made++
 	op.done = make(chan struct{})
 	l.busy[op.user] = op
-	name := fmt.Sprintf("op%d", l.made)
+	name := fmt.Sprintf("op%d", op.number)
 	l.w.note("start %s %s %s at %s", name, op.user, op.name, api.Name)
 	service := l.serve[api]
 	api.Go(func(ctx context.Context) {
@@ -174,28 +236,38 @@ func (l *workload) settled() {
 	}
 }
 
-func (l *workload) pick(user string) *operation {
-	r := l.w.rng
-	switch x := r.IntN(100); {
-	case x < 22:
-		return l.createPost(user)
-	case x < 28:
-		return l.deletePost(user)
-	case x < 42:
-		return l.follow(user, true)
-	case x < 52:
-		return l.follow(user, false)
-	case x < 72:
-		return l.like(user, true)
-	case x < 84:
-		return l.like(user, false)
-	case x < 87:
-		return l.poison(user)
-	case x < 89:
-		return l.profile(user)
-	default:
-		return l.home(user)
+// pick makes an operation by its draws. One that has no post to act on reads a home.
+func (l *workload) pick(r *rand.Rand, p planned) *operation {
+	user := p.user
+	var op *operation
+	switch p.kind {
+	case "post":
+		op = l.createPost(r, p)
+	case "delete":
+		op = l.deletePost(r, user)
+	case "follow":
+		op = l.follow(r, user, true)
+	case "unfollow":
+		op = l.follow(r, user, false)
+	case "like":
+		op = l.like(r, user, true)
+	case "unlike":
+		op = l.like(r, user, false)
+	case "poison":
+		op = l.poison(r, p)
+	case "profile":
+		op = l.profile(user)
 	}
+	if op == nil {
+		op = l.home(r, user)
+	}
+	return op
+}
+
+// choose draws one of some posts. Without one of them the choice is the same, unless
+// it was that one: each post draws its own lot, by the number of its operation.
+func (l *workload) choose(r *rand.Rand, posts []string) string {
+	return posts[choose(r, posts, func(post string) string { return strconv.Itoa(l.number[post]) })]
 }
 
 func (l *workload) profile(user string) *operation {
@@ -209,11 +281,12 @@ func (l *workload) profile(user string) *operation {
 	}
 }
 
-func (l *workload) createPost(user string) *operation {
+func (l *workload) createPost(r *rand.Rand, p planned) *operation {
+	user := p.user
 	var post feed.Post
-	in := feed.PostInput{Text: fmt.Sprintf("post %d", l.made)}
-	if l.w.rng.IntN(3) == 0 {
-		in.IdempotencyKey = fmt.Sprintf("key-%d", l.w.rng.IntN(4))
+	in := feed.PostInput{Text: fmt.Sprintf("post %d", p.number)}
+	if r.IntN(3) == 0 {
+		in.IdempotencyKey = fmt.Sprintf("key-%d", r.IntN(4))
 		in.Text = in.IdempotencyKey
 	}
 	return &operation{
@@ -238,13 +311,14 @@ func (l *workload) createPost(user string) *operation {
 			}
 			if !l.accepted[post.ID] {
 				l.posts = append(l.posts, post.ID)
+				l.number[post.ID] = p.number
 			}
 			l.owner[post.ID], l.accepted[post.ID] = user, true
 		},
 	}
 }
 
-func (l *workload) deletePost(user string) *operation {
+func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	var own []string
 	for _, p := range l.posts {
 		if l.owner[p] == user && !l.deleted[p] {
@@ -254,7 +328,7 @@ func (l *workload) deletePost(user string) *operation {
 	if len(own) == 0 {
 		return nil
 	}
-	post := own[l.w.rng.IntN(len(own))]
+	post := l.choose(r, own)
 	return &operation{
 		name: "delete " + post, user: user,
 		do: func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, user, post) },
@@ -268,17 +342,17 @@ func (l *workload) deletePost(user string) *operation {
 	}
 }
 
-func (l *workload) other(user string) string {
+func (l *workload) other(r *rand.Rand, user string) string {
 	for {
-		if o := l.users[l.w.rng.IntN(len(l.users))]; o != user {
+		if o := l.users[r.IntN(len(l.users))]; o != user {
 			return o
 		}
 	}
 }
 
-func (l *workload) follow(user string, on bool) *operation {
-	author := l.other(user)
-	if l.w.rng.IntN(2) == 0 { // some come and go: what is in flight of before meets what came after
+func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
+	author := l.other(r, user)
+	if r.IntN(2) == 0 { // some come and go: what is in flight of before meets what came after
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
 	p := pair{user, author}
@@ -318,14 +392,14 @@ func (l *workload) follow(user string, on bool) *operation {
 // unsure tells whether nobody can know if p.follower follows p.author now.
 func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 }
 
-func (l *workload) like(user string, on bool) *operation {
+func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 	if len(l.posts) == 0 {
 		return nil
 	}
 	// Few posts get most of the likes, and the same user comes back to them.
-	post := l.posts[l.w.rng.IntN(min(len(l.posts), 4))]
-	if l.w.rng.IntN(4) == 0 {
-		post = l.posts[l.w.rng.IntN(len(l.posts))]
+	post := l.choose(r, l.posts[:min(len(l.posts), 4)])
+	if r.IntN(4) == 0 {
+		post = l.choose(r, l.posts)
 	}
 	before := l.likes[like{post, user}].events
 	return &operation{
@@ -345,16 +419,16 @@ func (l *workload) like(user string, on bool) *operation {
 }
 
 // poison sends what no consumer can ever process: it must end as a dead letter.
-func (l *workload) poison(user string) *operation {
-	name := fmt.Sprintf("bad-%d", l.made)
+func (l *workload) poison(r *rand.Rand, p planned) *operation {
+	name := fmt.Sprintf("bad-%d", p.number)
 	payload := `{"type":"PostCreated","version":99,"event_id":"` + name + `"}`
-	topic := []string{"posts", "chunks", "likes"}[l.w.rng.IntN(3)]
+	topic := []string{"posts", "chunks", "likes"}[r.IntN(3)]
 	return &operation{
-		name: "poison " + topic, user: user,
+		name: "poison " + topic, user: p.user,
 		do: func(context.Context, *feed.Service) error { return nil },
 		settle: func(error) {
 			q := l.w.queue(topic)
-			q.messages = append(q.messages, &queued{id: name, payload: []byte(payload), order: q.published})
+			q.messages = append(q.messages, &queued{id: name, name: name, payload: []byte(payload), order: q.published})
 			q.published++
 			l.bad = append(l.bad, name)
 		},
@@ -363,7 +437,7 @@ func (l *workload) poison(user string) *operation {
 
 // home reads a whole home and checks what must hold at any moment: nothing deleted,
 // nobody unfollowed (I2), everything once (I7).
-func (l *workload) home(user string) *operation {
+func (l *workload) home(r *rand.Rand, user string) *operation {
 	deleted := clone2(l.deleted)
 	var unfollowed, followed []string
 	for _, author := range l.users {
@@ -377,8 +451,8 @@ func (l *workload) home(user string) *operation {
 			unfollowed = append(unfollowed, author)
 		}
 	}
-	limit := 1 + l.w.rng.IntN(4)
-	pull := l.w.rng.IntN(3) == 0
+	limit := 1 + r.IntN(4)
+	pull := r.IntN(3) == 0
 	key := homeOf{user, pull}
 	var items []feed.HomeItem
 	return &operation{

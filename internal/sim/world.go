@@ -26,6 +26,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/likeagg"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -34,7 +35,11 @@ import (
 type World struct {
 	seed   uint64
 	rng    *rand.Rand // drawn from by the driver only
+	pcg    *rand.PCG  // behind rng; see about
+	phase  int        // of the world's life
+	since  int        // steps since the phase began
 	faults Rates
+	off    map[string]bool // kinds of fault that are drawn, and left out
 	Fired  Counters
 	Met    Counters // calls by crash point
 	target target
@@ -50,8 +55,13 @@ type World struct {
 	ttls   map[table.Key]int64 // of every item that has one
 	set    map[string]bool     // messages that the backstop set aside
 
+	plant  likeagg.Plant
 	inHand int  // bounds what one process has in hand
 	aged   bool // days have passed: messages may have become too old
+
+	released map[string]int    // calls by name
+	names    map[string]string // of messages, by id
+	aliases  aliases
 
 	mu     sync.Mutex
 	parked []*call // guarded by mu until the driver has seen all others block
@@ -135,6 +145,7 @@ type Proc struct {
 	dead   bool
 	begin  func(p *Proc) // starts it anew
 	again  time.Time     // when a dead one is started anew
+	boots  int
 	subs   []*subscription
 	work   sync.WaitGroup
 }
@@ -160,6 +171,9 @@ type call struct {
 	kind  string // port and operation: "table.put"
 	class string // kind and what sort of key: a crash point's name
 	label string // all that tells it from others of its process, for the order
+	about string // keys or ids that it is about
+	op    string // what the work is for
+	name  string // all of that: the same without other operations; the driver's
 	batch bool
 	// effect does it. part is below 1 for a batch that is to be done in part.
 	effect func(part float64) error
@@ -194,6 +208,7 @@ func opOf(ctx context.Context) string {
 func (p *Proc) do(ctx context.Context, c *call) error {
 	c.proc, c.ctx, c.done = p, ctx, make(chan struct{})
 	c.label = opOf(ctx) + " " + c.label
+	c.op = opOf(ctx)
 	p.w.mu.Lock()
 	if p.dead {
 		p.w.mu.Unlock()
@@ -206,9 +221,10 @@ func (p *Proc) do(ctx context.Context, c *call) error {
 }
 
 func newWorld(seed uint64) *World {
+	pcg := rand.NewPCG(seed, 0)
 	return &World{
-		seed: seed, inHand: 10, rng: rand.New(rand.NewPCG(seed, 0x66616e66617265)), Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, set: map[string]bool{},
+		seed: seed, inHand: 10, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, set: map[string]bool{},
 	}
 }
 
@@ -224,6 +240,8 @@ func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
 func (w *World) boot(p *Proc) {
 	p.ctx, p.kill = context.WithCancel(context.Background())
 	p.dead, p.paused, p.subs = false, time.Time{}, nil
+	p.boots++
+	w.about("boot %s %d", p.Name, p.boots)
 	p.begin(p)
 }
 
@@ -255,6 +273,16 @@ func (w *World) crash(p *Proc, at string) {
 
 func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
 
+// strikes draws whether a fault happens. One that is switched off is drawn all the
+// same, so that what follows is drawn as it was with it.
+func (w *World) strikes(kind string, rate float64) bool {
+	if !w.chance(rate) || w.off[kind] {
+		return false
+	}
+	w.Fired[kind]++
+	return true
+}
+
 // settle waits until every goroutine but the driver is blocked, and sorts what is
 // parked.
 func (w *World) settle() {
@@ -267,6 +295,11 @@ func (w *World) settle() {
 	slices.SortStableFunc(w.parked, func(a, b *call) int {
 		return cmp.Or(strings.Compare(a.proc.Name, b.proc.Name), strings.Compare(a.kind, b.kind), strings.Compare(a.label, b.label))
 	})
+	for _, c := range w.parked {
+		if c.name == "" {
+			c.name = c.proc.Name + " " + c.op + " " + c.class + " " + w.aliases.in(c.op, c.about)
+		}
+	}
 }
 
 // step does one thing: it lets one parked call go on, delivers one message, starts
@@ -274,6 +307,7 @@ func (w *World) settle() {
 // lets time pass.
 func (w *World) step(next func() bool) {
 	w.steps++
+	w.since++
 	// What one of these lets go on must be blocked again before the next decision.
 	w.settle()
 	w.applyLate()
@@ -282,24 +316,26 @@ func (w *World) step(next func() bool) {
 	w.collect()
 	w.reboot()
 	w.settle()
-	if w.chance(w.faults.Pause) {
+	w.about("step %d %d", w.phase, w.since)
+	if w.strikes(FaultPause, w.faults.Pause) {
 		p := w.procs[w.rng.IntN(len(w.procs))]
 		p.paused = time.Now().Add(time.Duration(w.rng.IntN(120_000)) * time.Millisecond)
-		w.Fired[FaultPause]++
 		w.note("pause %s", p.Name)
 	}
 	ready := w.ready()
 	switch x := w.rng.Float64(); {
 	case len(ready) > 0 && x < .75:
-		w.release(ready[w.rng.IntN(len(ready))])
+		w.release(ready[choose(w.rng, ready, nameOf)])
 	case x < .93 && w.deliver():
 	case x < .97 && next():
 	case len(ready) > 0 && x < .99:
-		w.release(ready[w.rng.IntN(len(ready))])
+		w.release(ready[choose(w.rng, ready, nameOf)])
 	default:
 		w.sleep(len(ready) == 0)
 	}
 }
+
+func nameOf(c *call) string { return c.name }
 
 func (w *World) sleep(idle bool) {
 	d := time.Duration(1+w.rng.IntN(30)) * time.Millisecond
@@ -334,6 +370,7 @@ func (w *World) answerEnded() {
 	for _, c := range parked {
 		if err := c.ctx.Err(); err != nil {
 			w.Fired[FaultTimeout]++
+			w.about("ended %s", c.name)
 			if w.rng.IntN(2) == 0 {
 				w.later(c)
 			}
@@ -372,6 +409,8 @@ func (w *World) reboot() {
 func (w *World) release(c *call) {
 	p := c.proc
 	f := w.faults
+	w.released[c.name]++
+	w.about("%s %d", c.name, w.released[c.name])
 	point := p.role + " " + c.class
 	w.Met[point]++
 	if w.target.point == point && f.Crash > 0 {
@@ -388,36 +427,37 @@ func (w *World) release(c *call) {
 			return
 		}
 	}
-	switch x := w.rng.Float64(); {
-	case x < f.Crash/2:
-		w.crash(p, "before "+point)
-		return
-	case x < f.Crash:
+	x := w.rng.Float64()
+	switch fault := w.faultAt(x); fault {
+	case FaultCrash:
+		if x < f.Crash/2 {
+			w.crash(p, "before "+point)
+			return
+		}
 		// The effect happens, the process never hears of it.
 		if err := c.effect(1); err != nil {
 			w.note("effect %s: %v", c.label, err)
 		}
 		w.crash(p, "after "+point)
 		return
-	case x < f.Crash+f.Fail:
-		w.Fired[FaultFail]++
+	case FaultFail:
+		w.Fired[fault]++
 		w.answer(c, unavailable(c.kind), "fail")
 		return
-	case x < f.Crash+f.Fail+f.Lost:
-		w.Fired[FaultLost]++
+	case FaultLost:
+		w.Fired[fault]++
 		if err := c.effect(1); err != nil {
 			w.note("effect %s: %v", c.label, err)
 		}
 		w.answer(c, unavailable(c.kind), "lost")
 		return
-	case x < f.Crash+f.Fail+f.Lost+f.Late:
-		w.Fired[FaultLate]++
+	case FaultLate:
+		w.Fired[fault]++
 		w.later(c)
 		w.answer(c, unavailable(c.kind), "late")
 		return
 	}
-	if c.batch && w.chance(f.Partial) {
-		w.Fired[FaultPartial]++
+	if c.batch && w.strikes(FaultPartial, f.Partial) {
 		if err := c.effect(w.rng.Float64()); err != nil {
 			w.note("effect %s: %v", c.label, err)
 		}
@@ -425,6 +465,23 @@ func (w *World) release(c *call) {
 		return
 	}
 	w.answer(c, c.effect(1), "done")
+}
+
+// faultAt is the fault of a call by its draw, "" for none.
+func (w *World) faultAt(x float64) string {
+	f := w.faults
+	for _, of := range []struct {
+		kind string
+		rate float64
+	}{{FaultCrash, f.Crash}, {FaultFail, f.Fail}, {FaultLost, f.Lost}, {FaultLate, f.Late}} {
+		if x -= of.rate; x < 0 {
+			if w.off[of.kind] {
+				return ""
+			}
+			return of.kind
+		}
+	}
+	return ""
 }
 
 // answer ends a call.

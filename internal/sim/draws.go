@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Shrinking leaves out operations and faults and hopes for the same course of what
+// is left. One stream of random numbers would shift with the first call that is
+// missing. So each decision draws from a stream that is named by what it is about,
+// and one of several is chosen by lots that each draws by its own name: without those
+// that were not chosen, the choice is the same.
+
+// about makes w's next draws a stream of this name.
+func (w *World) about(format string, args ...any) {
+	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
+}
+
+// choose draws one of some by their names and returns its index.
+func choose[T any](rng *rand.Rand, all []T, name func(T) string) int {
+	seed := rng.Uint64()
+	best, most := 0, uint64(0)
+	met := map[string]int{}
+	for i, one := range all {
+		called := name(one)
+		met[called]++ // the same name again draws another lot
+		if lot := mix(seed+uint64(met[called]), called); i == 0 || lot > most {
+			best, most = i, lot
+		}
+	}
+	return best
+}
+
+// mix is a hash of text: FNV-1a, and the end of SplitMix64, as similar texts have
+// similar sums before it.
+func mix(seed uint64, text string) uint64 {
+	h := seed ^ 14695981039346656037
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// aliases name ids by what they were made for, as ids hold the time and random bits.
+type aliases struct {
+	of   map[string]string
+	made map[string]int // by what for
+}
+
+const ulidLen = 26
+
+// in replaces the ids in text. One that was not met before is op's.
+func (a aliases) in(op, text string) string {
+	var b strings.Builder
+	run := 0
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && (text[i] >= '0' && text[i] <= '9' || text[i] >= 'A' && text[i] <= 'Z') {
+			run++
+			continue
+		}
+		if word := text[i-run : i]; run == ulidLen {
+			alias, met := a.of[word]
+			if !met {
+				a.made[op]++
+				alias = fmt.Sprintf("%s.%d", op, a.made[op])
+				a.of[word] = alias
+			}
+			b.WriteString(alias)
+		} else {
+			b.WriteString(word)
+		}
+		if i < len(text) {
+			b.WriteByte(text[i])
+		}
+		run = 0
+	}
+	return b.String()
+}

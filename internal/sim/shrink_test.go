@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"fanfare/internal/likeagg"
+)
+
+// TestAFailingSeedIsShrunk plants a bug, shrinks the first seeds that find it, and
+// runs what the printed command would run.
+func TestAFailingSeedIsShrunk(t *testing.T) {
+	planted := Options{Plant: likeagg.Plant{FlushUnresolved: true}}
+	fewest := defaultOperations
+	for seed, found := uint64(1), 0; found < 2; seed++ {
+		if seed > 50 {
+			t.Fatalf("%d of 50 seeds find the bug", found)
+		}
+		res := Run(t, seed, planted)
+		if !slices.Contains(res.Fails(), "I3") {
+			continue
+		}
+		found++
+		small := Shrink(t, planted, res, 100)
+		t.Log(small)
+		if small.Invariant != "I3" || small.Reruns > 100 {
+			t.Errorf("seed %d: shrunk for %s in %d reruns", seed, small.Invariant, small.Reruns)
+		}
+		fewest = min(fewest, len(small.Options.Keep))
+
+		again := planted
+		again.KeepTrace = true
+		var err error
+		if again.Keep, err = ParseKeep(FormatKeep(small.Options.Keep)); err != nil {
+			t.Fatal(err)
+		}
+		if again.Faults, err = ParseFaults(FormatFaults(small.Options.Faults)); err != nil {
+			t.Fatal(err)
+		}
+		first, second := Run(t, seed, again), Run(t, seed, again)
+		if !slices.Contains(first.Fails(), "I3") {
+			t.Errorf("seed %d: the shrunk run violates %q, not I3", seed, first.Fails())
+		}
+		if first.Trace != small.Result.Trace || strings.Join(first.Lines, "\n") != strings.Join(second.Lines, "\n") {
+			t.Errorf("seed %d: the shrunk run does not replay", seed)
+		}
+		for _, line := range first.Lines {
+			if _, op, ok := strings.Cut(line, " start op"); ok {
+				number, _, _ := strings.Cut(op, " ")
+				if n, err := ParseKeep(number); err != nil || n[0] != 0 && !slices.Contains(again.Keep, n[0]) {
+					t.Errorf("seed %d: operation %s is not kept, and was made", seed, number)
+				}
+			}
+		}
+	}
+	if fewest > defaultOperations/4 {
+		t.Errorf("the smaller of two shrunk runs keeps %d of %d operations", fewest, defaultOperations)
+	}
+}
+
+// TestAnOperationIsTheSameWithoutOthers holds that leaving out some shifts nothing
+// that the others draw.
+func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
+	started := func(o Options) map[string]string {
+		of := map[string]string{}
+		for _, line := range Run(t, 7, o).Lines {
+			if _, op, ok := strings.Cut(line, " start op"); ok {
+				number, what, _ := strings.Cut(op, " ")
+				words := strings.Fields(what) // user, operation, what it acts on
+				of[number] = words[0] + " " + words[1]
+				if words[1] == "follow" || words[1] == "unfollow" {
+					of[number] += " " + words[2]
+				}
+			}
+		}
+		return of
+	}
+	all := started(Options{KeepTrace: true})
+	var odd []int
+	for n := 1; n < defaultOperations; n += 2 {
+		odd = append(odd, n)
+	}
+	half := started(Options{KeepTrace: true, Keep: odd, Faults: []string{FaultLost}})
+	same := 0
+	for number, is := range half {
+		switch was := all[number]; {
+		case was == is:
+			same++
+		// One that acts on a post reads a home where there is none.
+		case !strings.HasSuffix(is, " home") && !strings.HasSuffix(was, " home"):
+			t.Errorf("operation %s is %q, and %q without others", number, was, is)
+		}
+	}
+	if same < 80 {
+		t.Errorf("%d of 100 operations are the same", same)
+	}
+}
+
+func TestKeepAndFaultsAreReadAsTheyAreWritten(t *testing.T) {
+	for text, keep := range map[string][]int{"none": {}, "7": {7}, "1-3,9,11-12": {1, 2, 3, 9, 11, 12}} {
+		got, err := ParseKeep(text)
+		if err != nil || got == nil || !slices.Equal(got, keep) || FormatKeep(keep) != text {
+			t.Errorf("%q is read as %v, %v, and written as %q", text, got, err, FormatKeep(keep))
+		}
+	}
+	if all, err := ParseKeep(""); all != nil || err != nil {
+		t.Errorf("no value keeps %v, %v, want all", all, err)
+	}
+	for _, text := range []string{"x", "1-", "1,,2"} {
+		if got, err := ParseKeep(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+	kinds, err := ParseFaults(FormatFaults([]string{FaultLost, FaultCrash}))
+	if err != nil || !slices.Equal(kinds, []string{FaultLost, FaultCrash}) {
+		t.Errorf("read %v, %v", kinds, err)
+	}
+	if none, err := ParseFaults(FormatFaults(nil)); err != nil || none == nil || len(none) > 0 {
+		t.Errorf("no faults are read as %v, %v", none, err)
+	}
+	if got, err := ParseFaults("no such fault"); err == nil {
+		t.Errorf("read %v", got)
+	}
+}
