@@ -178,7 +178,7 @@ func (w *World) storm() {
 // quieten ends all faults, waits until nothing moves, and checks.
 func (w *World) quieten(ctx context.Context) {
 	storm := w.faults
-	w.faults = Rates{}
+	w.faults, w.tight = Rates{}, nil
 	w.begin(w.phase + 1)
 	for _, topic := range queue.Topics() {
 		// Likes may wait for days: what they hold back is known by then.
@@ -351,7 +351,7 @@ func transient(err error) bool { return isUnavailable(err) }
 
 // shutDown kills every process and waits for what it started.
 func (w *World) shutDown() {
-	w.faults = Rates{}
+	w.faults, w.tight = Rates{}, nil
 	for _, p := range w.procs {
 		if !p.dead {
 			w.crash(p, "end")

@@ -130,7 +130,7 @@ func call1[R any](ctx context.Context, p *Proc, c *call, effect func(part float6
 }
 
 func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
-	c := &call{kind: "table.get", class: class("get", in.Key.PK), about: in.Key.PK + in.Key.SK, label: label("get", in)}
+	c := &call{kind: "table.get", class: class("get", in.Key.PK), about: in.Key.PK + in.Key.SK, pks: []string{in.Key.PK}, label: label("get", in)}
 	return call1(ctx, s.p, c, func(float64) (table.GetResult, error) {
 		from, err := s.p.w.source(in.Consistent)
 		if err != nil {
@@ -145,6 +145,9 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 		return table.BatchGetResult{}, nil
 	}
 	c := &call{kind: "table.batch_get", class: class("batch_get", in.Keys[0].PK), about: in.Keys[0].PK + in.Keys[0].SK, label: label("batch_get", in)}
+	for _, key := range in.Keys {
+		c.pks = append(c.pks, key.PK)
+	}
 	return call1(ctx, s.p, c, func(float64) (table.BatchGetResult, error) {
 		from, err := s.p.w.source(in.Consistent)
 		if err != nil {
@@ -158,7 +161,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
 		for {
-			c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, label: label("query", q)}
+			c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
 			page, err := call1(ctx, s.p, c, func(float64) (table.Page, error) {
 				from, err := s.p.w.source(q.Consistent && !q.Index)
 				if err != nil {
@@ -194,7 +197,7 @@ func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRes
 }
 
 func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
-	c := &call{kind: "table." + op, class: class(op, key.PK), about: key.PK + key.SK, label: label(op, in)}
+	c := &call{kind: "table." + op, class: class(op, key.PK), about: key.PK + key.SK, pks: []string{key.PK}, label: label(op, in)}
 	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
 		res, err := do()
 		if err == nil {
@@ -223,8 +226,13 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 		}
 	}
 	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), about: own[0].Key().PK + own[0].Key().SK, label: label("batch_write", text), batch: true}
-	return call1(ctx, s.p, c, func(part float64) (table.WriteResult, error) {
-		some := own[:int(math.Ceil(part*float64(len(own))))]
+	for _, wr := range own {
+		c.pks = append(c.pks, wr.Key().PK)
+	}
+	write := func(some []table.BatchWrite) (table.WriteResult, error) {
+		if len(some) == 0 {
+			return table.WriteResult{}, nil
+		}
 		res, err := s.p.w.store.BatchWrite(context.Background(), some)
 		for _, wr := range some {
 			if err == nil {
@@ -232,6 +240,13 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 			}
 		}
 		return res, err
+	}
+	c.spare = func(short func(pk string) bool) error {
+		_, err := write(slices.DeleteFunc(slices.Clone(own), func(wr table.BatchWrite) bool { return short(wr.Key().PK) }))
+		return err
+	}
+	return call1(ctx, s.p, c, func(part float64) (table.WriteResult, error) {
+		return write(own[:int(math.Ceil(part*float64(len(own))))])
 	})
 }
 
@@ -255,12 +270,11 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 		pk = keys[0].PK
 	}
 	c := &call{kind: "table.transact", class: class("transact", pk), about: pk, label: label("transact", text)}
+	c.ops = in.Ops
+	for _, op := range in.Ops {
+		c.pks = append(c.pks, op.Key().PK)
+	}
 	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
-		if s.p.w.chance(s.p.w.faults.Fail) && !s.p.w.off[FaultFail] {
-			reasons := make([]table.CancelledOp, len(in.Ops))
-			reasons[0].Reason = table.CancelConflict
-			return table.WriteResult{}, &table.CancelledError{Reasons: reasons}
-		}
 		res, err := s.p.w.store.Transact(context.Background(), in)
 		if err == nil {
 			err = s.p.w.wrote(keys...)

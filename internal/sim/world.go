@@ -54,6 +54,7 @@ type World struct {
 	load   *workload
 	ttls   map[table.Key]int64 // of every item that has one
 	set    map[string]bool     // messages that the backstop set aside
+	tight  []stretch           // stretches of throttling
 
 	plant  likeagg.Plant
 	inHand int  // bounds what one process has in hand
@@ -81,6 +82,10 @@ type Rates struct {
 	Dup     float64 // a message is delivered, and stays visible
 	Expire  float64 // a message's visibility ends while it is handled
 	AckLost float64 // the removal of a message fails
+	// Throttle begins a stretch in which the table refuses the calls of a partition,
+	// or all calls.
+	Throttle float64
+	Conflict float64 // a transaction meets another write of one of its items
 	// Backstop moves a message to the dead letters though nothing is wrong with it.
 	Backstop float64
 }
@@ -90,6 +95,7 @@ func Stormy() Rates {
 	return Rates{
 		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
+		Throttle: .003, Conflict: .02,
 	}
 }
 
@@ -114,6 +120,9 @@ const (
 	FaultDays    = "days passed"
 	FaultTTL     = "expired item deleted late"
 	FaultRedrive = "dead letter redriven"
+
+	FaultThrottle = "throttled call"
+	FaultConflict = "conflicting transaction"
 )
 
 // Faults returns every kind of fault.
@@ -121,6 +130,7 @@ func Faults() []string {
 	return []string{
 		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
 		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultDays, FaultTTL, FaultRedrive,
+		FaultThrottle, FaultConflict,
 	}
 }
 
@@ -160,8 +170,9 @@ func (p *Proc) Context() context.Context { return p.ctx }
 func (p *Proc) Go(f func(ctx context.Context)) { p.work.Go(func() { f(p.ctx) }) }
 
 var (
-	errCrashed = errors.New("simulated: the process was killed")
-	errDown    = errors.New("simulated: no answer")
+	errCrashed   = errors.New("simulated: the process was killed")
+	errThrottled = errors.New("simulated: throttled")
+	errDown      = errors.New("simulated: no answer")
 )
 
 // call is a port call that waits for the driver.
@@ -175,11 +186,25 @@ type call struct {
 	op    string // what the work is for
 	name  string // all of that: the same without other operations; the driver's
 	batch bool
+	// pks are the partitions of a table call, ops the operations of a transaction.
+	pks []string
+	ops []table.TransactOp
 	// effect does it. part is below 1 for a batch that is to be done in part.
 	effect func(part float64) error
-	err    error
-	done   chan struct{}
+	// spare writes what of a batch does not fall short.
+	spare func(short func(pk string) bool) error
+	err   error
+	done  chan struct{}
 }
+
+// stretch is a number of steps in which the table has no capacity for a partition, or
+// for none.
+type stretch struct {
+	pk    string // "" is all
+	until int    // step
+}
+
+func (s stretch) covers(pk string) bool { return s.pk == "" || s.pk == pk }
 
 type lateEffect struct {
 	at     int // step
@@ -323,6 +348,7 @@ func (w *World) step(next func() bool) {
 		w.note("pause %s", p.Name)
 	}
 	ready := w.ready()
+	w.tighten(ready)
 	switch x := w.rng.Float64(); {
 	case len(ready) > 0 && x < .75:
 		w.release(ready[choose(w.rng, ready, nameOf)])
@@ -333,6 +359,26 @@ func (w *World) step(next func() bool) {
 	default:
 		w.sleep(len(ready) == 0)
 	}
+}
+
+// tighten begins and ends stretches of throttling. Most are of a partition that is in
+// use.
+func (w *World) tighten(ready []*call) {
+	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.until < w.steps })
+	if !w.chance(w.faults.Throttle) || len(ready) == 0 || w.off[FaultThrottle] {
+		return
+	}
+	s := stretch{until: w.steps + 5 + w.rng.IntN(40)}
+	if c := ready[choose(w.rng, ready, nameOf)]; len(c.pks) > 0 && w.rng.IntN(4) > 0 {
+		s.pk = c.pks[0]
+	}
+	w.tight = append(w.tight, s)
+	w.note("throttle %q until step %d", s.pk, s.until)
+}
+
+// short tells whether the table has no capacity for a partition now.
+func (w *World) short(pk string) bool {
+	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.covers(pk) })
 }
 
 func nameOf(c *call) string { return c.name }
@@ -457,6 +503,16 @@ func (w *World) release(c *call) {
 		w.answer(c, unavailable(c.kind), "late")
 		return
 	}
+	if slices.ContainsFunc(c.pks, w.short) {
+		w.Fired[FaultThrottle]++
+		w.answer(c, w.throttled(c), "throttled")
+		return
+	}
+	if len(c.ops) > 0 && w.strikes(FaultConflict, f.Conflict) {
+		at := w.rng.IntN(len(c.ops))
+		w.answer(c, cancelled(c.ops, table.CancelConflict, func(i int) bool { return i == at }), "conflict")
+		return
+	}
 	if c.batch && w.strikes(FaultPartial, f.Partial) {
 		if err := c.effect(w.rng.Float64()); err != nil {
 			w.note("effect %s: %v", c.label, err)
@@ -501,6 +557,33 @@ func unavailable(kind string) error {
 		return &table.UnavailableError{Op: kind, Err: errDown}
 	}
 	return fmt.Errorf("%s: %w", kind, errDown)
+}
+
+// throttled is the answer to a call for which there is no capacity. It has no effect,
+// but that a batch writes what it has capacity for.
+func (w *World) throttled(c *call) error {
+	if len(c.ops) > 0 {
+		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return w.short(c.ops[i].Key().PK) })
+	}
+	if c.spare != nil {
+		if err := c.spare(w.short); err != nil {
+			w.note("effect %s: %v", c.label, err)
+		}
+	}
+	return &table.UnavailableError{Op: c.kind, Err: errThrottled}
+}
+
+// cancelled is the answer to a transaction that was not done for a reason that some
+// of its operations have.
+func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
+	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
+	for i, op := range ops {
+		e.Reasons[i].Key = op.Key()
+		if is(i) {
+			e.Reasons[i].Reason = why
+		}
+	}
+	return e
 }
 
 func isUnavailable(err error) bool {
