@@ -46,6 +46,9 @@ func TestSeeds(t *testing.T) {
 		for point, n := range res.Met {
 			met[point] += n
 		}
+		if !masked && res.Operations < defaultOperations {
+			t.Errorf("seed %d made %d operations, want %d at least", seed, res.Operations, defaultOperations)
+		}
 		if len(res.Violations) > 0 {
 			violations += len(res.Violations)
 			for _, line := range res.Lines {

@@ -204,7 +204,9 @@ func (l *workload) next() bool {
 func (p *Proc) up() bool { return !p.dead && !time.Now().Before(p.paused) }
 
 func (l *workload) run(op *operation, api *Proc) {
-	l.made++
+	if op.number > 0 {
+		l.made++
+	}
 	op.done = make(chan struct{})
 	l.busy[op.user] = op
 	name := fmt.Sprintf("op%d", op.number)
