@@ -17,10 +17,6 @@ import (
 // deliveries need not wait until ten chunks are cut.
 const sendBatch = 10
 
-// planPage is how many followers a planner reads at once. It keeps nothing of a
-// page but the ends of chunks.
-const planPage = 10_000
-
 // planner cuts the followers of one post into chunks, from one key on.
 //
 // The chain of stored chunks is the only truth: a chunk begins where the stored one
@@ -149,7 +145,7 @@ func (pl *planner) extend(ctx context.Context) error {
 	var cuts []table.Chunk
 	next, seen := table.Chunk{Post: pl.p.id, First: pl.from}, 0
 	for page, err := range pl.w.Store.Query(ctx, table.Query{
-		PK: table.FollowersPK(pl.p.author), Low: table.UserSK(pl.from), PageSize: planPage, Project: []string{},
+		PK: table.FollowersPK(pl.p.author), Low: table.UserSK(pl.from), PageSize: pl.w.PlanPage, Project: []string{},
 	}) {
 		if err != nil {
 			return fmt.Errorf("read the followers of %s: %w", pl.p.author, err)
