@@ -84,7 +84,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 		n := int(part*float64(len(own)) + .999)
 		for i, m := range own[:n] {
 			copied := *m
-			copied.name = fmt.Sprintf("%s>%d", c.name, i)
+			copied.name = brief(fmt.Sprintf("%s>%d", c.name, i))
 			b.p.w.names[copied.id] = copied.name
 			copied.order = q.published
 			q.published++
@@ -231,7 +231,9 @@ func (w *World) deliver() bool {
 	d := queue.NewDelivery(c.m.receives + 1)
 	msg := message.NewMessage(c.m.id, slices.Clone(c.m.payload))
 	msg.Metadata = clone(c.m.meta)
-	msg.SetContext(withOp(queue.WithDelivery(c.s.ctx, d), fmt.Sprintf("%s/%d", c.m.name, d.Receives)))
+	op := fmt.Sprintf("%s/%d", c.m.name, d.Receives)
+	w.began[op] = w.steps
+	msg.SetContext(withOp(queue.WithDelivery(c.s.ctx, d), op))
 	select {
 	case c.s.ch <- msg:
 	default:

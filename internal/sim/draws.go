@@ -17,6 +17,15 @@ func (w *World) about(format string, args ...any) {
 	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
 }
 
+// brief shortens a name: a message's holds that of what sent it, and so on.
+func brief(name string) string {
+	const most = 60
+	if len(name) <= most {
+		return name
+	}
+	return fmt.Sprintf("%s..%016x", name[:most], mix(0, name))
+}
+
 // choose draws one of some by their names and returns its index.
 func choose[T any](rng *rand.Rand, all []T, name func(T) string) int {
 	seed := rng.Uint64()

@@ -39,12 +39,39 @@ func (w *World) wrote(keys ...table.Key) error {
 			return fmt.Errorf("simulated table: read back: %w", err)
 		}
 		w.stale.log = append(w.stale.log, change{key, res.Item, time.Now()})
+		w.buried(res.Item)
 		delete(w.ttls, key)
 		if res.Item != nil && res.Item.Has(table.AttrTTL) {
 			w.ttls[key] = res.Item.Int(table.AttrTTL)
 		}
 	}
 	return nil
+}
+
+// buried remembers when a post became a tombstone.
+func (w *World) buried(it *table.Item) {
+	if it == nil || it.Int(table.AttrDeleted) == 0 {
+		return
+	}
+	if ref, err := table.ParsePostRef(*it); err == nil && w.tombs[ref.ID] == 0 {
+		w.tombs[ref.ID] = w.steps
+	}
+}
+
+// delivers holds I2 where no home shows it: who begins to handle a message after the
+// post was deleted finds that out before it writes a page.
+func (w *World) delivers(op string, writes []table.BatchWrite) {
+	began, handled := w.began[op]
+	for _, wr := range writes {
+		if wr.Put == nil {
+			continue
+		}
+		post, author, ok := table.ParseEntrySK(wr.Put.Key.SK)
+		if tomb := w.tombs[post]; ok && handled && tomb > 0 && tomb < began {
+			w.load.fail("I2", "post %s of %s is delivered by %s, which began after its delete", post, author, op)
+			return
+		}
+	}
 }
 
 // follow applies the first n changes, and all that are older than mostLag.
@@ -230,6 +257,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 		c.pks = append(c.pks, wr.Key().PK)
 	}
 	write := func(some []table.BatchWrite) (table.WriteResult, error) {
+		s.p.w.delivers(c.op, some)
 		if len(some) == 0 {
 			return table.WriteResult{}, nil
 		}

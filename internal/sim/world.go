@@ -54,6 +54,8 @@ type World struct {
 	load   *workload
 	ttls   map[table.Key]int64 // of every item that has one
 	set    map[string]bool     // messages that the backstop set aside
+	began  map[string]int      // step in which a message's handling began, by the op
+	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
 
 	plant  likeagg.Plant
@@ -249,7 +251,7 @@ func newWorld(seed uint64) *World {
 	pcg := rand.NewPCG(seed, 0)
 	return &World{
 		seed: seed, inHand: 10, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, set: map[string]bool{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{},
 	}
 }
 
