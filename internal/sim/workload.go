@@ -357,6 +357,7 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	if r.IntN(2) == 0 { // some come and go: what is in flight of before meets what came after
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
+	again := r.IntN(3) // as a client does that was answered nothing: the first may still happen
 	p := pair{user, author}
 	name := map[bool]string{true: "follow ", false: "unfollow "}[on] + author
 	for _, pull := range []bool{false, true} {
@@ -369,10 +370,15 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	return &operation{
 		name: name, user: user,
 		do: func(ctx context.Context, s *feed.Service) error {
+			do := s.Unfollow
 			if on {
-				return s.Follow(ctx, user, author)
+				do = s.Follow
 			}
-			return s.Unfollow(ctx, user, author)
+			err := do(ctx, user, author)
+			for ; err != nil && again > 0; again-- {
+				err = do(ctx, user, author)
+			}
+			return err
 		},
 		settle: func(err error) {
 			if err != nil {
