@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,7 +26,8 @@ var (
 // itself holds nothing of it.
 type bug struct {
 	name string
-	// breaks is the invariant that it breaks.
+	// breaks are the invariants that it breaks: the seed that finds it violates one
+	// of them. stuck is a world that never becomes quiet.
 	breaks string
 	edits  []edit
 }
@@ -40,6 +43,7 @@ func bugs() []bug {
 		like     = "internal/likeagg/like.go"
 		collect  = "internal/likeagg/collect.go"
 		chunk    = "internal/fanout/chunk.go"
+		plan     = "internal/fanout/plan.go"
 		posts    = "internal/fanout/posts.go"
 		backfill = "internal/fanout/backfill.go"
 		write    = "internal/fanout/write.go"
@@ -61,10 +65,10 @@ func bugs() []bug {
 			{window, `delta += counts(a.stamped.Liked) - counts(a.stamped.Base)`,
 				`delta += counts(a.stamped.Liked) - counts(a.stamped.Base); if a.stamped.LikeShards < 0 { delta += counts(a.stamped.Liked) - counts(a.stamped.Base) }`},
 		}},
-		{"nack that drops the rest of a batch", "I6", []edit{{window, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
+		{"nack that drops the rest of a batch", "I6 stuck", []edit{{window, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
 		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {`, `error(nil); dlErr != nil {`}}},
-		{"mark expires while entries remain", "I2", []edit{{follows, `TTL: s.now().Add(s.timelineTTL + unfollowedSlack),`, `TTL: s.now().Add(time.Minute),`}}},
-		{"mark not written on unfollow", "I2", []edit{{follows,
+		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.now().Add(s.timelineTTL + unfollowedSlack),`, `TTL: s.now().Add(time.Minute),`}}},
+		{"mark not written on unfollow", "I1 I2", []edit{{follows,
 			"-1)},\n\t\ttable.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",
 			"-1)},\n\t\ttable.TransactOp{Check: &table.CheckInput{Key: table.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark)`,
@@ -75,7 +79,8 @@ func bugs() []bug {
 				`Add: []table.Attr{{Name: table.AttrDelivered, Value: table.N(c.Delivered)}}, If: table.Exists{},`},
 		}},
 		{"unprocessed items dropped", "I1", []edit{{write, "!short || ctx.Err() != nil {\n\t\t\treturn err", "!short || ctx.Err() != nil || short {\n\t\t\treturn nil"}}},
-		{"tombstone not checked", "I2", []edit{
+		{"tombstone not checked before a page", "I2", []edit{{chunk, "if err != nil || !living {\n\t\treturn page{}, err", "if living = living || err == nil; err != nil {\n\t\treturn page{}, err"}}},
+		{"tombstone not checked in a home", "I2", []edit{
 			{home, `if err != nil || p.Deleted {`, `if err != nil {`},
 		}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
@@ -86,6 +91,8 @@ func bugs() []bug {
 		{"cursor inclusive", "I7", []edit{{timeline, `q.After = table.PostSK(before) // below each entry of that post`, `q.High = table.EntryRangeAbove(before)`}}},
 		{"chunk skips the follower at its boundary", "I1", []edit{{chunk, `Low: table.UserSK(r.first), After: after,`,
 			`Low: table.UserSK(r.first), After: func() string { if after == "" && r.first != "" { return table.UserSK(r.first) }; return after }(),`}}},
+		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next, seen = table.Chunk{Post: pl.p.id, First: user}, 1`,
+			`next, seen = table.Chunk{Post: pl.p.id, First: user}, 1; if it.Key == page.Items[0].Key { next.First += "0" }`}}},
 		{"followers read before the post is in the table", "I1", []edit{
 			{posts, "\tdeleted, err := w.Posts.EnsurePost(ctx, e)", "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tdeleted, err := w.Posts.EnsurePost(ctx, e)"},
 			{posts, "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tagain, err", "\tagain, err"},
@@ -112,12 +119,15 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		if !*planted {
 			continue // without the flag: only that each bug still fits the code
 		}
-		seed, found, output := b.find(t, root, overlay)
+		seed, violations, output := b.find(t, root, overlay)
 		switch {
-		case !found:
+		case len(violations) == 0:
 			t.Errorf("%-48s not found in 300 seeds\n%s", b.name, output)
+		case !slices.ContainsFunc(violations, b.isBroken):
+			t.Errorf("%-48s seed %d found %q, want a violation of %s", b.name, seed, violations, b.breaks)
 		default:
-			fmt.Printf("%-48s %-3s seed %d\n", b.name, b.breaks, seed)
+			first := violations[slices.IndexFunc(violations, b.isBroken)]
+			fmt.Printf("%-48s %-5s seed %-3d %s\n", b.name, b.breaks, seed, first)
 		}
 	}
 }
@@ -157,7 +167,17 @@ func (b bug) overlay(t *testing.T, root string) string {
 	return file
 }
 
-func (b bug) find(t *testing.T, root, overlay string) (seed uint64, found bool, output string) {
+// isViolation matches what workload.fail writes.
+var isViolation = regexp.MustCompile(`^(I\d|stuck|oracle): `)
+
+// isBroken tells whether a violation is of an invariant that the bug breaks.
+func (b bug) isBroken(violation string) bool {
+	invariant, _, _ := strings.Cut(violation, ":")
+	return slices.Contains(strings.Fields(b.breaks), invariant)
+}
+
+// find returns the first seed that finds something, and what.
+func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations []string, output string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "sim.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./internal/sim")
@@ -165,23 +185,30 @@ func (b bug) find(t *testing.T, root, overlay string) (seed uint64, found bool, 
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("planted bug %q does not build: %v\n%s", b.name, err, out)
 	}
-	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "300", "-stop")
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "300", "-stop", "-shrink", "0")
 	run.Dir = filepath.Join(root, "internal", "sim")
 	out, err := run.CombinedOutput()
 	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
-		return 0, false, ""
+		return 0, nil, ""
 	}
 	for line := range strings.Lines(string(out)) {
-		if _, rest, ok := strings.Cut(line, "sim_test.go:"); ok {
-			if _, rest, ok := strings.Cut(rest, " seed "); ok {
-				if _, err := fmt.Sscanf(rest, "%d:", &seed); err == nil {
-					b.replay(t, binary, run.Dir, seed)
-					return seed, true, ""
-				}
+		_, rest, ok := strings.Cut(line, "sim_test.go:")
+		if !ok {
+			continue
+		}
+		_, said, _ := strings.Cut(rest, ": ")
+		if seed == 0 {
+			if _, err := fmt.Sscanf(said, "seed %d:", &seed); err != nil {
+				seed = 0
 			}
+		} else if violation := strings.TrimSpace(said); isViolation.MatchString(violation) {
+			violations = append(violations, violation)
 		}
 	}
-	return 0, false, string(out)
+	if len(violations) > 0 {
+		b.replay(t, binary, run.Dir, seed)
+	}
+	return seed, violations, string(out)
 }
 
 // replay runs the seed that found the bug twice: the traces must be equal, byte for
@@ -190,7 +217,7 @@ func (b bug) replay(t *testing.T, binary, dir string, seed uint64) {
 	t.Helper()
 	var traces [2]string
 	for i := range traces {
-		run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "1", "-from", fmt.Sprint(seed), "-trail")
+		run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "1", "-from", fmt.Sprint(seed), "-trail", "-shrink", "0")
 		run.Dir = dir
 		out, err := run.CombinedOutput()
 		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
