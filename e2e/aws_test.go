@@ -133,3 +133,12 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestFollowsAreLinearizableOnAWS plays follows on DynamoDB's transactions, of which some
+// meet and are made again.
+func TestFollowsAreLinearizableOnAWS(t *testing.T) {
+	c := newCluster(t)
+	if !playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()) {
+		t.Error("the calls have no order that explains their answers")
+	}
+}

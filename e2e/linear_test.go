@@ -177,14 +177,6 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 	}
 }
 
-// The same on DynamoDB's transactions, of which some meet and are made again.
-func TestFollowsAreLinearizableOnAWS(t *testing.T) {
-	c := newCluster(t)
-	if !playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()) {
-		t.Error("the calls have no order that explains their answers")
-	}
-}
-
 // TestFollowsAreLinearizableOverACrash kills the process among the calls: what was
 // answered before is there after, and what was not happened at most once.
 func TestFollowsAreLinearizableOverACrash(t *testing.T) {
