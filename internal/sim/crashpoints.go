@@ -11,10 +11,10 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get following", "batch_get likecount", "batch_get post", "get post", "get post by id",
-			"get user", "publish likes", "publish posts", "put idempotency", "put user",
+			"batch_get following", "batch_get likecount", "batch_get post", "delete comment", "get comment", "get post", "get post by id",
+			"get user", "publish likes", "publish posts", "put comment", "put idempotency", "put user", "query comment",
 			"query following", "query home", "query post", "query timeline", "query user",
-			"transact follower", "transact post",
+			"transact follower", "transact post", "update post",
 		}},
 		{"fanout", []string{
 			"batch_write timeline", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",

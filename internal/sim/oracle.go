@@ -111,6 +111,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	}
 	w.checkLikes(ctx, service, living)
 	w.checkDeleted(ctx, service)
+	w.checkTexts(ctx, service, living)
 	w.checkLedgers(ctx, living)
 }
 

@@ -48,6 +48,7 @@ func bugs() []bug {
 		backfill = "internal/fanout/backfill.go"
 		write    = "internal/fanout/write.go"
 		follows  = "internal/feed/follows.go"
+		comments = "internal/feed/comments.go"
 		publish  = "internal/feed/publish.go"
 		home     = "internal/feed/home.go"
 		timeline = "internal/feed/timeline.go"
@@ -89,6 +90,8 @@ func bugs() []bug {
 		}},
 		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},
 		{"cursor inclusive", "I7", []edit{{timeline, `q.After = table.PostSK(before) // below each entry of that post`, `q.High = table.EntryRangeAbove(before)`}}},
+		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = table.CommentSK(after)`, `q.Low = table.CommentSK(after)`}}},
+		{"comment answered before it is durable", "I7", []edit{{comments, `If: table.Absent{}}); err != nil {`, `If: table.Absent{}}); err != nil && text == "" {`}}},
 		{"chunk skips the follower at its boundary", "I1", []edit{{chunk, `Low: table.UserSK(r.first), After: after,`,
 			`Low: table.UserSK(r.first), After: func() string { if after == "" && r.first != "" { return table.UserSK(r.first) }; return after }(),`}}},
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next, seen = table.Chunk{Post: pl.p.id, First: user}, 1`,

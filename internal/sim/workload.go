@@ -72,6 +72,9 @@ type workload struct {
 	likes   map[like]published
 	bad     []string // ids of messages that must end as dead letters
 	keys    map[string]string
+
+	comments map[string]*comment // by id, those that were answered
+	texts    map[string]*text    // by post, of those that were answered
 	// seen is what the last whole home of a user showed, by source.
 	seen map[homeOf]map[string]string // post -> author
 
@@ -118,8 +121,9 @@ var operations = []struct {
 	kind    string
 	percent int
 }{
-	{"post", 22}, {"delete", 6}, {"follow", 14}, {"unfollow", 10}, {"like", 20}, {"unlike", 12},
-	{"poison", 3}, {"profile", 2}, {"home", 11},
+	{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
+	{"poison", 3}, {"profile", 2}, {"home", 7},
+	{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
 }
 
 // draws is a stream of random numbers of one operation.
@@ -130,7 +134,7 @@ func draws(seed uint64, number, stream int) *rand.Rand {
 func newWorkload(w *World, users int) *workload {
 	l := &workload{
 		w: w, serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
-		number: map[string]int{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
+		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[like]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{},
 	}
@@ -255,6 +259,14 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.like(r, user, true)
 	case "unlike":
 		op = l.like(r, user, false)
+	case "comment":
+		op = l.comment(r, p)
+	case "uncomment":
+		op = l.uncomment(r, user)
+	case "comments":
+		op = l.readComments(r, user)
+	case "edit":
+		op = l.edit(r, p)
 	case "poison":
 		op = l.poison(r, p)
 	case "profile":
@@ -314,6 +326,7 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 			if !l.accepted[post.ID] {
 				l.posts = append(l.posts, post.ID)
 				l.number[post.ID] = p.number
+				l.texts[post.ID] = &text{is: in.Text}
 			}
 			l.owner[post.ID], l.accepted[post.ID] = user, true
 		},

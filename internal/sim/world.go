@@ -461,7 +461,8 @@ func (w *World) release(c *call) {
 	w.about("%s %d", c.name, w.released[c.name])
 	point := p.role + " " + c.class
 	w.Met[point]++
-	if w.target.point == point && f.Crash > 0 {
+	// Also while it becomes quiet: some calls are hardly made before.
+	if w.target.point == point {
 		if w.target.skip--; w.target.skip < 0 {
 			w.target.point = ""
 			if w.target.after {

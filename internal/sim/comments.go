@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"fanfare/internal/feed"
+)
+
+// comment is one that was answered.
+type comment struct {
+	post, author, text string
+	number             int  // of its operation
+	deleted            bool // and its delete was answered
+	doubtful           bool // a delete was not
+}
+
+// text is what a post says.
+type text struct {
+	is string // as answered last
+	// maybe are edits without an answer: they may still happen.
+	maybe []string
+}
+
+func (l *workload) comment(r *rand.Rand, p planned) *operation {
+	if len(l.posts) == 0 {
+		return nil
+	}
+	post := l.choose(r, l.posts[:min(len(l.posts), 4)])
+	said := fmt.Sprintf("comment %d", p.number)
+	var made feed.Comment
+	return &operation{
+		name: "comment " + post, user: p.user,
+		do: func(ctx context.Context, s *feed.Service) (err error) {
+			made, err = s.CreateComment(ctx, p.user, post, said)
+			return err
+		},
+		settle: func(err error) {
+			if err == nil {
+				l.comments[made.ID] = &comment{post: post, author: p.user, text: said, number: p.number}
+			}
+		},
+	}
+}
+
+func (l *workload) uncomment(r *rand.Rand, user string) *operation {
+	var own []string
+	for _, id := range sorted(l.comments) {
+		if c := l.comments[id]; c.author == user && !c.deleted {
+			own = append(own, id)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	id := own[choose(r, own, func(id string) string { return fmt.Sprint(l.comments[id].number) })]
+	c := l.comments[id]
+	return &operation{
+		name: "uncomment " + id, user: user,
+		do: func(ctx context.Context, s *feed.Service) error { return s.DeleteComment(ctx, user, c.post, id) },
+		settle: func(err error) {
+			c.deleted = err == nil
+			c.doubtful = c.doubtful || err != nil
+		},
+	}
+}
+
+func (l *workload) edit(r *rand.Rand, p planned) *operation {
+	var own []string
+	for _, post := range l.posts {
+		if l.owner[post] == p.user && !l.deleted[post] {
+			own = append(own, post)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	post := l.choose(r, own)
+	t := l.texts[post]
+	said := fmt.Sprintf("edited %d", p.number)
+	return &operation{
+		name: "edit " + post, user: p.user,
+		do: func(ctx context.Context, s *feed.Service) error {
+			_, err := s.EditPost(ctx, p.user, post, feed.PostEdit{Text: &said})
+			return err
+		},
+		settle: func(err error) {
+			if err != nil {
+				t.maybe = append(t.maybe, said)
+				return
+			}
+			t.is = said
+		},
+	}
+}
+
+// readComments pages through the comments of a post while others write and delete
+// them.
+func (l *workload) readComments(r *rand.Rand, user string) *operation {
+	if len(l.posts) == 0 {
+		return nil
+	}
+	post, limit := l.choose(r, l.posts[:min(len(l.posts), 4)]), 1+r.IntN(3)
+	there, gone := l.commentsOf(post)
+	var items []feed.Comment
+	return &operation{
+		name: fmt.Sprintf("comments %s limit %d", post, limit), user: user,
+		do: func(ctx context.Context, s *feed.Service) (err error) {
+			items, err = allComments(ctx, s, post, limit)
+			return err
+		},
+		settle: func(err error) {
+			if err == nil {
+				l.checkComments(post, items, there, gone)
+			}
+		},
+	}
+}
+
+// commentsOf are the comments of a post that must be there, and those that must not.
+func (l *workload) commentsOf(post string) (there, gone []string) {
+	for _, id := range sorted(l.comments) {
+		switch c := l.comments[id]; {
+		case c.post != post:
+		case c.deleted:
+			gone = append(gone, id)
+		default:
+			there = append(there, id)
+		}
+	}
+	return there, gone
+}
+
+// checkComments holds a list against what was there when paging began: each once and
+// in order (I7), nothing that was deleted (I2), and all that was answered (I5).
+func (l *workload) checkComments(post string, items []feed.Comment, there, gone []string) {
+	last := ""
+	shown := map[string]bool{}
+	for _, c := range items {
+		if c.ID <= last {
+			l.fail("I7", "comments of %s show %s behind %s", post, c.ID, last)
+		}
+		last, shown[c.ID] = c.ID, true
+		if slices.Contains(gone, c.ID) {
+			l.fail("I2", "comments of %s show %s, whose delete was answered before", post, c.ID)
+		}
+		if known := l.comments[c.ID]; known != nil && (known.text != c.Text || known.author != c.AuthorID) {
+			l.fail("I5", "comment %s is %q by %s, want %q by %s", c.ID, c.Text, c.AuthorID, known.text, known.author)
+		}
+	}
+	for _, id := range there {
+		// One that was being deleted meanwhile may be there or not.
+		if c := l.comments[id]; !shown[id] && !c.deleted && !c.doubtful && l.deleting(id) == nil {
+			l.fail("I7", "comments of %s lack %s of %s", post, id, c.author)
+		}
+	}
+}
+
+// deleting is the operation that deletes a comment now.
+func (l *workload) deleting(id string) *operation {
+	if op := l.busy[l.comments[id].author]; op != nil && op.name == "uncomment "+id {
+		return op
+	}
+	return nil
+}
+
+func allComments(ctx context.Context, s *feed.Service, post string, limit int) ([]feed.Comment, error) {
+	var items []feed.Comment
+	page := feed.PageRequest{Limit: limit}
+	for {
+		list, err := s.Comments(ctx, post, page)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, list.Items...)
+		if list.NextCursor == "" {
+			return items, nil
+		}
+		page.Cursor = list.NextCursor
+	}
+}
+
+// checkTexts holds the comments and the text of each post once nothing moves. An
+// answered edit or comment is there (I5), and those of a deleted post are not (I2).
+func (w *World) checkTexts(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+	l := w.load
+	for _, post := range l.posts {
+		items, err := allComments(ctx, service, post, 2)
+		if !living[l.owner[post]][post] {
+			if failure, ok := errors.AsType[*feed.Error](err); !ok || failure.Kind != feed.NotFound {
+				l.fail("I2", "comments of %s, which was deleted: %v", post, err)
+			}
+			continue
+		}
+		if err != nil {
+			l.fail("I7", "comments of %s: %v", post, err)
+			continue
+		}
+		there, gone := l.commentsOf(post)
+		l.checkComments(post, items, there, gone)
+		got, err := service.Post(ctx, post)
+		if t := l.texts[post]; err != nil || got.Text != t.is && !slices.Contains(t.maybe, got.Text) {
+			l.fail("I5", "post %s says %q, want %q: %v", post, got.Text, t.is, err)
+		}
+	}
+}
