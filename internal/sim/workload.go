@@ -103,27 +103,25 @@ func (l *workload) plan(o Options, first, last int) []planned {
 	return all
 }
 
-// drawn is who makes an operation, as an index of users, and its kind.
+// drawn is who makes an operation, as an index of users, and its kind: so many of a
+// hundred are of each.
 func drawn(seed uint64, number int) (user int, kind string) {
 	r := draws(seed, number, 0)
 	user = r.IntN(users)
 	x := r.IntN(100)
-	for _, of := range operations {
+	for _, of := range [...]struct {
+		kind    string
+		percent int
+	}{
+		{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
+		{"poison", 3}, {"profile", 2}, {"home", 7},
+		{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
+	} {
 		if x -= of.percent; x < 0 {
 			return user, of.kind
 		}
 	}
 	panic("the operations' percentages are below 100 in all")
-}
-
-// operations are the kinds of operation, and how many of a hundred are of each.
-var operations = []struct {
-	kind    string
-	percent int
-}{
-	{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
-	{"poison", 3}, {"profile", 2}, {"home", 7},
-	{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
 }
 
 // draws is a stream of random numbers of one operation.
