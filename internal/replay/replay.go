@@ -274,7 +274,7 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 			}
 			id := posts[a.post].id
 			return p.call(entry{Call: callLike, User: p.name(a.user), Object: id}, func(c *client.Client) (string, error) {
-				return "", c.Like(ctx, id)
+				return "", p.like(ctx, c, id)
 			})
 		}
 		text := fmt.Sprintf("replay %s, post %d", p.run, a.post)
@@ -299,6 +299,26 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	watchers.Wait()
 	return err
 }
+
+// like likes a post that was answered. Where the table was down then, the post is durable,
+// but there to be liked only when a worker has written it.
+func (p *player) like(ctx context.Context, c *client.Client, post string) error {
+	until := time.Now().Add(likeWithin)
+	for {
+		err := c.Like(ctx, post)
+		if !gone(err) || time.Now().After(until) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, likeAgain)
+	}
+}
+
+const (
+	likeAgain = 100 * time.Millisecond
+	// likeWithin is more than twice what the message of a post may be out with a worker
+	// that died.
+	likeWithin = 150 * time.Second
+)
 
 func seconds(d time.Duration) float64 { return round(d.Seconds()) }
 

@@ -433,6 +433,28 @@ func TestARefusedCallEndsTheRun(t *testing.T) {
 	}
 }
 
+// A post that was answered may be there only later, when the table was down.
+func TestALikeWaitsForItsPost(t *testing.T) {
+	var mu sync.Mutex
+	tries := make(map[string]int)
+	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			tries[r.URL.Path]++
+			early := strings.HasSuffix(r.URL.Path, "/like") && tries[r.URL.Path] <= 2
+			mu.Unlock()
+			if early {
+				http.NotFound(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	if report, err := Run(t.Context(), config(t, target, nil)); err != nil || !report.Exact() || report.Likes != 120 {
+		t.Errorf("report %+v, error %v", report, err)
+	}
+}
+
 func TestATargetWithoutDevelopmentTokensIsNamed(t *testing.T) {
 	target := serve(t, clienttest.New(), func(http.Handler) http.Handler { return http.NotFoundHandler() })
 	if _, err := Run(t.Context(), config(t, target, nil)); err == nil || !strings.Contains(err.Error(), "FANFARE_AUTH=dev") {
