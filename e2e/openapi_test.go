@@ -54,6 +54,7 @@ func (u *upright) document(t *testing.T) document {
 // recorder is a proxy before the API that counts what each operation answered.
 type recorder struct {
 	url    string
+	server *httptest.Server
 	alter  func(operation string, body []byte) []byte // changes answers, if not nil
 	routes *http.ServeMux
 
@@ -62,10 +63,11 @@ type recorder struct {
 	failures []string               // requests that got 5xx
 }
 
-// record puts a recorder before u, whose operations are those of d.
-func record(t *testing.T, u *upright, d document) *recorder {
+// record puts a recorder before u, whose operations are those of d. alter, if not nil,
+// changes its answers.
+func record(t *testing.T, u *upright, d document, alter func(operation string, body []byte) []byte) *recorder {
 	t.Helper()
-	r := &recorder{routes: http.NewServeMux(), statuses: map[string]map[int]int{}}
+	r := &recorder{alter: alter, routes: http.NewServeMux(), statuses: map[string]map[int]int{}}
 	for path, methods := range d.Paths {
 		for method, op := range methods {
 			r.routes.HandleFunc(strings.ToUpper(method)+" "+path, func(http.ResponseWriter, *http.Request) {})
@@ -78,7 +80,7 @@ func record(t *testing.T, u *upright, d document) *recorder {
 	r.statuses[""] = map[int]int{}
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	server := httptest.NewServer(&httputil.ReverseProxy{
+	r.server = httptest.NewServer(&httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: u.http})
@@ -86,10 +88,13 @@ func record(t *testing.T, u *upright, d document) *recorder {
 		},
 		ModifyResponse: r.note,
 	})
-	t.Cleanup(server.Close)
-	r.url = server.URL
+	t.Cleanup(r.server.Close)
+	r.url = r.server.URL
 	return r
 }
+
+// stop ends the recording: what was noted may be read then.
+func (r *recorder) stop() { r.server.Close() }
 
 func (r *recorder) note(resp *http.Response) error {
 	_, operation := r.routes.Handler(resp.Request)
@@ -276,8 +281,9 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	u.env = append(u.env, newOutsiders(t).environment()...)
 	p := u.start(t)
 	token, ids := seed(t, u)
-	r := record(t, u, u.document(t))
+	r := record(t, u, u.document(t), nil)
 	output, exit := schemathesis(t, r, token, ids)
+	r.stop()
 	if exit != 0 {
 		t.Errorf("schemathesis ended with %d\n%s", exit, output)
 	}
@@ -310,13 +316,12 @@ func TestSchemathesisFindsAnAnswerThatIsNotAsDocumented(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
 	token, ids := seed(t, u)
-	r := record(t, u, u.document(t))
-	r.alter = func(operation string, body []byte) []byte {
+	r := record(t, u, u.document(t), func(operation string, body []byte) []byte {
 		if operation != "GET /v1/me" {
 			return body
 		}
 		return bytes.Replace(body, []byte(`"bio"`), []byte(`"biography"`), 1)
-	}
+	})
 	output, exit := schemathesis(t, r, token, ids, "--include-operation-id", "get-me", "--phases", "examples,fuzzing")
 	if exit != 1 || !strings.Contains(output, "Response violates schema") {
 		t.Errorf("schemathesis ended with %d\n%s", exit, output)
