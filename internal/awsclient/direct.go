@@ -70,6 +70,10 @@ func newDirect(transport *http.Transport, usual aws.HTTPClient) *direct {
 
 // Do implements aws.HTTPClient.
 func (d *direct) Do(req *http.Request) (*http.Response, error) {
+	// The watch over the context is too late for one that has ended before.
+	if cause := context.Cause(req.Context()); cause != nil {
+		return nil, cause
+	}
 	p, err := d.pool(req)
 	if err != nil {
 		return nil, err

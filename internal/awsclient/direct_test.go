@@ -306,6 +306,26 @@ func TestAConnectionClosedMeanwhileFailsOneCall(t *testing.T) {
 	}
 }
 
+func TestACallWhoseContextHasEndedIsNotMade(t *testing.T) {
+	e := newEndpoint(t, quick)
+	e.Start()
+	isolate(t, e.URL)
+	client := direct(t)
+	if _, err := post(t.Context(), client, e.URL, "x"); err != nil { // there is a connection
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		if _, err := post(ctx, client, e.URL, "x"); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want the context's", err)
+		}
+	}
+	if n := e.requests.Load(); n != 1 {
+		t.Errorf("%d requests, want the first alone", n)
+	}
+}
+
 func TestTheContextEndsADirectCall(t *testing.T) {
 	inside := make(chan struct{}, 3)
 	for name, reply := range map[string]string{
