@@ -223,6 +223,10 @@ type Query struct {
 	Consistent bool
 	// Project names the attributes to return besides the keys; nil returns all.
 	Project []string
+	// EndsOnly returns of each page that another may follow the key of its last item
+	// alone, and nothing of the last page: for who cuts a partition into ranges. It
+	// is billed like the whole pages. Neither Index nor Project goes with it.
+	EndsOnly bool
 }
 
 // Page is one answer of a query.

@@ -191,6 +191,8 @@ func (q Query) Validate() error {
 	switch {
 	case q.Index && q.Consistent:
 		return invalid("an index cannot be read consistently")
+	case q.EndsOnly && (q.Index || q.Project != nil):
+		return invalid("the ends of pages are keys of the table, with no attributes")
 	case q.PageSize < 0:
 		return invalid("page size %d is negative", q.PageSize)
 	}

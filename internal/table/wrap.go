@@ -40,6 +40,9 @@ func (h *hideExpired) BatchGet(ctx context.Context, in BatchGetInput) (BatchGetR
 }
 
 func (h *hideExpired) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
+	if q.EndsOnly { // an expired item ends a page as well as any
+		return h.Store.Query(ctx, q)
+	}
 	q.Project = withTTL(q.Project)
 	return func(yield func(Page, error) bool) {
 		for page, err := range h.Store.Query(ctx, q) {

@@ -65,8 +65,12 @@ func TestExpiredItemsAreHiddenFromReadsButNotFromConditions(t *testing.T) {
 			}
 		}
 	}
+	ends, _, err := table.Collect(store.Query(ctx, table.Query{PK: "p", PageSize: 1, EndsOnly: true}), 0)
+	if err != nil || len(ends) != len(keys)-1 {
+		t.Errorf("pages of one end with %v, %v: an expired item ends a page, too", sortKeys(ends), err)
+	}
 	past := table.Item{Key: table.Key{PK: "p", SK: "0 past"}}
-	_, err := store.Put(ctx, table.PutInput{Item: past, If: table.Absent{}})
+	_, err = store.Put(ctx, table.PutInput{Item: past, If: table.Absent{}})
 	if _, ok := errors.AsType[*table.ConditionError](err); !ok {
 		t.Errorf("put if absent over an expired item: %v, want a ConditionError", err)
 	}

@@ -178,6 +178,7 @@ func TestQueriesAreSentAsTheSDKSendsThem(t *testing.T) {
 			Descending: rapid.Bool().Draw(t, "descending"), PageSize: rapid.SampledFrom([]int{0, 1, 1000, 1 << 40}).Draw(t, "size"),
 			Project: rapid.SampledFrom([][]string{nil, {}, {"ttl"}, {"a", "a", "PK", "GSI1SK"}}).Draw(t, "project"),
 		}
+		q.EndsOnly = !q.Index && q.Project == nil && rapid.Bool().Draw(t, "ends only")
 		q.Consistent = !q.Index && rapid.Bool().Draw(t, "consistent")
 		var taps [2]wireTap
 		for i, options := range [][]dynamo.Option{nil, {dynamo.WithSDKOnly()}} {

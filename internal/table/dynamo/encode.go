@@ -72,6 +72,10 @@ func appendQuery(b []byte, in *dynamodb.QueryInput) ([]byte, error) {
 		b = append(b, `,"ProjectionExpression":`...)
 		b = appendString(b, *in.ProjectionExpression)
 	}
+	if in.Select != "" {
+		b = append(b, `,"Select":`...)
+		b = appendString(b, string(in.Select))
+	}
 	if in.Limit != nil {
 		b = append(b, `,"Limit":`...)
 		b = strconv.AppendInt(b, int64(*in.Limit), 10)

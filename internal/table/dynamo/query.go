@@ -32,6 +32,9 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 				return
 			}
 			page := table.Page{Items: trim(reply.items, q, r), More: reply.last != nil, Units: table.Units{Read: reply.units}}
+			if q.EndsOnly && page.More {
+				page.Items = []table.Item{{Key: reply.last.Key}}
+			}
 			if !yield(page, nil) || !page.More {
 				return
 			}
@@ -161,6 +164,9 @@ func (s *Store) queryInput(q table.Query, r keyRange) *dynamodb.QueryInput {
 		project = append([]string{table.AttrGSI1SK}, project...) // to know what to leave out
 	}
 	in.ProjectionExpression = e.projection(project)
+	if q.EndsOnly {
+		in.Select = types.SelectCount
+	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
 	return in
 }

@@ -160,6 +160,8 @@ type pageReader struct {
 	// sort keys of all its items, which end at ends.
 	text []byte
 	ends []int
+	// count is how many items the page has.
+	count int
 }
 
 // keysOnly tells whether no attribute is asked for.
@@ -190,7 +192,12 @@ func (p *pageReader) read(lower, upper []byte) (err error) {
 		}
 		p.last = append(p.last[:0], it.Key()...)
 	}
-	p.cutKeys()
+	switch {
+	case !p.q.EndsOnly:
+		p.cutKeys()
+	case p.page.More:
+		p.page.Items = []table.Item{{Key: table.Key{PK: p.q.PK, SK: string(p.last[3+len(p.q.PK):])}}}
+	}
 	return it.Error()
 }
 
@@ -208,7 +215,7 @@ func (p *pageReader) cutKeys() {
 }
 
 func (p *pageReader) full() bool {
-	return p.size >= pageBytes || (p.q.PageSize > 0 && max(len(p.page.Items), len(p.ends)) == p.q.PageSize)
+	return p.size >= pageBytes || (p.q.PageSize > 0 && p.count == p.q.PageSize)
 }
 
 // add adds the item at a record, or that it names, to the page.
@@ -226,6 +233,10 @@ func (p *pageReader) add(view *pebble.Snapshot, it *pebble.Iterator) error {
 		return err
 	}
 	p.size += size
+	p.count++
+	if p.q.EndsOnly {
+		return nil
+	}
 	if p.keysOnly() {
 		p.text = append(p.text, sk...)
 		p.ends = append(p.ends, len(p.text))
@@ -264,6 +275,7 @@ func (p *pageReader) addHinted(view *pebble.Snapshot, hint []byte) error {
 		return nil
 	}
 	p.size += table.Size(item)
+	p.count++
 	if names := p.q.Project; names != nil {
 		item.Attrs = slices.DeleteFunc(item.Attrs, func(a table.Attr) bool { return !slices.Contains(names, a.Name) })
 	}

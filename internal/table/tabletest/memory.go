@@ -88,6 +88,11 @@ func (m *Memory) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page,
 			}
 			var page table.Page
 			page, last = m.page(q, last)
+			if q.EndsOnly && page.More {
+				page.Items = []table.Item{{Key: last.key}}
+			} else if q.EndsOnly {
+				page.Items = nil
+			}
 			if !yield(page, nil) || !page.More {
 				return
 			}

@@ -109,6 +109,52 @@ func queryTests() []test {
 			equalItems(t, "keys only", s.query(t, table.Query{PK: pk, Project: []string{}, Consistent: true}),
 				[]table.Item{item(key)})
 		}},
+		{"EndsOnlyReturnsTheLastKeyOfEachPageButTheLast", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			s.putAll(t, letters(pk, "abcdefg")...)
+			ends := func(q table.Query) (sks string) {
+				q.PK, q.EndsOnly, q.Consistent = pk, true, true
+				for page, err := range s.Query(t.Context(), q) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, it := range page.Items {
+						if it.Key.PK != pk || len(it.Attrs) > 0 {
+							t.Errorf("the end of a page is %+v, want the key alone", it)
+						}
+						sks += it.Key.SK
+					}
+				}
+				return sks
+			}
+			for _, tt := range []struct {
+				q    table.Query
+				want string
+			}{
+				{table.Query{PageSize: 3}, "cf"},
+				{table.Query{PageSize: 2, Descending: true}, "fdb"},
+				{table.Query{PageSize: 2, Low: "b", High: "f"}, "ce"},
+				{table.Query{PageSize: 2, After: "bb"}, "df"},
+				{table.Query{PageSize: 10}, ""},
+				{table.Query{}, ""},
+				{table.Query{PageSize: 1, Low: "x"}, ""},
+			} {
+				if got := ends(tt.q); got != tt.want {
+					t.Errorf("%+v ends with %q, want %q", tt.q, got, tt.want)
+				}
+			}
+			// Whether a page that reaches the end is the last is known only by some.
+			if got := ends(table.Query{PageSize: 7}); got != "" && got != "g" {
+				t.Errorf("a page of all items ends with %q", got)
+			}
+			pk = s.partition()
+			for i := range 12 {
+				s.put(t, sized(table.Key{PK: pk, SK: string(rune('a' + i))}, 200*1024))
+			}
+			if got := ends(table.Query{}); got == "" || got > "g" {
+				t.Errorf("pages of 2.4 MB end with %q, want pages of about 1 MB", got)
+			}
+		}},
 		{"OrdersSortKeysByTheirBytes", func(t *testing.T, s *suite) {
 			pk := s.partition()
 			sorted := []string{"\x00", "\x00\x00", "\x00a", "\x01", "A", "Z", "a", "a\x00", "a\x00b", "a#", "aa", "z", "é", "\uffff", "👩"}

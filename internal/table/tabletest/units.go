@@ -209,6 +209,7 @@ func unitTests() []test {
 				{"consistent", table.Query{PK: pk, Consistent: true}, 2},
 				{"eventual", table.Query{PK: pk}, 1},
 				{"keys only", table.Query{PK: pk, Consistent: true, Project: []string{}}, 2},
+				{"ends of pages", table.Query{PK: pk, Consistent: true, EndsOnly: true}, 2},
 				{"a range", table.Query{PK: pk, Low: "1", High: "1", Consistent: true}, 1},
 				{"nothing", table.Query{PK: pk + "x", Consistent: true}, 1},
 				{"nothing, eventual", table.Query{PK: pk + "x"}, 0.5},
