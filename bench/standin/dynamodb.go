@@ -60,6 +60,7 @@ type request struct {
 	ExpressionAttributeValues map[string]attribute
 	ExclusiveStartKey         item
 	Limit                     int
+	Select                    string
 	ScanIndexForward          *bool
 	RequestItems              map[string]struct{ Keys []item }
 	TransactItems             []struct{ Put, Update, Delete *request }
@@ -87,8 +88,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/x-amz-json-1.0")
 	h.Set("Content-Length", strconv.Itoa(len(reply)))
-	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(reply)), 10))
-	h.Set("X-Amzn-Requestid", "STANDIN00000000000000000000000000000000000000000000A")
+	h["x-amz-crc32"] = []string{strconv.FormatUint(uint64(crc32.ChecksumIEEE(reply)), 10)} // as AWS spells it
+	h["x-amzn-RequestId"] = []string{"STANDIN00000000000000000000000000000000000000000000A"}
 	w.WriteHeader(status)
 	_, _ = w.Write(reply) // a client that has left needs none
 }
@@ -216,14 +217,17 @@ func (e *endpoint) followers(pk string, in request) []byte {
 	to := max(from, min(end, from+limit))
 	b := append(make([]byte, 0, 256+(to-from)*(48+len(pk))), `{"ConsumedCapacity":{"CapacityUnits":128.0,"TableName":"t"},"Count":`...)
 	b = strconv.AppendInt(b, int64(to-from), 10)
-	b = append(b, `,"Items":[`...)
-	for n := from; n < to; n++ {
-		if n > from {
-			b = append(b, ',')
+	if in.Select != "COUNT" {
+		b = append(b, `,"Items":[`...)
+		for n := from; n < to; n++ {
+			if n > from {
+				b = append(b, ',')
+			}
+			b = appendFollower(b, pk, n)
 		}
-		b = appendFollower(b, pk, n)
+		b = append(b, ']')
 	}
-	b = append(b, `],"ScannedCount":`...)
+	b = append(b, `,"ScannedCount":`...)
 	b = strconv.AppendInt(b, int64(to-from), 10)
 	if to < end && to > from || to-from == in.Limit && to > from { // like DynamoDB, which does not look ahead
 		b = append(b, `,"LastEvaluatedKey":`...)

@@ -261,7 +261,7 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 		t.Errorf("while it is planned: %+v", d)
 	}
 	w.must(handle(t.Context(), w.worker, w.take()))
-	if d := w.delivery(e.PostID); *d.ChunksDone != 1 || *d.Delivered != 8 {
+	if d := w.delivery(e.PostID); *d.ChunksDone != 1 || *d.Delivered != 7 {
 		t.Errorf("after one chunk: %d done, %d delivered", *d.ChunksDone, *d.Delivered)
 	}
 	w.now = w.now.Add(time.Minute)

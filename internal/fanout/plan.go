@@ -137,30 +137,32 @@ func (pl *planner) send(ctx context.Context) error {
 	return err
 }
 
-// extend reads followers from the end of the chain on and stores new chunks. It
-// stops at the last follower, when none is left to this message, or where another
-// planner's chunk is in the way. The read need not be consistent: it only decides
-// where to cut, and the ranges cover who it misses.
+// extend looks at the followers from the end of the chain on and stores new chunks:
+// one ends, and the next begins, with the last follower of each page. It stops at the
+// last page, when no chunk is left to this message, or where another planner's chunk
+// is in the way. The read need not be consistent: it only decides where to cut, and
+// the ranges cover who it misses.
 func (pl *planner) extend(ctx context.Context) error {
 	var cuts []table.Chunk
-	next, seen := table.Chunk{Post: pl.p.id, First: pl.from}, 0
-	for page, err := range pl.w.Store.Query(ctx, table.Query{
-		PK: table.FollowersPK(pl.p.author), Low: table.UserSK(pl.from), PageSize: pl.w.PlanPage, Project: []string{},
-	}) {
+	next := table.Chunk{Post: pl.p.id, First: pl.from}
+	q := table.Query{
+		PK: table.FollowersPK(pl.p.author), Low: table.UserSK(""), PageSize: pl.w.ChunkSize, EndsOnly: true,
+	}
+	if pl.from != "" { // who is the first of this chunk
+		q.After = table.UserSK(pl.from)
+	}
+	for page, err := range pl.w.Store.Query(ctx, q) {
 		if err != nil {
 			return fmt.Errorf("read the followers of %s: %w", pl.p.author, err)
 		}
 		for _, it := range page.Items {
-			if seen++; seen <= pl.w.ChunkSize {
-				continue
-			}
 			user, ok := table.UserOfSK(it.Key.SK)
 			if !ok {
 				return &table.ParseError{Key: it.Key, Problem: "not a follower"}
 			}
 			next.End = user
 			cuts = append(cuts, next)
-			next, seen = table.Chunk{Post: pl.p.id, First: user}, 1
+			next = table.Chunk{Post: pl.p.id, First: user}
 			if len(cuts) < min(pl.batch, pl.left) {
 				continue
 			}

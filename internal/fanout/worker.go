@@ -80,9 +80,6 @@ type Config struct {
 	// this is 1.0005 units and 0.6 requests per delivery; and four default pages
 	// hold it with room for followers who arrive.
 	ChunkSize int
-	// PlanPage is how many followers a planner reads at once. It keeps nothing of a
-	// page but the ends of chunks. Default 10,000.
-	PlanPage int
 	// PlanChunks is how many chunks a planner cuts before it hands on to another
 	// message. Default 50.
 	PlanChunks int
@@ -107,7 +104,6 @@ func New(c Config) *Worker {
 	c.Writers = orDefault(c.Writers, 1)
 	c.PageSize = orDefault(c.PageSize, 1024)
 	c.ChunkSize = orDefault(c.ChunkSize, 4000)
-	c.PlanPage = orDefault(c.PlanPage, 10_000)
 	c.PlanChunks = orDefault(c.PlanChunks, 50)
 	if c.Observe == nil {
 		c.Observe = func(int, time.Duration) {}

@@ -44,7 +44,7 @@ type world struct {
 }
 
 // small sizes make many pages, chunks and plans of few followers.
-func small(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanPage, c.PlanChunks = 4, 7, 5, 3 }
+func small(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanChunks = 4, 7, 3 }
 
 func newWorld(t *testing.T, followers int, options ...func(*fanout.Config)) *world {
 	t.Helper()

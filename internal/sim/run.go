@@ -318,7 +318,7 @@ func (w *World) fanout(p *Proc) {
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
 		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL,
-		Writers: 2, PageSize: 2, ChunkSize: 2, PlanPage: 2, PlanChunks: 2, Log: zap.NewNop(),
+		Writers: 2, PageSize: 2, ChunkSize: 2, PlanChunks: 2, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicChunks, worker.HandleChunks)
