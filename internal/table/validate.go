@@ -276,23 +276,29 @@ func SameAttrs(a, b *Item) bool {
 // ValidateBatch checks the writes of a batch.
 func ValidateBatch(writes []BatchWrite) error {
 	ascending := true
-	var checked *Item // the last one whose attributes were checked
-	attrsSize := 0    // their size
+	var last Key
+	var checked *Item // the last one of which all was checked
+	size := 0         // its size without the partition key
 	for i := range writes {
-		put := writes[i].Put
-		if put != nil && checked != nil && SameAttrs(put, checked) && writes[i].Delete == (Key{}) {
-			if err := put.Key.Validate(); err != nil {
+		key, put := writes[i].Delete, writes[i].Put
+		if put != nil {
+			key = put.Key
+		}
+		if put != nil && checked != nil && key.SK == checked.Key.SK && SameAttrs(put, checked) && writes[i].Delete == (Key{}) {
+			// The entries of one post differ in the partition key alone.
+			if err := validKeyPart(AttrPK, key.PK, MaxPKBytes); err != nil {
 				return err
 			}
-			if err := validSize(put.Key, attrsSize+Size(Item{Key: put.Key})); err != nil {
+			if err := validSize(key, size+len(key.PK)); err != nil {
 				return err
 			}
 		} else if err := writes[i].Validate(); err != nil {
 			return err
 		} else if put != nil {
-			checked, attrsSize = put, Size(*put)-Size(Item{Key: put.Key})
+			checked, size = put, Size(*put)-len(key.PK)
 		}
-		ascending = ascending && (i == 0 || writes[i-1].Key().less(writes[i].Key()))
+		ascending = ascending && last.less(key) // no key is empty
+		last = key
 	}
 	if ascending { // as those of a fan-out: no key can occur twice
 		return nil
