@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,11 +31,13 @@ import (
 // able to make the call again by client. Where a proxy is configured the call is
 // net/http's, and so are all others to an endpoint that once sent such a reply.
 //
-// A request's body has been read when a call returns, and its memory may be used
-// again. A reply's body has to be closed.
+// A request has been read when a call returns: its memory, body and header, may be used
+// again. A reply's body has to be closed, and with it ends the reply, header and all.
+//
+// It is nil if an option of Load has set an HTTP client of another kind.
 func (c replayable) Direct() aws.HTTPClient {
 	if c.direct == nil {
-		return c
+		return nil
 	}
 	return c.direct
 }
@@ -194,6 +197,7 @@ type conn struct {
 	// b has what was read, from r on not yet used; request is what was sent.
 	b, request []byte
 	r          int
+	reply      reply
 	since      time.Time   // when it became idle
 	watch      func() bool // ends the watch over the caller's context; false if that has ended
 }
@@ -330,7 +334,7 @@ func (c *conn) send(req *http.Request) error {
 	b = append(b, "\r\n\r\n"...)
 	if n := int(max(0, req.ContentLength)); n > 0 {
 		from := len(b)
-		b = append(b, make([]byte, n)...)
+		b = slices.Grow(b, n)[:from+n]
 		if _, err := io.ReadFull(req.Body, b[from:]); err != nil {
 			return fmt.Errorf("request body: %w", err)
 		}
@@ -377,35 +381,41 @@ func (c *conn) receive(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	r := new(reply)
-	if err := r.parse(head); err != nil {
+	if err := c.reply.parse(head); err != nil {
 		return nil, err
 	}
-	r.body = body{c: c, left: r.ContentLength, last: r.Close}
-	r.Request, r.Body = req, &r.body
-	return &r.Response, nil
+	res := &c.reply.Response
+	// The body is not used again: it may be closed twice.
+	res.Request, res.Body = req, &body{c: c, left: res.ContentLength, last: res.Close}
+	return res, nil
 }
 
-// reply is a reply with its body, in one piece of memory.
+// reply is the reply under way, whose memory the next one takes over.
 type reply struct {
 	http.Response
-	body body
+	values []string // of the header
 }
 
 // parse reads the lines of a head, each with its end.
 func (r *reply) parse(head []byte) error {
 	line, rest, _ := strings.Cut(string(head), "\r\n")
 	status, ok := strings.CutPrefix(line, "HTTP/1.1 ")
-	if !ok || strings.ContainsAny(status, "\r\n") || len(status) < 3 || (len(status) > 3 && status[3] != ' ') {
+	if !ok || !printable(status) || len(status) < 3 || (len(status) > 3 && status[3] != ' ') {
 		return errUnknownReply
 	}
 	code, ok := digits(status[:3])
 	if !ok || code < 200 || code == http.StatusNoContent || code == http.StatusNotModified {
 		return errUnknownReply // the last two have no body, whatever they say
 	}
-	r.StatusCode, r.Proto, r.ProtoMajor, r.ProtoMinor = int(code), "HTTP/1.1", 1, 1
-	r.Header, r.ContentLength = make(http.Header, 8), -1
-	values := make([]string, 0, 8) // in one piece, too
+	header := r.Header
+	if header == nil {
+		header, r.values = make(http.Header, 8), make([]string, 0, 8)
+	}
+	clear(header)
+	values := r.values[:0]
+	r.Response = http.Response{
+		StatusCode: int(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, ContentLength: -1,
+	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(rest, "\r\n"), "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
 		if name = canonical(name); !ok || name == "" || !printable(value) { // continued lines, too
@@ -435,6 +445,7 @@ func (r *reply) parse(head []byte) error {
 	if r.ContentLength < 0 {
 		return errUnknownReply
 	}
+	r.values = values
 	return nil
 }
 

@@ -61,7 +61,7 @@ type seen struct {
 func see(res *http.Response) (seen, error) {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	return seen{res.StatusCode, res.Header, res.ContentLength, res.Close, string(body)}, err
+	return seen{res.StatusCode, res.Header.Clone(), res.ContentLength, res.Close, string(body)}, err
 }
 
 // post sends body and returns the reply.

@@ -39,13 +39,22 @@ import (
 type byHand struct {
 	opt dynamodb.Options
 	// client is a quicker one than the SDK's, if that knows of one (direct). It has
-	// read a request's body when it returns.
+	// read a request when it returns.
 	client aws.HTTPClient
 	direct bool
 	name   string
 	models [2]atomic.Pointer[model]
-	// bodies and replies hold *[]byte.
-	bodies, replies sync.Pool
+	// requests holds *request, replies *[]byte.
+	requests, replies sync.Pool
+}
+
+// request is the memory of a request.
+type request struct {
+	text   []byte
+	body   bytes.Reader
+	url    url.URL
+	header http.Header
+	model  *model // whose headers header has
 }
 
 // call is a kind of call that can be made by hand.
@@ -76,10 +85,12 @@ func newByHand(opt dynamodb.Options, name string) *byHand {
 	}
 	h := &byHand{opt: opt, client: opt.HTTPClient, name: name}
 	if d, ok := opt.HTTPClient.(interface{ Direct() aws.HTTPClient }); ok {
-		h.client, h.direct = d.Direct(), true
+		if client := d.Direct(); client != nil {
+			h.client, h.direct = client, true
+		}
 	}
-	h.bodies.New = func() any { return new([]byte) }
-	h.replies.New = h.bodies.New
+	h.requests.New = func() any { return new(request) }
+	h.replies.New = func() any { return new([]byte) }
 	return h
 }
 
@@ -94,10 +105,10 @@ func intercepted(opt dynamodb.Options) bool {
 }
 
 func (h *byHand) batchWrite(ctx context.Context, writes []table.BatchWrite) (reply batchReply, err error) {
-	body := h.body()
-	defer h.done(body)
-	*body = appendBatchWrite(*body, h.name, writes)
-	err = h.do(ctx, callBatchWrite, *body, func(text []byte) error {
+	r := h.requests.Get().(*request)
+	defer h.done(r)
+	r.text = appendBatchWrite(r.text[:0], h.name, writes)
+	err = h.do(ctx, callBatchWrite, r, func(text []byte) error {
 		reply, err = parseBatchWrite(text, h.name)
 		return err
 	})
@@ -105,37 +116,30 @@ func (h *byHand) batchWrite(ctx context.Context, writes []table.BatchWrite) (rep
 }
 
 func (h *byHand) query(ctx context.Context, in *dynamodb.QueryInput) (reply queryReply, err error) {
-	body := h.body()
-	defer h.done(body)
-	if *body, err = appendQuery(*body, in); err != nil {
+	r := h.requests.Get().(*request)
+	defer h.done(r)
+	if r.text, err = appendQuery(r.text[:0], in); err != nil {
 		return reply, err
 	}
-	err = h.do(ctx, callQuery, *body, func(text []byte) error {
+	err = h.do(ctx, callQuery, r, func(text []byte) error {
 		reply, err = parseQuery(text)
 		return err
 	})
 	return reply, err
 }
 
-// body returns empty memory for a request.
-func (h *byHand) body() *[]byte {
-	body := h.bodies.Get().(*[]byte)
-	*body = (*body)[:0]
-	return body
-}
-
-// done takes the memory of a request back, which net/http must keep: it may still be
+// done takes the memory of a request back, but what net/http has: that may still be
 // sending a request whose answer it has returned.
-func (h *byHand) done(body *[]byte) {
-	if !h.direct {
-		*body = nil
+func (h *byHand) done(r *request) {
+	if h.direct {
+		h.requests.Put(r)
 	}
-	h.bodies.Put(body)
 }
 
-// do sends body and has a good reply read, whose text is not valid any longer.
-func (h *byHand) do(ctx context.Context, kind call, body []byte, read func(text []byte) error) error {
-	req, err := h.request(ctx, kind, body)
+// do sends what r has as text and has a good reply read, whose text is not valid any
+// longer.
+func (h *byHand) do(ctx context.Context, kind call, r *request, read func(text []byte) error) error {
+	req, err := h.sign(ctx, kind, r)
 	if err != nil {
 		return err
 	}
@@ -182,8 +186,8 @@ func readAll(b []byte, res *http.Response) ([]byte, error) {
 	return b, err
 }
 
-// request makes a signed request.
-func (h *byHand) request(ctx context.Context, kind call, body []byte) (*http.Request, error) {
+// sign makes a signed request of r's text.
+func (h *byHand) sign(ctx context.Context, kind call, r *request) (*http.Request, error) {
 	credentials, err := h.opt.Credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, err
@@ -195,18 +199,23 @@ func (h *byHand) request(ctx context.Context, kind call, body []byte) (*http.Req
 		}
 		h.models[kind].Store(m)
 	}
-	header := make(http.Header, len(m.header)+3) // the signer adds up to three
-	for name, values := range m.header {
-		header[name] = values
+	if r.model != m {
+		r.model, r.header = m, make(http.Header, len(m.header)+3)
+		for name, values := range m.header {
+			r.header[name] = slices.Clone(values)
+		}
 	}
-	at := m.url // the signer may change it
+	delete(r.header, "X-Amz-Security-Token") // the signer replaces the others that it sets
+	r.url = m.url                            // it may change that
+	r.body.Reset(r.text)
 	req := (&http.Request{
-		Method: http.MethodPost, URL: &at, Host: at.Host, Header: header, ContentLength: int64(len(body)),
-		// net/http sends head and body in one piece if it knows this type.
-		Body:    io.NopCloser(bytes.NewReader(body)),
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+		Method: http.MethodPost, URL: &r.url, Host: r.url.Host, Header: r.header, ContentLength: int64(len(r.text)),
+		Body: io.NopCloser(&r.body), // net/http sends head and body in one piece if it knows this type
 	}).WithContext(ctx)
-	sum := sha256.Sum256(body)
+	if !h.direct { // which never sends it again
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.text)), nil }
+	}
+	sum := sha256.Sum256(r.text)
 	err = h.opt.HTTPSignerV4.SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), m.service, m.region, time.Now())
 	return req, err
 }
