@@ -24,7 +24,7 @@ const (
 
 // PageSize is how many followers a daemon on AWS reads at once: each page costs a look
 // at the post, which is a request of its own.
-const PageSize = 2048
+const PageSize = 4096
 
 // GCPercent is Go's GOGC in a daemon on AWS. What such a process keeps is small, a few
 // megabytes, and each call leaves its garbage: at Go's 100 the collector runs for
