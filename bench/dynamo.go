@@ -25,10 +25,10 @@ func dynamoPath(ctx context.Context, e *env) ([]Result, error) {
 
 func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result, err error) {
 	e.say("%v round trip", latency)
-	followers, posts := 200_000, e.size(10, 4)
+	followers, posts, rounds := 200_000, 4, e.size(4, 1)
 	var workers []dynamobench.Setting // all
 	if latency > 0 {
-		posts, workers = 4, []dynamobench.Setting{{Chunks: 16, Writers: 8}} // few at once wait for the network
+		rounds, workers = e.size(2, 1), []dynamobench.Setting{{Chunks: 16, Writers: 8}} // few at once wait for the network
 	}
 	table, err := standin.Spawn(ctx, e.standIn(), standin.Options{Followers: followers, Latency: latency})
 	if err != nil {
@@ -36,7 +36,7 @@ func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result
 	}
 	defer table.Stop()
 	measured, err := dynamobench.Measure(ctx, dynamobench.Options{
-		Endpoint: table.URL, Followers: followers, Posts: posts, Workers: workers, Progress: func(line string) { e.say("%s", line) },
+		Endpoint: table.URL, Followers: followers, Posts: posts, Rounds: rounds, Workers: workers, Progress: func(line string) { e.say("%s", line) },
 	})
 	if err != nil {
 		return r, err
@@ -45,8 +45,8 @@ func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result
 	r = Result{
 		ID: "T3", Name: fmt.Sprintf("deliveries on the DynamoDB path, %v", latency), Value: measured.Ours.PerCPUSecond(), Unit: "a CPU-second",
 		Cost: &ours, BaselineCost: &plain,
-		Note: fmt.Sprintf("best of %d settings (%s; %s), ours with GOGC=%d as the daemons set it; with that the plain loop does %s; the stand-in's CPU time is not in it",
-			len(measured.Tried), measured.Plain.Name, measured.Ours.Name, daemon.GCPercent, number(measured.PlainTuned.PerCPUSecond())),
+		Note: fmt.Sprintf("best of %d rounds and some settings each (%s; %s), ours with GOGC=%d as the daemons set it; with that the plain loop does %s; the stand-in's CPU time is not in it",
+			rounds, measured.Plain.Name, measured.Ours.Name, daemon.GCPercent, number(measured.PlainTuned.PerCPUSecond())),
 	}
 	r = r.beside("plain aws-sdk loop, Query and BatchWriteItem", measured.Plain.PerCPUSecond())
 	if latency > 0 {

@@ -47,8 +47,10 @@ type Options struct {
 	// Endpoint is the URL of a stand-in whose authors have Followers followers.
 	Endpoint  string
 	Followers int
-	// Posts is how many posts the worker delivers, one after the other.
+	// Posts is how many posts the worker delivers in a run, one after the other.
 	Posts int
+	// Rounds is how often each setting is run. Default 1.
+	Rounds int
 	// Settings are the plain loop's numbers of requests at once, to take its best
 	// of. Default 8, 32 and 128.
 	Settings []int
@@ -83,11 +85,10 @@ func (r Run) String() string {
 
 // Result is ours beside the plain loop.
 type Result struct {
-	// Ours and Plain are the best of their settings, which all are in Tried. Each has
-	// the GOGC that it has when it is run: ours the daemons', the loop Go's.
+	// Ours and Plain are the best of their settings and rounds. Each has the GOGC that
+	// it has when it is run: ours the daemons', the loop Go's.
 	Ours, Plain Run
-	Tried       []Run
-	// PlainTuned is the plain loop's best setting with the daemons' GOGC.
+	// PlainTuned is the plain loop's best with the daemons' GOGC.
 	PlainTuned Run
 }
 
@@ -95,7 +96,7 @@ type Result struct {
 func (r Result) Ratio() float64 { return r.Ours.PerCPUSecond() / r.Plain.PerCPUSecond() }
 
 func (o Options) withDefaults() Options {
-	o.Posts = cmp.Or(o.Posts, 1)
+	o.Posts, o.Rounds = cmp.Or(o.Posts, 1), cmp.Or(o.Rounds, 1)
 	if len(o.Workers) == 0 {
 		o.Workers = []Setting{{2, 1}, {4, 2}, {16, 8}}
 	}
@@ -108,33 +109,37 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Measure measures both.
+// Measure measures both, by turns: a machine that is shared is now quick, now slow.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
+	stock := debug.SetGCPercent(-1)
+	defer debug.SetGCPercent(stock)
 	var res Result
-	var best int
-	for _, setting := range o.Settings {
+	plain := func(gcPercent, setting int, best *Run) error {
+		debug.SetGCPercent(gcPercent)
 		run, err := Plain(ctx, o, setting)
 		if err != nil {
-			return res, fmt.Errorf("plain loop with %d requests at once: %w", setting, err)
+			return fmt.Errorf("plain loop with %d requests at once: %w", setting, err)
 		}
-		res.Tried = append(res.Tried, run)
-		if res.Plain = better(res.Plain, run); res.Plain == run {
-			best = setting
-		}
+		*best = better(*best, run)
+		return nil
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(daemon.GCPercent))
-	var err error
-	if res.PlainTuned, err = Plain(ctx, o, best); err != nil {
-		return res, fmt.Errorf("plain loop with %d requests at once: %w", best, err)
-	}
-	for _, setting := range o.Workers {
-		run, err := Ours(ctx, o, setting)
-		if err != nil {
-			return res, fmt.Errorf("fan-out worker, %+v: %w", setting, err)
+	for range o.Rounds {
+		for _, setting := range o.Settings {
+			if err := plain(stock, setting, &res.Plain); err != nil {
+				return res, err
+			}
+			if err := plain(daemon.GCPercent, setting, &res.PlainTuned); err != nil {
+				return res, err
+			}
 		}
-		res.Tried = append(res.Tried, run)
-		res.Ours = better(res.Ours, run)
+		for _, setting := range o.Workers {
+			run, err := Ours(ctx, o, setting)
+			if err != nil {
+				return res, fmt.Errorf("fan-out worker, %+v: %w", setting, err)
+			}
+			res.Ours = better(res.Ours, run)
+		}
 	}
 	return res, nil
 }
