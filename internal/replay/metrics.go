@@ -15,6 +15,7 @@ import (
 
 // What the processes tell on their admin addresses.
 const (
+	startMetric = "process_start_time_seconds"
 	unitsMetric = "fanfare_table_capacity_units_total" // flow, op, kind
 	depthMetric = "fanfare_queue_depth"                // topic, state
 	flowFanout  = "fanout"
@@ -121,24 +122,31 @@ func (r reading) messages(count func(state string) bool) (sum float64, told bool
 // units are capacity units by flow and kind ("read", "write").
 type units map[[2]string]float64
 
-// since returns the units used after an earlier reading. A process that restarted
-// meanwhile began at 0 again, and what it had used before is lost: the units are
-// then too low, never too high.
+// since returns the units used after an earlier reading. They are not known if a
+// process did not answer, or started again meanwhile: what it had used is lost then.
 func (r reading) since(before reading) (units, bool) {
 	used := units{}
 	for i, families := range r {
-		if families == nil || before[i] == nil {
+		if families == nil || before[i] == nil || startOf(families) != startOf(before[i]) {
 			return nil, false
 		}
 		earlier := unitsOf(before[i])
 		for key, now := range unitsOf(families) {
-			if now >= earlier[key] {
-				now -= earlier[key]
+			if now < earlier[key] {
+				return nil, false
 			}
-			used[key] += now
+			used[key] += now - earlier[key]
 		}
 	}
 	return used, len(r) > 0
+}
+
+// startOf is when a process started, in seconds; 0 where it cannot tell.
+func startOf(families map[string]*dto.MetricFamily) float64 {
+	for _, metric := range families[startMetric].GetMetric() {
+		return metric.GetGauge().GetValue()
+	}
+	return 0
 }
 
 func unitsOf(families map[string]*dto.MetricFamily) units {

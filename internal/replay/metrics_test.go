@@ -56,16 +56,28 @@ func TestDepthIsCountedOnceForAllProcesses(t *testing.T) {
 	}
 }
 
-func TestUnitsAreSummedOverProcessesAndRestarts(t *testing.T) {
+func TestUnitsAreSummedOverProcesses(t *testing.T) {
+	process := func(start string, counters ...string) string {
+		return "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds " + start +
+			"\n# TYPE fanfare_table_capacity_units_total counter\n" + strings.Join(counters, "\n")
+	}
 	units := func(flow, kind, n string) string {
 		return `fanfare_table_capacity_units_total{flow="` + flow + `",op="x",kind="` + kind + `"} ` + n
 	}
-	before := told(t, "# TYPE fanfare_table_capacity_units_total counter\n"+units("likes", "write", "10"), "# TYPE fanfare_table_capacity_units_total counter\n"+units("likes", "write", "100"))
-	after := told(t, "# TYPE fanfare_table_capacity_units_total counter\n"+units("likes", "write", "15")+"\n"+units("api", "write", "2")+"\n"+units("api", "read", "1.5"),
-		"# TYPE fanfare_table_capacity_units_total counter\n"+units("likes", "write", "7"))
+	before := told(t, process("100", units("likes", "write", "10")), process("200", units("likes", "write", "100")))
+	after := told(t, process("100", units("likes", "write", "15"), units("api", "write", "2"), units("api", "read", "1.5")),
+		process("200", units("likes", "write", "107")))
 	used, ok := after.since(before)
 	if !ok || used.writes("likes") != 5+7 || used.writes("") != 14 || used.reads() != 1.5 {
 		t.Errorf("used %v, %v", used, ok)
+	}
+	for name, again := range map[string]string{
+		"started again":                     process("300", units("likes", "write", "107")),
+		"started again, does not tell when": process("200", units("likes", "write", "7")),
+	} {
+		if used, ok := told(t, process("100", units("likes", "write", "15")), again).since(before); ok {
+			t.Errorf("a process %s: used %v, want that it is not known", name, used)
+		}
 	}
 	if _, ok := told(t, "up 1", "").since(before); ok {
 		t.Error("units are known of a process that did not answer")

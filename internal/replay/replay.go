@@ -79,7 +79,8 @@ type Report struct {
 	// VisibleMS is from a post's answer to its being in a follower's home.
 	VisibleMS        Quantiles `json:"visible_ms"`
 	DeliveriesPerSec float64   `json:"deliveries_per_s"`
-	// The units are nil where no admin address told them.
+	// The units are nil where not all admin addresses told them, or a process behind one
+	// started again and with it its counters.
 	WCU *float64 `json:"wcu"`
 	RCU *float64 `json:"rcu"`
 	// WCUPerDelivery is the fan-out flow's, for each delivery to a follower: the
