@@ -538,3 +538,11 @@ func (p *played) Read(b []byte) (int, error)  { return p.Reader.Read(b) }
 func (p *played) Write(b []byte) (int, error) { return len(b), nil }
 func (p *played) SetDeadline(time.Time) error { return nil }
 func (p *played) Close() error                { return nil }
+
+// Whoever sets an HTTP client of another kind gets no other in its place.
+func TestAClientOfAnotherKindHasNoDirectOne(t *testing.T) {
+	isolate(t, "http://127.0.0.1:1")
+	if client := direct(t, config.WithHTTPClient(http.DefaultClient)); client != nil {
+		t.Errorf("Direct returns a %T", client)
+	}
+}
