@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -29,7 +30,8 @@ import (
 // it is. Anything else (a reply in chunks, an interim reply, a connection that was
 // closed meanwhile) is an error and the end of the connection; whoever calls must be
 // able to make the call again by client. Where a proxy is configured the call is
-// net/http's, and so are all others to an endpoint that once sent such a reply.
+// net/http's, and so are all others to an endpoint that once sent a reply in such a
+// form, other than an error.
 //
 // A request has been read when a call returns: its memory, body and header, may be used
 // again. A reply's body has to be closed, and with it ends the reply, header and all.
@@ -46,6 +48,8 @@ const (
 	// idleTimeout is below the time after which AWS closes an idle connection, so
 	// that few calls meet a closed one.
 	idleTimeout = 20 * time.Second
+	// exchangeTimeout bounds a call from the first byte sent to the last one read.
+	exchangeTimeout = readTimeout
 	// maxHead bounds the head of a reply.
 	maxHead = 16 << 10
 	// mostKept bounds the memory for requests that an idle connection keeps.
@@ -194,15 +198,22 @@ type pool struct {
 type conn struct {
 	net.Conn
 	pool *pool
+	// raw is the socket, nil if it is not one; peeking is peek, which sets peeked.
+	raw     syscall.RawConn
+	peeking func(fd uintptr) bool
+	peeked  bool
 	// b has what was read, from r on not yet used; request is what was sent.
 	b, request []byte
 	r          int
-	reply      reply
-	since      time.Time   // when it became idle
-	watch      func() bool // ends the watch over the caller's context; false if that has ended
+	// header and values are memory for the header of a reply.
+	header http.Header
+	values []string
+	since  time.Time   // when it became idle
+	watch  func() bool // ends the watch over the caller's context; false if that has ended
 }
 
-// take returns an idle connection or a new one.
+// take returns an idle connection on which nothing has come, or a new one. Its deadline
+// is that of the exchange.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	select {
 	case p.free <- struct{}{}:
@@ -213,35 +224,71 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	p.mu.Lock()
-	if n := len(p.idle); n > 0 {
-		c := p.idle[n-1]
-		p.idle[n-1] = nil
-		p.idle = p.idle[:n-1]
-		p.mu.Unlock()
-		return c, nil
+	for c := p.pop(); c != nil; c = p.pop() {
+		if c.SetDeadline(time.Now().Add(exchangeTimeout)) == nil && c.silent() {
+			return c, nil
+		}
+		_ = c.Close() // nothing is under way on it
 	}
-	p.mu.Unlock()
 	c, err := p.dial(ctx)
-	if err != nil {
-		<-p.free
-		return nil, err
+	if err == nil {
+		if err = c.SetDeadline(time.Now().Add(exchangeTimeout)); err == nil {
+			return c, nil
+		}
+		err = errors.Join(err, c.Close())
 	}
-	return &conn{Conn: c, pool: p}, nil
+	<-p.free
+	return nil, err
 }
 
-func (p *pool) dial(ctx context.Context) (net.Conn, error) {
+// pop returns the idle connection that was used last, nil if there is none.
+func (p *pool) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	c := p.idle[n-1]
+	p.idle[n-1] = nil
+	p.idle = p.idle[:n-1]
+	return c
+}
+
+func (p *pool) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the handshake, too
 	defer cancel()
-	c, err := p.dialer(ctx, "tcp", p.address)
-	if err != nil || p.tls == nil {
-		return c, err
+	plain, err := p.dialer(ctx, "tcp", p.address)
+	if err != nil {
+		return nil, err
 	}
-	secure := tls.Client(c, p.tls)
+	c := &conn{Conn: plain, pool: p}
+	if under, ok := plain.(syscall.Conn); ok {
+		if c.raw, err = under.SyscallConn(); err != nil {
+			return nil, errors.Join(err, plain.Close())
+		}
+		c.peeking = c.peek
+	}
+	if p.tls == nil {
+		return c, nil
+	}
+	secure := tls.Client(plain, p.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, plain.Close())
 	}
-	return secure, nil
+	c.Conn = secure
+	return c, nil
+}
+
+// silent tells that nothing has come on an idle connection, neither its end nor a reply
+// that nobody asked for: the next caller would take that for its own, and each one
+// after it the reply to the one before.
+func (c *conn) silent() bool {
+	if c.raw == nil {
+		return true
+	}
+	err := c.raw.Read(c.peeking)
+	return err == nil && c.peeked
 }
 
 // sweep closes the connections that have been idle for long.
@@ -291,9 +338,6 @@ func (c *conn) end(reusable bool) {
 // exchange sends req and reads the head of the reply.
 func (c *conn) exchange(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if err := c.SetDeadline(time.Now().Add(readTimeout)); err != nil {
-		return nil, err
-	}
 	c.watch = context.AfterFunc(ctx, func() {
 		_ = c.SetDeadline(time.Unix(1, 0)) // a connection that is closed has none
 	})
@@ -381,23 +425,35 @@ func (c *conn) receive(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if err := c.reply.parse(head); err != nil {
+	if c.header == nil {
+		c.header, c.values = make(http.Header, 8), make([]string, 0, 8)
+	}
+	clear(c.header)
+	r := &reply{Response: http.Response{Header: c.header}}
+	if err := r.parse(head, c.values[:0]); err != nil {
+		if r.StatusCode >= http.StatusMultipleChoices {
+			return nil, fmt.Errorf("a reply of status %d, in a form that is not read directly", r.StatusCode)
+		}
 		return nil, err
 	}
-	res := &c.reply.Response
-	// The body is not used again: it may be closed twice.
-	res.Request, res.Body = req, &body{c: c, left: res.ContentLength, last: res.Close}
-	return res, nil
+	// Not from AWS, then: it may be one of a gateway that gave the connection up, with
+	// the reply to this request still to come.
+	foreign := r.StatusCode != http.StatusOK && r.Header.Get("X-Amzn-Requestid") == ""
+	r.body = body{c: c, left: r.ContentLength, last: r.Close || foreign}
+	r.Request, r.Body = req, &r.body
+	return &r.Response, nil
 }
 
-// reply is the reply under way, whose memory the next one takes over.
+// reply is a reply with its body, in one piece of memory. It is not used again: its
+// body may be closed twice.
 type reply struct {
 	http.Response
-	values []string // of the header
+	body body
 }
 
-// parse reads the lines of a head, each with its end.
-func (r *reply) parse(head []byte) error {
+// parse reads the lines of a head, each with its end. r has memory for the header, and
+// values for what is in it.
+func (r *reply) parse(head []byte, values []string) error {
 	line, rest, _ := strings.Cut(string(head), "\r\n")
 	status, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || !printable(status) || len(status) < 3 || (len(status) > 3 && status[3] != ' ') {
@@ -407,15 +463,7 @@ func (r *reply) parse(head []byte) error {
 	if !ok || code < 200 || code == http.StatusNoContent || code == http.StatusNotModified {
 		return errUnknownReply // the last two have no body, whatever they say
 	}
-	header := r.Header
-	if header == nil {
-		header, r.values = make(http.Header, 8), make([]string, 0, 8)
-	}
-	clear(header)
-	values := r.values[:0]
-	r.Response = http.Response{
-		StatusCode: int(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, ContentLength: -1,
-	}
+	r.StatusCode, r.Proto, r.ProtoMajor, r.ProtoMinor, r.ContentLength = int(code), "HTTP/1.1", 1, 1, -1
 	for line := range strings.SplitSeq(strings.TrimSuffix(rest, "\r\n"), "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
 		if name = canonical(name); !ok || name == "" || !printable(value) { // continued lines, too
@@ -445,7 +493,6 @@ func (r *reply) parse(head []byte) error {
 	if r.ContentLength < 0 {
 		return errUnknownReply
 	}
-	r.values = values
 	return nil
 }
 

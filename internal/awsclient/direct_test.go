@@ -201,21 +201,22 @@ func TestWhatIsNotUnderstoodIsAnErrorAndThenUsual(t *testing.T) {
 		// usual tells that net/http can read it, later calls should.
 		usual bool
 	}{
-		"in chunks":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", false, true},
-		"without a length":  {"HTTP/1.1 200 OK\r\n\r\n{}", true, true},
-		"an interim reply":  {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", false, true},
-		"an old version":    {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", true, true},
-		"a continued line":  {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\n c\r\n\r\n{}", false, true},
-		"two lengths":       {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", true, false},
-		"a bad length":      {"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n{}", true, false},
-		"a giant length":    {"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n{}", true, false},
-		"no HTTP":           {"SSH-2.0-OpenSSH\r\n\r\n", true, false},
-		"a head cut":        {"HTTP/1.1 200 OK\r\nContent-Le", true, false},
-		"a body cut":        {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", true, false},
-		"nothing":           {"", true, false},
-		"a head of 100 KB":  {"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 100_000) + "\r\nContent-Length: 2\r\n\r\n{}", true, true},
-		"a header unnamed":  {"HTTP/1.1 200 OK\r\n: x\r\nContent-Length: 2\r\n\r\n{}", true, false},
-		"a status of words": {"HTTP/1.1 OKAY\r\nContent-Length: 2\r\n\r\n{}", true, false},
+		"an error, no length": {"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n{}", true, false},
+		"in chunks":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", false, true},
+		"without a length":    {"HTTP/1.1 200 OK\r\n\r\n{}", true, true},
+		"an interim reply":    {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", false, true},
+		"an old version":      {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", true, true},
+		"a continued line":    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\n c\r\n\r\n{}", false, true},
+		"two lengths":         {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", true, false},
+		"a bad length":        {"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n{}", true, false},
+		"a giant length":      {"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n{}", true, false},
+		"no HTTP":             {"SSH-2.0-OpenSSH\r\n\r\n", true, false},
+		"a head cut":          {"HTTP/1.1 200 OK\r\nContent-Le", true, false},
+		"a body cut":          {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", true, false},
+		"nothing":             {"", true, false},
+		"a head of 100 KB":    {"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 100_000) + "\r\nContent-Length: 2\r\n\r\n{}", true, true},
+		"a header unnamed":    {"HTTP/1.1 200 OK\r\n: x\r\nContent-Length: 2\r\n\r\n{}", true, false},
+		"a status of words":   {"HTTP/1.1 OKAY\r\nContent-Length: 2\r\n\r\n{}", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, _ := raw(t, always(c.reply, c.cut))
@@ -242,10 +243,11 @@ func TestAConnectionThatCannotBeUsedAgainIsNot(t *testing.T) {
 	}{
 		"usual":                     {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", true},
 		"kept by its word":          {"HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\n{}", true},
-		"an error":                  {"HTTP/1.1 400 \r\nContent-Length: 2\r\n\r\n{}", true},
+		"an error of AWS":           {"HTTP/1.1 400 \r\nx-amzn-RequestId: A\r\nContent-Length: 2\r\n\r\n{}", true},
+		"an error of another":       {"HTTP/1.1 408 \r\nContent-Length: 2\r\n\r\n{}", false},
 		"closed by its word":        {"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}", false},
 		"more than was asked for":   {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n", false},
-		"an empty body, as refused": {"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n", true},
+		"an empty body, as refused": {"HTTP/1.1 503 Slow Down\r\nx-amzn-RequestId: A\r\nContent-Length: 0\r\n\r\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, conns := raw(t, always(c.reply, false))
@@ -287,9 +289,7 @@ func TestAConnectionThatCannotBeUsedAgainIsNot(t *testing.T) {
 	})
 }
 
-// A connection that the server closed meanwhile fails one call, which is its
-// caller's to repeat, and no second.
-func TestAConnectionClosedMeanwhileFailsOneCall(t *testing.T) {
+func TestAConnectionClosedMeanwhileIsNotUsed(t *testing.T) {
 	e := newEndpoint(t, quick)
 	e.Start()
 	isolate(t, e.URL)
@@ -298,11 +298,82 @@ func TestAConnectionClosedMeanwhileFailsOneCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.CloseClientConnections()
-	if _, err := post(t.Context(), client, e.URL, "x"); err == nil {
-		t.Error("a call on a closed connection succeeded")
-	}
 	if got, err := post(t.Context(), client, e.URL, "x"); err != nil || got.body != "{}" {
 		t.Errorf("then reply %q, error %v", got.body, err)
+	}
+}
+
+// A reply that nobody asked for, such as a balancer's 408 on an idle connection, is
+// not taken for another's.
+func TestAStrayReplyIsNobodys(t *testing.T) {
+	strayed := make(chan struct{})
+	at, conns := raw(t, func(c net.Conn, r *bufio.Reader) {
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				return
+			}
+			if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+				return
+			}
+			if string(body) == "first" {
+				<-strayed // the client has read the answer
+				_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\n{}")
+				strayed <- struct{}{}
+			}
+		}
+	})
+	isolate(t, at)
+	client := direct(t)
+	for _, body := range []string{"first", "second", "third"} {
+		got, err := post(t.Context(), client, at, body)
+		if err != nil || got.status != http.StatusOK || got.body != body {
+			t.Errorf("%s: status %d, %q, %v", body, got.status, got.body, err)
+		}
+		if body == "first" {
+			strayed <- struct{}{}
+			<-strayed
+		}
+	}
+	if n := conns(); n != 2 {
+		t.Errorf("%d connections, want a second behind the stray reply", n)
+	}
+}
+
+// Who closes a body twice does not close the next reply's, on the same connection.
+func TestABodyClosedTwiceIsTheFirstOnly(t *testing.T) {
+	e := newEndpoint(t, quick)
+	e.Start()
+	isolate(t, e.URL)
+	client := direct(t)
+	do := func() *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.URL, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	first := do()
+	if _, err := io.Copy(io.Discard, first.Body); err != nil {
+		t.Fatal(err)
+	}
+	err := first.Body.Close()
+	second := do()
+	err = errors.Join(err, first.Body.Close())
+	got, readErr := io.ReadAll(second.Body)
+	if err := errors.Join(err, readErr, second.Body.Close()); err != nil || string(got) != "{}" {
+		t.Errorf("second reply %q, %v", got, err)
+	}
+	if n := e.conns.Load(); n != 1 {
+		t.Errorf("%d connections, want that both had the same", n)
 	}
 }
 
