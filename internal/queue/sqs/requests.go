@@ -3,6 +3,7 @@ package sqs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -137,8 +138,13 @@ func try[T any](life context.Context, op string, entries []T, request func(conte
 	}
 	for i := range failed {
 		at, err := strconv.Atoi(aws.ToString(failed[i].Id))
-		if err != nil || at < 0 || at >= len(errs) {
-			continue // an answer to an entry that was not sent
+		if err != nil || at < 0 || at >= len(errs) || errs[at] != nil {
+			// Some entry failed, and who knows which: to do them twice loses nothing.
+			err := &queue.UnavailableError{Op: op, Err: fmt.Errorf("the reply has an entry %q that was not sent", aws.ToString(failed[i].Id))}
+			for at := range errs {
+				errs[at] = err
+			}
+			return errs
 		}
 		entry := newEntryError(&failed[i])
 		errs[at] = classifyEntry(op, entry)
