@@ -30,7 +30,7 @@ import (
 
 const (
 	// maxConns bounds the connections to one service, idle ones included: more
-	// calls than that wait for a free one.
+	// calls than that wait for a free one. The direct client has as many of its own.
 	maxConns = 512
 	// dialTimeout is short because a host that does not answer at once is down,
 	// and the retry finds another address.

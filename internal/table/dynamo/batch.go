@@ -88,20 +88,20 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 // writeChunk does one request's worth of writes to the end. What it was billed is in
 // res even if it fails.
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
-	left, hand := writes, s.hand
+	left, byHand := writes, s.hand.usable()
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
 		var reply batchReply
 		var err error
-		if hand != nil {
-			reply, err = hand.batchWrite(ctx, left)
+		if byHand {
+			reply, err = s.hand.batchWrite(ctx, left)
 		} else {
 			reply, err = s.batchWrite(ctx, left)
 		}
 		if err != nil {
-			if hand != nil {
-				hand, err = nil, errUnusual // the SDK makes the next try
-			}
 			res.Throttled = res.Throttled || throttled(err)
+			if byHand {
+				byHand, err = false, errUnusual // the SDK makes the next try
+			}
 			return len(left), err
 		}
 		res.Units.Write += reply.units

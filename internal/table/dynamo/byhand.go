@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"fanfare/internal/table"
 )
@@ -44,6 +45,9 @@ type byHand struct {
 	direct bool
 	name   string
 	models [2]atomic.Pointer[model]
+	// misses is how many calls in a row failed that need not have, calls how many were
+	// asked for since they are too many.
+	misses, calls atomic.Int32
 	// requests holds *request, replies *[]byte.
 	requests, replies sync.Pool
 }
@@ -94,6 +98,19 @@ func newByHand(opt dynamodb.Options, name string) *byHand {
 	return h
 }
 
+const (
+	// mostMisses calls in a row that only the SDK could make (its clock is right and
+	// ours is not, say) are taken for a sign that it has to make them all. Then one in
+	// retryMisses is tried.
+	mostMisses  = 8
+	retryMisses = 64
+)
+
+// usable tells whether to make a call by hand.
+func (h *byHand) usable() bool {
+	return h != nil && (h.misses.Load() < mostMisses || h.calls.Add(1)%retryMisses == 0)
+}
+
 // intercepted tells whether interceptors of any kind are to see the calls.
 func intercepted(opt dynamodb.Options) bool {
 	for _, list := range reflect.ValueOf(opt.Interceptors).Fields() {
@@ -139,6 +156,19 @@ func (h *byHand) done(r *request) {
 // do sends what r has as text and has a good reply read, whose text is not valid any
 // longer.
 func (h *byHand) do(ctx context.Context, kind call, r *request, read func(text []byte) error) error {
+	err := h.try(ctx, kind, r, read)
+	switch {
+	case err == nil:
+		if h.misses.Load() != 0 {
+			h.misses.Store(0)
+		}
+	case ctx.Err() == nil && !throttled(err):
+		h.misses.Add(1)
+	}
+	return err
+}
+
+func (h *byHand) try(ctx context.Context, kind call, r *request, read func(text []byte) error) error {
 	req, err := h.sign(ctx, kind, r)
 	if err != nil {
 		return err
@@ -150,10 +180,11 @@ func (h *byHand) do(ctx context.Context, kind call, r *request, read func(text [
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" {
 		// What is left unread costs the connection. Errors are short.
-		if _, err := io.CopyN(io.Discard, res.Body, 4<<10); err != nil && !errors.Is(err, io.EOF) {
+		text, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+		if err != nil {
 			return err
 		}
-		return errUnusual
+		return refusal(text)
 	}
 	reply := h.replies.Get().(*[]byte)
 	defer h.replies.Put(reply)
@@ -165,6 +196,22 @@ func (h *byHand) do(ctx context.Context, kind call, r *request, read func(text [
 		return errUnusual
 	}
 	return read(*reply)
+}
+
+// refusal reads an error reply: a caller wants to know of lacking capacity, all else is
+// the SDK's to read.
+func refusal(text []byte) error {
+	var said struct {
+		Type string `json:"__type"`
+	}
+	if json.Unmarshal(text, &said) != nil {
+		return errUnusual
+	}
+	_, code, _ := strings.Cut(said.Type, "#")
+	if err := (&smithy.GenericAPIError{Code: code, Message: "by hand"}); throttled(err) {
+		return err
+	}
+	return errUnusual
 }
 
 // maxReply is above the largest reply of DynamoDB, 16 MB.
@@ -249,7 +296,11 @@ func newModel(req *http.Request, credentials aws.Credentials) (*model, error) {
 	scope, isV4 := strings.CutPrefix(req.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential="+credentials.AccessKeyID+"/")
 	scope, _, _ = strings.Cut(scope, ",")
 	parts := strings.Split(scope, "/")
-	if !isV4 || len(parts) != 4 || (req.Host != "" && req.Host != req.URL.Host) {
+	host := req.URL.Host
+	if port := req.URL.Port(); req.URL.Scheme == "https" && port == "443" || req.URL.Scheme == "http" && port == "80" {
+		host = req.URL.Hostname() // the signer has taken the port away
+	}
+	if !isV4 || len(parts) != 4 || (req.Host != "" && req.Host != req.URL.Host && req.Host != host) {
 		return nil, errUnusual
 	}
 	m.region, m.service = parts[1], parts[2]

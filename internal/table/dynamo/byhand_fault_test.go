@@ -184,13 +184,13 @@ func TestThrottlingOfABatchIsTold(t *testing.T) {
 		want  bool
 	}{
 		"nothing": {reply{}, false}, "a cut reply": {reply{body: object{"a": 1}, cut: true}, false},
-		"an internal error":                {failure(500, "InternalServerError", nil), false},
-		"throttled by hand and by the SDK": {failure(400, "ProvisionedThroughputExceededException", nil), true},
+		"an internal error": {failure(500, "InternalServerError", nil), false},
+		"throttled once":    {failure(400, "ProvisionedThroughputExceededException", nil), true},
+		"refused":           {failure(400, "UnrecognizedClientException", nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, func(_ string, n int, _ object) reply {
-				// The try by hand, the SDK's and its three retries.
-				if n <= 5 && c.want || n == 1 {
+				if n == 1 { // the try by hand
 					return c.first
 				}
 				return reply{}
