@@ -197,7 +197,8 @@ type pool struct {
 // conn is one connection. It is one caller's from take to end.
 type conn struct {
 	net.Conn
-	pool *pool
+	pool     *pool
+	deadline time.Time // of reads and writes
 	// raw is the socket, nil if it is not one; peeking is peek, which sets peeked.
 	raw     syscall.RawConn
 	peeking func(fd uintptr) bool
@@ -225,14 +226,14 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 		}
 	}
 	for c := p.pop(); c != nil; c = p.pop() {
-		if c.SetDeadline(time.Now().Add(exchangeTimeout)) == nil && c.silent() {
+		if c.extend() == nil && c.silent() {
 			return c, nil
 		}
 		_ = c.Close() // nothing is under way on it
 	}
 	c, err := p.dial(ctx)
 	if err == nil {
-		if err = c.SetDeadline(time.Now().Add(exchangeTimeout)); err == nil {
+		if err = c.extend(); err == nil {
 			return c, nil
 		}
 		err = errors.Join(err, c.Close())
@@ -278,6 +279,17 @@ func (p *pool) dial(ctx context.Context) (*conn, error) {
 	}
 	c.Conn = secure
 	return c, nil
+}
+
+// extend gives the exchange to come its time, or a little less: most follow each other
+// within microseconds.
+func (c *conn) extend() error {
+	now := time.Now()
+	if c.deadline.Sub(now) > exchangeTimeout-exchangeTimeout/8 {
+		return nil
+	}
+	c.deadline = now.Add(exchangeTimeout)
+	return c.SetDeadline(c.deadline)
 }
 
 // silent tells that nothing has come on an idle connection, neither its end nor a reply
@@ -366,7 +378,7 @@ func (c *conn) send(req *http.Request) error {
 			continue
 		}
 		for _, value := range values {
-			if !printable(name) || !printable(value) {
+			if !oneLine(name) || !oneLine(value) {
 				return fmt.Errorf("header %q has a control character", name)
 			}
 			b = append(b, "\r\n"...)
@@ -494,6 +506,11 @@ func (r *reply) parse(head []byte, values []string) error {
 		return errUnknownReply
 	}
 	return nil
+}
+
+// oneLine tells that s cannot end a line of a head.
+func oneLine(s string) bool {
+	return strings.IndexByte(s, '\r') < 0 && strings.IndexByte(s, '\n') < 0 && strings.IndexByte(s, 0) < 0
 }
 
 // printable tells that s has no control character but tabs.
