@@ -613,7 +613,7 @@ func (p *played) Close() error                { return nil }
 // Whoever sets an HTTP client of another kind gets no other in its place.
 func TestAClientOfAnotherKindHasNoDirectOne(t *testing.T) {
 	isolate(t, "http://127.0.0.1:1")
-	if client := direct(t, config.WithHTTPClient(http.DefaultClient)); client != nil {
+	if client := direct(t, config.WithHTTPClient(&http.Client{})); client != nil {
 		t.Errorf("Direct returns a %T", client)
 	}
 }
