@@ -7,8 +7,8 @@
 # together with a region and test credentials, and stops both when COMMAND has ended or this script is told to.
 # Where AWS_ENDPOINT_URL is set already (docker compose users), that one is used and only Dynoxide is started.
 #
-# What is missing is installed once, below ${XDG_CACHE_HOME:-$HOME/.cache}; Java, npm and the like by apt-get
-# where this is root. Any number of these may run at once.
+# What is missing is installed once, below ${XDG_CACHE_HOME:-$HOME/.cache}; a C compiler for go test -race, Java,
+# npm and the like by apt-get where this is root. Any number of these may run at once.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -20,11 +20,6 @@ die() { say "$*"; exit 1; }
 [ $# -gt 0 ] || { sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 
 # --- what is missing ---
-packages=()
-need() { # COMMAND PACKAGE
-  command -v "$1" >/dev/null || packages+=("$2")
-}
-
 have_java() { # as localstack-host.sh looks for it: 17 or newer
   local c v
   for c in ${LSH_JAVA:+"$LSH_JAVA"} ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java; do
@@ -47,20 +42,16 @@ have_python() { # as localstack-host.sh looks for it: a CPython 3.13 that can ma
   return 1
 }
 
-install() {
-  need curl curl
-  need npm npm
-  need flock util-linux
+packages() { # by need.sh, which takes the install lock itself
+  local needs=(cc curl:curl npm:npm flock:util-linux)
   if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
-    have_java || packages+=(default-jre-headless)
-    have_python || need debootstrap debootstrap
+    have_java || needs+=(:default-jre-headless)
+    have_python || needs+=(debootstrap:debootstrap)
   fi
-  if [ ${#packages[@]} -gt 0 ]; then
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "please install: ${packages[*]}"
-    say "apt-get install ${packages[*]}"
-    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${packages[@]}"; } \
-      >"$CACHE/apt.log" 2>&1 || { tail -20 "$CACHE/apt.log" >&2; die "apt-get install failed"; }
-  fi
+  "$HERE/need.sh" "${needs[@]}"
+}
+
+install() {
   [ -n "${AWS_ENDPOINT_URL:-}" ] || "$HERE/localstack-host.sh" install
   "$HERE/dynoxide.sh" install
 }
@@ -118,9 +109,10 @@ trap 'finish 130' INT
 trap 'finish 143' TERM
 trap 'finish' EXIT
 
+packages
 mkdir -p "$CACHE"
 exec 8>"$CACHE/install.lock"
-command -v flock >/dev/null && flock 8
+flock 8
 install
 sweep
 run=$(mktemp -d "$CACHE/run.XXXXXX")
