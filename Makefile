@@ -10,7 +10,7 @@ SIM_TIMEOUT ?= 60m
 
 LINT = $(GO) tool -modfile=tools/go.mod golangci-lint
 
-.PHONY: up build test test-long test-crash lint bench sim sim-planted soak vuln
+.PHONY: up build test-tools test test-long test-crash lint bench sim sim-planted soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -22,14 +22,17 @@ bin/fanfare: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/fanfare
 FORCE:
 
-# -short leaves Watermill's conformance suite at its short mode and the
-# simulation at 50 seeds; test-long, sim and test-crash go further.
-test:
+# What ./e2e runs beside the emulators.
+test-tools:
 	scripts/schemathesis.sh install
 	scripts/chromium.sh install
+
+# -short leaves Watermill's conformance suite at its short mode and the
+# simulation at 50 seeds; test-long, sim and test-crash go further.
+test: test-tools
 	scripts/with-emulators.sh $(GO) test -race -short -tags e2e -timeout 30m ./...
 
-test-long:
+test-long: test-tools
 	scripts/with-emulators.sh $(GO) test -race -tags e2e -timeout 60m ./internal/queue/... ./internal/table/... ./e2e
 
 # Kills and stops the real binaries under load, and puts a bad network between them
