@@ -43,6 +43,7 @@ const (
 )
 
 // Config is the environment of a process. An empty value counts as absent.
+// docs/CONFIGURATION.md has a row for each field.
 type Config struct {
 	// Engine keeps the data: embedded (default) or aws.
 	Engine Engine `env:"FANFARE_ENGINE" envDefault:"embedded"`

@@ -1,0 +1,85 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fanfare/internal/config"
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/CONFIGURATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The page's table has a row for each variable, in the order of Config, with its
+// default and programs that exist.
+func TestThePageListsEveryVariableWithItsDefault(t *testing.T) {
+	var want, got []string
+	for field := range reflect.TypeFor[config.Config]().Fields() {
+		value := "none"
+		if v, ok := field.Tag.Lookup("envDefault"); ok {
+			value = "`" + v + "`"
+		}
+		if field.Name == "RateLimit" { // what it is depends on another
+			value = fmt.Sprintf("%d, with dev tokens %d",
+				config.Config{Auth: config.AuthJWT}.RequestsPerSecond(), config.Config{Auth: config.AuthDev}.RequestsPerSecond())
+		}
+		want = append(want, field.Tag.Get("env")+" "+value)
+	}
+	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`replay`"}
+	for line := range strings.Lines(page(t)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if !strings.HasPrefix(line, "| `FANFARE_") {
+			continue
+		}
+		if len(cells) != 4 {
+			t.Fatalf("the row has %d cells: %s", len(cells), line)
+		}
+		got = append(got, strings.Trim(cells[0], "| `")+" "+cells[1])
+		for reader := range strings.SplitSeq(cells[2], ", ") {
+			if !slices.Contains(readers, reader) {
+				t.Errorf("%s is read by %s, which is no program", cells[0], reader)
+			}
+		}
+	}
+	for _, row := range want {
+		if !slices.Contains(got, row) {
+			t.Errorf("docs/CONFIGURATION.md has no row for %s", row)
+		}
+	}
+	for _, row := range got {
+		if !slices.Contains(want, row) {
+			t.Errorf("docs/CONFIGURATION.md has a row for %s, which is not so", row)
+		}
+	}
+	if !t.Failed() && !slices.Equal(got, want) {
+		t.Errorf("rows are not in the order of Config, or twice: %q", got)
+	}
+}
+
+// The environment of the page's section on Cognito is one that api starts with, and
+// its parts belong to one pool.
+func TestThePagesCognitoEnvironmentIsAccepted(t *testing.T) {
+	_, section, ok := strings.Cut(page(t), "## Amazon Cognito\n")
+	if !ok {
+		t.Fatal("docs/CONFIGURATION.md has no section on Amazon Cognito")
+	}
+	environ := regexp.MustCompile(`[A-Z_]+=\S+`).FindAllString(strings.Split(section, "```")[1], -1)
+	c, err := config.Load(environ, config.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Engine != config.EngineAWS || c.Auth != config.AuthJWT || c.JWTAudience == "" || c.JWKSURL != c.JWTIssuer+"/.well-known/jwks.json" {
+		t.Errorf("read %+v", c)
+	}
+}
