@@ -267,7 +267,7 @@ func way(l Load, p Prices, push bool) Way {
 	return w
 }
 
-// limits says which limits of AWS the load meets, in the order of design.md.
+// limits says which limits of AWS the load meets.
 func limits(l Load, m Model) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,7 +47,11 @@ func TestLinksBetweenPagesLead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, "../README.md") {
+	decisions, err := filepath.Glob("decisions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(append(pages, decisions...), "../README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -56,5 +61,33 @@ func TestLinksBetweenPagesLead(t *testing.T) {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
 			}
 		}
+	}
+}
+
+// Code names a page by its path from the root or from docs, or beside its own file.
+func TestEveryPageThatCodeNamesExists(t *testing.T) {
+	named := regexp.MustCompile(`[\w./-]+\.md\b`)
+	pages := 0
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, page := range named.FindAll(text, -1) {
+			pages++
+			if !slices.ContainsFunc([]string{"..", ".", filepath.Dir(path)}, func(dir string) bool {
+				_, err := os.Stat(filepath.Join(dir, string(page)))
+				return err == nil
+			}) {
+				t.Errorf("%s names %s, which is no page", path, page)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pages < 20 {
+		t.Fatalf("code names %d pages only", pages)
 	}
 }

@@ -48,8 +48,8 @@ const (
 )
 
 // MaxAge is the age, by the time of its id, beyond which no consumer applies an
-// event and no redrive sends it again. Guards that outlive it are enough
-// (design.md section 5, likes-protocol.md).
+// event and no redrive sends it again. Guards that outlive it are enough:
+// what they are for likes is in docs/LIKES.md.
 const MaxAge = 30 * 24 * time.Hour
 
 // MaxAhead is how far the id of an event, or of the post it tells of, may be

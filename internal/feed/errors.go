@@ -66,7 +66,7 @@ type Error struct {
 	Err error
 }
 
-// FieldError says what is wrong with one field, by its name in api.md.
+// FieldError says what is wrong with one field, by its name in the API (docs/openapi.json).
 type FieldError struct{ Field, Detail string }
 
 func (e *Error) Error() string {

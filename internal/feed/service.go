@@ -1,6 +1,6 @@
 // Package feed is the domain: users, follows, posts, comments, likes and homes.
-// Every access pattern of design.md section 2 is here, once. It speaks to the table
-// and the queue through their ports and knows neither AWS nor HTTP.
+// Every access pattern of docs/ACCESS_PATTERNS.md is here, once. It speaks to the
+// table and the queue through their ports and knows neither AWS nor HTTP.
 //
 // # What it must never do
 //

@@ -240,7 +240,7 @@ func fromHuma(status int, msg string, errs []error) *Problem {
 	}
 }
 
-// toField names the field as api.md does: huma's location is body.text, query.limit.
+// toField names the field as the contract does: huma's location is body.text, query.limit.
 func toField(d *huma.ErrorDetail) FieldError {
 	_, field, _ := strings.Cut(d.Location, ".")
 	if name, ok := strings.CutPrefix(d.Message, "expected required property "); ok {

@@ -9,10 +9,9 @@
 // it, a Flush: an incarnation of this aggregator and a number. The count item keeps
 // a ledger of the flushes that happened. So whoever meets a like knows from its
 // stamp and the ledger whether its state was counted; a fence in the ledger turns
-// "not yet" into "never", atomically with the flush. The protocol's text and the
-// reasons are in docs/decisions/0007-like-ledger-pruning.md and beside the code:
-// window.go (a window's life), like.go (one like), ledger.go (stamps, fates,
-// pruning).
+// "not yet" into "never", atomically with the flush. The whole protocol is in
+// docs/LIKES.md; here it is window.go (a window's life), like.go (one like) and
+// ledger.go (stamps, fates, pruning).
 //
 // # What it must never do
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The item codecs of design.md section 2. Each type has Item, which encodes it, and
+// The item codecs. Each type has Item, which encodes it, and
 // a Parse function, which refuses what it cannot be. Attribute names are short
 // where an item is billed often. Times are milliseconds since 1970, but for ttl.
 
@@ -231,8 +231,7 @@ func ParseComment(it Item) (Comment, error) {
 	return Comment{comment, post, it.Str(AttrAuthor), it.Str(AttrText)}, nil
 }
 
-// Flush names one flush of one aggregator: likes-protocol.md. The zero Flush is
-// none.
+// Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush is none.
 type Flush struct {
 	// Inc is the aggregator's incarnation, at most 12 characters without '#'.
 	Inc string

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The keys of design.md section 2. Ids are inside their grammars (package id), so
+// The keys of all items; docs/ACCESS_PATTERNS.md says who reads which. Ids are inside their grammars (package id), so
 // '#' separates and no key can be read two ways.
 
 // FollowerShards is how many items an author's follower count is spread over, so

@@ -1,7 +1,7 @@
 // Package table is the storage port: one DynamoDB-shaped table, narrow enough
-// that a test can reason about it. It owns the keys and the item codecs of
-// design.md section 2 (keys.go, items.go) and DynamoDB's size rules (units.go);
-// it knows nothing of feeds, HTTP or queues.
+// that a test can reason about it. It owns the keys (keys.go), the item codecs
+// (items.go) and DynamoDB's size rules (units.go); it knows nothing of feeds, HTTP
+// or queues.
 //
 // # What every backend keeps
 //

@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// What Create sets (design.md section 5).
+// What Create sets.
 const (
 	retention     = 4 * 24 * time.Hour
 	deadRetention = 14 * 24 * time.Hour
