@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 func (a *app) healthCommand() *cobra.Command {
 	var url string
 	var timeout time.Duration
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a process whether it is ready, for container health checks",
@@ -24,6 +26,7 @@ func (a *app) healthCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&url, "url", "http://127.0.0.1:9090/readyz", "what to ask")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
@@ -43,6 +46,13 @@ func (a *app) healthCommand() *cobra.Command {
 		text := strings.TrimSpace(string(body))
 		if res.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s answered %s: %s", url, res.Status, text)
+		}
+		if asJSON {
+			var answer map[string]any
+			if err := json.Unmarshal(body, &answer); err != nil {
+				return fmt.Errorf("%s answered no JSON object: leave --json out: %w", url, err)
+			}
+			return a.printJSON(answer)
 		}
 		return a.println("%s", text)
 	}

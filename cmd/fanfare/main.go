@@ -80,9 +80,26 @@ and looks after dead letters. Settings come from the environment (FANFARE_*).`,
 		a.deadLettersCommand(), newReplayCommand(a.environ), a.benchCommand(),
 		a.healthCommand(), a.versionCommand(),
 	)
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultHelpCmd() // adds it, so that it is watched
 	began = new(bool)
 	watch(root, began)
 	return root, began
+}
+
+// helpCommand is cobra's, but for a command that there is not: that is wrong use.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return wrongUse(fmt.Errorf("there is no command %q: see %s --help", strings.Join(args, " "), about.CommandPath()))
+			}
+			about.InitDefaultHelpFlag() // it is in the help itself
+			return about.Help()
+		},
+	}
 }
 
 // watch notes when a command's own work begins.

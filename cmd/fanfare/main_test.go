@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/spf13/cobra"
 
 	"fanfare/client"
 	"fanfare/internal/daemon"
@@ -146,6 +147,34 @@ func TestUpServesAndStopsOnASignal(t *testing.T) {
 		if code := p.stop(t, sig); code != 0 {
 			t.Errorf("%s: exit code %d", sig, code)
 		}
+	}
+}
+
+func TestUpAsJSONSaysWhereItIs(t *testing.T) {
+	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--json")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var at struct{ URL, Docs, Admin string }
+	if err := json.NewDecoder(out).Decode(&at); err != nil {
+		t.Error(err)
+	}
+	for _, url := range []string{at.URL + "/healthz", at.Docs, at.Admin + "/readyz"} {
+		if res, err := http.Get(url); err != nil {
+			t.Error(err)
+		} else if res.Body.Close(); res.StatusCode != http.StatusOK {
+			t.Errorf("%s answered %s", url, res.Status)
+		}
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -353,6 +382,14 @@ func TestHealthAsksAProcess(t *testing.T) {
 	if code, out, errs := result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz"); code != 0 || !strings.Contains(out, "ready") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
+	code, out, errs := result(t, nil, "fanfare", "health", "--json", "--url", "http://"+p.admin+"/readyz")
+	var answer struct{ Status string }
+	if err := json.Unmarshal([]byte(out), &answer); code != 0 || err != nil || answer.Status != "ready" {
+		t.Errorf("as JSON: exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	if code, out, errs := result(t, nil, "fanfare", "health", "--json", "--url", "http://"+p.admin+"/metrics"); code != 1 || out != "" || !strings.Contains(errs, "--json") {
+		t.Errorf("of what is no JSON: exit code %d, %q, %q", code, out, errs)
+	}
 	p.stop(t, os.Interrupt)
 	if code, _, _ := result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz"); code != 1 {
 		t.Errorf("after the stop: exit code %d", code)
@@ -413,6 +450,8 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"newer directory", nil, append([]string{"fanfare", "up", "--data-dir", newer}, free...), 1, newer},
 		{"unknown command", nil, []string{"fanfare", "down"}, 2, `"down" for "fanfare": see fanfare --help`},
 		{"unknown command of a group", nil, []string{"fanfare", "dlq", "burn"}, 2, "burn"},
+		{"help about an unknown command", nil, []string{"fanfare", "help", "nosuch"}, 2, `"nosuch": see fanfare --help`},
+		{"help about an unknown command of a group", nil, []string{"fanfare", "help", "dlq", "burn"}, 2, `"dlq burn": see fanfare dlq --help`},
 		{"group alone", nil, []string{"fanfare", "table"}, 2, "--help"},
 		{"unknown flag", nil, []string{"fanfare", "up", "--fast"}, 2, "--fast: see fanfare up --help"},
 		{"unknown flag of a daemon", aws, []string{"fanout", "--fast"}, 2, "fast: see fanout --help"},
@@ -446,6 +485,33 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		if code != 0 || len(out)+len(errs) == 0 {
 			t.Errorf("%v --help: exit code %d, %q, %q", args, code, out, errs)
 		}
+		if args[0] != "fanfare" {
+			continue
+		}
+		if code, help, errs := result(t, nil, "fanfare", append([]string{"help"}, args[1:]...)...); code != 0 || help != out || errs != "" {
+			t.Errorf("help %v: exit code %d, %q, %q", args[1:], code, help, errs)
+		}
+	}
+}
+
+func TestEveryCommandTakesJSON(t *testing.T) {
+	root, _ := (&app{}).root()
+	commands := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		if c.Runnable() && (!c.HasSubCommands() || c.Name() == "bench") && !c.Hidden && c.Name() != "help" {
+			commands++
+			if c.Flags().Lookup("json") == nil {
+				t.Errorf("%s has no --json", c.CommandPath())
+			}
+		}
+	}
+	walk(root)
+	if commands < 15 {
+		t.Errorf("there are %d commands only", commands)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 )
 
 func (a *app) tableCommand() *cobra.Command {
+	var created, described bool // as JSON
 	create := &cobra.Command{
 		Use: "create", Short: "Make the table, if it is not there", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -29,10 +30,15 @@ func (a *app) tableCommand() *cobra.Command {
 			if err := store.Create(c.Context()); err != nil {
 				return err
 			}
+			if created {
+				return a.printJSON(struct {
+					Table string `json:"table"`
+				}{cfg.Table})
+			}
 			return a.println("table %s is there", cfg.Table)
 		},
 	}
-	var asJSON bool
+	create.Flags().BoolVar(&created, "json", false, "print one JSON object")
 	describe := &cobra.Command{
 		Use: "describe", Short: "Say what the table is like", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -48,7 +54,7 @@ func (a *app) tableCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if described {
 				return a.printJSON(d)
 			}
 			fits := "yes"
@@ -61,7 +67,7 @@ func (a *app) tableCommand() *cobra.Command {
 			})
 		},
 	}
-	describe.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	describe.Flags().BoolVar(&described, "json", false, "print one JSON object")
 	model := &cobra.Command{
 		Use: "model", Short: "Print the table's design for NoSQL Workbench", Args: cobra.NoArgs,
 		Long: `Prints the table's design as JSON that NoSQL Workbench for DynamoDB imports: keys, the
@@ -79,10 +85,12 @@ index, and each type of item as a facet with sample rows. It calls nobody.`,
 			return err
 		},
 	}
+	model.Flags().Bool("json", true, "print one JSON object (it always does)")
 	return group("table", "Set up the DynamoDB table", create, describe, model)
 }
 
 func (a *app) queuesCommand() *cobra.Command {
+	var created, described bool // as JSON
 	create := &cobra.Command{
 		Use: "create", Short: "Make the queues and their dead-letter queues, if they are not there", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -98,10 +106,19 @@ func (a *app) queuesCommand() *cobra.Command {
 			if err := errors.Join(err, broker.Close()); err != nil {
 				return err
 			}
-			return a.println("queues %s-%s are there", cfg.QueuePrefix, strings.Join(queue.Topics(), ", "+cfg.QueuePrefix+"-"))
+			var names []string
+			for _, topic := range queue.Topics() {
+				names = append(names, cfg.QueuePrefix+"-"+topic)
+			}
+			if created {
+				return a.printJSON(struct {
+					Queues []string `json:"queues"`
+				}{names})
+			}
+			return a.println("queues %s are there", strings.Join(names, ", "))
 		},
 	}
-	var asJSON bool
+	create.Flags().BoolVar(&created, "json", false, "print one JSON object")
 	describe := &cobra.Command{
 		Use: "describe", Short: "Say how many messages the queues hold", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -109,10 +126,10 @@ func (a *app) queuesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.describeQueues(c.Context(), cfg, asJSON)
+			return a.describeQueues(c.Context(), cfg, described)
 		},
 	}
-	describe.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	describe.Flags().BoolVar(&described, "json", false, "print one JSON object")
 	return group("queues", "Set up the SQS queues", create, describe)
 }
 

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"fanfare/internal/table"
@@ -15,7 +21,69 @@ func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
 	if code != 0 || stdout != string(want) || stderr != "" {
 		t.Errorf("exit %d, stderr %q, stdout %.200s", code, stderr, stdout)
 	}
+	if code, asJSON, stderr := result(t, []string{"FANFARE_TABLE=other"}, "fanfare", "table", "model", "--json"); code != 0 || asJSON != stdout {
+		t.Errorf("with --json: exit %d, stderr %q, stdout %.200s", code, stderr, asJSON)
+	}
 	if code, _, stderr := result(t, nil, "fanfare", "table", "model", "more"); code != 2 || stderr == "" {
 		t.Errorf("with an argument too many: exit %d, stderr %q", code, stderr)
+	}
+}
+
+// amazon plays DynamoDB with a table that is there, and SQS, as far as create asks.
+func amazon(t *testing.T) *httptest.Server {
+	t.Helper()
+	key := func(pk, sk string) string {
+		return fmt.Sprintf(`"KeySchema":[{"AttributeName":%q,"KeyType":"HASH"},{"AttributeName":%q,"KeyType":"RANGE"}]`, pk, sk)
+	}
+	var attributes []string
+	for _, name := range []string{table.AttrPK, table.AttrSK, table.AttrGSI1PK, table.AttrGSI1SK} {
+		attributes = append(attributes, fmt.Sprintf(`{"AttributeName":%q,"AttributeType":"S"}`, name))
+	}
+	answers := map[string]string{
+		"DynamoDB_20120810.DescribeTable": `{"Table":{"TableName":"fanfare","TableStatus":"ACTIVE",` + key(table.AttrPK, table.AttrSK) +
+			`,"AttributeDefinitions":[` + strings.Join(attributes, ",") + `],"GlobalSecondaryIndexes":[{"IndexName":"GSI1",` +
+			key(table.AttrGSI1PK, table.AttrGSI1SK) + `,"Projection":{"ProjectionType":"ALL"}}]}}`,
+		"DynamoDB_20120810.DescribeTimeToLive": fmt.Sprintf(`{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":%q}}`, table.AttrTTL),
+		"AmazonSQS.CreateQueue":                `{"QueueUrl":"http://queue.example/q"}`,
+		"AmazonSQS.GetQueueAttributes":         `{"Attributes":{"QueueArn":"arn:aws:sqs:eu-central-1:000000000000:q"}}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.Header.Get("X-Amz-Target")]
+		if !ok {
+			t.Errorf("asked for %s", r.Header.Get("X-Amz-Target"))
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestCreateSaysWhatIsThere(t *testing.T) {
+	env := []string{
+		"FANFARE_QUEUE_PREFIX=p", "AWS_ENDPOINT_URL=" + amazon(t).URL, "AWS_REGION=eu-central-1",
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",
+	}
+	for _, tt := range []struct{ what, text string }{
+		{"table", "table fanfare is there\n"},
+		{"queues", "queues p-posts, p-chunks, p-likes are there\n"},
+	} {
+		if code, stdout, stderr := result(t, env, "fanfare", tt.what, "create"); code != 0 || stdout != tt.text || stderr != "" {
+			t.Errorf("%s create: exit %d, stdout %q, stderr %q", tt.what, code, stdout, stderr)
+		}
+	}
+	var made struct {
+		Table  string
+		Queues []string
+	}
+	for _, what := range []string{"table", "queues"} {
+		code, stdout, stderr := result(t, env, "fanfare", what, "create", "--json")
+		if err := json.Unmarshal([]byte(stdout), &made); code != 0 || err != nil || strings.Count(stdout, "\n") != 1 || stderr != "" {
+			t.Errorf("%s create --json: exit %d, %v, stdout %q, stderr %q", what, code, err, stdout, stderr)
+		}
+	}
+	if made.Table != "fanfare" || !slices.Equal(made.Queues, []string{"p-posts", "p-chunks", "p-likes"}) {
+		t.Errorf("made %+v", made)
 	}
 }

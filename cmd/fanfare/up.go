@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) upCommand() *cobra.Command {
-	var withDemo bool
+	var withDemo, asJSON bool
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run all of Fanfare in one process, on the embedded engine",
@@ -27,6 +27,7 @@ durable. Ctrl-C stops in order, a second one at once.`,
 	c.Flags().String("http", "", "address of the API (FANFARE_HTTP_ADDR, default 127.0.0.1:8080)")
 	c.Flags().String("admin", "", "address of metrics and operations (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.Flags().BoolVar(&withDemo, "demo", false, "load a small network to look at")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the addresses as one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := a.load(config.API, c, map[string]string{
 			"data-dir": "FANFARE_DATA_DIR", "http": "FANFARE_HTTP_ADDR", "admin": "FANFARE_ADMIN_ADDR",
@@ -37,12 +38,12 @@ durable. Ctrl-C stops in order, a second one at once.`,
 		if cfg.Engine != config.EngineEmbedded {
 			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: leave it out, or run api, fanout and likeagg"))
 		}
-		return a.up(c.Context(), cfg, withDemo)
+		return a.up(c.Context(), cfg, withDemo, asJSON)
 	}
 	return c
 }
 
-func (a *app) up(ctx context.Context, cfg config.Config, withDemo bool) error {
+func (a *app) up(ctx context.Context, cfg config.Config, withDemo, asJSON bool) error {
 	log := obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr))
 	demoCtx, endDemo := context.WithCancel(ctx)
 	var demo sync.WaitGroup
@@ -53,7 +54,7 @@ func (a *app) up(ctx context.Context, cfg config.Config, withDemo bool) error {
 		Version: obs.ReadBuild().Version, Log: log,
 		Ready: func(at daemon.Addresses) {
 			url := "http://" + at.HTTP
-			if err := a.println("Fanfare is ready at %s (API: %s/docs, admin: http://%s)", url, url, at.Admin); err != nil {
+			if err := a.printReady(url, "http://"+at.Admin, asJSON); err != nil {
 				log.Warn("address not printed", zap.Error(err))
 			}
 			if withDemo {
@@ -61,4 +62,15 @@ func (a *app) up(ctx context.Context, cfg config.Config, withDemo bool) error {
 			}
 		},
 	})
+}
+
+func (a *app) printReady(url, admin string, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(struct {
+			URL   string `json:"url"`
+			Docs  string `json:"docs"`
+			Admin string `json:"admin"`
+		}{url, url + "/docs", admin})
+	}
+	return a.println("Fanfare is ready at %s (API: %s/docs, admin: %s)", url, url, admin)
 }
