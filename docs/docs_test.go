@@ -91,3 +91,45 @@ func TestEveryPageThatCodeNamesExists(t *testing.T) {
 		t.Fatalf("code names %d pages only", pages)
 	}
 }
+
+// The folder table of ARCHITECTURE.md has each folder, and each of internal.
+func TestEveryFolderIsInTheArchitecture(t *testing.T) {
+	page, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored, err := os.ReadFile("../.gitignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string // the first cells
+	for line := range strings.Lines(string(page)) {
+		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && strings.HasPrefix(line, "| `") {
+			rows = append(rows, cell)
+		}
+	}
+	table, folders := strings.Join(rows, "\n"), 0
+	for _, parent := range []string{"..", "../internal"} {
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			name := e.Name()
+			if !e.IsDir() || name == "internal" || strings.HasPrefix(name, ".") || strings.Contains(string(ignored), "/"+name+"/") {
+				continue
+			}
+			folders++
+			known := strings.Contains(table, "`"+name+"/`")
+			if parent != ".." {
+				known = strings.Contains(table, "`internal/"+name+"`") || strings.Contains(table, ", `"+name+"`")
+			}
+			if !known {
+				t.Errorf("ARCHITECTURE.md has no row for %s/%s", parent, name)
+			}
+		}
+	}
+	if folders < 20 {
+		t.Errorf("there are %d folders only", folders)
+	}
+}
