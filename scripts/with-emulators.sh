@@ -46,7 +46,8 @@ packages() { # by need.sh, which takes the install lock itself
   local needs=(cc curl:curl npm:npm flock:util-linux)
   if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
     have_java || needs+=(:default-jre-headless)
-    have_python || needs+=(debootstrap:debootstrap)
+    # Only root can make one with it; localstack-host.sh tells others what to install.
+    have_python || [ "$(id -u)" != 0 ] || needs+=(debootstrap:debootstrap)
   fi
   "$HERE/need.sh" "${needs[@]}"
 }
