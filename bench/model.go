@@ -7,27 +7,41 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"fanfare/internal/daemon"
 )
 
-// The measured units that the model multiplies. Each is held by a test or listed in
-// docs/ACCESS_PATTERNS.md; what a machine decides (rates) is in Load, with its
-// default from docs/PERFORMANCE.md.
+// The measured units that the model multiplies, with ids of users of 36 characters.
+// Tests (TestTheModelHas…) hold each: to docs/ACCESS_PATTERNS.md, to what a fan-out and
+// an aggregator cost, to the sizes of items. What a machine decides (rates) is in Load,
+// with its default from docs/PERFORMANCE.md.
 const (
-	postWCU, postRCU = 8, 2 // the post's transaction and what the API reads first
-	inlineFollowers  = 1024 // up to here a delivery is one chunk
-	chunkFollowers   = 4000
-	followerRCU      = 0.027 // by size: an edge in a consistent page, ids of 36 characters, and the looks at the post
-	homePushRCU      = 52    // a page of 20
-	followeeRCU      = 1     // each followee's post list, in a home by pull
-	likeRCU          = 2
-	entryBytes       = 230 // a timeline entry with what DynamoDB adds to each item
-	edgeBytes        = 460 // both edges of a follow
-	likeBytes        = 260
-	postBytes        = 900 // the post and the post by id
+	postWCU, postRCU   = 8, 2            // the post's transaction and what the API reads first
+	homePushRCU        = 52              // a page of 20
+	followeeRCU        = 1               // each followee's post list, in a home by pull
+	likeWCU, indexWCU  = 1, 1            // the like, and its place in the index by user
+	likeRCU            = 2               // what the API reads
+	countWCU, countRCU = 1, 0.5          // of a window: the count, and a look at the post
+	messageRequests    = 3               // a message that is sent, received and deleted alone
+	requestMessages    = 10              // what one queue request takes
+	inlineFollowers    = daemon.PageSize // up to here a delivery is one chunk, without a plan
+	chunkFollowers     = 4000            // of a chunk
+	planChunks         = 50              // of one message to a planner
+	followerBytes      = 102             // a follower's edge, as a page of them is billed
+	readBytes          = 4096            // of a read unit
+
+	// Stored, with the 100 bytes that DynamoDB adds to each item.
+	entryBytes       = 226
+	edgeBytes        = 435 // both edges of a follow
+	likeBytes        = 232
+	indexedLikeBytes = 630 // in the table and, whole, in the index by user
+	postBytes        = 632 // the post, of 280 characters, and the post by id
+	planBytes        = 213
+	lastChunkBytes   = 165 // the one of an inline delivery
+	chunkBytes       = 237
 
 	partitionRCU, partitionWCU = 3000, 1000
 	tableWCU                   = 40_000 // the quota of an account's on-demand table, until it is raised
-	fairMessages               = 120_000
 	daysAMonth                 = 30.4
 	secondsADay                = 86_400
 )
@@ -154,6 +168,10 @@ func (f Flow) plus(g Flow) Flow {
 	return Flow{f.Name, f.WCU + g.WCU, f.RCU + g.RCU, f.SQS + g.SQS, f.CPU + g.CPU, f.Stored + g.Stored}
 }
 
+func (f Flow) times(n float64) Flow {
+	return Flow{f.Name, n * f.WCU, n * f.RCU, n * f.SQS, n * f.CPU, n * f.Stored}
+}
+
 // Bill is a month in dollars.
 type Bill struct {
 	Writes  float64 `json:"writes"`
@@ -201,9 +219,9 @@ func NewModel(l Load, p Prices) Model {
 	// Per author and day: pushing costs the entries, and what each post costs
 	// beside them; pulling costs a query of the author's posts in each read.
 	const million = 1e6
-	entry := (p.WCU+p.RCU*followerRCU)/million + p.Storage*entryBytes/1e9*l.TimelineDays/daysAMonth
+	entry := (p.WCU+p.RCU*followerBytes/readBytes)/million + p.Storage*entryBytes/1e9*l.TimelineDays/daysAMonth
 	push := l.PostsPerDay * entry
-	fixed := l.PostsPerDay * (2*p.WCU + p.RCU) / million
+	fixed := l.PostsPerDay * ((2*p.WCU+p.RCU)/million + p.Storage*(planBytes+lastChunkBytes)/1e9*l.KeptDays/daysAMonth)
 	pull := l.ReadsPerDay * followeeRCU * p.RCU / million
 	m.PullCheaper = "always"
 	if pull > push {
@@ -218,33 +236,62 @@ func NewModel(l Load, p Prices) Model {
 	return m
 }
 
+// delivery is what the fan-out of one post costs, without CPU time: Stored is its
+// ledger's.
+func delivery(followers float64) Flow {
+	// A look at the post, all followers; their entries, the head of the ledger and
+	// the chunk.
+	f := Flow{Name: "fan-out", WCU: followers + 2, RCU: 1 + pageRCU(followers), Stored: (planBytes + lastChunkBytes) / 1e9}
+	if followers <= inlineFollowers {
+		return f
+	}
+	chunks := math.Ceil(followers / chunkFollowers)
+	plans := math.Ceil(chunks / planChunks)
+	pages := (chunks-1)*pageRCU(chunkFollowers) + pageRCU(followers-(chunks-1)*chunkFollowers)
+	f.WCU = followers + 1 + 2*chunks // a chunk is stored and marked done
+	// The look at the post, the first page, which only shows that there are more, and
+	// the count of followers; then planners read all at half the price and chunks read
+	// all again. A plan looks at the post and at the ledger, and so does a chunk.
+	f.RCU = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*chunks
+	// Chunks are sent in tens, at first in ones, twos, fours and eights; at worst each
+	// message is received and deleted alone.
+	messages := plans + chunks
+	f.SQS = 2*messages + math.Min(messages, plans+math.Ceil(chunks/requestMessages)+3)
+	f.Stored = (planBytes + chunks*chunkBytes) / 1e9
+	return f
+}
+
+// pageRCU is a page of followers, read consistently.
+func pageRCU(followers float64) float64 {
+	return math.Max(1, math.Ceil(followers*followerBytes/readBytes))
+}
+
 func way(l Load, p Prices, push bool) Way {
 	posts, reads, likes := l.Users*l.PostsPerDay, l.Users*l.ReadsPerDay, l.Users*l.LikesPerDay
 	deliveries := posts * l.Followers
-	post := Flow{Name: "posts", WCU: posts * postWCU, RCU: posts * postRCU, SQS: posts * 3, CPU: posts / l.RequestsPerCPU, Stored: posts * l.KeptDays * postBytes / 1e9}
+	post := Flow{
+		Name: "posts", WCU: posts * postWCU, RCU: posts * postRCU, SQS: posts * messageRequests,
+		CPU: posts / l.RequestsPerCPU, Stored: posts * l.KeptDays * postBytes / 1e9,
+	}
 	home := Flow{Name: "homes", RCU: reads * homePushRCU, CPU: reads / l.RequestsPerCPU}
 	fanout := Flow{Name: "fan-out"}
 	if push {
-		ledger := 2.0
-		if l.Followers > inlineFollowers {
-			chunks := math.Ceil(l.Followers / chunkFollowers)
-			ledger = 1 + 2*chunks
-			fanout.SQS = posts * (1 + 3*chunks/10 + chunks) // the plan; sent in tens, at worst received and deleted alone
-		}
-		fanout.WCU, fanout.RCU = deliveries+posts*ledger, deliveries*followerRCU+posts*2
-		fanout.CPU, fanout.Stored = deliveries/l.DeliveriesPerCPU, deliveries*l.TimelineDays*entryBytes/1e9
+		fanout = delivery(l.Followers).times(posts)
+		fanout.CPU = deliveries / l.DeliveriesPerCPU
+		fanout.Stored = fanout.Stored*l.KeptDays + deliveries*l.TimelineDays*entryBytes/1e9
 	} else {
 		home.RCU += reads * l.Followers * followeeRCU
 		// A query of a post list costs about as much CPU as a tenth of a request.
 		home.CPU += reads * l.Followers / (10 * l.RequestsPerCPU)
 	}
-	perLike := 1 + 1/l.LikesAWindow
+	perLike, stored := likeWCU+countWCU/l.LikesAWindow, float64(likeBytes)
 	if l.LikesByUser {
-		perLike++
+		perLike, stored = perLike+indexWCU, indexedLikeBytes
 	}
 	like := Flow{
-		Name: "likes", WCU: likes * perLike, RCU: likes * likeRCU, SQS: likes * 3 / math.Min(10, math.Max(1, l.LikesAWindow)),
-		CPU: likes/l.RequestsPerCPU + likes/l.LikesPerCPU, Stored: likes * l.KeptDays * likeBytes / 1e9,
+		Name: "likes", WCU: likes * perLike, RCU: likes * (likeRCU + countRCU/l.LikesAWindow),
+		SQS: likes * messageRequests / math.Min(requestMessages, math.Max(1, l.LikesAWindow)),
+		CPU: likes/l.RequestsPerCPU + likes/l.LikesPerCPU, Stored: likes * l.KeptDays * stored / 1e9,
 	}
 	w := Way{Flows: []Flow{post, fanout, home, like}}
 	w.Total = Flow{Name: "all", Stored: l.Users * l.Followers * edgeBytes / 1e9}

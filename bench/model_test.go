@@ -28,6 +28,8 @@ func TestTheModelMultipliesTheMeasuredUnits(t *testing.T) {
 	}{
 		{"posts WCU", flows["posts"].WCU, 2000 * 8},
 		{"fan-out WCU", flows["fan-out"].WCU, 2000*100 + 2000*2}, // entries, plan and chunk
+		{"fan-out RCU", flows["fan-out"].RCU, 2000 * (1 + 3)},    // the post, 100 edges
+		{"fan-out requests", flows["fan-out"].SQS, 0},
 		{"homes RCU", flows["homes"].RCU, 10_000 * 52},
 		{"likes WCU", flows["likes"].WCU, 5000 * 1.1},
 		{"likes requests", flows["likes"].SQS, 5000 * 0.3},
@@ -64,8 +66,9 @@ func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
 	if m.PullCheaper != "below" || m.Crossover <= 0 {
 		t.Fatalf("pull is cheaper %s %v", m.PullCheaper, m.Crossover)
 	}
-	entry := (p.WCU+p.RCU*followerRCU)/1e6 + p.Storage*entryBytes/1e9*l.TimelineDays/daysAMonth
-	push := m.Crossover*entry + (2*p.WCU+p.RCU)/1e6
+	entry := (p.WCU+p.RCU*102/4096)/1e6 + p.Storage*226/1e9*l.TimelineDays/daysAMonth
+	ledger := (2*p.WCU+p.RCU)/1e6 + p.Storage*378/1e9*l.KeptDays/daysAMonth
+	push := m.Crossover*entry + ledger
 	pull := m.Crossover * 100 * p.RCU / 1e6
 	if !near(push, pull) {
 		t.Errorf("at %v followers push costs %v, pull %v", m.Crossover, push, pull)

@@ -137,7 +137,7 @@ func TestLikesAreCountedByWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run.countWrites > run.windows || run.units != float64(run.likes)+float64(run.flushes) {
+	if run.countWrites > run.windows || run.units.Write != float64(run.likes)+float64(run.flushes) {
 		t.Errorf("%+v", run)
 	}
 }

@@ -12,26 +12,61 @@ import (
 	"fanfare/internal/table"
 )
 
-// TestDeliveryCosts pins T4 and T5 of the project's targets, at the default sizes:
-// the write units of a delivery with the post's own transaction, and the queue
-// requests if no receive and no delete is ever batched. Deliveries are the
-// followers' and the author's own.
+// awsPageSize is that of the daemons on AWS.
+const awsPageSize = 4096
+
+// TestDeliveryCosts pins T4 and T5 of the project's targets, at the default sizes and
+// at the daemons' on AWS: the write units of a delivery with the post's own
+// transaction, the read units, and the queue requests if no receive and no delete is
+// ever batched. Deliveries are the followers' and the author's own.
 func TestDeliveryCosts(t *testing.T) {
 	tests := []struct {
 		followers     int
-		writes        float64
+		pageSize      int // 0 for the default
+		writes, reads float64
 		sends, msgs   int // of the fan-out, after PostCreated
 		wcuPerDeliver float64
 	}{
-		// 8 for the transaction of four items, 1 for the plan, 1 for the chunk.
-		{followers: 100, writes: 8 + 100 + 1 + 1, wcuPerDeliver: 1.2},
-		// Each of three chunks is stored and marked done.
-		{followers: 10_000, writes: 8 + 10_000 + 1 + 2*3, sends: 3, msgs: 4, wcuPerDeliver: 1.01},
-		{followers: 25_000, writes: 8 + 25_000 + 1 + 2*7, sends: 4, msgs: 8, wcuPerDeliver: 1.01},
+		// Writes: 8 for the transaction of four items, 1 for the plan, 1 for the chunk.
+		// Reads: whether the post is there, and the followers, whose edges have 40 bytes
+		// here: 100 of them are 1 unit, 1,024 are 10, 4,000 and 4,096 are 40.
+		{followers: 100, writes: 8 + 100 + 1 + 1, reads: 1 + 1, wcuPerDeliver: 1.2},
+		{followers: 1000, writes: 8 + 1000 + 1 + 1, reads: 1 + 10, wcuPerDeliver: 1.01},
+		// What one page holds needs no chunks.
+		{followers: 4096, pageSize: awsPageSize, writes: 8 + 4096 + 1 + 1, reads: 1 + 40, wcuPerDeliver: 1.01},
+		// Above it each chunk is stored and marked done. Reads: whether the post is
+		// there, the first page, the count of followers; the planner's looks at post and
+		// ledger, and all followers at half the price; then of each chunk the ledger, and
+		// for each page the post and the followers.
+		{
+			followers: 4097, pageSize: awsPageSize, sends: 3, msgs: 3, wcuPerDeliver: 1.01,
+			writes: 8 + 4097 + 1 + 2*2,
+			reads:  1 + 40 + 1 + 2 + (40+1)/2. + (1 + 1 + 40) + (1 + 1 + 1),
+		},
+		{
+			followers: 10_000, sends: 3, msgs: 4, wcuPerDeliver: 1.01,
+			writes: 8 + 10_000 + 1 + 2*3,
+			reads:  1 + 10 + 1 + 2 + (2*40+20)/2. + 2*(1+4*(1+10)) + (1 + 2*(1+10)),
+		},
+		{
+			followers: 10_000, pageSize: awsPageSize, sends: 3, msgs: 4, wcuPerDeliver: 1.01,
+			writes: 8 + 10_000 + 1 + 2*3,
+			reads:  1 + 40 + 1 + 2 + (2*40+20)/2. + 2*(1+1+40) + (1 + 1 + 20),
+		},
+		{
+			followers: 25_000, sends: 4, msgs: 8, wcuPerDeliver: 1.01,
+			writes: 8 + 25_000 + 1 + 2*7,
+			reads:  1 + 10 + 1 + 2 + (6*40+10)/2. + 6*(1+4*(1+10)) + (1 + 1 + 10),
+		},
+		{
+			followers: 25_000, pageSize: awsPageSize, sends: 4, msgs: 8, wcuPerDeliver: 1.01,
+			writes: 8 + 25_000 + 1 + 2*7,
+			reads:  1 + 40 + 1 + 2 + (6*40+10)/2. + 6*(1+1+40) + (1 + 1 + 10),
+		},
 	}
 	for _, tt := range tests {
-		t.Run(fmt.Sprint(tt.followers), func(t *testing.T) {
-			w := newWorld(t, tt.followers)
+		t.Run(fmt.Sprintf("%d followers, page %d", tt.followers, tt.pageSize), func(t *testing.T) {
+			w := newWorld(t, tt.followers, func(c *fanout.Config) { c.PageSize = tt.pageSize })
 			e := w.post()
 			e.Text = strings.Repeat("x", 500)
 			w.enqueue(e)
@@ -41,6 +76,9 @@ func TestDeliveryCosts(t *testing.T) {
 			}
 			if w.units.Write != tt.writes {
 				t.Errorf("%v write units, want %v", w.units.Write, tt.writes)
+			}
+			if w.units.Read != tt.reads {
+				t.Errorf("%v read units, want %v", w.units.Read, tt.reads)
 			}
 			deliveries := float64(tt.followers + 1)
 			if got := w.units.Write / deliveries; got > tt.wcuPerDeliver {
