@@ -1,14 +1,17 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"fanfare/bench/standin"
+	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
@@ -70,7 +73,7 @@ func TestTheQueueStandInServesBothTransports(t *testing.T) {
 // fan-out on its SQS transport and its DynamoDB store, both on loopback. Long polls
 // that found nothing do not count: an idle worker makes them, too.
 func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
-	for _, followers := range []int{5_000, 100_000} {
+	for _, followers := range []int{4_000, 5_000, 100_000} {
 		t.Run(fmt.Sprint(followers), func(t *testing.T) {
 			tables := httptest.NewServer(standin.New(standin.Options{Followers: followers}))
 			defer tables.Close()
@@ -139,5 +142,43 @@ func TestLikesAreCountedByWindows(t *testing.T) {
 	}
 	if run.countWrites > run.windows || run.units.Write != float64(run.likes)+float64(run.flushes) {
 		t.Errorf("%+v", run)
+	}
+}
+
+// TestAWorkerCollectsAsTheDaemonsDo looks at the GOGC of this process, which Work sets.
+func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
+	const stock = 100
+	defer debug.SetGCPercent(debug.SetGCPercent(stock))
+	server, err := startQueues(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, tt := range []struct {
+		environ []string
+		want    int
+	}{
+		{[]string{"HOME=/"}, daemon.GCPercent},
+		{[]string{"GOGC=100"}, stock}, // what the runtime has set from it stays
+	} {
+		debug.SetGCPercent(stock)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got int
+		err := Work(ctx, WorkerConfig{Table: server.url, Queue: server.url, Chunks: 1, Writers: 1, Environ: tt.environ}, func() error {
+			got = debug.SetGCPercent(stock)
+			cancel()
+			return nil
+		})
+		cancel()
+		if err != nil {
+			t.Errorf("%v: %v", tt.environ, err)
+		}
+		if got != tt.want {
+			t.Errorf("%v: GOGC is %d, want %d", tt.environ, got, tt.want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/bench/standin"
+	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -30,11 +31,15 @@ type WorkerConfig struct {
 	Table, Queue string
 	// Chunks are handled at once, each with Writers requests.
 	Chunks, Writers int
+	// Environ is the environment: its GOGC, if any, stands before the daemons'.
+	Environ []string
 }
 
 // Work is a worker process of the scaling benchmark: the fan-out worker on the
-// DynamoDB store and the SQS transport, until ctx ends.
+// DynamoDB store and the SQS transport, until ctx ends. It sets the process's GOGC, as
+// a daemon does.
 func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
+	daemon.CollectLater(cfg.Environ)
 	s, err := openScale(ctx, cfg.Table, cfg.Queue)
 	if err != nil {
 		return err
@@ -91,8 +96,8 @@ func scaling(ctx context.Context, e *env) ([]Result, error) {
 	r := Result{
 		ID: "T13", Name: fmt.Sprintf("fan-out of %s, 4 worker processes", number(float64(followers))), Value: four.Seconds(), Unit: "s",
 		Cost: &fourCost, BaselineCost: &oneCost,
-		Note: fmt.Sprintf("%s held back each reply of both stand-ins; the worker, the DynamoDB store and the SQS transport of the product, %d chunks x %d requests a process; the CPU time is that of the workers",
-			scaleLatency, chunks, writers),
+		Note: fmt.Sprintf("%s held back each reply of both stand-ins; the worker, the DynamoDB store and the SQS transport of the product, pages of %s followers and GOGC as the daemons have it, %d chunks x %d requests a process; the CPU time is that of the workers",
+			scaleLatency, number(daemon.PageSize), chunks, writers),
 	}
 	r = r.below("1 process", one.Seconds())
 	return []Result{r.reach("≥ 3.2 × faster", *r.Ratio >= 3.2)}, nil

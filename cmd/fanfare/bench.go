@@ -56,7 +56,7 @@ func (a *app) benchCommand() *cobra.Command {
 
 // benchWorkerCommand is a process of the scaling benchmark; `fanfare bench` starts it.
 func (a *app) benchWorkerCommand() *cobra.Command {
-	var cfg bench.WorkerConfig
+	cfg := bench.WorkerConfig{Environ: a.environ}
 	c := &cobra.Command{Use: "worker", Short: "A worker of the scaling benchmark", Hidden: true, Args: cobra.NoArgs}
 	c.Flags().StringVar(&cfg.Table, "table", "", "`URL` of the DynamoDB stand-in")
 	c.Flags().StringVar(&cfg.Queue, "queue", "", "`URL` of the SQS stand-in")

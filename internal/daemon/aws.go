@@ -22,8 +22,9 @@ const (
 	awsWriters      = 8
 )
 
-// PageSize is how many followers a daemon on AWS reads at once: each page costs a look
-// at the post, which is a request of its own.
+// PageSize is how many followers a daemon on AWS reads at once, and so the most that an
+// author may have for a post to be delivered inline, by who takes its message and without
+// chunks. Each page of a chunk costs a look at the post, which is a request of its own.
 const PageSize = 4096
 
 // GCPercent is Go's GOGC in a daemon on AWS. What such a process keeps is small, a few
@@ -32,8 +33,8 @@ const PageSize = 4096
 // the compose file sets, bounds memory all the same (I9).
 const GCPercent = 400
 
-// collectLater sets the process's GOGC, unless its environment does.
-func collectLater(environ []string) {
+// CollectLater sets the process's GOGC to GCPercent, unless its environment sets one.
+func CollectLater(environ []string) {
 	for _, setting := range environ {
 		if strings.HasPrefix(setting, "GOGC=") {
 			return

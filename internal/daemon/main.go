@@ -47,7 +47,7 @@ func Main(ctx context.Context, name string, roles Roles, args, environ []string,
 	if cfg.Engine != config.EngineAWS {
 		return fail(stderr, name, ExitUsage, errors.New("FANFARE_ENGINE: embedded belongs to one process: set it to aws, or run fanfare up"))
 	}
-	collectLater(environ)
+	CollectLater(environ)
 	log := obs.NewLogger(stderr, cfg.LogLevel, false)
 	err = Run(ctx, Options{Config: cfg, Roles: roles, Version: obs.ReadBuild().Version, Log: log})
 	if err != nil {
