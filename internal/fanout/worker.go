@@ -25,8 +25,10 @@
 //   - I5, I6: a handler returns nil only when its work is durable. Every step may be
 //     done again: entries have the same keys, ledger items are written on conditions.
 //   - I8: a post's chunks travel on a topic and in a group of their own.
-//   - I9: a handler holds one page and the next, a planner one page and ten chunks,
-//     at any number of followers. Goroutines are bounded by Config.Writers.
+//   - I9: a handler holds one page of followers and the next. A planner holds none, it
+//     asks where pages end: it holds a page of the ledger, of Config.PlanChunks, and ten
+//     chunks. So at any number of followers. Goroutines are bounded by Config.Writers,
+//     a planner's by the ten chunks that it stores at once.
 //
 // Port calls happen in an order that depends on their answers alone, so that a
 // simulation which releases them one at a time can replay a run.
@@ -77,8 +79,8 @@ type Config struct {
 	PageSize int
 	// ChunkSize is how many followers a chunk has when it is planned. Default
 	// 4,000: a chunk costs two write units and up to three queue requests, so
-	// this is 1.0005 units and 0.6 requests per delivery; and four default pages
-	// hold it with room for followers who arrive.
+	// this is 1.0005 units a delivery and at most 0.75 requests per 1,000; and four
+	// default pages, or one of 4,096, hold it with room for followers who arrive.
 	ChunkSize int
 	// PlanChunks is how many chunks a planner cuts before it hands on to another
 	// message. Default 50.
