@@ -49,7 +49,8 @@ type Result struct {
 	// ahead of the baseline in both.
 	Ratio  *float64 `json:"ratio"`
 	Target string   `json:"target"`
-	Met    bool     `json:"met"`
+	// Met is nil where nothing is to be met: the target is "reported".
+	Met *bool `json:"met"`
 	// Cost is what the value took, where it was measured.
 	Cost *Cost `json:"cost,omitempty"`
 	// BaselineCost is the same of the baseline.
@@ -207,7 +208,13 @@ func (r Result) below(name string, baseline float64) Result {
 
 // reach sets the target and whether it was met.
 func (r Result) reach(target string, met bool) Result {
-	r.Target, r.Met = target, met
+	r.Target, r.Met = target, &met
+	return r
+}
+
+// reported is for a value that has no target.
+func (r Result) reported() Result {
+	r.Target, r.Met = "reported", nil
 	return r
 }
 

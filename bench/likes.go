@@ -19,8 +19,10 @@ import (
 
 // Numbers of T9.
 const (
-	likeRate   = 10_000
-	likeWindow = time.Second
+	likeRate = 10_000
+	// offeredRate is a little more: a sender is never faster than it wants to be.
+	offeredRate = likeRate * 102 / 100
+	likeWindow  = time.Second
 	// likesInHand is what `fanfare up` allows.
 	likesInHand = 20_000
 )
@@ -28,7 +30,7 @@ const (
 // hotPost is T9: likes arrive at a rate; then all must be counted, and soon.
 func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 	seconds := e.size(30, 10)
-	n := likeRate * seconds
+	n := offeredRate * seconds
 	dir, remove, err := e.tempDir()
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 	reached := cost.rate()
 	r := Result{
 		ID: "T9", Name: fmt.Sprintf("hot post, %d likes of distinct users", n), Value: reached, Unit: "likes/s", Cost: &cost,
-		Note: fmt.Sprintf("offered to the embedded queue at %d/s for %d s; the count was exact", likeRate, seconds),
+		Note: fmt.Sprintf("offered to the embedded queue at %d/s for %d s; the count was exact", offeredRate, seconds),
 	}
 	r = r.beside("an ADD for each: a DynamoDB partition's limit", 1000)
 	full := Result{
@@ -83,11 +85,11 @@ func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 	}
 	through = through.beside(fmt.Sprintf("stock watermill-aws, %d subscribers", connections), stock.rate())
 	return []Result{
-		r.reach("≥ 10,000/s, exact", reached >= 0.99*likeRate),
+		r.reach("≥ 10,000/s, exact", reached >= likeRate),
 		lagging.reach("≤ 2 windows", lagging.Value <= 2),
-		full.reach("reported", true),
-		rate.reach("reported", true),
-		through.reach("reported", true),
+		full.reported(),
+		rate.reported(),
+		through.reported(),
 	}, nil
 }
 
@@ -155,10 +157,10 @@ func (l likesOnly) Subscribe(ctx context.Context, topic string) (<-chan *message
 	return l.t.subscribe(ctx, topic)
 }
 
-// likesAtRate offers n likes at likeRate and returns how long after the last one
+// likesAtRate offers n likes at offeredRate and returns how long after the last one
 // the count was complete.
 func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Duration, cost Cost, err error) {
-	e.say("offer %d likes at %d a second", n, likeRate)
+	e.say("offer %d likes at %d a second", n, offeredRate)
 	h, err := openLikes(dir, likesInHand)
 	if err != nil {
 		return 0, cost, err
@@ -167,15 +169,15 @@ func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Dura
 	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesInHand})
 	defer func() { err = errors.Join(err, stop()) }()
 
-	// 100 likes every 10 ms; a sender that is behind catches up.
-	const part = likeRate / 100
+	// 102 likes every 10 ms; a sender that is behind catches up.
+	const part = offeredRate / 100
 	collect()
 	before := ownUsage()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	begin := time.Now()
 	for sent := 0; sent < n; {
-		due := min(n, int(time.Since(begin).Seconds()*likeRate))
+		due := min(n, int(time.Since(begin).Seconds()*offeredRate))
 		for ; sent+part <= due || (due == n && sent < n); sent += part {
 			if err := h.publishBatch(ctx, sent, min(sent+part, n)); err != nil {
 				return 0, cost, err

@@ -38,8 +38,12 @@ func (r Report) WriteTable(w io.Writer) error {
 		if res.Ratio != nil {
 			ratio = number(*res.Ratio)
 		}
-		met := "yes"
-		if !res.Met {
+		met := "-"
+		switch {
+		case res.Met == nil:
+		case *res.Met:
+			met = "yes"
+		default:
 			met = "NO"
 		}
 		row(res.ID, res.Name, number(res.Value)+" "+res.Unit, baseline, ratio, res.Target, met)

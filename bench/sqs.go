@@ -57,7 +57,7 @@ func sqsTransport(ctx context.Context, e *env) ([]Result, error) {
 			if latency > 0 {
 				r = r.reach("≥ 5 × baseline", *r.Ratio >= 5)
 			} else {
-				r = r.reach("reported", true)
+				r = r.reported()
 			}
 			results = append(results, r)
 		}
