@@ -289,9 +289,9 @@ func TestTheCapacityPageSaysWhatTheModelSays(t *testing.T) {
 
 	for _, want := range []string{
 		fmt.Sprintf("| post | %d: four items in a transaction | %d | %d at most |", postWCU, postRCU, messageRequests),
-		fmt.Sprintf("| delivery to one of up to %s followers | 1 | %s: the follower's edge, ids of 36 characters | none |",
+		fmt.Sprintf("| delivery to a follower, of an author with up to %s | 1 | %s: the follower's edge, ids of 36 characters | none |",
 			number(inlineFollowers), each(rcu, inlineFollowers)),
-		fmt.Sprintf("| %s of 100,000, %s of %s: the edge, half of it for the planner, and %s for the first page | at most %s of 100,000, %s of %[3]s |",
+		fmt.Sprintf("| %s with 100,000, %s with %s: the edge, again at half price for the planner, and %s for the first page | at most %s with 100,000, %s with %[3]s |",
 			each(rcu, 1e5), each(rcu, inlineFollowers+1), number(inlineFollowers+1), number(pageRCU(inlineFollowers)), each(sqs, 1e5), each(sqs, inlineFollowers+1)),
 		fmt.Sprintf("| 2; above %s followers 1, and 2 for each chunk of %s |", number(inlineFollowers), number(chunkFollowers)),
 		fmt.Sprintf("above %s followers 2, and 2 for each chunk and each %d chunks |", number(inlineFollowers), planChunks),
