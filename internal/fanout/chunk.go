@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -78,7 +79,12 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c table.Chunk)
 		var readErr error
 		var reading sync.WaitGroup
 		if more = current.more; more {
-			reading.Go(func() { next, readErr = w.read(ctx, author, c, current.last()) })
+			reading.Go(func() {
+				readErr = panics.Catch(func() (err error) {
+					next, err = w.read(ctx, author, c, current.last())
+					return err
+				})
+			})
 		}
 		n, err := w.write(ctx, p, current.items)
 		reading.Wait()

@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -274,6 +275,45 @@ func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 		t.Errorf("%d writes, want 8, then 4 for the two parts that failed", calls)
 	}
 	w.wantDelivered(e.PostID, n)
+}
+
+// TestAPanicAtAnyCallIsAnErrorOfItsMessage makes each port call of a delivery panic in
+// turn. On the handler's own goroutine the consumer recovers it, as is done here; on
+// all others the worker does. The message comes again.
+func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
+	const n = 170 // three chunks, two of which have two pages; a page has three parts
+	for at, fired := 0, true; fired; at++ {
+		w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 75, 80, 3 })
+		seen := 0
+		fired = false
+		w.store.around = func(_ table.Op, _ string, do func() error) error {
+			w.mu.Lock()
+			now := seen == at
+			seen++
+			fired = fired || now
+			w.mu.Unlock()
+			if now {
+				panic("boom")
+			}
+			return do()
+		}
+		post := w.post()
+		w.enqueue(post)
+		for e := w.take(); e != nil; e = w.take() {
+			err := panics.Catch(func() error { return handle(t.Context(), w.worker, e) })
+			if err == nil {
+				continue
+			}
+			if _, ok := errors.AsType[*panics.Error](err); !ok {
+				t.Fatalf("call %d: %s failed with %v", at, e.Kind(), err)
+			}
+			w.enqueue(e)
+		}
+		w.wantDelivered(post.PostID, n)
+		if t.Failed() {
+			t.Fatalf("failed with the panic at call %d", at)
+		}
+	}
 }
 
 func TestAWriteThatCanNeverSucceedIsNotTriedAgain(t *testing.T) {

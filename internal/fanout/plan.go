@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -186,7 +187,10 @@ func (pl *planner) store(ctx context.Context, cuts []table.Chunk) (whole bool, e
 	var puts sync.WaitGroup
 	for i, c := range cuts {
 		puts.Go(func() {
-			_, errs[i] = pl.w.Store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}})
+			errs[i] = panics.Catch(func() error {
+				_, err := pl.w.Store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}})
+				return err
+			})
 		})
 	}
 	puts.Wait()

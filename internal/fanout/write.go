@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
 
@@ -97,11 +98,17 @@ func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, widt
 	size := (requests + width - 1) / width * table.MaxBatchWrite
 	results, errs := make([]table.WriteResult, (len(writes)+size-1)/size), make([]error, (len(writes)+size-1)/size)
 	part := func(i int) []table.BatchWrite { return writes[i*size : min((i+1)*size, len(writes))] }
+	write := func(i int) {
+		errs[i] = panics.Catch(func() (err error) {
+			results[i], err = w.Store.BatchWrite(ctx, part(i))
+			return err
+		})
+	}
 	var others sync.WaitGroup
 	for i := range errs[1:] {
-		others.Go(func() { results[i+1], errs[i+1] = w.Store.BatchWrite(ctx, part(i+1)) })
+		others.Go(func() { write(i + 1) })
 	}
-	results[0], errs[0] = w.Store.BatchWrite(ctx, part(0))
+	write(0)
 	others.Wait()
 	var failed int
 	for i, err := range errs {

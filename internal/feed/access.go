@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/id"
+	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -34,15 +35,15 @@ func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent boo
 	}
 	parts := slices.Collect(slices.Chunk(keys, table.MaxBatchGet))
 	read := make([][]table.Item, len(parts))
-	g, ctx := errgroup.WithContext(ctx)
+	reads := make([]func(context.Context) error, len(parts))
 	for i, part := range parts {
-		g.Go(func() error {
+		reads[i] = func(ctx context.Context) error {
 			res, err := s.store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: consistent})
 			read[i] = res.Items
 			return err
-		})
+		}
 	}
-	if err := g.Wait(); err != nil {
+	if err := all(ctx, reads...); err != nil {
 		return nil, unavailable("table", err)
 	}
 	found := make(map[table.Key]table.Item, len(keys))
@@ -201,11 +202,12 @@ func timeOf(ulid string) time.Time {
 	return at
 }
 
-// all runs reads at the same time and returns the first error.
+// all runs reads at the same time and returns the first error. A panic is one: the
+// request recovers those of its own goroutine only.
 func all(ctx context.Context, reads ...func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, read := range reads {
-		g.Go(func() error { return read(ctx) })
+		g.Go(func() error { return panics.Catch(func() error { return read(ctx) }) })
 	}
 	return g.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
 
@@ -109,7 +110,8 @@ func unavailable(what string, err error) error {
 	}
 	_, isInvalid := errors.AsType[*table.InvalidError](err)
 	_, isParse := errors.AsType[*table.ParseError](err)
-	if isInvalid || isParse {
+	_, isPanic := errors.AsType[*panics.Error](err)
+	if isInvalid || isParse || isPanic {
 		return fmt.Errorf("feed: %s: %w", what, err)
 	}
 	return &Error{Kind: Unavailable, Detail: "the " + what + " did not answer in time: try again", RetryAfter: retryAfter, Err: err}

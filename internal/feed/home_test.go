@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/table"
@@ -314,4 +316,26 @@ func TestAHomeIsReadThoughRemindersFail(t *testing.T) {
 	w.clock.add(time.Hour)
 	w.published.failWith(errors.New("queue down"))
 	w.homes("ann", "b1")
+}
+
+func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
+	panicked, broken := false, false
+	w := newWorld(t, func(c *feed.Config) {
+		works := c.Publisher
+		c.Publisher = publishFunc(func(topic string, msgs ...*message.Message) error {
+			if panicked = broken; broken {
+				panic("boom")
+			}
+			return works.Publish(topic, msgs...)
+		})
+	})
+	w.users("ann", "bob")
+	w.post("bob", "b1")
+	w.follow("ann", "bob")
+	w.clock.add(time.Hour)
+	broken = true
+	w.homes("ann", "b1")
+	if !panicked {
+		t.Error("nothing was published")
+	}
 }

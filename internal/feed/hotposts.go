@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
 
@@ -126,8 +127,10 @@ func (s *sharedReads) take(ctx context.Context, turns []turn) (err error) {
 			return unavailable("table", context.Cause(ctx))
 		}
 	}
-	items, err = s.read(ctx, keys)
-	return err
+	return panics.Catch(func() error { // or the others would take it for a read that found nothing
+		items, err = s.read(ctx, keys)
+		return err
+	})
 }
 
 func (s *sharedReads) end(turns []turn, items map[table.Key]table.Item, err error) {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
 
@@ -145,6 +146,40 @@ func TestAFailedReadFailsItsRequestsOnly(t *testing.T) {
 		}
 		wg.Wait()
 		slow.fail = nil
+		if got, err := s.get(t.Context(), keysOf("hot")); err != nil || len(got) != 1 {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+}
+
+// A post that was not read must not look like one that is not there, to nobody who
+// waited for the read.
+func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowTable{}
+		broken := true
+		s := newSharedReads(func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+			items, err := slow.read(ctx, keys)
+			if broken {
+				panic("boom")
+			}
+			return items, err
+		})
+		var wg sync.WaitGroup
+		for range 5 { // the first reads, the second reads next, the others join it
+			wg.Go(func() {
+				err := panics.Catch(func() error { _, err := s.get(t.Context(), keysOf("hot")); return err })
+				if _, ok := errors.AsType[*panics.Error](err); !ok {
+					t.Errorf("error is %v", err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if len(s.underway) != 0 {
+			t.Errorf("%d reads are left", len(s.underway))
+		}
+		broken = false
 		if got, err := s.get(t.Context(), keysOf("hot")); err != nil || len(got) != 1 {
 			t.Errorf("got %v, %v", got, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -201,7 +202,8 @@ func (s *Service) remind(ctx context.Context, late []table.Mark) {
 	if len(msgs) == 0 {
 		return
 	}
-	if err := s.publisher.Publish(queue.TopicPosts, msgs...); err != nil {
+	err := panics.Catch(func() error { return s.publisher.Publish(queue.TopicPosts, msgs...) })
+	if err != nil {
 		s.log.Warn("backfills not asked for again", zap.Int("backfills", len(msgs)), zap.Error(err))
 	}
 }

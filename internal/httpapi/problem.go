@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/obs"
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
 
@@ -129,6 +130,9 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 	}
 	p.RequestID = obs.RequestID(ctx)
 	log := a.log.With(zap.String("request_id", p.RequestID), zap.Error(err))
+	if caught, ok := errors.AsType[*panics.Error](err); ok {
+		log = log.With(zap.String("stack", caught.Stack))
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		log.Debug("the client went away")

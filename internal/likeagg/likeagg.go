@@ -21,6 +21,10 @@
 //   - Go on with an incarnation that stamped something and did not flush it.
 //   - Answer a message before the flush that counts it is known to have happened.
 //   - Send anything for a window that slept into another age.
+//   - Go on counting after a panic of its own: what it holds in memory might be wrong
+//     by then. Such a panic ends the process, which costs nothing but time: whoever
+//     receives the messages again counts them once. A panic of the table is a failure
+//     of unknown outcome like others, and ends at most the window.
 //
 // It keeps I3 (likes exact), I5 (a message is acked when its effect is durable), I6
 // (what can never be applied becomes a dead letter with its reason) and I9: at most

@@ -49,12 +49,12 @@ func (p *pool) stop() {
 // work is one worker.
 func (p *pool) work() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for {
 		for len(p.turns) == 0 && !p.stopped {
 			p.more.Wait()
 		}
 		if len(p.turns) == 0 {
+			p.mu.Unlock() // not deferred: a panic comes from where it is not held
 			return
 		}
 		b := p.turns[0]

@@ -3,7 +3,9 @@ package likeagg
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -603,6 +605,62 @@ type refusing struct{ table.Store }
 
 func (refusing) Put(context.Context, table.PutInput) (table.WriteResult, error) {
 	return table.WriteResult{}, fmt.Errorf("access denied")
+}
+
+// A panic of the table tells as little as a lost answer: not even that nothing was
+// written.
+func TestAPanicOfTheTableEndsNoProcessAndCountsNothingTwice(t *testing.T) {
+	step(t, func(r *rig) {
+		s := &stumbling{puts: 2, updates: 2}
+		r.tune = func(cfg *Config) { s.Store = cfg.Store; cfg.Store = s }
+		r.run()
+		r.send("alice", true)
+		r.done()
+		r.wantCount(1)
+		r.send("alice", false)
+		r.send("bob", true)
+		r.done()
+		r.wantCount(1)
+	})
+}
+
+func TestAPanicThatLastsEndsInADeadLetter(t *testing.T) {
+	step(t, func(r *rig) {
+		r.tune = func(cfg *Config) { cfg.Store = &stumbling{Store: cfg.Store, puts: math.MaxInt} }
+		r.run()
+		r.send("alice", true)
+		r.done()
+		r.wantDead(1, "panic: boom")
+		r.wantCount(0)
+	})
+}
+
+// stumbling is a table that panics at some writes, each after it did it.
+type stumbling struct {
+	table.Store
+	mu            sync.Mutex
+	puts, updates int
+}
+
+func (s *stumbling) stumble(left *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *left > 0 {
+		*left--
+		panic("boom")
+	}
+}
+
+func (s *stumbling) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	res, err := s.Store.Put(ctx, in)
+	s.stumble(&s.puts)
+	return res, err
+}
+
+func (s *stumbling) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	res, err := s.Store.Update(ctx, in)
+	s.stumble(&s.updates)
+	return res, err
 }
 
 func TestWhatIsInHandIsBounded(t *testing.T) {

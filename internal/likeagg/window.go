@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/id"
+	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -67,7 +68,7 @@ func (w *window) attempt(ctx context.Context, version string, send func() error)
 		if err := w.awake(ctx, version); err != nil {
 			return err
 		}
-		err := send()
+		err := panics.Catch(send) // after a panic of the store the outcome is unknown, too
 		if err == nil || known(err) {
 			return err
 		}
@@ -268,8 +269,11 @@ func (w *window) end(ctx context.Context, err error, owed bool) {
 	out := Outcome{Messages: w.count, Flushed: owed && err == nil, Lost: lost, Fences: w.fences}
 	if lost {
 		w.run.retire(w.my.Inc)
-		w.run.cfg.Log.Warn("a window ended without its flush, its messages come again",
-			zap.String("post_id", w.post.id), zap.Int("messages", w.count), zap.Error(err))
+		log := w.run.cfg.Log.With(zap.String("post_id", w.post.id), zap.Int("messages", w.count), zap.Error(err))
+		if caught, ok := errors.AsType[*panics.Error](err); ok {
+			log = log.With(zap.String("stack", caught.Stack))
+		}
+		log.Warn("a window ended without its flush, its messages come again")
 		if ended.err == nil || ctx.Err() != nil {
 			err = &queue.Later{Reason: ended.reason}
 		}

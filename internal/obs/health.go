@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"fanfare/internal/panics"
 )
 
 // Check asks one dependency whether it answers.
@@ -43,7 +45,7 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 	errs := make([]error, len(h.checks))
 	var wg sync.WaitGroup
 	for i, check := range h.checks {
-		wg.Go(func() { errs[i] = check.Ask(ctx) })
+		wg.Go(func() { errs[i] = panics.Catch(func() error { return check.Ask(ctx) }) })
 	}
 	wg.Wait()
 	var failing []Failure

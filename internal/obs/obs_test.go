@@ -115,6 +115,13 @@ func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
 	})
 }
 
+func TestACheckThatPanicsFails(t *testing.T) {
+	h := obs.NewHealth(obs.Check{Name: "table", Ask: func(context.Context) error { panic("boom") }})
+	if failing := h.Failing(t.Context()); len(failing) != 1 || failing[0].Name != "table" {
+		t.Errorf("failing are %v", failing)
+	}
+}
+
 func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	h := obs.NewHealth()
 	h.Drain()

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/panics"
 	"fanfare/messages"
 )
 
@@ -169,22 +170,23 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 }
 
 // handle decodes msg and runs the handler. A panic there is a defect that costs one
-// message its attempt, not the process its other work.
-func (c *Consumer) handle(ctx context.Context, msg *message.Message) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.Log.Error("handler panicked", zap.Any("panic", p), zap.Stack("stack"))
-			err = fmt.Errorf("handler panicked: %v", p)
+// message its attempt, not the process its other work; one that the handler caught
+// on another goroutine comes as its error.
+func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
+	err := panics.Catch(func() error {
+		event, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
 		}
-	}()
-	event, err := messages.Decode(msg.Payload)
-	if err != nil {
-		return err
+		if err := messages.CheckAge(event, c.Now()); err != nil {
+			return err
+		}
+		return c.Handle(ctx, event)
+	})
+	if p, ok := errors.AsType[*panics.Error](err); ok {
+		c.Log.Error("handler panicked", zap.Any("panic", p.Value), zap.String("stack", p.Stack))
 	}
-	if err := messages.CheckAge(event, c.Now()); err != nil {
-		return err
-	}
-	return c.Handle(ctx, event)
+	return err
 }
 
 func (c *Consumer) transient(err error) bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 )
@@ -778,6 +780,36 @@ func TestBatchesStayWithinTheByteLimit(t *testing.T) {
 		}
 	})
 }
+
+// A request serves many callers, on a goroutine that is none of theirs.
+func TestAPanicInARequestIsAnErrorOfItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		broken := true
+		b := sqs.New(clientOn(client(func(req *http.Request) (*http.Response, error) {
+			if broken && strings.HasSuffix(req.Header.Get("X-Amz-Target"), ".SendMessageBatch") {
+				panic("boom")
+			}
+			return f.Do(req)
+		})), sqs.Options{Prefix: "test"})
+		defer func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		err := b.Publish(topic, msgs(3)...)
+		if _, ok := errors.AsType[*panics.Error](err); !ok {
+			t.Errorf("error is %v", err)
+		}
+		broken = false
+		mustPublish(t, b, msgs(3)...)
+	})
+}
+
+// client is an HTTP client that is a function.
+type client func(*http.Request) (*http.Response, error)
+
+func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
 func TestIdleSubscriptionPollsWithOnePoller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 )
 
@@ -123,7 +124,11 @@ func oneByOne[T any](life context.Context, op string, entries []T, request func(
 func try[T any](life context.Context, op string, entries []T, request func(context.Context, []T) ([]types.BatchResultErrorEntry, error)) []error {
 	ctx, cancel := context.WithTimeout(life, requestTimeout)
 	defer cancel()
-	failed, err := request(ctx, entries)
+	var failed []types.BatchResultErrorEntry
+	err := panics.Catch(func() (err error) { // the batcher runs it for callers of other goroutines
+		failed, err = request(ctx, entries)
+		return err
+	})
 	errs := make([]error, len(entries))
 	if err != nil {
 		if life.Err() != nil {

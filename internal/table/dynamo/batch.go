@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
 
@@ -179,12 +180,14 @@ func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, 
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(n, s.parallel) { // a few goroutines that go on: their stacks have grown
 		group.Go(func() error {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				if err := part(ctx, int(i)); err != nil {
-					return err
+			return panics.Catch(func() error {
+				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+					if err := part(ctx, int(i)); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
 	}
 	return group.Wait()

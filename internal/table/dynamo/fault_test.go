@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"fanfare/internal/panics"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
@@ -477,5 +479,19 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 	}
 	if len(tokens) != 4 || tokens[0] == nil || tokens[0] != tokens[1] || tokens[1] != tokens[2] || tokens[2] == tokens[3] {
 		t.Errorf("tokens %v: want one for three tries of one call, and another for the next call", tokens)
+	}
+}
+
+// client is an HTTP client that is a function.
+type client func(*http.Request) (*http.Response, error)
+
+func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
+
+// A batch's requests go out on goroutines of their own, where nobody else recovers.
+func TestAPanicInARequestOfABatchIsAnError(t *testing.T) {
+	store := onTap(client(func(*http.Request) (*http.Response, error) { panic("boom") }))
+	_, err := store.BatchWrite(t.Context(), putsOf(60))
+	if _, ok := errors.AsType[*panics.Error](err); !ok {
+		t.Errorf("error is %v", err)
 	}
 }

@@ -1,0 +1,29 @@
+package panics_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"fanfare/internal/panics"
+)
+
+func fails() error { panic("boom") }
+
+func TestAPanicIsAnErrorThatKnowsWhereItWas(t *testing.T) {
+	err := panics.Catch(fails)
+	caught, ok := errors.AsType[*panics.Error](err)
+	if !ok || err.Error() != "panic: boom" || caught.Value != "boom" || !strings.Contains(caught.Stack, "panics_test.fails") {
+		t.Errorf("caught %v, %+v", err, caught)
+	}
+}
+
+func TestWithoutAPanicTheErrorIsItsOwn(t *testing.T) {
+	want := errors.New("away")
+	if err := panics.Catch(func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("error is %v", err)
+	}
+	if err := panics.Catch(func() error { return nil }); err != nil {
+		t.Errorf("error is %v", err)
+	}
+}
