@@ -145,8 +145,8 @@ func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 		if since.given && until.given && !since.at.Before(until.at) {
 			return feed.PostRange{}, invalid(FieldError{"since", "is not before until"})
 		}
-		if until.given && until.at.IsZero() {
-			until.at = time.Unix(0, 0) // no post is older, and to the domain the zero time is no bound
+		if until.given {
+			until.at = end(until.at)
 		}
 		return feed.PostRange{Since: since.at, Until: until.at}, nil
 	}
@@ -157,5 +157,14 @@ func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 	if since.given || until.given {
 		return feed.PostRange{}, invalid(FieldError{"day", "cannot be given together with since or until"})
 	}
-	return feed.PostRange{Since: start, Until: start.AddDate(0, 0, 1)}, nil
+	return feed.PostRange{Since: start, Until: end(start.AddDate(0, 0, 1))}, nil
+}
+
+// end is a time that a range ends at. To the domain the zero time is no bound, and no
+// post is older than the Unix epoch.
+func end(at time.Time) time.Time {
+	if at.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return at
 }
