@@ -137,6 +137,8 @@ func humaConfig() huma.Config {
 	// The document and its page are our own, and answers carry no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
+	cfg.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "sub is the user id."},
 	}

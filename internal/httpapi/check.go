@@ -260,6 +260,25 @@ func checkFields(body []byte) ([]FieldError, *Problem) {
 	return faults, nil
 }
 
+// unmarshal reads a body. To JSON Schema, and so to huma, 60.0 and 6e1 are integers;
+// the decoder takes none but 60 for one, and tells clients of Go's types. It gets them
+// as it would write them itself.
+func unmarshal(body []byte, v any) error {
+	err := json.Unmarshal(body, v)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+		return err
+	}
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		return err
+	}
+	plain, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(plain, v)
+}
+
 func hugeNumber(value any) bool {
 	switch v := value.(type) {
 	case json.Number:

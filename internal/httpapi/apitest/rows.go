@@ -49,6 +49,16 @@ func atLocation(t *testing.T, res *response) {
 	}
 }
 
+// expiresSoon holds that a token is valid for a minute, and not for the default day.
+func expiresSoon(t *testing.T, res *response) {
+	t.Helper()
+	text, ok := res.body["expires_at"].(string)
+	at, err := time.Parse(time.RFC3339, text)
+	if !ok || err != nil || time.Until(at) > time.Hour {
+		t.Errorf("expires_at is %v, %v", res.body["expires_at"], err)
+	}
+}
+
 // member keeps a member of the answer as name.
 func member(name, key string) func(object) (string, string) {
 	return func(body object) (string, string) {
@@ -75,6 +85,10 @@ func tokenRows(target Target) []row {
 	}
 	return []row{
 		{name: "dev token", method: "POST", path: "/v1/dev/token", body: `{"user_id":"{ann}","ttl_s":60}`, status: 200, want: object{"token": "*", "expires_at": "*"}},
+		{name: "dev token, ttl whole with a point", method: "POST", path: "/v1/dev/token", body: `{"user_id":"{ann}","ttl_s":60.0}`, status: 200, check: expiresSoon},
+		{name: "dev token, ttl whole with an exponent", method: "POST", path: "/v1/dev/token", body: `{"user_id":"{ann}","ttl_s":6e1}`, status: 200, check: expiresSoon},
+		bad("dev token, ttl of 0 with a point", "", "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":0.0}`, 422, "invalid", "ttl_s"),
+		bad("dev token, ttl whole and too long", "", "POST", "/v1/dev/token", `{"user_id":"a b","ttl_s":2592001.0}`, 422, "invalid", "ttl_s", "user_id"),
 		bad("dev token, no user", "", "POST", "/v1/dev/token", `{}`, 422, "invalid", "user_id"),
 		bad("dev token, user id outside the grammar", "", "POST", "/v1/dev/token", `{"user_id":"a b"}`, 422, "invalid", "user_id"),
 		bad("dev token, user id too long", "", "POST", "/v1/dev/token", `{"user_id":"`+strings.Repeat("u", 65)+`"}`, 422, "invalid", "user_id"),
