@@ -7,8 +7,8 @@
 // (I10), read a body or keep a list without a bound (I9), or answer success before
 // the domain did (I5). Domain errors become HTTP in one place, problem.go.
 //
-// A request passes ServeHTTP (request id, panics, metrics), admit (bounded
-// concurrency), cors, route (404, 405), then huma's middlewares authenticate and
+// A request passes ServeHTTP (request id, panics, metrics), cors, admit (bounded
+// concurrency), route (404, 405), then huma's middlewares authenticate and
 // checkRequest, and the operation.
 package httpapi
 

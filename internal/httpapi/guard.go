@@ -65,7 +65,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.done(r, rec.status, start)
 	}()
-	a.admit(rec, r)
+	a.cors(rec, r)
 }
 
 func (a *API) done(r *http.Request, status int, start time.Time) {
@@ -91,6 +91,34 @@ func knownMethod(method string) string {
 	return "other"
 }
 
+// cors lets pages of the configured origins call the API. There are no cookies, so
+// no credentials are allowed. It comes before all that answers, or pages could not read
+// that the API is too busy.
+func (a *API) cors(w http.ResponseWriter, r *http.Request) {
+	if len(a.origins) == 0 {
+		a.admit(w, r)
+		return
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(a.origins, origin) {
+		a.admit(w, r)
+		return
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Location, Retry-After, X-Request-Id")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		a.admit(w, r)
+		return
+	}
+	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // admit bounds how many requests are in work at once (I9): what is above gets a fast
 // 503 instead of a slow answer. Health is asked for always.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) {
@@ -101,37 +129,10 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) {
 	select {
 	case a.slots <- struct{}{}:
 		defer func() { <-a.slots }()
-		a.cors(w, r)
+		a.route(w, r)
 	default:
 		unavailable("too many requests are in work: try again", time.Second).write(w)
 	}
-}
-
-// cors lets pages of the configured origins call the API. There are no cookies, so
-// no credentials are allowed.
-func (a *API) cors(w http.ResponseWriter, r *http.Request) {
-	if len(a.origins) == 0 {
-		a.route(w, r)
-		return
-	}
-	h := w.Header()
-	h.Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
-	if !slices.Contains(a.origins, origin) {
-		a.route(w, r)
-		return
-	}
-	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "Location, Retry-After, X-Request-Id")
-	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-		a.route(w, r)
-		return
-	}
-	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id")
-	h.Set("Access-Control-Max-Age", "600")
-	w.WriteHeader(http.StatusNoContent)
 }
 
 // route hands the request to the mux, whose own 404, 405 and redirects become

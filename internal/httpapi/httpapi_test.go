@@ -348,16 +348,22 @@ func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
 }
 
 func TestSaturatedAPIAnswers503AtOnceAndStaysHealthy(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.MaxConcurrent = 1 })
+	w := newWorld(t, func(c *httpapi.Config) { c.MaxConcurrent, c.Origins = 1, []string{"https://app.example"} })
 	entered, leave := make(chan struct{}), make(chan struct{})
 	w.store.get = func(context.Context) error { close(entered); <-leave; return nil }
 	var wg sync.WaitGroup
 	wg.Go(func() { w.call(t, "ann", "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "") })
 	<-entered
-	res := w.call(t, "ann", "GET", "/v1/me", "")
+	res := w.call(t, "ann", "GET", "/v1/me", "", "Origin", "https://app.example")
 	problem(t, res, 503, "unavailable")
 	if res.Header().Get("Retry-After") == "" {
 		t.Error("no Retry-After")
+	}
+	if h := res.Header(); h.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(h.Get("Access-Control-Expose-Headers"), "Retry-After") || h.Get("Vary") != "Origin" {
+		t.Errorf("a page cannot read it: %v", h)
+	}
+	if res := w.call(t, "", "OPTIONS", "/v1/me", "", "Origin", "https://app.example", "Access-Control-Request-Method", "GET"); res.Code != 204 {
+		t.Errorf("preflight: %d", res.Code)
 	}
 	if res := w.call(t, "", "GET", "/healthz", ""); res.Code != 200 {
 		t.Errorf("healthz: %d", res.Code)
