@@ -162,8 +162,9 @@ func operation(method, path, name, tag, summary string, status int, errs ...int)
 
 // register adds a call. call's errors are worded by problem.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
+	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" {
-		op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		if faults := bodyFaults(ctx); len(faults) > 0 {

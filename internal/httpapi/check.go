@@ -83,6 +83,10 @@ func checkRequest(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	if ctx.Operation().RequestBody == nil {
+		if p := ignoreBody(w, r); p != nil {
+			p.write(w)
+			return
+		}
 		next(ctx)
 		return
 	}
@@ -137,7 +141,7 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 	return nil
 }
 
-// readBody reads the body up to the limit, however it is sent.
+// readBody reads the body.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "" {
 		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "application/json" {
@@ -145,22 +149,40 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 				"send the body as Content-Type: application/json")
 		}
 	}
+	var body bytes.Buffer
+	if p := copyBody(&body, w, r); p != nil {
+		return nil, p
+	}
+	return body.Bytes(), nil
+}
+
+// ignoreBody refuses a body that is too large where none is wanted at all. Another one
+// does no harm.
+func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
+	if r.ContentLength >= 0 && r.ContentLength <= MaxBodyBytes { // nearly always 0
+		return nil
+	}
+	return copyBody(io.Discard, w, r)
+}
+
+// copyBody reads the body up to the limit, however it is sent.
+func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	tooLarge := newProblem(http.StatusRequestEntityTooLarge, typeTooLarge, "Body too large",
 		fmt.Sprintf("a body has at most %d bytes", MaxBodyBytes))
 	if r.ContentLength > MaxBodyBytes {
-		return nil, tooLarge
+		return tooLarge
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	_, err := io.Copy(to, http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
-		return body, nil
+		return nil
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge
+		return tooLarge
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		return nil, newProblem(http.StatusRequestTimeout, typeTimeout, "Timeout", "the body did not arrive in time")
+		return newProblem(http.StatusRequestTimeout, typeTimeout, "Timeout", "the body did not arrive in time")
 	}
-	return nil, malformed("the body could not be read")
+	return malformed("the body could not be read")
 }
 
 // checkJSON refuses what is not JSON in UTF-8. The standard decoder would put

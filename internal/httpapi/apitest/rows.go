@@ -457,6 +457,24 @@ func bodyRows(target Target) []row {
 			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
 		}
 	}
+	// What is said where no body is wanted has no effect, but bounds.
+	for _, c := range []call{
+		{name: "like", method: "PUT", path: "/v1/posts/{free}/like"},
+		{name: "unlike", method: "DELETE", path: "/v1/posts/{free}/like"},
+		{name: "follow", method: "PUT", path: "/v1/me/following/{ben}"},
+		{name: "unfollow", method: "DELETE", path: "/v1/me/following/{ben}"},
+		{name: "delete", method: "DELETE", path: "/v1/posts/{free}"},
+		{name: "home", method: "GET", path: "/v1/home"},
+	} {
+		chunked := headers("Transfer-Encoding", "chunked")
+		rows = append(rows,
+			bad("body of "+c.name+", 65537 bytes", "ann", c.method, c.path, full(65537), 413, "too-large"),
+			row{name: "body of " + c.name + ", 65537 bytes chunked", as: "ann", method: c.method, path: c.path, header: chunked, body: full(65537), status: 413, problem: "too-large"})
+	}
+	rows = append(rows,
+		row{name: "body of unlike, half an object", as: "ann", method: "DELETE", path: "/v1/posts/{free}/like", body: `{"a`, status: 202},
+		row{name: "body of unlike, 65536 bytes", as: "ann", method: "DELETE", path: "/v1/posts/{free}/like", body: full(65536), status: 202},
+		row{name: "body of unlike, 65536 bytes chunked", as: "ann", method: "DELETE", path: "/v1/posts/{free}/like", header: headers("Transfer-Encoding", "chunked"), body: full(65536), status: 202})
 	if target.DevTokens {
 		rows = append(rows, bad("body of dev token, 65537 bytes", "", "POST", "/v1/dev/token", full(65537), 413, "too-large"))
 	}
