@@ -185,18 +185,18 @@ func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, met
 	return address, nil
 }
 
-func (p *process) newFeed(eng *engine, store table.Store, ids *id.Generator) *feed.Service {
+func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, ids *id.Generator) *feed.Service {
 	return feed.New(feed.Config{
 		Store: store, Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
 		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), PushLimit: p.cfg.PushLimit,
-		RequestID: obs.RequestID, Log: p.log.Named("feed"),
+		Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
 }
 
 func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *obs.Health, authn authn, ids *id.Generator) (string, error) {
 	store := table.Measure(eng.store, metrics.Table(obs.FlowAPI))
 	api, err := httpapi.New(httpapi.Config{
-		Feed:       p.newFeed(eng, store, ids),
+		Feed:       p.newFeed(eng, store, metrics, ids),
 		Deliveries: fanout.NewLedger(store),
 		Verifier:   authn.verifier, Tokens: authn.tokens,
 		Health: health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
@@ -254,7 +254,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {
 	store := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
 	worker := fanout.New(fanout.Config{
-		Store: store, Posts: p.newFeed(eng, store, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
+		Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
 		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, Writers: eng.writers, PageSize: eng.pageSize,
 		Observe: metrics.Delivered, Log: p.log.Named("fanout"),
 	})

@@ -315,3 +315,28 @@ func TestLikeShardsGrowWithTheFollowers(t *testing.T) {
 		}
 	}
 }
+
+func TestAPostIsCountedOnceHoweverOftenItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		posted := 0
+		w := newWorld(t, func(c *feed.Config) { c.Posted = func() { posted++ } })
+		w.users("ann")
+		send := func(key string, fails bool, want int) {
+			t.Helper()
+			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: key})
+			if (err != nil) != fails || posted != want {
+				t.Errorf("key %q: %v, %d posts are counted, want %d", key, err, posted, want)
+			}
+		}
+		for range 3 {
+			send("key", false, 1)
+		}
+		send("", false, 2)
+		send("", false, 3)
+		w.published.failWith(errors.New("queue down"))
+		send("other", true, 3)
+		w.published.failWith(nil)
+		send("other", false, 4)
+		send("other", false, 4)
+	})
+}

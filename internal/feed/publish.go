@@ -46,6 +46,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	if err != nil {
 		return Post{}, err
 	}
+	s.posted()
 	if _, err := s.writePost(ctx, post); err != nil {
 		s.log.Warn("post left to a worker to write", zap.String("request_id", s.requestID(ctx)),
 			zap.String("post", post.ID), zap.Error(err))

@@ -57,6 +57,9 @@ type Config struct {
 	FollowersPerLikeShard int64
 	// Jitter returns a number in [0, 1) that spreads retries; nil is random.
 	Jitter func() float64
+	// Posted, if not nil, hears of each post that was accepted. A call that repeats
+	// another, whose post is in the table, accepts none.
+	Posted func()
 	// RequestID returns the id of the request that ctx belongs to, for events
 	// and logs; nil is none.
 	RequestID func(context.Context) string
@@ -86,6 +89,7 @@ type Service struct {
 	pushLimit   int64
 	perShard    int64
 	jitter      func() float64
+	posted      func()
 	requestID   func(context.Context) string
 	log         *zap.Logger
 	reminders   *reminders
@@ -104,6 +108,7 @@ func New(cfg Config) *Service {
 		pushLimit:   cfg.PushLimit,
 		perShard:    cfg.FollowersPerLikeShard,
 		jitter:      cfg.Jitter,
+		posted:      cfg.Posted,
 		requestID:   cfg.RequestID,
 		log:         cfg.Log,
 		reminders:   newReminders(cfg.Now),
@@ -116,6 +121,9 @@ func New(cfg Config) *Service {
 	}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
+	}
+	if s.posted == nil {
+		s.posted = func() {}
 	}
 	if s.requestID == nil {
 		s.requestID = func(context.Context) string { return "" }

@@ -46,7 +46,6 @@ type TokenIssuer interface {
 
 // Counters hear what was accepted and answered.
 type Counters interface {
-	Post()
 	Like()
 	Request(route, method string, status int, took time.Duration)
 }
