@@ -210,7 +210,8 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 		return "", err
 	}
 	if authn.tokens != nil { // said once it holds: a failed start says one line, why
-		p.log.Warn("DEV TOKENS ARE ON: whoever reaches this API can be any user (FANFARE_AUTH=dev)")
+		// At least at the level that is shown: no FANFARE_LOG_LEVEL hides it.
+		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: whoever reaches this API can be any user (FANFARE_AUTH=dev)")
 	}
 	if authn.run != nil {
 		roots.start("keys", authn.run)

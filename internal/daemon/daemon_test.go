@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/auth"
@@ -181,13 +182,17 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 
 func TestDevTokensAreSaidLoudly(t *testing.T) {
 	for name, tt := range map[string]struct {
-		cfg  config.Config
-		loud int
+		cfg   config.Config
+		level zapcore.Level
+		loud  int
 	}{
-		"dev tokens":         {settings(t, t.TempDir()), 1},
-		"an issuer's tokens": {newIssuer(t).settings(), 0},
+		"dev tokens":                    {settings(t, t.TempDir()), zap.WarnLevel, 1},
+		"dev tokens, all shown":         {settings(t, t.TempDir()), zap.DebugLevel, 1},
+		"dev tokens, little shown":      {settings(t, t.TempDir()), zap.ErrorLevel, 1},
+		"an issuer's tokens":            {newIssuer(t).settings(), zap.WarnLevel, 0},
+		"an issuer's tokens, all shown": {newIssuer(t).settings(), zap.DebugLevel, 0},
 	} {
-		core, logs := observer.New(zap.WarnLevel)
+		core, logs := observer.New(tt.level)
 		_, stop := startLogging(t, tt.cfg, zap.New(core))
 		if err := stop(); err != nil {
 			t.Fatal(err)
