@@ -86,9 +86,10 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 			others = append(others, table.ProfileKey(r.author))
 		}
 	}
-	// One page may cost four keys an item. Where each has its own author there is
-	// none left for the one ahead: its reference is trusted.
-	look := len(behind) > 0 && len(posts)+len(others) < 4*size
+	// A page of DefaultLimit may cost four keys an item, as may a larger one. Where each
+	// item has its own author there is none left for the one ahead: its reference is
+	// trusted, so a cursor may lead to nothing if that post was deleted.
+	look := len(behind) > 0 && len(posts)+len(others) < 4*max(size, DefaultLimit)
 	if look {
 		posts = append(posts, table.PostKey(behind[0].author, behind[0].post))
 	}

@@ -339,3 +339,32 @@ func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
 		t.Error("nothing was published")
 	}
 }
+
+// The oldest post of the home is behind the page, and deleted. By pull it is not seen at
+// all. By push its entry is; but a page of 20 by as many authors takes all the keys that
+// it may, and has a cursor.
+func TestADeletedPostBehindThePageIsNoNextPage(t *testing.T) {
+	for _, c := range []struct {
+		authors, limit int
+	}{{1, 1}, {3, 3}, {19, 19}, {1, 20}, {19, 20}, {99, 100}} {
+		w := newWorld(t)
+		names := w.crowd("viewer", c.authors, 0)
+		oldest := w.post(names[0], "oldest")
+		for i := range c.limit {
+			w.post(names[i%c.authors], "newer")
+		}
+		w.deliver()
+		if err := w.DeletePost(t.Context(), names[0], oldest.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, pull := range []bool{false, true} {
+			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: pull}, feed.PageRequest{Limit: c.limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(l.Items) != c.limit || l.NextCursor != "" {
+				t.Errorf("%d authors, pull %v: %d of %d items, cursor %q", c.authors, pull, len(l.Items), c.limit, l.NextCursor)
+			}
+		}
+	}
+}
