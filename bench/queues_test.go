@@ -17,19 +17,26 @@ import (
 	"fanfare/internal/queue"
 )
 
+// queuesFor starts queues that a test stops at its end.
+func queuesFor(t *testing.T, latency time.Duration) *queues {
+	t.Helper()
+	server, err := startQueues(latency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
 // Both transports get from the stand-in what they sent.
 func TestTheQueueStandInServesBothTransports(t *testing.T) {
 	for _, kind := range []string{"ours", "stock"} {
 		t.Run(kind, func(t *testing.T) {
-			server, err := startQueues(time.Millisecond)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := server.stop(); err != nil {
-					t.Error(err)
-				}
-			}()
+			server := queuesFor(t, time.Millisecond)
 			tr, err := openTransport(t.Context(), kind, server, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -77,15 +84,7 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 		t.Run(fmt.Sprint(followers), func(t *testing.T) {
 			tables := httptest.NewServer(standin.New(standin.Options{Followers: followers}))
 			defer tables.Close()
-			server, err := startQueues(0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := server.stop(); err != nil {
-					t.Error(err)
-				}
-			}()
+			server := queuesFor(t, 0)
 			s, err := openScale(t.Context(), tables.URL, server.url)
 			if err != nil {
 				t.Fatal(err)
@@ -149,15 +148,7 @@ func TestLikesAreCountedByWindows(t *testing.T) {
 func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
 	const stock = 100
 	defer debug.SetGCPercent(debug.SetGCPercent(stock))
-	server, err := startQueues(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	server := queuesFor(t, 0)
 	for _, tt := range []struct {
 		environ []string
 		want    int

@@ -39,7 +39,7 @@ import (
 // It is nil if an option of Load has set an HTTP client of another kind.
 func (c replayable) Direct() aws.HTTPClient {
 	if c.direct == nil {
-		return nil
+		return nil // as it is, it would be an interface that is not nil
 	}
 	return c.direct
 }

@@ -53,7 +53,7 @@ func TestCallsByHandKeepNothingOfEachOther(t *testing.T) {
 			t.Errorf("token %q, want %q", token, want.SessionToken)
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(reply)))
-		_, _ = io.WriteString(w, reply)
+		_, _ = io.WriteString(w, reply) // a client that has not got it says so itself
 	}))
 	defer server.Close()
 	cfg := configFor(t, server.URL)
