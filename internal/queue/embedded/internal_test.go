@@ -261,7 +261,11 @@ func TestUnreadableRecordBecomesADeadLetter(t *testing.T) {
 	if msg := <-in; msg.UUID != "good" || !msg.Ack() {
 		t.Errorf("received %s", msg.UUID)
 	}
-	if err := b.Close(); err != nil { // writes what is pending
+	until(t, func() bool { // the subscription reads the other, too
+		letters, err := b.ListDead(t.Context(), topicName, 10)
+		return err != nil || len(letters) > 0
+	})
+	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b = mustOpen(t, fs)
