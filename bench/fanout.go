@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"fanfare/internal/id"
-	"fanfare/internal/table"
+	"fanfare/internal/schema"
 )
 
 const author = "celebrity"
@@ -216,7 +216,7 @@ func openBare(dir string, followers int) (*bare, error) {
 // puts writes the entries of one post in synced batches of 1,000.
 func (b *bare) puts(post string) (Cost, error) {
 	const size = 1000
-	sk, value := table.EntrySK(post, author), make([]byte, 10)
+	sk, value := schema.EntrySK(post, author), make([]byte, 10)
 	users := make([]string, b.followers)
 	for i := range users {
 		users[i] = user(i)
@@ -227,7 +227,7 @@ func (b *bare) puts(post string) (Cost, error) {
 	for from := 0; from < b.followers; from += size {
 		batch := b.db.NewBatch()
 		for _, u := range users[from:min(from+size, b.followers)] {
-			key = append(table.AppendTimelinePK(append(key[:0], "i00"...), u), sk...)
+			key = append(schema.AppendTimelinePK(append(key[:0], "i00"...), u), sk...)
 			if err := batch.Set(key, value, nil); err != nil {
 				return Cost{}, err
 			}

@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -234,12 +235,12 @@ func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	end := time.Now().Add(3 * time.Second)
 	return e.parallel(ctx, 256, func() error {
 		for time.Now().Before(end) {
-			like := table.Like{Post: h.post, User: user(int(next.Add(1))), Liked: true, Version: h.post, Flush: table.Flush{Inc: "x", Seq: 1}}
+			like := schema.Like{Post: h.post, User: user(int(next.Add(1))), Liked: true, Version: h.post, Flush: schema.Flush{Inc: "x", Seq: 1}}
 			if _, err := h.store.Put(ctx, table.PutInput{Item: like.Item(), If: table.Absent{}}); err != nil {
 				return err
 			}
 			_, err := h.store.Update(ctx, table.UpdateInput{
-				Key: table.LikeCountKey(h.post), Add: []table.Attr{{Name: table.AttrLikes, Value: table.N(1)}},
+				Key: schema.LikeCountKey(h.post), Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(1)}},
 			})
 			if err != nil {
 				return err

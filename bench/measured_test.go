@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/messages"
@@ -148,7 +149,7 @@ func holdFanOut(t *testing.T, followers int) {
 	for from := 0; from < followers; from += 5000 {
 		var writes []table.BatchWrite
 		for i := from; i < min(from+5000, followers); i++ {
-			edge := table.FollowerItem(author, fmt.Sprintf("%036d", i), since)
+			edge := schema.FollowerItem(author, fmt.Sprintf("%036d", i), since)
 			writes = append(writes, table.BatchWrite{Put: &edge})
 		}
 		if _, err := store.BatchWrite(t.Context(), writes); err != nil {
@@ -230,7 +231,7 @@ func TestTheModelHasTheSizesOfItems(t *testing.T) {
 		}
 		return sum
 	}
-	like := table.Like{Post: post, User: a, Liked: true, Version: post, Flush: table.Flush{Inc: "261121abcdef", Seq: 1}}
+	like := schema.Like{Post: post, User: a, Liked: true, Version: post, Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}}
 	indexed := like
 	indexed.Indexed = true
 	for _, tt := range []struct {
@@ -238,16 +239,16 @@ func TestTheModelHasTheSizesOfItems(t *testing.T) {
 		got, want float64
 	}{
 		{"an entry", entryBytes, sizes(table.Item{
-			Key: table.Key{PK: table.TimelinePK(b), SK: table.EntrySK(post, a)}, Attrs: table.EntryAttrs(at.Add(timelineTTL), 0),
+			Key: table.Key{PK: schema.TimelinePK(b), SK: schema.EntrySK(post, a)}, Attrs: schema.EntryAttrs(at.Add(timelineTTL), 0),
 		})},
-		{"both edges", edgeBytes, sizes(table.FollowerItem(a, b, at), table.FollowingItem(b, a, at, post))},
-		{"a follower", followerBytes, float64(table.Size(table.FollowerItem(a, b, at)))},
-		{"a post", postBytes, sizes(table.Post{ID: post, Author: a, Text: strings.Repeat("x", 280)}.Item(), table.PostRef{ID: post, Author: a}.Item())},
+		{"both edges", edgeBytes, sizes(schema.FollowerItem(a, b, at), schema.FollowingItem(b, a, at, post))},
+		{"a follower", followerBytes, float64(table.Size(schema.FollowerItem(a, b, at)))},
+		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280)}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
 		{"a like", likeBytes, sizes(like.Item())},
 		{"an indexed like", indexedLikeBytes, sizes(indexed.Item())},
-		{"the head of a ledger", planBytes, sizes(table.Plan{Post: post, Author: a, Planned: 101, Started: at, Attempts: 1}.Item())},
-		{"the chunk of an inline delivery", lastChunkBytes, sizes(table.Chunk{Post: post, Done: at, Delivered: 101}.Item())},
-		{"a chunk", chunkBytes, sizes(table.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000}.Item())},
+		{"the head of a ledger", planBytes, sizes(schema.Plan{Post: post, Author: a, Planned: 101, Started: at, Attempts: 1}.Item())},
+		{"the chunk of an inline delivery", lastChunkBytes, sizes(schema.Chunk{Post: post, Done: at, Delivered: 101}.Item())},
+		{"a chunk", chunkBytes, sizes(schema.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000}.Item())},
 	} {
 		// Numbers are stored by their digits, so an item may be a few bytes off.
 		if math.Abs(tt.got-tt.want) > 3 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"fanfare/internal/table"
+	"fanfare/internal/schema"
 )
 
 // postAPI is T12. Each author has one follower, so that fan-out, which shares the
@@ -80,8 +80,8 @@ func (e *env) barePosts(ctx context.Context, dir string, writers int, d time.Dur
 			}
 			batch := b.db.NewBatch()
 			// The event, the post, the post by id, the count, two entries.
-			for i, pk := range []string{"q", table.PostsPK(author), "p#" + post, table.UserPK(author), table.TimelinePK(author), table.TimelinePK(user(1))} {
-				if err := batch.Set([]byte(pk+"\x00"+table.PostSK(post)), make([]byte, []int{200, 60, 20, 10, 10, 10}[i]), nil); err != nil {
+			for i, pk := range []string{"q", schema.PostsPK(author), "p#" + post, schema.UserPK(author), schema.TimelinePK(author), schema.TimelinePK(user(1))} {
+				if err := batch.Set([]byte(pk+"\x00"+schema.PostSK(post)), make([]byte, []int{200, 60, 20, 10, 10, 10}[i]), nil); err != nil {
 					return err
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/datadir"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 )
@@ -43,20 +44,20 @@ func seedTable(ctx context.Context, store table.Store, g graph) error {
 	l := loader{ctx: ctx, store: store}
 	now := time.Now()
 	for i := range g.users {
-		l.put(table.Profile{User: g.name(i), Name: "User " + g.name(i), CreatedAt: now}.Item())
+		l.put(schema.Profile{User: g.name(i), Name: "User " + g.name(i), CreatedAt: now}.Item())
 	}
 	followers, following := map[table.Key]int64{}, map[string]int64{}
 	for f := range g.follows {
-		l.put(table.FollowerItem(f.author, f.follower, now))
-		l.put(table.FollowingItem(f.follower, f.author, now, id.Min))
-		followers[table.FollowerCountKey(f.author, f.follower)]++
+		l.put(schema.FollowerItem(f.author, f.follower, now))
+		l.put(schema.FollowingItem(f.follower, f.author, now, id.Min))
+		followers[schema.FollowerCountKey(f.author, f.follower)]++
 		following[f.follower]++
 	}
 	for key, n := range followers {
-		l.put(table.Item{Key: key, Attrs: []table.Attr{{Name: table.AttrN, Value: table.N(n)}}})
+		l.put(table.Item{Key: key, Attrs: []table.Attr{{Name: schema.AttrN, Value: table.N(n)}}})
 	}
 	for user, n := range following {
-		l.put(table.Item{Key: table.CountsKey(user), Attrs: []table.Attr{{Name: table.AttrFollowing, Value: table.N(n)}}})
+		l.put(table.Item{Key: schema.CountsKey(user), Attrs: []table.Attr{{Name: schema.AttrFollowing, Value: table.N(n)}}})
 	}
 	l.flush()
 	if l.err != nil {

@@ -20,6 +20,7 @@ import (
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/queue/sqs"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/messages"
@@ -269,7 +270,7 @@ func openLikes(dir string, inFlight int) (_ *likes, err error) {
 		h.post, err = h.ids.New()
 	}
 	if err == nil {
-		_, err = h.store.Put(context.Background(), table.PutInput{Item: table.PostRef{ID: h.post, Author: author}.Item()})
+		_, err = h.store.Put(context.Background(), table.PutInput{Item: schema.PostRef{ID: h.post, Author: author}.Item()})
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.close())
@@ -353,11 +354,11 @@ func (h *likes) aggregate(ctx context.Context, cfg likeagg.Config) (stop func() 
 }
 
 func (h *likes) count(ctx context.Context) (int64, error) {
-	res, err := h.store.Get(ctx, table.GetInput{Key: table.LikeCountKey(h.post), Consistent: true})
+	res, err := h.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(h.post), Consistent: true})
 	if err != nil {
 		return 0, err
 	}
-	return table.ParseLikeCount(res.Item).Likes, nil
+	return schema.ParseLikeCount(res.Item).Likes, nil
 }
 
 // likeUnits is T7.

@@ -32,6 +32,7 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 	"fanfare/messages"
@@ -182,7 +183,7 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := store.Put(ctx, table.PutInput{Item: table.PostRef{ID: post, Author: standin.Author}.Item()}); err != nil {
+		if _, err := store.Put(ctx, table.PutInput{Item: schema.PostRef{ID: post, Author: standin.Author}.Item()}); err != nil {
 			return err
 		}
 		return d.deliver(ctx, &messages.PostCreated{
@@ -295,13 +296,13 @@ func plainLoop(ctx context.Context, client *dynamodb.Client, post string, atOnce
 	var written atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
-	sk := &types.AttributeValueMemberS{Value: table.EntrySK(post, standin.Author)}
+	sk := &types.AttributeValueMemberS{Value: schema.EntrySK(post, standin.Author)}
 	expires := &types.AttributeValueMemberN{Value: fmt.Sprint(time.Now().Add(ttl).Unix())}
 	pages := dynamodb.NewQueryPaginator(client, &dynamodb.QueryInput{
 		TableName: aws.String(tableName), KeyConditionExpression: aws.String("PK = :pk"), ConsistentRead: aws.Bool(true),
 		ProjectionExpression: aws.String("PK, SK"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":pk": &types.AttributeValueMemberS{Value: table.FollowersPK(standin.Author)},
+			":pk": &types.AttributeValueMemberS{Value: schema.FollowersPK(standin.Author)},
 		},
 	})
 	var read int64
@@ -322,9 +323,9 @@ func plainLoop(ctx context.Context, client *dynamodb.Client, post string, atOnce
 					if !ok {
 						return errors.New("a follower without a key")
 					}
-					user, _ := table.UserOfSK(edge.Value)
+					user, _ := schema.UserOfSK(edge.Value)
 					writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: map[string]types.AttributeValue{
-						table.AttrPK: &types.AttributeValueMemberS{Value: table.TimelinePK(user)}, table.AttrSK: sk, table.AttrTTL: expires,
+						table.AttrPK: &types.AttributeValueMemberS{Value: schema.TimelinePK(user)}, table.AttrSK: sk, table.AttrTTL: expires,
 					}}})
 				}
 				for len(writes) > 0 {

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
-	"fanfare/internal/table"
+	"fanfare/internal/schema"
 )
 
 func (a *app) tableCommand() *cobra.Command {
@@ -77,7 +77,7 @@ index, and each type of item as a facet with sample rows. It calls nobody.`,
 			if err != nil {
 				return err
 			}
-			design, err := table.WorkbenchModel(cfg.Table)
+			design, err := schema.WorkbenchModel(cfg.Table)
 			if err != nil {
 				return err
 			}

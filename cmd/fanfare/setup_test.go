@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
 func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
-	want, err := table.WorkbenchModel("other")
+	want, err := schema.WorkbenchModel("other")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -26,18 +27,18 @@ const markLinger = time.Minute
 // needs none: this one has nothing left to do. An unfollow that comes between is
 // safe too: its mark leaves the author out, and the last write fails.
 func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
-	res, err := w.Store.Get(ctx, table.GetInput{Key: table.MarkKey(e.FollowerID, e.AuthorID), Consistent: true})
+	res, err := w.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(e.FollowerID, e.AuthorID), Consistent: true})
 	if err != nil {
 		return fmt.Errorf("read the home mark of %s for %s: %w", e.FollowerID, e.AuthorID, err)
 	}
 	if res.Item == nil {
 		return nil
 	}
-	mark, err := table.ParseMark(*res.Item)
+	mark, err := schema.ParseMark(*res.Item)
 	if err != nil {
 		return err
 	}
-	if mark.Kind != table.MarkBackfill || mark.Version != e.MarkVersion || !mark.TTL.IsZero() {
+	if mark.Kind != schema.MarkBackfill || mark.Version != e.MarkVersion || !mark.TTL.IsZero() {
 		return nil
 	}
 	copied, err := w.copyPosts(ctx, mark)
@@ -48,8 +49,8 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 		Key: res.Item.Key,
 		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.Now().Add(markLinger).Unix())}},
 		If: table.All{
-			table.Equal{Name: table.AttrKind, Value: table.S(string(table.MarkBackfill))},
-			table.Equal{Name: table.AttrVersion, Value: table.S(e.MarkVersion)},
+			table.Equal{Name: schema.AttrKind, Value: table.S(string(schema.MarkBackfill))},
+			table.Equal{Name: schema.AttrVersion, Value: table.S(e.MarkVersion)},
 		},
 	})
 	if _, changed := errors.AsType[*table.ConditionError](err); changed {
@@ -65,18 +66,18 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 
 // copyPosts writes entries for the posts that the mark merges in, but for those that
 // are deleted or too old for a timeline.
-func (w *Worker) copyPosts(ctx context.Context, mark table.Mark) (copied int, err error) {
+func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark) (copied int, err error) {
 	oldest := max(mark.From, id.Floor(w.Now().Add(-w.TimelineTTL)))
 	for page, err := range w.Store.Query(ctx, table.Query{
-		PK: table.PostsPK(mark.Author), Low: table.PostSK(oldest), PageSize: w.PageSize, Consistent: true,
-		Project: []string{table.AttrDeleted, table.AttrLikeShards},
+		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.PageSize, Consistent: true,
+		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
 	}) {
 		if err != nil {
 			return copied, fmt.Errorf("read the posts of %s: %w", mark.Author, err)
 		}
 		writes := make([]table.BatchWrite, 0, len(page.Items))
 		for _, it := range page.Items {
-			stored, err := table.ParsePost(it)
+			stored, err := schema.ParsePost(it)
 			if err != nil {
 				return copied, err
 			}
@@ -88,7 +89,7 @@ func (w *Worker) copyPosts(ctx context.Context, mark table.Mark) (copied int, er
 				return copied, err
 			}
 			if !p.expired {
-				key := table.Key{PK: table.TimelinePK(mark.User), SK: p.sk}
+				key := table.Key{PK: schema.TimelinePK(mark.User), SK: p.sk}
 				writes = append(writes, table.BatchWrite{Put: &table.Item{Key: key, Attrs: p.attrs}})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -29,7 +30,7 @@ func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
 	w.follow("new", posts[2])
 	w.drain(w.worker)
 	w.wantHome("new", posts[2], posts[3], posts[4], posts[6], posts[7], posts[8], posts[9], posts[10], posts[11])
-	if m := w.mark("new"); m.Kind != table.MarkBackfill || !m.TTL.Equal(w.now.Add(time.Minute)) {
+	if m := w.mark("new"); m.Kind != schema.MarkBackfill || !m.TTL.Equal(w.now.Add(time.Minute)) {
 		t.Errorf("mark = %+v, want a backfill that lives one more minute", m)
 	}
 }
@@ -105,12 +106,12 @@ func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
 			w.drain(w.worker)
 			m := w.mark("new")
 			if !refollow {
-				if m.Kind != table.MarkUnfollowed || !m.TTL.IsZero() {
+				if m.Kind != schema.MarkUnfollowed || !m.TTL.IsZero() {
 					t.Errorf("unfollow at call %d: mark = %+v", at, m)
 				}
 				continue
 			}
-			if m.Kind != table.MarkBackfill || m.Version == first.MarkVersion || m.TTL.IsZero() {
+			if m.Kind != schema.MarkBackfill || m.Version == first.MarkVersion || m.TTL.IsZero() {
 				t.Errorf("refollow at call %d: mark = %+v", at, m)
 			}
 			home := w.home("new")

@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/messages"
@@ -68,7 +69,7 @@ func BenchmarkDelivery(b *testing.B) {
 			b.Fatal(err)
 		}
 		delivered.Store(0)
-		if _, err := store.Put(ctx, table.PutInput{Item: table.PostRef{ID: post, Author: author}.Item()}); err != nil {
+		if _, err := store.Put(ctx, table.PutInput{Item: schema.PostRef{ID: post, Author: author}.Item()}); err != nil {
 			b.Fatal(err)
 		}
 		msg, err := queue.Message(ctx, &messages.PostCreated{
@@ -100,12 +101,12 @@ func BenchmarkBarePebble(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		sk := table.EntrySK(post, author)
+		sk := schema.EntrySK(post, author)
 		key := make([]byte, 0, 128)
 		for from := 0; from < celebrity; from += 1000 {
 			batch := db.NewBatch()
 			for i := range 1000 {
-				key = append(table.AppendTimelinePK(append(key[:0], "i00"...), follower(from+i)), sk...)
+				key = append(schema.AppendTimelinePK(append(key[:0], "i00"...), follower(from+i)), sk...)
 				if err := batch.Set(key, value, nil); err != nil {
 					b.Fatal(err)
 				}
@@ -137,7 +138,7 @@ func seedFollowers(b *testing.B, store table.Store) {
 	items := make([]table.Item, celebrity)
 	writes := make([]table.BatchWrite, celebrity)
 	for i := range items {
-		items[i] = table.FollowerItem(author, follower(i), since)
+		items[i] = schema.FollowerItem(author, follower(i), since)
 		writes[i].Put = &items[i]
 	}
 	if _, err := store.BatchWrite(b.Context(), writes); err != nil {

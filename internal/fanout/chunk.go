@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/panics"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -23,7 +24,7 @@ type page struct {
 	// more tells that another page has to be asked for.
 	more bool
 	// ref and living are the post's, read before the page.
-	ref    table.PostRef
+	ref    schema.PostRef
 	living bool
 }
 
@@ -47,21 +48,21 @@ func (w *Worker) chunk(ctx context.Context, e *messages.FanoutChunk) error {
 }
 
 // stored reads the chunk of a ledger that starts at first; nil if there is none.
-func (w *Worker) stored(ctx context.Context, postID, first string) (*table.Chunk, error) {
-	res, err := w.Store.Get(ctx, table.GetInput{Key: table.DeliveryChunkKey(postID, first), Consistent: true})
+func (w *Worker) stored(ctx context.Context, postID, first string) (*schema.Chunk, error) {
+	res, err := w.Store.Get(ctx, table.GetInput{Key: schema.DeliveryChunkKey(postID, first), Consistent: true})
 	if err != nil {
 		return nil, fmt.Errorf("read a delivery chunk of post %s: %w", postID, err)
 	}
 	if res.Item == nil {
 		return nil, nil
 	}
-	c, err := table.ParseChunk(*res.Item)
+	c, err := schema.ParseChunk(*res.Item)
 	return &c, err
 }
 
 // deliverChunk writes the entries of c's followers and marks it done. While one
 // page is written the next is read.
-func (w *Worker) deliverChunk(ctx context.Context, author string, c table.Chunk) error {
+func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk) error {
 	next, err := w.read(ctx, author, c, "")
 	if err != nil {
 		return err
@@ -97,14 +98,14 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c table.Chunk)
 }
 
 // markDone marks a chunk done. Only the first worker to get there counts.
-func (w *Worker) markDone(ctx context.Context, c table.Chunk) error {
+func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 	_, err := w.Store.Update(ctx, table.UpdateInput{
-		Key: table.DeliveryChunkKey(c.Post, c.First),
+		Key: schema.DeliveryChunkKey(c.Post, c.First),
 		Set: []table.Attr{
-			{Name: table.AttrDone, Value: table.N(w.Now().UnixMilli())},
-			{Name: table.AttrDelivered, Value: table.N(c.Delivered)},
+			{Name: schema.AttrDone, Value: table.N(w.Now().UnixMilli())},
+			{Name: schema.AttrDelivered, Value: table.N(c.Delivered)},
 		},
-		If: table.All{table.Exists{}, table.AttrAbsent{Name: table.AttrDone}},
+		If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDone}},
 	})
 	if _, done := errors.AsType[*table.ConditionError](err); done {
 		return nil
@@ -118,7 +119,7 @@ func (w *Worker) markDone(ctx context.Context, c table.Chunk) error {
 
 // read looks whether the post lives and then, if it does, reads the page of c's
 // followers behind after.
-func (w *Worker) read(ctx context.Context, author string, c table.Chunk, after string) (page, error) {
+func (w *Worker) read(ctx context.Context, author string, c schema.Chunk, after string) (page, error) {
 	ref, living, err := w.living(ctx, c.Post, author)
 	if err != nil || !living {
 		return page{}, err
@@ -132,11 +133,11 @@ func (w *Worker) read(ctx context.Context, author string, c table.Chunk, after s
 // It has items or is the last.
 func (w *Worker) followers(ctx context.Context, author string, r span, after string) (page, error) {
 	q := table.Query{
-		PK: table.FollowersPK(author), Low: table.UserSK(r.first), After: after,
+		PK: schema.FollowersPK(author), Low: schema.UserSK(r.first), After: after,
 		PageSize: w.PageSize, Consistent: true, Project: []string{},
 	}
 	if r.end != "" {
-		q.High = table.BelowUser(r.end)
+		q.High = schema.BelowUser(r.end)
 	}
 	for got, err := range w.Store.Query(ctx, q) {
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -112,12 +113,12 @@ func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
 		}
 	}
 	for _, end := range ids {
-		bound := table.BelowUser(end)
+		bound := schema.BelowUser(end)
 		for _, user := range ids {
 			if !id.ValidUser(user) {
 				t.Fatalf("%q is no user id", user)
 			}
-			if below := table.UserSK(user) <= bound; below != (user < end) {
+			if below := schema.UserSK(user) <= bound; below != (user < end) {
 				t.Fatalf("the range before %q ends at %q: %q is in it: %v", end, bound, user, below)
 			}
 		}

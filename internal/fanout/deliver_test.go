@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -39,7 +40,7 @@ func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
 		w.enqueue(e)
 		w.drain(w.worker)
 		res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.Key{
-			PK: table.TimelinePK(follower(n - 1)), SK: table.EntrySK(e.PostID, author),
+			PK: schema.TimelinePK(follower(n - 1)), SK: schema.EntrySK(e.PostID, author),
 		}})
 		if err != nil || res.Item == nil {
 			t.Fatalf("read the entry: %v, %v", res.Item, err)
@@ -51,7 +52,7 @@ func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
 		if got, want := res.Item.Int(table.AttrTTL), at.Add(timelineTTL).Unix(); got != want {
 			t.Errorf("ttl = %d, want %d", got, want)
 		}
-		if got, err := table.ParseEntry(*res.Item); err != nil || got.LikeShards != 4 {
+		if got, err := schema.ParseEntry(*res.Item); err != nil || got.LikeShards != 4 {
 			t.Errorf("entry = %+v, %v", got, err)
 		}
 	}
@@ -127,8 +128,8 @@ func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
 	w := newWorld(t, 3, small)
 	e := w.post()
 	w.store.around = func(op table.Op, key string, do func() error) error {
-		if op == table.OpQuery && key == table.FollowersPK(author) {
-			res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.PostByIDKey(e.PostID), Consistent: true})
+		if op == table.OpQuery && key == schema.FollowersPK(author) {
+			res, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.PostByIDKey(e.PostID), Consistent: true})
 			if err != nil || res.Item == nil {
 				t.Errorf("followers are read and the post is not there: %v", err)
 			}

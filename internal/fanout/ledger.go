@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -75,11 +76,11 @@ func (l *Ledger) Delivery(ctx context.Context, post string) (Delivery, error) {
 		d.State, d.CompletedAt = StateComplete, &chain.last
 		return d, nil
 	}
-	res, err := l.store.Get(ctx, table.GetInput{Key: table.PostByIDKey(post), Consistent: true})
+	res, err := l.store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})
 	if err != nil {
 		return Delivery{}, fmt.Errorf("read post %s: %w", post, err)
 	}
-	if res.Item != nil && res.Item.Int(table.AttrDeleted) != 0 {
+	if res.Item != nil && res.Item.Int(schema.AttrDeleted) != 0 {
 		d.State = StateCancelled
 	}
 	return d, nil
@@ -96,7 +97,7 @@ type chain struct {
 
 // add links a chunk if it is the next one. Others are out of the chain, or the
 // chain ends before them.
-func (c *chain) add(link table.Chunk) {
+func (c *chain) add(link schema.Chunk) {
 	if c.ended || link.First != c.next {
 		return
 	}
@@ -113,21 +114,21 @@ func (c *chain) add(link table.Chunk) {
 }
 
 // read walks the ledger's partition once: chunks by their first key, then the plan.
-func (l *Ledger) read(ctx context.Context, post string) (plan *table.Plan, links chain, err error) {
-	for page, err := range l.store.Query(ctx, table.Query{PK: table.DeliveryPK(post), Consistent: true}) {
+func (l *Ledger) read(ctx context.Context, post string) (plan *schema.Plan, links chain, err error) {
+	for page, err := range l.store.Query(ctx, table.Query{PK: schema.DeliveryPK(post), Consistent: true}) {
 		if err != nil {
 			return nil, links, err
 		}
 		for _, it := range page.Items {
-			if it.Key.SK == table.SortPlan {
-				p, err := table.ParsePlan(it)
+			if it.Key.SK == schema.SortPlan {
+				p, err := schema.ParsePlan(it)
 				if err != nil {
 					return nil, links, err
 				}
 				plan = &p
 				continue
 			}
-			link, err := table.ParseChunk(it)
+			link, err := schema.ParseChunk(it)
 			if err != nil {
 				return nil, links, err
 			}

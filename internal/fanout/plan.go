@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/panics"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -82,14 +83,14 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 // follow walks the stored chain and sends what is not done.
 func (pl *planner) follow(ctx context.Context) error {
 	for page, err := range pl.w.Store.Query(ctx, table.Query{
-		PK: table.DeliveryPK(pl.p.id), Low: table.ChunkSK(pl.from), High: table.SortChunkEnd,
+		PK: schema.DeliveryPK(pl.p.id), Low: schema.ChunkSK(pl.from), High: schema.SortChunkEnd,
 		PageSize: pl.left, Consistent: true,
 	}) {
 		if err != nil {
 			return fmt.Errorf("read the delivery chunks of post %s: %w", pl.p.id, err)
 		}
 		for _, it := range page.Items {
-			c, err := table.ParseChunk(it)
+			c, err := schema.ParseChunk(it)
 			switch {
 			case err != nil:
 				return err
@@ -110,7 +111,7 @@ func (pl *planner) follow(ctx context.Context) error {
 }
 
 // link takes a stored chunk into the chain: it is sent if it is not done.
-func (pl *planner) link(ctx context.Context, c table.Chunk) error {
+func (pl *planner) link(ctx context.Context, c schema.Chunk) error {
 	pl.from, pl.ended = c.End, c.End == ""
 	pl.left--
 	if !c.Done.IsZero() {
@@ -144,26 +145,26 @@ func (pl *planner) send(ctx context.Context) error {
 // is in the way. The read need not be consistent: it only decides where to cut, and
 // the ranges cover who it misses.
 func (pl *planner) extend(ctx context.Context) error {
-	var cuts []table.Chunk
-	next := table.Chunk{Post: pl.p.id, First: pl.from}
+	var cuts []schema.Chunk
+	next := schema.Chunk{Post: pl.p.id, First: pl.from}
 	q := table.Query{
-		PK: table.FollowersPK(pl.p.author), Low: table.UserSK(""), PageSize: pl.w.ChunkSize, EndsOnly: true,
+		PK: schema.FollowersPK(pl.p.author), Low: schema.UserSK(""), PageSize: pl.w.ChunkSize, EndsOnly: true,
 	}
 	if pl.from != "" { // who is the first of this chunk
-		q.After = table.UserSK(pl.from)
+		q.After = schema.UserSK(pl.from)
 	}
 	for page, err := range pl.w.Store.Query(ctx, q) {
 		if err != nil {
 			return fmt.Errorf("read the followers of %s: %w", pl.p.author, err)
 		}
 		for _, it := range page.Items {
-			user, ok := table.UserOfSK(it.Key.SK)
+			user, ok := schema.UserOfSK(it.Key.SK)
 			if !ok {
-				return &table.ParseError{Key: it.Key, Problem: "not a follower"}
+				return &schema.ParseError{Key: it.Key, Problem: "not a follower"}
 			}
 			next.End = user
 			cuts = append(cuts, next)
-			next = table.Chunk{Post: pl.p.id, First: user}
+			next = schema.Chunk{Post: pl.p.id, First: user}
 			if len(cuts) < min(pl.batch, pl.left) {
 				continue
 			}
@@ -182,7 +183,7 @@ func (pl *planner) extend(ctx context.Context) error {
 
 // store puts chunks, which follow each other, and links them. whole tells that all
 // of them are in the chain now.
-func (pl *planner) store(ctx context.Context, cuts []table.Chunk) (whole bool, err error) {
+func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (whole bool, err error) {
 	errs := make([]error, len(cuts))
 	var puts sync.WaitGroup
 	for i, c := range cuts {
@@ -197,7 +198,7 @@ func (pl *planner) store(ctx context.Context, cuts []table.Chunk) (whole bool, e
 	for i, c := range cuts {
 		end := c.End
 		if failed, ok := errors.AsType[*table.ConditionError](errs[i]); ok && failed.Old != nil {
-			if c, err = table.ParseChunk(*failed.Old); err != nil {
+			if c, err = schema.ParseChunk(*failed.Old); err != nil {
 				return false, err
 			}
 		} else if errs[i] != nil {

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -61,13 +62,13 @@ func (w *Worker) begin(ctx context.Context, p post, first page) (again bool, err
 			return false, err
 		}
 	}
-	head := table.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.Now(), Attempts: 1}
+	head := schema.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.Now(), Attempts: 1}
 	_, err = w.Store.Put(ctx, table.PutInput{Item: head.Item(), If: table.Absent{}})
 	if _, exists := errors.AsType[*table.ConditionError](err); exists {
 		again = true
 		_, err = w.Store.Update(ctx, table.UpdateInput{
-			Key: table.DeliveryPlanKey(p.id),
-			Add: []table.Attr{{Name: table.AttrAttempts, Value: table.N(1)}},
+			Key: schema.DeliveryPlanKey(p.id),
+			Add: []table.Attr{{Name: schema.AttrAttempts, Value: table.N(1)}},
 		})
 	}
 	if err != nil {
@@ -78,12 +79,12 @@ func (w *Worker) begin(ctx context.Context, p post, first page) (again bool, err
 
 func (w *Worker) countFollowers(ctx context.Context, author string) (int64, error) {
 	items, _, err := table.Collect(w.Store.Query(ctx, table.Query{
-		PK: table.UserPK(author), Low: table.SortCount, High: table.SortCountEnd, Consistent: true,
+		PK: schema.UserPK(author), Low: schema.SortCount, High: schema.SortCountEnd, Consistent: true,
 	}), 0)
 	if err != nil {
 		return 0, fmt.Errorf("count the followers of %s: %w", author, err)
 	}
-	_, counts, err := table.ParseUser(items)
+	_, counts, err := schema.ParseUser(items)
 	return counts.Followers, err
 }
 
@@ -97,11 +98,11 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 			return err
 		}
 	}
-	chunk := table.Chunk{Post: p.id, Done: w.Now(), Delivered: delivered}
+	chunk := schema.Chunk{Post: p.id, Done: w.Now(), Delivered: delivered}
 	_, err := w.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
 		// Another worker has planned meanwhile: what is stored decides.
-		stored, err := table.ParseChunk(*failed.Old)
+		stored, err := schema.ParseChunk(*failed.Old)
 		if err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 }
 
 // resume goes on with a delivery whose first chunk is stored.
-func (w *Worker) resume(ctx context.Context, p post, first table.Chunk, requestID string) error {
+func (w *Worker) resume(ctx context.Context, p post, first schema.Chunk, requestID string) error {
 	if first.End != "" {
 		return w.sendPlan(ctx, p, requestID)
 	}

@@ -45,6 +45,7 @@ import (
 
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -181,22 +182,22 @@ func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
 	}
 	ttl := at.Add(w.TimelineTTL)
 	return post{
-		id: postID, author: author, at: at, sk: table.EntrySK(postID, author),
-		attrs: table.EntryAttrs(ttl, likeShards), expired: !ttl.After(w.Now()),
+		id: postID, author: author, at: at, sk: schema.EntrySK(postID, author),
+		attrs: schema.EntryAttrs(ttl, likeShards), expired: !ttl.After(w.Now()),
 	}, nil
 }
 
 // living reads whether a post that is known to be stored still lives. One that is
 // absent, or another author's, is the fault of who sent the message.
-func (w *Worker) living(ctx context.Context, postID, author string) (ref table.PostRef, living bool, err error) {
-	res, err := w.Store.Get(ctx, table.GetInput{Key: table.PostByIDKey(postID), Consistent: true})
+func (w *Worker) living(ctx context.Context, postID, author string) (ref schema.PostRef, living bool, err error) {
+	res, err := w.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(postID), Consistent: true})
 	if err != nil {
 		return ref, false, fmt.Errorf("read post %s: %w", postID, err)
 	}
 	if res.Item == nil {
 		return ref, false, &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", postID)}
 	}
-	if ref, err = table.ParsePostRef(*res.Item); err != nil {
+	if ref, err = schema.ParsePostRef(*res.Item); err != nil {
 		return ref, false, err
 	}
 	if ref.Author != author {

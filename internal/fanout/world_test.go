@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
@@ -90,10 +91,10 @@ func (w *world) must(err error) {
 
 func (w *world) addFollower(user string) {
 	w.Helper()
-	_, err := w.mem.Put(w.Context(), table.PutInput{Item: table.FollowerItem(author, user, w.now)})
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.FollowerItem(author, user, w.now)})
 	w.must(err)
 	_, err = w.mem.Update(w.Context(), table.UpdateInput{
-		Key: table.FollowerCountKey(author, user), Add: []table.Attr{{Name: table.AttrN, Value: table.N(1)}},
+		Key: schema.FollowerCountKey(author, user), Add: []table.Attr{{Name: schema.AttrN, Value: table.N(1)}},
 	})
 	w.must(err)
 }
@@ -103,7 +104,7 @@ func (w *world) follow(user, from string) *messages.Followed {
 	w.Helper()
 	w.addFollower(user)
 	version := w.newID()
-	w.putMark(table.Mark{User: user, Author: author, Kind: table.MarkBackfill, From: from, Version: version})
+	w.putMark(schema.Mark{User: user, Author: author, Kind: schema.MarkBackfill, From: from, Version: version})
 	e := &messages.Followed{Header: w.header(), FollowerID: user, AuthorID: author, From: from, MarkVersion: version}
 	w.enqueue(e)
 	return e
@@ -111,25 +112,25 @@ func (w *world) follow(user, from string) *messages.Followed {
 
 func (w *world) unfollow(user string) {
 	w.Helper()
-	_, err := w.mem.Delete(w.Context(), table.DeleteInput{Key: table.FollowerKey(author, user)})
+	_, err := w.mem.Delete(w.Context(), table.DeleteInput{Key: schema.FollowerKey(author, user)})
 	w.must(err)
-	w.putMark(table.Mark{User: user, Author: author, Kind: table.MarkUnfollowed, Version: w.newID()})
+	w.putMark(schema.Mark{User: user, Author: author, Kind: schema.MarkUnfollowed, Version: w.newID()})
 }
 
-func (w *world) putMark(m table.Mark) {
+func (w *world) putMark(m schema.Mark) {
 	w.Helper()
 	_, err := w.mem.Put(w.Context(), table.PutInput{Item: m.Item()})
 	w.must(err)
 }
 
-func (w *world) mark(user string) *table.Mark {
+func (w *world) mark(user string) *schema.Mark {
 	w.Helper()
-	res, err := w.mem.Get(w.Context(), table.GetInput{Key: table.MarkKey(user, author), Consistent: true})
+	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.MarkKey(user, author), Consistent: true})
 	w.must(err)
 	if res.Item == nil {
 		return nil
 	}
-	m, err := table.ParseMark(*res.Item)
+	m, err := schema.ParseMark(*res.Item)
 	w.must(err)
 	return &m
 }
@@ -154,29 +155,29 @@ func (w *world) post() *messages.PostCreated {
 
 // EnsurePost does the domain's transaction.
 func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (bool, error) {
-	key := table.PostByIDKey(e.PostID)
+	key := schema.PostByIDKey(e.PostID)
 	res, err := w.store.Get(ctx, table.GetInput{Key: key, Consistent: true})
 	if err != nil {
 		return false, err
 	}
 	if res.Item != nil {
-		return res.Item.Int(table.AttrDeleted) != 0, nil
+		return res.Item.Int(schema.AttrDeleted) != 0, nil
 	}
 	at, err := id.Time(e.PostID)
 	if err != nil {
 		return false, err
 	}
-	post := table.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: e.LikeShards}
-	ref := table.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards}
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: e.LikeShards}
+	ref := schema.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards}
 	own := table.Item{
-		Key:   table.Key{PK: table.TimelinePK(e.AuthorID), SK: table.EntrySK(e.PostID, e.AuthorID)},
-		Attrs: table.EntryAttrs(at.Add(timelineTTL), e.LikeShards),
+		Key:   table.Key{PK: schema.TimelinePK(e.AuthorID), SK: schema.EntrySK(e.PostID, e.AuthorID)},
+		Attrs: schema.EntryAttrs(at.Add(timelineTTL), e.LikeShards),
 	}
 	_, err = w.store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{
 		{Put: &table.PutInput{Item: post.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: ref.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: own, If: table.Absent{}}},
-		{Update: &table.UpdateInput{Key: table.CountsKey(e.AuthorID), Add: []table.Attr{{Name: table.AttrPosts, Value: table.N(1)}}}},
+		{Update: &table.UpdateInput{Key: schema.CountsKey(e.AuthorID), Add: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}}},
 	}})
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(0) {
 		return false, nil // somebody else was faster
@@ -187,8 +188,8 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (bool, 
 func (w *world) deletePost(postID string) {
 	w.Helper()
 	for _, it := range []table.Item{
-		table.Post{ID: postID, Author: author, Deleted: true}.Item(),
-		table.PostRef{ID: postID, Author: author, Deleted: true}.Item(),
+		schema.Post{ID: postID, Author: author, Deleted: true}.Item(),
+		schema.PostRef{ID: postID, Author: author, Deleted: true}.Item(),
 	} {
 		_, err := w.mem.Put(w.Context(), table.PutInput{Item: it})
 		w.must(err)
@@ -241,11 +242,11 @@ func (w *world) drain(worker *fanout.Worker) {
 // home returns the posts in a user's timeline.
 func (w *world) home(user string) []string {
 	w.Helper()
-	items, _, err := table.Collect(w.mem.Query(w.Context(), table.Query{PK: table.TimelinePK(user), Consistent: true}), 0)
+	items, _, err := table.Collect(w.mem.Query(w.Context(), table.Query{PK: schema.TimelinePK(user), Consistent: true}), 0)
 	w.must(err)
 	var posts []string
 	for _, it := range items {
-		e, err := table.ParseEntry(it)
+		e, err := schema.ParseEntry(it)
 		w.must(err)
 		if e.Author != author {
 			w.Errorf("home of %s holds a post of %s", user, e.Author)

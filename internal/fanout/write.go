@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"fanfare/internal/panics"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -44,11 +45,11 @@ func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (int
 func (s *scratch) entries(p post, followers []table.Item) ([]table.BatchWrite, error) {
 	s.keys, s.ends = s.keys[:0], slices.Grow(s.ends[:0], len(followers))
 	for _, edge := range followers {
-		user, ok := table.UserOfSK(edge.Key.SK)
+		user, ok := schema.UserOfSK(edge.Key.SK)
 		if !ok {
-			return nil, &table.ParseError{Key: edge.Key, Problem: "not a follower"}
+			return nil, &schema.ParseError{Key: edge.Key, Problem: "not a follower"}
 		}
-		s.keys = table.AppendTimelinePK(s.keys, user)
+		s.keys = schema.AppendTimelinePK(s.keys, user)
 		s.ends = append(s.ends, len(s.keys))
 	}
 	keys, start := string(s.keys), 0

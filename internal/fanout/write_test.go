@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -13,11 +14,11 @@ import (
 // and does not grow with it.
 func TestADeliveryAllocatesNothingOfItsOwn(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	p := post{id: "01H00000000000000000000000", author: "ann", at: now, sk: "sk", attrs: table.EntryAttrs(now, 0)}
+	p := post{id: "01H00000000000000000000000", author: "ann", at: now, sk: "sk", attrs: schema.EntryAttrs(now, 0)}
 	for _, size := range []int{100, 2048} {
 		followers := make([]table.Item, size)
 		for i := range followers {
-			followers[i] = table.FollowerItem(p.author, fmt.Sprint("follower-", i), now)
+			followers[i] = schema.FollowerItem(p.author, fmt.Sprint("follower-", i), now)
 		}
 		s := new(scratch)
 		build := func() {

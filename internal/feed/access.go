@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -113,23 +114,23 @@ func (s *Service) publish(ctx context.Context, topic string, e messages.Event) e
 
 // postByID reads the post by id, consistently: a post must be there once it was
 // answered, and gone once its deletion was (I2).
-func (s *Service) postByID(ctx context.Context, post string) (table.PostRef, error) {
-	it, err := s.get(ctx, table.PostByIDKey(post), true)
+func (s *Service) postByID(ctx context.Context, post string) (schema.PostRef, error) {
+	it, err := s.get(ctx, schema.PostByIDKey(post), true)
 	if err != nil {
-		return table.PostRef{}, err
+		return schema.PostRef{}, err
 	}
 	if it == nil {
-		return table.PostRef{}, notFound("there is no post %s", post)
+		return schema.PostRef{}, notFound("there is no post %s", post)
 	}
-	byID, err := table.ParsePostRef(*it)
+	byID, err := schema.ParsePostRef(*it)
 	return byID, unavailable("table", err)
 }
 
 // livingPost is postByID of a post that was not deleted.
-func (s *Service) livingPost(ctx context.Context, post string) (table.PostRef, error) {
+func (s *Service) livingPost(ctx context.Context, post string) (schema.PostRef, error) {
 	byID, err := s.postByID(ctx, post)
 	if err == nil && byID.Deleted {
-		return table.PostRef{}, notFound("post %s was deleted", post)
+		return schema.PostRef{}, notFound("post %s was deleted", post)
 	}
 	return byID, err
 }
@@ -138,7 +139,7 @@ func (s *Service) livingPost(ctx context.Context, post string) (table.PostRef, e
 func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]bool, error) {
 	keys := make([]table.Key, 0, len(posts))
 	for _, post := range posts {
-		if key := table.PostByIDKey(post); !slices.Contains(keys, key) {
+		if key := schema.PostByIDKey(post); !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
@@ -148,7 +149,7 @@ func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]b
 	}
 	living := make(map[string]bool, len(found))
 	for _, it := range found {
-		ref, err := table.ParsePostRef(it)
+		ref, err := schema.ParsePostRef(it)
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
@@ -160,7 +161,7 @@ func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]b
 // knownUser is nil if user has a profile. Lists ask only when they are empty: who
 // has an item has a profile.
 func (s *Service) knownUser(ctx context.Context, user string) error {
-	it, err := s.get(ctx, table.ProfileKey(user), true)
+	it, err := s.get(ctx, schema.ProfileKey(user), true)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (s *Service) knownUser(ctx context.Context, user string) error {
 
 // writer is nil if user has a profile, which one needs to write.
 func (s *Service) writer(ctx context.Context, user string) error {
-	it, err := s.get(ctx, table.ProfileKey(user), true)
+	it, err := s.get(ctx, schema.ProfileKey(user), true)
 	if err != nil {
 		return err
 	}

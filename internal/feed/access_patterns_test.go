@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/internal/table/tabletest"
@@ -290,9 +291,9 @@ func operationsOf(calls []call) string {
 
 // likeUnits is what the aggregator's put of a new like costs.
 func likeUnits(indexed bool) float64 {
-	like := table.Like{
+	like := schema.Like{
 		Post: "01J00000000000000000000000", User: "viewer", Liked: true, Version: "01J00000000000000000000000",
-		Flush: table.Flush{Inc: "261121abcdef", Seq: 1}, Indexed: indexed,
+		Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}, Indexed: indexed,
 	}
 	it := like.Item()
 	return table.WriteCost(nil, &it).Write

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -26,7 +27,7 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
-	c := table.Comment{ID: comment, Post: post, Author: user, Text: text}
+	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
 	if _, err := s.store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}}); err != nil {
 		return Comment{}, unavailable("table", err)
 	}
@@ -35,8 +36,8 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 
 // writerAndPost reads what a user needs to write about a post: a profile, and that
 // the post lives.
-func (s *Service) writerAndPost(ctx context.Context, user, post string) (table.PostRef, error) {
-	var byID table.PostRef
+func (s *Service) writerAndPost(ctx context.Context, user, post string) (schema.PostRef, error) {
+	var byID schema.PostRef
 	var missing, gone error
 	err := all(ctx,
 		func(ctx context.Context) error { missing = s.writer(ctx, user); return failure(missing) },
@@ -46,10 +47,10 @@ func (s *Service) writerAndPost(ctx context.Context, user, post string) (table.P
 		},
 	)
 	if err != nil {
-		return table.PostRef{}, err
+		return schema.PostRef{}, err
 	}
 	if missing != nil { // this one first, whichever read was the faster
-		return table.PostRef{}, missing
+		return schema.PostRef{}, missing
 	}
 	return byID, gone
 }
@@ -69,16 +70,16 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 	if err != nil {
 		return List[Comment]{}, err
 	}
-	q := table.Query{PK: table.CommentsPK(post), PageSize: in.limit() + 1, Consistent: true}
+	q := table.Query{PK: schema.CommentsPK(post), PageSize: in.limit() + 1, Consistent: true}
 	if after != "" {
-		q.After = table.CommentSK(after)
+		q.After = schema.CommentSK(after)
 	}
 	var comments []Comment
 	err = all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
 			comments, _, err = collect(s.store.Query(ctx, q), in.limit()+1, each(func(it table.Item) (Comment, bool, error) {
-				c, err := table.ParseComment(it)
+				c, err := schema.ParseComment(it)
 				return commentOf(c), true, err
 			}))
 			return err
@@ -92,8 +93,8 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 
 // DeleteComment deletes a comment: its author may, and the post's author.
 func (s *Service) DeleteComment(ctx context.Context, user, post, comment string) error {
-	key := table.CommentKey(post, comment)
-	var byID table.PostRef
+	key := schema.CommentKey(post, comment)
+	var byID schema.PostRef
 	var it *table.Item
 	err := all(ctx,
 		func(ctx context.Context) (err error) { byID, err = s.livingPost(ctx, post); return err },
@@ -105,7 +106,7 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if it == nil {
 		return notFound("there is no comment %s of post %s", comment, post)
 	}
-	c, err := table.ParseComment(*it)
+	c, err := schema.ParseComment(*it)
 	if err != nil {
 		return unavailable("table", err)
 	}
@@ -126,12 +127,12 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in PageReques
 	if err != nil {
 		return List[Comment]{}, err
 	}
-	q := table.Query{Index: true, PK: table.UserCommentsPK(user), Descending: true, PageSize: in.limit() + 1}
+	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true, PageSize: in.limit() + 1}
 	if before != "" {
-		q.After = table.CommentSK(before)
+		q.After = schema.CommentSK(before)
 	}
 	parse := each(func(it table.Item) (Comment, bool, error) {
-		c, err := table.ParseComment(it)
+		c, err := schema.ParseComment(it)
 		return commentOf(c), true, err
 	})
 	postID := func(c Comment) string { return c.PostID }
@@ -172,6 +173,6 @@ func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.It
 	}
 }
 
-func commentOf(c table.Comment) Comment {
+func commentOf(c schema.Comment) Comment {
 	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, CreatedAt: timeOf(c.ID)}
 }

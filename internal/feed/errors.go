@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fanfare/internal/panics"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -109,7 +110,7 @@ func unavailable(what string, err error) error {
 		return err
 	}
 	_, isInvalid := errors.AsType[*table.InvalidError](err)
-	_, isParse := errors.AsType[*table.ParseError](err)
+	_, isParse := errors.AsType[*schema.ParseError](err)
 	_, isPanic := errors.AsType[*panics.Error](err)
 	if isInvalid || isParse || isPanic {
 		return fmt.Errorf("feed: %s: %w", what, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -25,31 +26,31 @@ func (w *world) checkCounts(users ...string) {
 			w.t.Fatal(err)
 		}
 		want := feed.Counts{
-			Followers: int64(len(w.partition(table.FollowersPK(user)))),
-			Following: int64(len(w.partition(table.FollowingPK(user)))),
+			Followers: int64(len(w.partition(schema.FollowersPK(user)))),
+			Following: int64(len(w.partition(schema.FollowingPK(user)))),
 		}
-		for _, it := range w.partition(table.PostsPK(user)) {
-			p, err := table.ParsePost(it)
+		for _, it := range w.partition(schema.PostsPK(user)) {
+			p, err := schema.ParsePost(it)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			if !p.Deleted {
 				want.Posts++
 			}
-			ref := w.item(table.PostByIDKey(p.ID))
-			if ref == nil || ref.Str(table.AttrAuthor) != user || (ref.Int(table.AttrDeleted) != 0) != p.Deleted {
+			ref := w.item(schema.PostByIDKey(p.ID))
+			if ref == nil || ref.Str(schema.AttrAuthor) != user || (ref.Int(schema.AttrDeleted) != 0) != p.Deleted {
 				w.t.Errorf("post %+v has the post by id %+v", p, ref)
 			}
 		}
 		if u.Counts != want {
 			w.t.Errorf("%s counts %+v, there are %+v", user, u.Counts, want)
 		}
-		for _, it := range w.partition(table.FollowingPK(user)) {
-			edge, err := table.ParseEdge(it)
+		for _, it := range w.partition(schema.FollowingPK(user)) {
+			edge, err := schema.ParseEdge(it)
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			if w.item(table.FollowerKey(edge.Other, user)) == nil {
+			if w.item(schema.FollowerKey(edge.Other, user)) == nil {
 				w.t.Errorf("%s follows %s, who is not followed", user, edge.Other)
 			}
 		}
@@ -424,7 +425,7 @@ func TestAFollowWhosePublishFailedIsAFollow(t *testing.T) {
 	w.backfill(events[0].(*messages.Followed))
 	w.clock.add(61e9)
 	w.homes("ann", "b1")
-	if w.item(table.Key{PK: table.TimelinePK("ann"), SK: w.partition(table.TimelinePK("ann"))[0].Key.SK}) == nil {
+	if w.item(table.Key{PK: schema.TimelinePK("ann"), SK: w.partition(schema.TimelinePK("ann"))[0].Key.SK}) == nil {
 		t.Error("the backfill copied nothing")
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
@@ -165,8 +166,8 @@ func (w *world) fanOut(e *messages.PostCreated) {
 	if deleted {
 		return
 	}
-	for _, it := range w.partition(table.FollowersPK(e.AuthorID)) {
-		edge, err := table.ParseEdge(it)
+	for _, it := range w.partition(schema.FollowersPK(e.AuthorID)) {
+		edge, err := schema.ParseEdge(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -176,9 +177,9 @@ func (w *world) fanOut(e *messages.PostCreated) {
 
 func (w *world) backfill(e *messages.Followed) {
 	w.t.Helper()
-	key := table.MarkKey(e.FollowerID, e.AuthorID)
-	for _, it := range w.partition(table.PostsPK(e.AuthorID)) {
-		p, err := table.ParsePost(it)
+	key := schema.MarkKey(e.FollowerID, e.AuthorID)
+	for _, it := range w.partition(schema.PostsPK(e.AuthorID)) {
+		p, err := schema.ParsePost(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -188,7 +189,7 @@ func (w *world) backfill(e *messages.Followed) {
 	}
 	_, err := w.store.Update(w.t.Context(), table.UpdateInput{
 		Key: key, Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.clock.now().Add(time.Minute).Unix())}},
-		If: table.Equal{Name: table.AttrVersion, Value: table.S(e.MarkVersion)},
+		If: table.Equal{Name: schema.AttrVersion, Value: table.S(e.MarkVersion)},
 	})
 	if _, other := errors.AsType[*table.ConditionError](err); err != nil && !other {
 		w.t.Fatal(err)
@@ -202,8 +203,8 @@ func (w *world) entry(user, author, post string, likeShards int) {
 		w.t.Fatal(err)
 	}
 	it := table.Item{
-		Key:   table.Key{PK: table.TimelinePK(user), SK: table.EntrySK(post, author)},
-		Attrs: table.EntryAttrs(at.Add(timelineTTL), likeShards),
+		Key:   table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)},
+		Attrs: schema.EntryAttrs(at.Add(timelineTTL), likeShards),
 	}
 	if _, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}}); err != nil {
 		w.t.Fatal(err)
@@ -213,15 +214,15 @@ func (w *world) entry(user, author, post string, likeShards int) {
 // count does what the aggregator does with one like in a window of its own.
 func (w *world) count(e messages.Like, liked bool) {
 	w.t.Helper()
-	like := table.Like{
+	like := schema.Like{
 		Post: e.PostID, User: e.UserID, Liked: liked, Version: e.EventID, LikeShards: e.LikeShards,
-		Flush: table.Flush{Inc: "test", Seq: 1}, Indexed: true,
+		Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true,
 	}
 	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: like.Item().Key, Consistent: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	was := res.Item != nil && res.Item.Int(table.AttrState) == 1
+	was := res.Item != nil && res.Item.Int(schema.AttrState) == 1
 	if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: like.Item()}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -233,9 +234,9 @@ func (w *world) count(e messages.Like, liked bool) {
 		delta = -1
 	}
 	_, err = w.store.Update(w.t.Context(), table.UpdateInput{
-		Key: table.LikeCountKey(e.PostID),
-		Add: []table.Attr{{Name: table.AttrLikes, Value: table.N(delta)}},
-		Set: []table.Attr{{Name: table.AttrAsOf, Value: table.N(w.clock.now().UnixMilli())}},
+		Key: schema.LikeCountKey(e.PostID),
+		Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
+		Set: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(w.clock.now().UnixMilli())}},
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -53,16 +54,16 @@ func (s *Service) follow(ctx context.Context, follower, author string) (again bo
 	if err != nil {
 		return false, err
 	}
-	mark := table.Mark{User: follower, Author: author, Kind: table.MarkBackfill, From: from, Version: version}
+	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 	if pulled {
-		mark.Kind = table.MarkPulled
+		mark.Kind = schema.MarkPulled
 	}
 	since := s.now()
 	err = s.transact(ctx,
-		table.TransactOp{Put: &table.PutInput{Item: table.FollowerItem(author, follower, since), If: table.Absent{}}},
-		table.TransactOp{Put: &table.PutInput{Item: table.FollowingItem(follower, author, since, from), If: table.Absent{}}},
-		table.TransactOp{Update: addTo(table.CountsKey(follower), table.AttrFollowing, 1)},
-		table.TransactOp{Update: addTo(table.FollowerCountKey(author, follower), table.AttrN, 1)},
+		table.TransactOp{Put: &table.PutInput{Item: schema.FollowerItem(author, follower, since), If: table.Absent{}}},
+		table.TransactOp{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
+		table.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)},
+		table.TransactOp{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
 		table.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	)
 	if conditionFailed(err) {
@@ -108,16 +109,16 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (again 
 	if err != nil {
 		return false, err
 	}
-	mark := table.Mark{
-		User: follower, Author: author, Kind: table.MarkUnfollowed, Version: version,
+	mark := schema.Mark{
+		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
 		TTL: s.now().Add(s.timelineTTL + unfollowedSlack),
 	}
-	same := table.Equal{Name: table.AttrSince, Value: now.edge.Get(table.AttrSince)}
+	same := table.Equal{Name: schema.AttrSince, Value: now.edge.Get(schema.AttrSince)}
 	err = s.transact(ctx,
-		table.TransactOp{Delete: &table.DeleteInput{Key: table.FollowerKey(author, follower), If: table.Exists{}}},
-		table.TransactOp{Delete: &table.DeleteInput{Key: table.FollowingKey(follower, author), If: same}},
-		table.TransactOp{Update: addTo(table.CountsKey(follower), table.AttrFollowing, -1)},
-		table.TransactOp{Update: addTo(table.FollowerCountKey(author, follower), table.AttrN, -1)},
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: same}},
+		table.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
+		table.TransactOp{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
 		table.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	)
 	if conditionFailed(err) {
@@ -147,7 +148,7 @@ func (s *Service) unchanged(mark *table.Item) table.Cond {
 	if mark == nil { // absent, or expired and not deleted yet
 		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.now().Unix() + 1)}}
 	}
-	return table.Equal{Name: table.AttrVersion, Value: mark.Get(table.AttrVersion)}
+	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
 }
 
 func addTo(key table.Key, attr string, n int64) *table.UpdateInput {
@@ -167,15 +168,15 @@ type following struct{ edge, mark *table.Item }
 
 // readFollow reads it consistently, together with both profiles, which must exist.
 func (s *Service) readFollow(ctx context.Context, follower, author string) (following, error) {
-	edge, mark := table.FollowingKey(follower, author), table.MarkKey(follower, author)
-	found, err := s.batchGet(ctx, []table.Key{edge, mark, table.ProfileKey(follower), table.ProfileKey(author)}, true)
+	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
+	found, err := s.batchGet(ctx, []table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, true)
 	if err != nil {
 		return following{}, err
 	}
-	if _, ok := found[table.ProfileKey(follower)]; !ok {
+	if _, ok := found[schema.ProfileKey(follower)]; !ok {
 		return following{}, profileMissing(follower)
 	}
-	if _, ok := found[table.ProfileKey(author)]; !ok {
+	if _, ok := found[schema.ProfileKey(author)]; !ok {
 		return following{}, notFound("there is no user %s", author)
 	}
 	var now following
@@ -216,12 +217,12 @@ func (s *Service) followFrom(ctx context.Context, author string) (from string, p
 
 // Followers lists who follows user, by user id.
 func (s *Service) Followers(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
-	return s.edges(ctx, user, table.FollowersPK(user), byUser("followers", user), in)
+	return s.edges(ctx, user, schema.FollowersPK(user), byUser("followers", user), in)
 }
 
 // Following lists whom user follows, by user id.
 func (s *Service) Following(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
-	return s.edges(ctx, user, table.FollowingPK(user), byUser("following", user), in)
+	return s.edges(ctx, user, schema.FollowingPK(user), byUser("following", user), in)
 }
 
 func (s *Service) edges(ctx context.Context, user, pk string, scope scope, in PageRequest) (List[Edge], error) {
@@ -231,10 +232,10 @@ func (s *Service) edges(ctx context.Context, user, pk string, scope scope, in Pa
 	}
 	q := table.Query{PK: pk, PageSize: in.limit() + 1, Consistent: true}
 	if position != "" {
-		q.After = table.UserSK(position)
+		q.After = schema.UserSK(position)
 	}
 	edges, _, err := collect(s.store.Query(ctx, q), in.limit()+1, each(func(it table.Item) (Edge, bool, error) {
-		edge, err := table.ParseEdge(it)
+		edge, err := schema.ParseEdge(it)
 		return Edge{edge.Other, edge.Since}, true, err
 	}))
 	if err != nil {
@@ -252,7 +253,7 @@ func edgeUser(e Edge) string { return e.UserID }
 
 // Relationship says how user and other are connected: the two edges by their keys.
 func (s *Service) Relationship(ctx context.Context, user, other string) (Relationship, error) {
-	there, back := table.FollowingKey(user, other), table.FollowingKey(other, user)
+	there, back := schema.FollowingKey(user, other), schema.FollowingKey(other, user)
 	keys := []table.Key{there}
 	if user != other {
 		keys = append(keys, back)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -21,12 +22,12 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 	if err != nil {
 		return List[Edge]{}, err
 	}
-	sides := [2]*edgeReader{{s: s, pk: table.FollowingPK(user)}, {s: s, pk: table.FollowersPK(user)}}
+	sides := [2]*edgeReader{{s: s, pk: schema.FollowingPK(user)}, {s: s, pk: schema.FollowersPK(user)}}
 	low := ""
 	if position != "" {
 		low = behind(position)
 	}
-	var heads [2]*table.Edge
+	var heads [2]*schema.Edge
 	if err := all(ctx,
 		func(ctx context.Context) (err error) { heads[0], err = sides[0].seek(ctx, low); return err },
 		func(ctx context.Context) (err error) { heads[1], err = sides[1].seek(ctx, low); return err },
@@ -69,20 +70,20 @@ func behind(user string) string { return user + "!" }
 type edgeReader struct {
 	s    *Service
 	pk   string
-	read []table.Edge
+	read []schema.Edge
 	// end says that nothing is behind what was read.
 	end bool
 }
 
 // seek returns the first edge whose user is not below low, nil if there is none. It
 // only goes forward.
-func (r *edgeReader) seek(ctx context.Context, low string) (*table.Edge, error) {
-	at, _ := slices.BinarySearchFunc(r.read, low, func(e table.Edge, low string) int { return strings.Compare(e.Other, low) })
+func (r *edgeReader) seek(ctx context.Context, low string) (*schema.Edge, error) {
+	at, _ := slices.BinarySearchFunc(r.read, low, func(e schema.Edge, low string) int { return strings.Compare(e.Other, low) })
 	r.read = r.read[at:]
 	if len(r.read) == 0 && !r.end {
-		q := table.Query{PK: r.pk, Low: table.UserSK(low), PageSize: friendsPage, Consistent: true}
-		edges, more, err := collect(r.s.store.Query(ctx, q), friendsPage, each(func(it table.Item) (table.Edge, bool, error) {
-			edge, err := table.ParseEdge(it)
+		q := table.Query{PK: r.pk, Low: schema.UserSK(low), PageSize: friendsPage, Consistent: true}
+		edges, more, err := collect(r.s.store.Query(ctx, q), friendsPage, each(func(it table.Item) (schema.Edge, bool, error) {
+			edge, err := schema.ParseEdge(it)
 			return edge, true, err
 		}))
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -79,11 +80,11 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 	others := make([]table.Key, 0, 3*len(shown))
 	authors := make(map[string]bool, len(shown))
 	for _, r := range shown {
-		posts = append(posts, table.PostKey(r.author, r.post))
-		others = append(others, table.LikeCountKey(r.post), table.LikeKey(r.post, viewer, r.likeShards))
+		posts = append(posts, schema.PostKey(r.author, r.post))
+		others = append(others, schema.LikeCountKey(r.post), schema.LikeKey(r.post, viewer, r.likeShards))
 		if !authors[r.author] {
 			authors[r.author] = true
-			others = append(others, table.ProfileKey(r.author))
+			others = append(others, schema.ProfileKey(r.author))
 		}
 	}
 	// A page of DefaultLimit may cost four keys an item, as may a larger one. Where each
@@ -91,7 +92,7 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 	// trusted, so a cursor may lead to nothing if that post was deleted.
 	look := len(behind) > 0 && len(posts)+len(others) < 4*max(size, DefaultLimit)
 	if look {
-		posts = append(posts, table.PostKey(behind[0].author, behind[0].post))
+		posts = append(posts, schema.PostKey(behind[0].author, behind[0].post))
 	}
 	var foundPosts, found map[table.Key]table.Item
 	err = all(ctx,
@@ -102,7 +103,7 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 		return nil, false, err
 	}
 	for _, r := range shown {
-		it, ok := foundPosts[table.PostKey(r.author, r.post)]
+		it, ok := foundPosts[schema.PostKey(r.author, r.post)]
 		if !ok {
 			continue
 		}
@@ -115,30 +116,30 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 		}
 	}
 	if len(behind) > 0 {
-		it, ok := foundPosts[table.PostKey(behind[0].author, behind[0].post)]
-		ahead = !look || (ok && it.Int(table.AttrDeleted) == 0)
+		it, ok := foundPosts[schema.PostKey(behind[0].author, behind[0].post)]
+		ahead = !look || (ok && it.Int(schema.AttrDeleted) == 0)
 	}
 	return items, ahead, nil
 }
 
 func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
-	p, err := table.ParsePost(it)
+	p, err := schema.ParsePost(it)
 	if err != nil || p.Deleted {
 		return HomeItem{}, false, err
 	}
 	item = HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}}
-	if it, ok := found[table.ProfileKey(r.author)]; ok {
-		profile, err := table.ParseProfile(it)
+	if it, ok := found[schema.ProfileKey(r.author)]; ok {
+		profile, err := schema.ParseProfile(it)
 		if err != nil {
 			return HomeItem{}, false, err
 		}
 		item.Author.Name, item.Author.ImageURL = profile.Name, profile.ImageURL
 	}
-	if it, ok := found[table.LikeCountKey(r.post)]; ok {
-		item.LikeCount = table.ParseLikeCount(&it).Likes
+	if it, ok := found[schema.LikeCountKey(r.post)]; ok {
+		item.LikeCount = schema.ParseLikeCount(&it).Likes
 	}
-	if it, ok := found[table.LikeKey(r.post, viewer, r.likeShards)]; ok {
-		like, err := table.ParseLike(it)
+	if it, ok := found[schema.LikeKey(r.post, viewer, r.likeShards)]; ok {
+		like, err := schema.ParseLike(it)
 		if err != nil {
 			return HomeItem{}, false, err
 		}
@@ -181,17 +182,17 @@ func (s *Service) newestOf(ctx context.Context, followees []followee, oldest, be
 // from oldest on and below before ("" for all), fewer if there are no more.
 func (s *Service) recentPosts(ctx context.Context, author, oldest, before string, want int) ([]ref, error) {
 	q := table.Query{
-		PK: table.PostsPK(author), Low: table.PostSK(oldest), Descending: true, PageSize: want,
-		Consistent: true, Project: []string{table.AttrDeleted, table.AttrLikeShards},
+		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: want,
+		Consistent: true, Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
 	}
 	if before != "" {
 		if before <= oldest {
 			return nil, nil
 		}
-		q.After = table.PostSK(before)
+		q.After = schema.PostSK(before)
 	}
 	refs, _, err := collect(s.store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
-		p, err := table.ParsePost(it)
+		p, err := schema.ParsePost(it)
 		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err
 	}))
 	return refs, err
@@ -209,13 +210,13 @@ const followeesPage = 10 * readers
 func (p *pulled) next(ctx context.Context, before string, want int) ([]ref, error) {
 	var top []ref
 	followees := []followee{{author: p.viewer}}
-	q := table.Query{PK: table.FollowingPK(p.viewer), PageSize: followeesPage, Consistent: true}
+	q := table.Query{PK: schema.FollowingPK(p.viewer), PageSize: followeesPage, Consistent: true}
 	for page, err := range p.s.store.Query(ctx, q) {
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
 		for _, it := range page.Items {
-			edge, err := table.ParseEdge(it)
+			edge, err := schema.ParseEdge(it)
 			if err != nil {
 				return nil, unavailable("table", err)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
-	"fanfare/internal/table"
+	"fanfare/internal/schema"
 )
 
 func TestHomesShowFolloweesAndOneself(t *testing.T) {
@@ -128,7 +128,7 @@ func TestHomesOfThousandsOfFolloweesByPull(t *testing.T) {
 	w.users("ann")
 	var want []string
 	for i, name := range names {
-		w.edge(table.FollowingItem("ann", name, w.clock.now(), id.Min))
+		w.edge(schema.FollowingItem("ann", name, w.clock.now(), id.Min))
 		if i%7 == 0 {
 			w.users(name)
 			w.post(name, name)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -18,9 +19,9 @@ const keyLife = 24 * time.Hour
 // same body, the caller goes on with the post that it stands for: found, if that
 // one is in the table, deleted or not, else bound, for which everything that
 // follows is to be repeated. Whoever was the first may be dead.
-func (s *Service) bindKey(ctx context.Context, key string, p table.Post) (bound table.Post, found *table.Post, err error) {
+func (s *Service) bindKey(ctx context.Context, key string, p schema.Post) (bound schema.Post, found *schema.Post, err error) {
 	now := s.now()
-	record := table.Idempotency{
+	record := schema.Idempotency{
 		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Text, p.ImageURL),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
@@ -33,14 +34,14 @@ func (s *Service) bindKey(ctx context.Context, key string, p table.Post) (bound 
 	}
 	failed, ok := errors.AsType[*table.ConditionError](err)
 	if !ok || failed.Old == nil {
-		return table.Post{}, nil, unavailable("table", err)
+		return schema.Post{}, nil, unavailable("table", err)
 	}
-	first, err := table.ParseIdempotency(*failed.Old)
+	first, err := schema.ParseIdempotency(*failed.Old)
 	if err != nil {
-		return table.Post{}, nil, unavailable("table", err)
+		return schema.Post{}, nil, unavailable("table", err)
 	}
 	if first.BodyHash != record.BodyHash {
-		return table.Post{}, nil, &Error{
+		return schema.Post{}, nil, &Error{
 			Kind: Invalid, Detail: "the Idempotency-Key was used with another body",
 			Fields: []FieldError{{"Idempotency-Key", "stands for another post: take a new key"}},
 		}
@@ -48,7 +49,7 @@ func (s *Service) bindKey(ctx context.Context, key string, p table.Post) (bound 
 	p.ID, p.LikeShards = first.Post, first.LikeShards
 	found, err = s.lookForPost(ctx, p.Author, p.ID)
 	if err != nil {
-		return table.Post{}, nil, err
+		return schema.Post{}, nil, err
 	}
 	if found != nil && found.Deleted {
 		return p, &p, nil // its text is gone; the body that was sent again is the same

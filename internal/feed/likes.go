@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -61,7 +62,7 @@ func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List
 		reads := make([]func(context.Context) error, len(part))
 		for i, shard := range part {
 			reads[i] = func(ctx context.Context) (err error) {
-				lists[i], err = s.likersOfShard(ctx, table.LikesPK(post, shard, byID.LikeShards), position, want)
+				lists[i], err = s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), position, want)
 				return err
 			}
 		}
@@ -76,10 +77,10 @@ func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List
 func (s *Service) likersOfShard(ctx context.Context, pk, position string, want int) ([]Liker, error) {
 	q := table.Query{PK: pk, PageSize: want}
 	if position != "" {
-		q.After = table.UserSK(position)
+		q.After = schema.UserSK(position)
 	}
 	likers, _, err := collect(s.store.Query(ctx, q), want, each(func(it table.Item) (Liker, bool, error) {
-		like, err := table.ParseLike(it)
+		like, err := schema.ParseLike(it)
 		return Liker{like.User, timeOf(like.Version)}, like.Liked, err
 	}))
 	return likers, err
@@ -91,14 +92,14 @@ func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) 
 	if err != nil {
 		return Liker{}, err
 	}
-	it, err := s.get(ctx, table.LikeKey(post, user, byID.LikeShards), false)
+	it, err := s.get(ctx, schema.LikeKey(post, user, byID.LikeShards), false)
 	if err != nil {
 		return Liker{}, err
 	}
 	if it == nil {
 		return Liker{}, notFound("user %s does not like post %s", user, post)
 	}
-	like, err := table.ParseLike(*it)
+	like, err := schema.ParseLike(*it)
 	if err != nil {
 		return Liker{}, unavailable("table", err)
 	}
@@ -115,14 +116,14 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 	err := all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
-			it, err = s.get(ctx, table.LikeCountKey(post), false)
+			it, err = s.get(ctx, schema.LikeCountKey(post), false)
 			return err
 		},
 	)
 	if err != nil {
 		return LikeCount{}, err
 	}
-	count := table.ParseLikeCount(it)
+	count := schema.ParseLikeCount(it)
 	if count.AsOf.IsZero() {
 		count.AsOf = timeOf(post)
 	}
@@ -140,12 +141,12 @@ func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) 
 	if err != nil {
 		return List[LikedPost]{}, err
 	}
-	q := table.Query{Index: true, PK: table.UserLikesPK(user), Descending: true, PageSize: in.limit() + 1}
+	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true, PageSize: in.limit() + 1}
 	if before != "" {
-		q.After = table.PostSK(before)
+		q.After = schema.PostSK(before)
 	}
 	parse := each(func(it table.Item) (LikedPost, bool, error) {
-		like, err := table.ParseLike(it)
+		like, err := schema.ParseLike(it)
 		return LikedPost{like.Post, timeOf(like.Version)}, like.Liked, err
 	})
 	postID := func(l LikedPost) string { return l.PostID }

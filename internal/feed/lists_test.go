@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -39,10 +40,10 @@ func TestFriendsAreWhoIsInBothLists(t *testing.T) {
 		for i, kind := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 300).Draw(rt, "kinds") {
 			user := fmt.Sprintf("u%04d", i)
 			if kind > 0 {
-				w.edge(table.FollowerItem("ann", user, early))
+				w.edge(schema.FollowerItem("ann", user, early))
 			}
 			if kind < 2 || kind > 18 {
-				w.edge(table.FollowingItem("ann", user, late, ""))
+				w.edge(schema.FollowingItem("ann", user, late, ""))
 			}
 			if kind == 1 || kind > 18 {
 				want = append(want, feed.Edge{UserID: user, Since: late})
@@ -60,10 +61,10 @@ func TestFriendsOfACelebrityLeap(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
 	for i := range 5000 {
-		w.edge(table.FollowerItem("ann", fmt.Sprintf("u%05d", i), w.clock.now()))
+		w.edge(schema.FollowerItem("ann", fmt.Sprintf("u%05d", i), w.clock.now()))
 	}
 	for _, user := range []string{"u00100", "u02500", "u04900", "v"} {
-		w.edge(table.FollowingItem("ann", user, w.clock.now(), ""))
+		w.edge(schema.FollowingItem("ann", user, w.clock.now(), ""))
 	}
 	tp.take()
 	l, err := w.Friends(t.Context(), "ann", feed.PageRequest{})

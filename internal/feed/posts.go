@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -16,14 +17,14 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
-	it, err := s.get(ctx, table.PostKey(byID.Author, post), true)
+	it, err := s.get(ctx, schema.PostKey(byID.Author, post), true)
 	if err != nil {
 		return Post{}, err
 	}
 	if it == nil {
 		return Post{}, notFound("there is no post %s", post)
 	}
-	p, err := table.ParsePost(*it)
+	p, err := schema.ParsePost(*it)
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}
@@ -41,13 +42,13 @@ func (s *Service) PostAuthor(ctx context.Context, post string) (string, error) {
 }
 
 // ownPost returns user's living post.
-func (s *Service) ownPost(ctx context.Context, user, post string) (table.PostRef, error) {
+func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRef, error) {
 	byID, err := s.livingPost(ctx, post)
 	if err != nil {
-		return table.PostRef{}, err
+		return schema.PostRef{}, err
 	}
 	if byID.Author != user {
-		return table.PostRef{}, s.refuse(ctx, user, "the post is somebody else's")
+		return schema.PostRef{}, s.refuse(ctx, user, "the post is somebody else's")
 	}
 	return byID, nil
 }
@@ -61,21 +62,21 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 		return Post{}, err
 	}
 	up := table.UpdateInput{
-		Key: table.PostKey(user, post),
-		Set: []table.Attr{{Name: table.AttrEditedAt, Value: table.N(s.now().UnixMilli())}},
+		Key: schema.PostKey(user, post),
+		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.now().UnixMilli())}},
 		// A deletion since the read wins: the tombstone stays bare (I2).
-		If:        table.All{table.Exists{}, table.AttrAbsent{Name: table.AttrDeleted}},
+		If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},
 		ReturnNew: true,
 	}
 	if edit.Text != nil {
-		up.Set = append(up.Set, table.Attr{Name: table.AttrText, Value: table.S(*edit.Text)})
+		up.Set = append(up.Set, table.Attr{Name: schema.AttrText, Value: table.S(*edit.Text)})
 	}
 	switch {
 	case edit.ImageURL == nil:
 	case *edit.ImageURL == "":
-		up.Remove = []string{table.AttrImageURL}
+		up.Remove = []string{schema.AttrImageURL}
 	default:
-		up.Set = append(up.Set, table.Attr{Name: table.AttrImageURL, Value: table.S(*edit.ImageURL)})
+		up.Set = append(up.Set, table.Attr{Name: schema.AttrImageURL, Value: table.S(*edit.ImageURL)})
 	}
 	res, err := s.store.Update(ctx, up)
 	if _, failed := errors.AsType[*table.ConditionError](err); failed {
@@ -84,7 +85,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}
-	p, err := table.ParsePost(*res.Item)
+	p, err := schema.ParsePost(*res.Item)
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}
@@ -100,12 +101,12 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 		return err
 	}
 	byID.Deleted = true
-	living := table.All{table.Exists{}, table.AttrAbsent{Name: table.AttrDeleted}}
-	tombstone := table.Post{ID: post, Author: user, Deleted: true}
+	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
+	tombstone := schema.Post{ID: post, Author: user, Deleted: true}
 	err = s.transact(ctx,
 		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
 		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: living}},
-		table.TransactOp{Update: addTo(table.CountsKey(user), table.AttrPosts, -1)},
+		table.TransactOp{Update: addTo(schema.CountsKey(user), schema.AttrPosts, -1)},
 	)
 	if conditionFailed(err) {
 		return notFound("post %s was deleted", post)
@@ -129,18 +130,18 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 		return List[Post]{}, err
 	}
 	q := table.Query{
-		PK: table.PostsPK(user), Low: table.PostSK(low),
+		PK: schema.PostsPK(user), Low: schema.PostSK(low),
 		Descending: true, PageSize: req.limit() + 1, Consistent: true,
 	}
 	// After is exclusive, and so is the end of the range.
 	if after := cmp.Or(before, high); after != "" {
-		q.After = table.PostSK(after)
+		q.After = schema.PostSK(after)
 	}
 	if high != "" && high <= low {
 		return List[Post]{}, s.knownUser(ctx, user)
 	}
 	posts, _, err := collect(s.store.Query(ctx, q), req.limit()+1, each(func(it table.Item) (Post, bool, error) {
-		p, err := table.ParsePost(it)
+		p, err := schema.ParsePost(it)
 		return postOf(p), !p.Deleted, err
 	}))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -56,35 +57,35 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 
 // newPost gives a post its id and its number of like shards. Both are fixed here
 // for good.
-func (s *Service) newPost(ctx context.Context, author string, in PostInput) (table.Post, error) {
-	var profile *table.Profile
-	var counts table.Counts
+func (s *Service) newPost(ctx context.Context, author string, in PostInput) (schema.Post, error) {
+	var profile *schema.Profile
+	var counts schema.Counts
 	var newest string
 	err := all(ctx,
 		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
 		func(ctx context.Context) (err error) { newest, err = s.newestPost(ctx, author); return err },
 	)
 	if err != nil {
-		return table.Post{}, err
+		return schema.Post{}, err
 	}
 	if profile == nil {
-		return table.Post{}, profileMissing(author)
+		return schema.Post{}, profileMissing(author)
 	}
 	post, err := s.ids.After(newest)
 	if err != nil {
-		return table.Post{}, fmt.Errorf("feed: %w", err)
+		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
 	shards := min(1+counts.Followers/s.perShard, messages.MaxLikeShards)
-	return table.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: int(shards)}, nil
+	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: int(shards)}, nil
 }
 
 // newestPost returns the id of author's newest post item, "" if there is none.
 // Tombstones count: it is the floor of the next id, which must be above what any
 // replica made before, and their clocks differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
-	q := table.Query{PK: table.PostsPK(author), Descending: true, PageSize: 1, Consistent: true, Project: []string{table.AttrDeleted}}
+	q := table.Query{PK: schema.PostsPK(author), Descending: true, PageSize: 1, Consistent: true, Project: []string{schema.AttrDeleted}}
 	ids, _, err := collect(s.store.Query(ctx, q), 1, each(func(it table.Item) (string, bool, error) {
-		post, err := table.ParsePost(it)
+		post, err := schema.ParsePost(it)
 		return post.ID, true, err
 	}))
 	if err != nil || len(ids) == 0 {
@@ -111,7 +112,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (dele
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
 		return false, &messages.PermanentError{Reason: err.Error()}
 	}
-	deleted, err = s.writePost(ctx, table.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards})
+	deleted, err = s.writePost(ctx, schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards})
 	if owned, ok := errors.AsType[*ownedError](err); ok {
 		return false, &messages.PermanentError{Reason: owned.Error()}
 	}
@@ -120,15 +121,15 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (dele
 
 // lookForPost reads a post, or its tombstone, until it is there or lookFor is over.
 // nil is a post that is not there.
-func (s *Service) lookForPost(ctx context.Context, author, post string) (*table.Post, error) {
+func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
 	const first = 12500 * time.Microsecond // doubles to lookFor in four waits
 	for waited, wait := time.Duration(0), first; ; waited, wait = waited+wait, 2*wait {
-		it, err := s.get(ctx, table.PostKey(author, post), true)
+		it, err := s.get(ctx, schema.PostKey(author, post), true)
 		if err != nil {
 			return nil, err
 		}
 		if it != nil {
-			found, err := table.ParsePost(*it)
+			found, err := schema.ParsePost(*it)
 			if err != nil {
 				return nil, unavailable("table", err)
 			}
@@ -155,16 +156,16 @@ func (e *ownedError) Error() string {
 // the author's count (I4), the author's own timeline entry. The same post there
 // already is success; deleted tells whether it is a tombstone by now, which stays
 // one for good (I2).
-func (s *Service) writePost(ctx context.Context, p table.Post) (deleted bool, err error) {
+func (s *Service) writePost(ctx context.Context, p schema.Post) (deleted bool, err error) {
 	entry := table.Item{
-		Key:   table.Key{PK: table.TimelinePK(p.Author), SK: table.EntrySK(p.ID, p.Author)},
-		Attrs: table.EntryAttrs(timeOf(p.ID).Add(s.timelineTTL), p.LikeShards),
+		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
+		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.timelineTTL), p.LikeShards),
 	}
-	byID := table.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
+	byID := schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
 	err = s.transact(ctx,
 		table.TransactOp{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
-		table.TransactOp{Update: addTo(table.CountsKey(p.Author), table.AttrPosts, 1)},
+		table.TransactOp{Update: addTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
 		table.TransactOp{Put: &table.PutInput{Item: entry}},
 	)
 	if !conditionFailed(err) {
@@ -176,10 +177,10 @@ func (s *Service) writePost(ctx context.Context, p table.Post) (deleted bool, er
 			continue
 		}
 		if op.Key != byID.Item().Key {
-			deleted = op.Old.Int(table.AttrDeleted) != 0
+			deleted = op.Old.Int(schema.AttrDeleted) != 0
 			continue
 		}
-		there, err := table.ParsePostRef(*op.Old)
+		there, err := schema.ParsePostRef(*op.Old)
 		if err != nil {
 			return false, unavailable("table", err)
 		}
@@ -191,6 +192,6 @@ func (s *Service) writePost(ctx context.Context, p table.Post) (deleted bool, er
 	return deleted, nil
 }
 
-func postOf(p table.Post) Post {
+func postOf(p schema.Post) Post {
 	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: timeOf(p.ID), EditedAt: p.EditedAt}
 }

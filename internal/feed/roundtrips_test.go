@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -117,7 +118,7 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 	tp.take()
 	w.home("viewer", 20, feed.HomeQuery{})
 	for _, call := range tp.take() {
-		_, isPost := table.PostOfSK(call.key.SK)
+		_, isPost := schema.PostOfSK(call.key.SK)
 		if want := call.op == table.OpQuery || isPost; call.consistent != want {
 			t.Errorf("%s: consistent %v", call, call.consistent)
 		}
@@ -208,7 +209,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 					}
 					return texts(l.Items)
 				}
-				entries := func() int { return len(w.partition(table.TimelinePK("new"))) }
+				entries := func() int { return len(w.partition(schema.TimelinePK("new"))) }
 				tp.latency = latency
 				began := time.Now()
 				for _, author := range authors {
@@ -309,7 +310,7 @@ func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 // holds a page of them at a time, and is right all the same (I2, I9).
 func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &largest{pk: table.MarksPK("viewer")}
+		store := &largest{pk: schema.MarksPK("viewer")}
 		w, tp := tapped(t, func(c *feed.Config) { store.Store, c.Store = c.Store, store })
 		w.users("viewer")
 		// Each kind of mark in the first page and in the last one.
@@ -327,7 +328,7 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
-				if _, err := w.store.Delete(t.Context(), table.DeleteInput{Key: table.MarkKey("viewer", author)}); err != nil { // its ttl
+				if _, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}); err != nil { // its ttl
 					t.Fatal(err)
 				}
 				want = append([]string{author}, want...)
@@ -345,8 +346,8 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.edge(table.Mark{
-				User: "viewer", Author: author, Kind: table.MarkUnfollowed, Version: version, TTL: w.clock.now().Add(timelineTTL),
+			w.edge(schema.Mark{
+				User: "viewer", Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: w.clock.now().Add(timelineTTL),
 			}.Item())
 		}
 		tp.latency = time.Second

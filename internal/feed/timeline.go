@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -33,7 +34,7 @@ type marks struct {
 	unfollowed map[string]bool
 	merged     []followee
 	// late are backfills that should have ended long ago.
-	late []table.Mark
+	late []schema.Mark
 	// last is the last author of the page if there may be more, else "".
 	last string
 }
@@ -104,7 +105,7 @@ func (p *pushed) unfollowed(ctx context.Context, entries []ref) (map[string]bool
 		}
 		unfollowed[r.author] = p.marks.unfollowed[r.author]
 		if r.author > p.marks.last {
-			keys = append(keys, table.MarkKey(p.viewer, r.author))
+			keys = append(keys, schema.MarkKey(p.viewer, r.author))
 		}
 	}
 	found, err := p.s.batchGet(ctx, keys, true) // consistent, for I2
@@ -112,11 +113,11 @@ func (p *pushed) unfollowed(ctx context.Context, entries []ref) (map[string]bool
 		return nil, err
 	}
 	for _, it := range found {
-		m, err := table.ParseMark(it)
+		m, err := schema.ParseMark(it)
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
-		unfollowed[m.Author] = m.Kind == table.MarkUnfollowed
+		unfollowed[m.Author] = m.Kind == schema.MarkUnfollowed
 	}
 	return unfollowed, nil
 }
@@ -124,17 +125,17 @@ func (p *pushed) unfollowed(ctx context.Context, entries []ref) (map[string]bool
 // entries reads want timeline entries below before, and whether there may be more.
 func (p *pushed) entries(ctx context.Context, before string, want int) ([]ref, bool, error) {
 	q := table.Query{
-		PK: table.TimelinePK(p.viewer), Low: table.PostSK(p.oldest),
+		PK: schema.TimelinePK(p.viewer), Low: schema.PostSK(p.oldest),
 		Descending: true, PageSize: want, Consistent: true,
 	}
 	if before != "" {
 		if before <= p.oldest {
 			return nil, false, nil
 		}
-		q.After = table.PostSK(before) // below each entry of that post
+		q.After = schema.PostSK(before) // below each entry of that post
 	}
 	return collect(p.s.store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
-		e, err := table.ParseEntry(it)
+		e, err := schema.ParseEntry(it)
 		return ref{e.Post, e.Author, e.LikeShards}, true, err
 	}))
 }
@@ -142,12 +143,12 @@ func (p *pushed) entries(ctx context.Context, before string, want int) ([]ref, b
 // readMarks reads the page of viewer's marks behind the author after, "" for the
 // first. It is consistent, for I2.
 func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, error) {
-	q := table.Query{PK: table.MarksPK(viewer), PageSize: marksPage, Consistent: true}
+	q := table.Query{PK: schema.MarksPK(viewer), PageSize: marksPage, Consistent: true}
 	if after != "" {
-		q.After = table.UserSK(after)
+		q.After = schema.UserSK(after)
 	}
-	page, more, err := collect(s.store.Query(ctx, q), marksPage, each(func(it table.Item) (table.Mark, bool, error) {
-		m, err := table.ParseMark(it)
+	page, more, err := collect(s.store.Query(ctx, q), marksPage, each(func(it table.Item) (schema.Mark, bool, error) {
+		m, err := schema.ParseMark(it)
 		return m, true, err
 	}))
 	if err != nil {
@@ -155,12 +156,12 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	}
 	read := &marks{unfollowed: map[string]bool{}}
 	for _, m := range page {
-		if m.Kind == table.MarkUnfollowed {
+		if m.Kind == schema.MarkUnfollowed {
 			read.unfollowed[m.Author] = true
 			continue
 		}
 		read.merged = append(read.merged, followee{m.Author, m.From})
-		if m.Kind == table.MarkBackfill && m.TTL.IsZero() && s.now().Sub(timeOf(m.Version)) > lateAfter {
+		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.now().Sub(timeOf(m.Version)) > lateAfter {
 			read.late = append(read.late, m)
 		}
 	}
@@ -180,7 +181,7 @@ const (
 
 // remind publishes Followed again for marks whose event may have been lost in a
 // crash, at a limited rate. The home is right without: it only costs more.
-func (s *Service) remind(ctx context.Context, late []table.Mark) {
+func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -17,7 +18,7 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	if err != nil {
 		return User{}, err
 	}
-	profile := table.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: s.now().UTC().Truncate(time.Millisecond)}
+	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: s.now().UTC().Truncate(time.Millisecond)}
 	if old == nil {
 		_, err := s.store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
 		if err == nil {
@@ -27,7 +28,7 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 		if !ok || failed.Old == nil {
 			return User{}, unavailable("table", err)
 		}
-		made, err := table.ParseProfile(*failed.Old) // another call made it meanwhile
+		made, err := schema.ParseProfile(*failed.Old) // another call made it meanwhile
 		if err != nil {
 			return User{}, unavailable("table", err)
 		}
@@ -56,18 +57,18 @@ func (s *Service) User(ctx context.Context, user string) (User, error) {
 
 // readUser reads a profile, nil if there is none, and the counts. The partition
 // holds no more than those.
-func (s *Service) readUser(ctx context.Context, user string) (*table.Profile, table.Counts, error) {
-	items, _, err := table.Collect(s.store.Query(ctx, table.Query{PK: table.UserPK(user), Consistent: true}), 0)
+func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, schema.Counts, error) {
+	items, _, err := table.Collect(s.store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
 	if err != nil {
-		return nil, table.Counts{}, unavailable("table", err)
+		return nil, schema.Counts{}, unavailable("table", err)
 	}
-	profile, counts, err := table.ParseUser(items)
+	profile, counts, err := schema.ParseUser(items)
 	if err != nil {
-		return nil, table.Counts{}, unavailable("table", err)
+		return nil, schema.Counts{}, unavailable("table", err)
 	}
 	return profile, counts, nil
 }
 
-func userOf(p table.Profile, c table.Counts) User {
+func userOf(p schema.Profile, c schema.Counts) User {
 	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts(c)}
 }

@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/messages"
@@ -72,11 +73,11 @@ func BenchmarkHotPost(b *testing.B) {
 	b.StopTimer()
 	stop()
 	running.Wait()
-	res, err := store.Get(context.Background(), table.GetInput{Key: table.LikeCountKey(post), Consistent: true})
+	res, err := store.Get(context.Background(), table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if got := table.ParseLikeCount(res.Item).Likes; got != int64(b.N) {
+	if got := schema.ParseLikeCount(res.Item).Likes; got != int64(b.N) {
 		b.Errorf("the count is %d, want %d", got, b.N)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "likes/s")
@@ -96,7 +97,7 @@ func publishLikes(b *testing.B, store table.Store, publisher message.Publisher, 
 		return made
 	}
 	post = next()
-	ref := table.PostRef{ID: post, Author: "author"}
+	ref := schema.PostRef{ID: post, Author: "author"}
 	if _, err := store.Put(context.Background(), table.PutInput{Item: ref.Item()}); err != nil {
 		b.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/queue"
-	"fanfare/internal/table"
+	"fanfare/internal/schema"
 	"fanfare/messages"
 )
 
@@ -68,7 +68,7 @@ type action struct {
 
 	// stamped is the like as stored, nil if nothing had to be written; err says
 	// why the action was not applied.
-	stamped *table.Like
+	stamped *schema.Like
 	err     error
 }
 
@@ -161,7 +161,7 @@ func (r *run) take(working context.Context, msg *message.Message) {
 		a.version, a.liked = like.EventID, liked
 	}
 	a.messages = append(a.messages, msg)
-	a.receives = max(a.receives, queue.DeliveryOf(msg).Receives)
+	a.receives = max(a.receives, queue.ReceiveOf(msg).Receives)
 	if p.count >= max(1, r.cfg.MaxMessages/2) {
 		p.closed = true
 		r.start(working, p)

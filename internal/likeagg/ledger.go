@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -62,12 +63,12 @@ func older(inc string, days int64, now time.Time) bool {
 
 // stamp names the flush of a window that starts: a new incarnation each day and
 // after one that ended. The caller holds mu.
-func (r *run) stamp() table.Flush {
+func (r *run) stamp() schema.Flush {
 	if today := dayOf(r.cfg.Now()); r.inc == "" || r.incDay != today {
 		r.inc, r.incDay, r.seq = newIncarnation(today, r.cfg.Random()), today, 0
 	}
 	r.seq++
-	return table.Flush{Inc: r.inc, Seq: r.seq}
+	return schema.Flush{Inc: r.inc, Seq: r.seq}
 }
 
 // retire ends an incarnation that did not flush what it stamped.
@@ -82,7 +83,7 @@ func (r *run) retire(inc string) {
 // fate tells whether the flush g was counted or never will be. While neither is
 // known the message is left for later; after some receives g's incarnation is
 // fenced.
-func (w *window) fate(ctx context.Context, a *action, g table.Flush) (counted bool, err error) {
+func (w *window) fate(ctx context.Context, a *action, g schema.Flush) (counted bool, err error) {
 	if g.Inc == w.my.Inc && g.Seq < w.my.Seq {
 		return true, nil // windows are serial, and an incarnation ends with an unflushed one
 	}
@@ -108,7 +109,7 @@ func (w *window) fate(ctx context.Context, a *action, g table.Flush) (counted bo
 }
 
 // judge reads a flush's fate from the ledger.
-func (w *window) judge(count table.LikeCount, g table.Flush) (counted, known bool) {
+func (w *window) judge(count schema.LikeCount, g schema.Flush) (counted, known bool) {
 	seq, flushed := count.Done[g.Inc]
 	switch {
 	case flushed && seq >= g.Seq:
@@ -123,12 +124,12 @@ func (w *window) judge(count table.LikeCount, g table.Flush) (counted, known boo
 
 // fence makes sure that g is never counted, unless it was, and learns what the ledger
 // says then: many likes may wait for the same answer.
-func (w *window) fence(ctx context.Context, a *action, g table.Flush) error {
+func (w *window) fence(ctx context.Context, a *action, g schema.Flush) error {
 	var res table.WriteResult
 	err := w.attempt(ctx, a.version, func() (err error) {
 		res, err = w.run.cfg.Store.Update(ctx, table.UpdateInput{
-			Key: table.LikeCountKey(w.post.id),
-			Set: []table.Attr{{Name: table.AttrFenced(g.Inc), Value: table.N(1)}},
+			Key: schema.LikeCountKey(w.post.id),
+			Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}},
 			If:  notFlushed(g), ReturnNew: true,
 		})
 		return err
@@ -149,22 +150,22 @@ func (w *window) fence(ctx context.Context, a *action, g table.Flush) error {
 	return nil
 }
 
-func notFlushed(g table.Flush) table.Cond {
-	done := table.AttrFlushed(g.Inc)
+func notFlushed(g schema.Flush) table.Cond {
+	done := schema.AttrFlushed(g.Inc)
 	return table.Any{table.AttrAbsent{Name: done}, table.Less{Name: done, Value: table.N(g.Seq)}}
 }
 
 // ledger returns the post's count item as the window knows it; it reads it once. An
 // older answer does: what was decided stays so, and what was not is fenced on a
 // condition.
-func (w *window) ledger(ctx context.Context, a *action) (table.LikeCount, error) {
+func (w *window) ledger(ctx context.Context, a *action) (schema.LikeCount, error) {
 	if seen := w.lastSeen(); seen != nil {
 		return *seen, nil
 	}
 	err := w.once("", func() error {
 		var res table.GetResult
 		err := w.attempt(ctx, a.version, func() (err error) {
-			res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: table.LikeCountKey(w.post.id), Consistent: true})
+			res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(w.post.id), Consistent: true})
 			return err
 		})
 		if err != nil {
@@ -174,19 +175,19 @@ func (w *window) ledger(ctx context.Context, a *action) (table.LikeCount, error)
 		return nil
 	})
 	if err != nil {
-		return table.LikeCount{}, err
+		return schema.LikeCount{}, err
 	}
 	return w.ledger(ctx, a)
 }
 
-func (w *window) lastSeen() *table.LikeCount {
+func (w *window) lastSeen() *schema.LikeCount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen
 }
 
 func (w *window) learn(count *table.Item) {
-	read := table.ParseLikeCount(count)
+	read := schema.ParseLikeCount(count)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = &read
@@ -217,14 +218,14 @@ func (w *window) once(name string, do func() error) error {
 // prunable returns the entries that the flush may drop. Those of a fenced
 // incarnation stay: it ended with an unflushed window, and absent it would be
 // believed to have flushed it.
-func prunable(count *table.LikeCount, now time.Time) []string {
+func prunable(count *schema.LikeCount, now time.Time) []string {
 	if count == nil {
 		return nil
 	}
 	var names []string
 	for inc := range count.Done {
 		if older(inc, pruningDays, now) && !count.Fenced[inc] {
-			names = append(names, table.AttrFlushed(inc))
+			names = append(names, schema.AttrFlushed(inc))
 		}
 	}
 	slices.Sort(names)

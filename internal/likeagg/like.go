@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -16,8 +17,8 @@ const likeTTL = messages.MaxAge + 3*24*time.Hour
 
 // apply stores a user's action under this window's stamp. It returns the like as it
 // was stamped, or nil if what the action asked for was already counted or outdated.
-func (w *window) apply(ctx context.Context, a *action) (stamped *table.Like, err error) {
-	var old *table.Like
+func (w *window) apply(ctx context.Context, a *action) (stamped *schema.Like, err error) {
+	var old *schema.Like
 	if !a.liked || a.receives > 1 {
 		// It nearly always meets a like: a read is cheaper than a put that fails.
 		if old, err = w.read(ctx, a); err != nil {
@@ -25,7 +26,7 @@ func (w *window) apply(ctx context.Context, a *action) (stamped *table.Like, err
 		}
 	}
 	for {
-		next := &table.Like{Liked: a.liked, Version: a.version}
+		next := &schema.Like{Liked: a.liked, Version: a.version}
 		var unchanged table.Cond = table.Absent{}
 		if old != nil {
 			if old.Flush == w.my {
@@ -35,8 +36,8 @@ func (w *window) apply(ctx context.Context, a *action) (stamped *table.Like, err
 				return nil, err
 			}
 			unchanged = table.All{
-				table.Equal{Name: table.AttrFlush, Value: table.S(old.Flush.String())},
-				table.Equal{Name: table.AttrVersion, Value: table.S(old.Version)},
+				table.Equal{Name: schema.AttrFlush, Value: table.S(old.Flush.String())},
+				table.Equal{Name: schema.AttrVersion, Value: table.S(old.Version)},
 			}
 		}
 		var written bool
@@ -48,12 +49,12 @@ func (w *window) apply(ctx context.Context, a *action) (stamped *table.Like, err
 
 // decide says what becomes of a like that another flush owns: nil if there is
 // nothing to do, else its next state, on top of what was counted.
-func (w *window) decide(ctx context.Context, a *action, old *table.Like) (*table.Like, error) {
+func (w *window) decide(ctx context.Context, a *action, old *schema.Like) (*schema.Like, error) {
 	counted, err := w.fate(ctx, a, old.Flush)
 	if err != nil {
 		return nil, err
 	}
-	next := &table.Like{Liked: a.liked, Version: a.version, Base: old.Liked}
+	next := &schema.Like{Liked: a.liked, Version: a.version, Base: old.Liked}
 	if counted {
 		if old.Version >= a.version {
 			return nil, nil
@@ -69,7 +70,7 @@ func (w *window) decide(ctx context.Context, a *action, old *table.Like) (*table
 
 // put writes next with this window's stamp if cond holds. If it does not, it returns
 // the like that is there instead, nil for none.
-func (w *window) put(ctx context.Context, a *action, next *table.Like, cond table.Cond) (now *table.Like, written bool, err error) {
+func (w *window) put(ctx context.Context, a *action, next *schema.Like, cond table.Cond) (now *schema.Like, written bool, err error) {
 	next.Post, next.User, next.LikeShards = w.post.id, a.user, w.shards
 	next.Flush, next.Indexed = w.my, w.run.cfg.IndexLikes
 	next.TTL = time.Time{}
@@ -100,10 +101,10 @@ func (w *window) put(ctx context.Context, a *action, next *table.Like, cond tabl
 	return now, false, err
 }
 
-func (w *window) read(ctx context.Context, a *action) (*table.Like, error) {
+func (w *window) read(ctx context.Context, a *action) (*schema.Like, error) {
 	var res table.GetResult
 	err := w.attempt(ctx, a.version, func() (err error) {
-		res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: table.LikeKey(w.post.id, a.user, w.shards), Consistent: true})
+		res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeKey(w.post.id, a.user, w.shards), Consistent: true})
 		return err
 	})
 	if err != nil {
@@ -112,11 +113,11 @@ func (w *window) read(ctx context.Context, a *action) (*table.Like, error) {
 	return parseLike(res.Item)
 }
 
-func parseLike(it *table.Item) (*table.Like, error) {
+func parseLike(it *table.Item) (*schema.Like, error) {
 	if it == nil {
 		return nil, nil
 	}
-	l, err := table.ParseLike(*it)
+	l, err := schema.ParseLike(*it)
 	if err != nil {
 		return nil, err
 	}

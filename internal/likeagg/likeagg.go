@@ -181,6 +181,6 @@ func (a *Aggregator) Run(ctx context.Context) error {
 }
 
 func handBack(msg *message.Message) {
-	queue.DeliveryOf(msg).RetryAfter(0)
+	queue.ReceiveOf(msg).RetryAfter(0)
 	msg.Nack()
 }

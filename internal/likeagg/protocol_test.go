@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -73,7 +74,7 @@ func (r *rig) done() {
 }
 
 // store puts a like that another aggregator stamped.
-func (r *rig) store(l table.Like) {
+func (r *rig) store(l schema.Like) {
 	r.t.Helper()
 	l.Post = r.post
 	if _, err := r.mem.Put(r.t.Context(), table.PutInput{Item: l.Item()}); err != nil {
@@ -84,14 +85,14 @@ func (r *rig) store(l table.Like) {
 // setCount changes the count item.
 func (r *rig) setCount(attrs ...table.Attr) {
 	r.t.Helper()
-	if _, err := r.mem.Update(r.t.Context(), table.UpdateInput{Key: table.LikeCountKey(r.post), Set: attrs}); err != nil {
+	if _, err := r.mem.Update(r.t.Context(), table.UpdateInput{Key: schema.LikeCountKey(r.post), Set: attrs}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *rig) like(user string) *table.Like {
+func (r *rig) like(user string) *schema.Like {
 	r.t.Helper()
-	res, err := r.mem.Get(r.t.Context(), table.GetInput{Key: table.LikeKey(r.post, user, 1), Consistent: true})
+	res, err := r.mem.Get(r.t.Context(), table.GetInput{Key: schema.LikeKey(r.post, user, 1), Consistent: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func (r *rig) wantLike(user string, liked, base bool, version string) {
 	}
 }
 
-func (r *rig) wantCount(likes int64) table.LikeCount {
+func (r *rig) wantCount(likes int64) schema.LikeCount {
 	r.t.Helper()
 	count := r.count(r.t, 0)
 	if count.Likes != likes {
@@ -137,8 +138,8 @@ func (r *rig) wantDead(n int, reason string) {
 }
 
 // others is a flush of another aggregator that began today.
-func others(n uint64) table.Flush {
-	return table.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
+func others(n uint64) schema.Flush {
+	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
 }
 
 func TestAFirstLikeIsStampedAndCounted(t *testing.T) {
@@ -188,8 +189,8 @@ func TestALikeThatAnotherFlushCountedIsTheBase(t *testing.T) {
 	step(t, func(r *rig) {
 		g, older := others(1), r.newID()
 		version := r.newID()
-		r.store(table.Like{User: "alice", Liked: true, Version: version, Flush: g})
-		r.setCount(table.Attr{Name: table.AttrLikes, Value: table.N(1)}, table.Attr{Name: table.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
+		r.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: g})
+		r.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(1)}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
 		r.run()
 		r.queue.publish(encode(older, r.post, "alice", false), 0)
 		r.queue.publish(encode(version, r.post, "alice", true), 0)
@@ -207,7 +208,7 @@ func TestALikeThatAnotherFlushCountedIsTheBase(t *testing.T) {
 func TestAnUnflushedLikeIsWaitedForThenFencedAndCounted(t *testing.T) {
 	step(t, func(r *rig) {
 		g, version := others(1), r.newID()
-		r.store(table.Like{User: "alice", Liked: true, Version: version, Flush: g})
+		r.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: g})
 		r.run()
 		r.queue.publish(encode(version, r.post, "alice", true), 0)
 		pass(4 * time.Second) // received, left for one window, received, left for two
@@ -222,8 +223,8 @@ func TestAnUnflushedLikeIsWaitedForThenFencedAndCounted(t *testing.T) {
 		r.wantDead(0, "")
 		// The fenced aggregator wakes up: its flush must not happen.
 		_, err := r.mem.Update(t.Context(), table.UpdateInput{
-			Key: table.LikeCountKey(r.post), Set: []table.Attr{{Name: table.AttrFlushed(g.Inc), Value: table.N(g.Seq)}},
-			If: table.All{notFlushed(g), table.AttrAbsent{Name: table.AttrFenced(g.Inc)}},
+			Key: schema.LikeCountKey(r.post), Set: []table.Attr{{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)}},
+			If: table.All{notFlushed(g), table.AttrAbsent{Name: schema.AttrFenced(g.Inc)}},
 		})
 		if !known(err) {
 			t.Errorf("a fenced flush: %v", err)
@@ -235,9 +236,9 @@ func TestOneFenceSettlesAllThatADeadAggregatorLeft(t *testing.T) {
 	step(t, func(r *rig) {
 		counted, left := others(1), others(1)
 		left.Seq++
-		r.setCount(table.Attr{Name: table.AttrLikes, Value: table.N(15)}, table.Attr{Name: table.AttrFlushed(counted.Inc), Value: table.N(counted.Seq)})
+		r.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(15)}, table.Attr{Name: schema.AttrFlushed(counted.Inc), Value: table.N(counted.Seq)})
 		for i := range 30 {
-			l := table.Like{User: fmt.Sprintf("user%d", i), Liked: true, Version: r.newID(), Flush: left}
+			l := schema.Like{User: fmt.Sprintf("user%d", i), Liked: true, Version: r.newID(), Flush: left}
 			if i%2 == 0 {
 				l.Flush = counted
 			}
@@ -260,11 +261,11 @@ func TestOneFenceSettlesAllThatADeadAggregatorLeft(t *testing.T) {
 func TestAnUnflushedLikeIsWaitedFor(t *testing.T) {
 	step(t, func(r *rig) {
 		g, version := others(1), r.newID()
-		r.store(table.Like{User: "alice", Liked: true, Version: version, Flush: g})
+		r.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: g})
 		r.run()
 		unlike := r.send("alice", false)
 		pass(3 * time.Second)
-		r.setCount(table.Attr{Name: table.AttrLikes, Value: table.N(1)}, table.Attr{Name: table.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
+		r.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(1)}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
 		r.done()
 		r.wantLike("alice", false, true, unlike)
 		if count := r.wantCount(0); len(count.Fenced) != 0 {
@@ -277,8 +278,8 @@ func TestAFencedLikeKeepsItsNewerStateAndItsBase(t *testing.T) {
 	step(t, func(r *rig) {
 		g, older := others(1), r.newID()
 		version := r.newID()
-		r.store(table.Like{User: "alice", Liked: false, Version: version, Flush: g, Base: true})
-		r.setCount(table.Attr{Name: table.AttrLikes, Value: table.N(1)}, table.Attr{Name: table.AttrFenced(g.Inc), Value: table.N(1)})
+		r.store(schema.Like{User: "alice", Liked: false, Version: version, Flush: g, Base: true})
+		r.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(1)}, table.Attr{Name: schema.AttrFenced(g.Inc), Value: table.N(1)})
 		r.run()
 		r.queue.publish(encode(older, r.post, "alice", true), 0)
 		r.done()
@@ -290,10 +291,10 @@ func TestAFencedLikeKeepsItsNewerStateAndItsBase(t *testing.T) {
 func TestAFenceComesTooLateForAFlushThatHappened(t *testing.T) {
 	step(t, func(r *rig) {
 		g := others(1)
-		r.store(table.Like{User: "alice", Liked: true, Version: r.newID(), Flush: g})
+		r.store(schema.Like{User: "alice", Liked: true, Version: r.newID(), Flush: g})
 		r.script = func(op string, key table.Key) fate {
 			if op == "update" && r.count(t, 0).Likes == 0 { // the flush overtakes the fence
-				r.setCount(table.Attr{Name: table.AttrLikes, Value: table.N(1)}, table.Attr{Name: table.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
+				r.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(1)}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
 			}
 			return fine
 		}
@@ -308,11 +309,11 @@ func TestAFenceComesTooLateForAFlushThatHappened(t *testing.T) {
 
 func TestAFencedWindowIsForgottenAndItsMessagesComeAgain(t *testing.T) {
 	step(t, func(r *rig) {
-		var first table.Flush
+		var first schema.Flush
 		r.script = func(op string, _ table.Key) fate {
-			if l := r.like("alice"); op == "update" && first == (table.Flush{}) && l != nil {
+			if l := r.like("alice"); op == "update" && first == (schema.Flush{}) && l != nil {
 				first = l.Flush
-				r.setCount(table.Attr{Name: table.AttrFenced(first.Inc), Value: table.N(1)})
+				r.setCount(table.Attr{Name: schema.AttrFenced(first.Inc), Value: table.N(1)})
 			}
 			return fine
 		}
@@ -335,11 +336,11 @@ func TestTheLedgerIsPrunedInAFlush(t *testing.T) {
 		pass(50 * 24 * time.Hour)
 		ancient, fenced, kept := day(33, 1), day(33, 2), day(32, 3)
 		r.setCount(
-			table.Attr{Name: table.AttrLikes, Value: table.N(2)},
-			table.Attr{Name: table.AttrFlushed(ancient), Value: table.N(5)},
-			table.Attr{Name: table.AttrFlushed(fenced), Value: table.N(5)},
-			table.Attr{Name: table.AttrFenced(fenced), Value: table.N(1)},
-			table.Attr{Name: table.AttrFlushed(kept), Value: table.N(5)},
+			table.Attr{Name: schema.AttrLikes, Value: table.N(2)},
+			table.Attr{Name: schema.AttrFlushed(ancient), Value: table.N(5)},
+			table.Attr{Name: schema.AttrFlushed(fenced), Value: table.N(5)},
+			table.Attr{Name: schema.AttrFenced(fenced), Value: table.N(1)},
+			table.Attr{Name: schema.AttrFlushed(kept), Value: table.N(5)},
 		)
 		r.run()
 		r.send("alice", true)
@@ -355,8 +356,8 @@ func TestTheLedgerIsPrunedInAFlush(t *testing.T) {
 
 		// A like that the pruned incarnation counted, and one that it never did
 		// but for which it was fenced.
-		r.store(table.Like{User: "bob", Liked: true, Version: r.newID(), Flush: table.Flush{Inc: ancient, Seq: 4}})
-		r.store(table.Like{User: "carol", Liked: true, Version: r.newID(), Flush: table.Flush{Inc: fenced, Seq: 6}})
+		r.store(schema.Like{User: "bob", Liked: true, Version: r.newID(), Flush: schema.Flush{Inc: ancient, Seq: 4}})
+		r.store(schema.Like{User: "carol", Liked: true, Version: r.newID(), Flush: schema.Flush{Inc: fenced, Seq: 6}})
 		r.send("bob", false)
 		r.send("carol", false)
 		r.done()
@@ -413,7 +414,7 @@ func TestTheShardsOfThePostDecideTheItem(t *testing.T) {
 		r.done()
 		used := 0
 		for shard := range 3 {
-			items, _, err := table.Collect(r.mem.Query(t.Context(), table.Query{PK: table.LikesPK(r.post, shard, 3)}), 0)
+			items, _, err := table.Collect(r.mem.Query(t.Context(), table.Query{PK: schema.LikesPK(r.post, shard, 3)}), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -445,7 +446,7 @@ func TestALikeWaitsForItsPostThenBecomesADeadLetter(t *testing.T) {
 		r.queue.publish(encode(r.newID(), early, "alice", true), 0)
 		r.queue.publish(encode(r.newID(), never, "alice", true), 0)
 		pass(10 * time.Second)
-		ref := table.PostRef{ID: early, Author: "author"}
+		ref := schema.PostRef{ID: early, Author: "author"}
 		if _, err := r.mem.Put(t.Context(), table.PutInput{Item: ref.Item()}); err != nil {
 			t.Fatal(err)
 		}

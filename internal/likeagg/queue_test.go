@@ -154,8 +154,8 @@ func (c *connection) deliver(ctx context.Context, out chan<- *message.Message) {
 			continue
 		}
 		msg := message.NewMessage(m.id, m.payload)
-		delivery := queue.NewDelivery(receives)
-		msg.SetContext(queue.WithDelivery(context.Background(), delivery))
+		delivery := queue.NewReceive(receives)
+		msg.SetContext(queue.WithReceive(context.Background(), delivery))
 		select {
 		case out <- msg:
 		case <-ctx.Done():

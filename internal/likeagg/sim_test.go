@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
@@ -314,7 +315,7 @@ func newWorld(seed uint64, faulty bool, plant Plant) *world {
 	for i := range 4 {
 		post := w.newID()
 		w.posts = append(w.posts, post)
-		ref := table.PostRef{ID: post, Author: "author", LikeShards: 1 + i%2*2, Deleted: i == 3}
+		ref := schema.PostRef{ID: post, Author: "author", LikeShards: 1 + i%2*2, Deleted: i == 3}
 		if _, err := w.mem.Put(context.Background(), table.PutInput{Item: ref.Item()}); err != nil {
 			panic(err)
 		}
@@ -429,12 +430,12 @@ func (w *world) check() string {
 		}
 		shards := 1 + i%2*2
 		for shard := range shards {
-			items, _, err := table.Collect(w.mem.Query(context.Background(), table.Query{PK: table.LikesPK(post, shard, shards), Consistent: true}), 0)
+			items, _, err := table.Collect(w.mem.Query(context.Background(), table.Query{PK: schema.LikesPK(post, shard, shards), Consistent: true}), 0)
 			if err != nil {
 				return err.Error()
 			}
 			for _, it := range items {
-				l, err := table.ParseLike(it)
+				l, err := schema.ParseLike(it)
 				if err != nil {
 					return err.Error()
 				}
@@ -446,11 +447,11 @@ func (w *world) check() string {
 				}
 			}
 		}
-		res, err := w.mem.Get(context.Background(), table.GetInput{Key: table.LikeCountKey(post), Consistent: true})
+		res, err := w.mem.Get(context.Background(), table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
 		if err != nil {
 			return err.Error()
 		}
-		if got := table.ParseLikeCount(res.Item).Likes; got != want || stored != want {
+		if got := schema.ParseLikeCount(res.Item).Likes; got != want || stored != want {
 			wrong = append(wrong, fmt.Sprintf("post %d: count %d, %d likes stored, want %d", i, got, stored, want))
 		}
 	}
@@ -466,7 +467,7 @@ func (w *world) expire(dice *rand.Rand) {
 	for i, post := range w.posts {
 		shards := 1 + i%2*2
 		for shard := range shards {
-			items, _, err := table.Collect(w.mem.Query(context.Background(), table.Query{PK: table.LikesPK(post, shard, shards)}), 0)
+			items, _, err := table.Collect(w.mem.Query(context.Background(), table.Query{PK: schema.LikesPK(post, shard, shards)}), 0)
 			if err != nil {
 				panic(err)
 			}
@@ -536,11 +537,11 @@ func (w *world) end() {
 }
 
 // count reads a post's count item.
-func (w *world) count(t *testing.T, post int) table.LikeCount {
+func (w *world) count(t *testing.T, post int) schema.LikeCount {
 	t.Helper()
-	res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.LikeCountKey(w.posts[post]), Consistent: true})
+	res, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.posts[post]), Consistent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return table.ParseLikeCount(res.Item)
+	return schema.ParseLikeCount(res.Item)
 }

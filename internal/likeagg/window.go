@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -26,13 +27,13 @@ type window struct {
 	count   int
 	opened  time.Time
 	// my is the flush that is to count what the window writes.
-	my table.Flush
+	my schema.Flush
 	// shards is the post's number of like shards, as stored with the post.
 	shards int
 
 	mu sync.Mutex
 	// seen is the count item as last read, nil if it was not.
-	seen *table.LikeCount
+	seen *schema.LikeCount
 	// busy holds what a worker does for all of them.
 	busy   map[string]chan struct{}
 	fences int
@@ -157,18 +158,18 @@ func (w *window) begin(ctx context.Context) {
 // number of shards, which an event may have wrong. A stale answer does for what
 // never changes and for a delete at the same time; that there is no post needs a
 // consistent one.
-func (w *window) lookup(ctx context.Context) (*table.PostRef, error) {
+func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	for _, consistent := range []bool{false, true} {
 		var res table.GetResult
 		err := w.attempt(ctx, "", func() (err error) {
-			res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: table.PostByIDKey(w.post.id), Consistent: consistent})
+			res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(w.post.id), Consistent: consistent})
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the post: %w", err)
 		}
 		if res.Item != nil {
-			ref, err := table.ParsePostRef(*res.Item)
+			ref, err := schema.ParsePostRef(*res.Item)
 			if err != nil {
 				return nil, fmt.Errorf("read the post: %w", err)
 			}
@@ -234,14 +235,14 @@ func counts(b bool) int64 {
 func (w *window) flush(ctx context.Context, delta int64) error {
 	now := w.run.cfg.Now()
 	in := table.UpdateInput{
-		Key: table.LikeCountKey(w.post.id),
+		Key: schema.LikeCountKey(w.post.id),
 		Set: []table.Attr{
-			{Name: table.AttrFlushed(w.my.Inc), Value: table.N(w.my.Seq)},
-			{Name: table.AttrAsOf, Value: table.N(now.UnixMilli())},
+			{Name: schema.AttrFlushed(w.my.Inc), Value: table.N(w.my.Seq)},
+			{Name: schema.AttrAsOf, Value: table.N(now.UnixMilli())},
 		},
-		Add:    []table.Attr{{Name: table.AttrLikes, Value: table.N(delta)}},
+		Add:    []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
 		Remove: prunable(w.seen, now),
-		If:     table.All{notFlushed(w.my), table.AttrAbsent{Name: table.AttrFenced(w.my.Inc)}},
+		If:     table.All{notFlushed(w.my), table.AttrAbsent{Name: schema.AttrFenced(w.my.Inc)}},
 	}
 	err := w.attempt(ctx, "", func() error {
 		_, err := w.run.cfg.Store.Update(ctx, in)
@@ -251,7 +252,7 @@ func (w *window) flush(ctx context.Context, delta int64) error {
 		return err
 	})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
-		if table.ParseLikeCount(failed.Old).Done[w.my.Inc] >= w.my.Seq {
+		if schema.ParseLikeCount(failed.Old).Done[w.my.Inc] >= w.my.Seq {
 			return nil // it had been applied, and the answer was lost
 		}
 		return &endedError{"fenced by another aggregator", nil}

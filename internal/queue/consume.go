@@ -143,7 +143,7 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 		msg.Ack()
 		return
 	}
-	delivery := DeliveryOf(msg)
+	delivery := ReceiveOf(msg)
 	log := a.Log.With(zap.String("topic", a.Topic), zap.String("message_id", msg.UUID),
 		zap.Int("receives", delivery.Receives), zap.Error(err))
 	later, isLater := errors.AsType[*Later](err)
@@ -195,7 +195,7 @@ func (c *Consumer) transient(err error) bool {
 }
 
 func handBack(msg *message.Message) {
-	DeliveryOf(msg).RetryAfter(0)
+	ReceiveOf(msg).RetryAfter(0)
 	msg.Nack()
 }
 

@@ -74,8 +74,8 @@ func (b *broker) deliver(msg *message.Message, receives int) {
 	b.answers.Go(func() {
 		for ; ; receives++ {
 			copied := msg.Copy()
-			delivery := queue.NewDelivery(receives)
-			ctx, cancel := context.WithCancel(queue.WithDelivery(context.Background(), delivery))
+			delivery := queue.NewReceive(receives)
+			ctx, cancel := context.WithCancel(queue.WithReceive(context.Background(), delivery))
 			copied.SetContext(ctx)
 			select {
 			case b.in <- copied:

@@ -23,7 +23,7 @@ func NewDeadLetter(topic string, msg *message.Message, reason string, now time.T
 		Metadata: maps.Clone(msg.Metadata),
 		Reason:   cleanReason(reason),
 		FailedAt: now.UTC().Truncate(time.Millisecond),
-		Receives: DeliveryOf(msg).Receives,
+		Receives: ReceiveOf(msg).Receives,
 	}
 }
 

@@ -12,7 +12,7 @@
 //     the backend extends the timeout.
 //   - Ack removes a message, in the background and soon: one that was acked may
 //     come again, if the removal failed.
-//   - Nack gives it back for a delay: Delivery.RetryAfter's, else Backoff of its
+//   - Nack gives it back for a delay: Receive.RetryAfter's, else Backoff of its
 //     receive count.
 //   - Messages with the same GroupKey wait behind each other, not behind those of
 //     other groups (I8). It orders nothing.
@@ -122,9 +122,9 @@ type DeadLetter struct {
 	Receives int
 }
 
-// Delivery is what a backend knows of one receive of a message. It travels in the
-// message's context: FromContext.
-type Delivery struct {
+// Receive is one receive of a message, as the backend knows it. It travels in the
+// message's context; ReceiveOf returns it.
+type Receive struct {
 	// Receives counts the times the message was received, this one included.
 	// Messages that were handed back count too.
 	Receives int
@@ -132,34 +132,34 @@ type Delivery struct {
 	retryAfter time.Duration
 }
 
-// NewDelivery is for backends.
-func NewDelivery(receives int) *Delivery { return &Delivery{Receives: receives, retryAfter: -1} }
+// NewReceive is for backends.
+func NewReceive(receives int) *Receive { return &Receive{Receives: receives, retryAfter: -1} }
 
 // RetryAfter sets the delay that the coming Nack asks for, at most 12 hours.
-func (d *Delivery) RetryAfter(delay time.Duration) { d.retryAfter = min(max(delay, 0), 12*time.Hour) }
+func (d *Receive) RetryAfter(delay time.Duration) { d.retryAfter = min(max(delay, 0), 12*time.Hour) }
 
 // Delay is for backends: how long a nacked message stays invisible.
-func (d *Delivery) Delay() time.Duration {
+func (d *Receive) Delay() time.Duration {
 	if d.retryAfter >= 0 {
 		return d.retryAfter
 	}
 	return Backoff(d.Receives)
 }
 
-type deliveryKey struct{}
+type receiveKey struct{}
 
-// WithDelivery is for backends: it returns ctx with d.
-func WithDelivery(ctx context.Context, d *Delivery) context.Context {
-	return context.WithValue(ctx, deliveryKey{}, d)
+// WithReceive is for backends: it returns ctx with d.
+func WithReceive(ctx context.Context, d *Receive) context.Context {
+	return context.WithValue(ctx, receiveKey{}, d)
 }
 
-// DeliveryOf returns what the backend knows of this receive of msg. For a message
+// ReceiveOf returns what the backend knows of this receive of msg. For a message
 // from elsewhere it is a first receive whose RetryAfter has no effect.
-func DeliveryOf(msg *message.Message) *Delivery {
-	if d, ok := msg.Context().Value(deliveryKey{}).(*Delivery); ok {
+func ReceiveOf(msg *message.Message) *Receive {
+	if d, ok := msg.Context().Value(receiveKey{}).(*Receive); ok {
 		return d
 	}
-	return NewDelivery(1)
+	return NewReceive(1)
 }
 
 // Backoff is the delay after a failed attempt: doubling from 1 second, 5 minutes

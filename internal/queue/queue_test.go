@@ -23,7 +23,7 @@ func TestBackoffDoublesToFiveMinutes(t *testing.T) {
 }
 
 func TestDeliveryDelayIsTheBackoffUnlessAsked(t *testing.T) {
-	d := queue.NewDelivery(3)
+	d := queue.NewReceive(3)
 	if got := d.Delay(); got != queue.Backoff(3) {
 		t.Errorf("delay %s, want the backoff", got)
 	}

@@ -44,7 +44,7 @@ type subscription struct {
 type receipt struct {
 	msg      *message.Message
 	queued   *queued
-	delivery *queue.Delivery
+	delivery *queue.Receive
 }
 
 // visibility is how long a message stays with a process that says nothing. The
@@ -128,7 +128,7 @@ func (b broker) Close() error { return nil }
 func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Message, reason string) error {
 	letter := queue.DeadLetter{
 		ID: msg.UUID, Topic: topic, Payload: slices.Clone(msg.Payload), Metadata: clone(msg.Metadata),
-		Reason: reason, FailedAt: time.Now(), Receives: queue.DeliveryOf(msg).Receives,
+		Reason: reason, FailedAt: time.Now(), Receives: queue.ReceiveOf(msg).Receives,
 	}
 	c := &call{kind: "queue.dead_letter", class: "dead_letter " + topic, about: msg.UUID, label: label("dead "+topic, string(msg.Payload)+reason)}
 	c.effect = func(float64) error {
@@ -228,12 +228,12 @@ func (w *World) deliver() bool {
 		return true
 	}
 	w.about("deliver %s %d to %s", c.m.name, c.m.receives, c.s.p.Name)
-	d := queue.NewDelivery(c.m.receives + 1)
+	d := queue.NewReceive(c.m.receives + 1)
 	msg := message.NewMessage(c.m.id, slices.Clone(c.m.payload))
 	msg.Metadata = clone(c.m.meta)
 	op := fmt.Sprintf("%s/%d", c.m.name, d.Receives)
 	w.began[op] = w.steps
-	msg.SetContext(withOp(queue.WithDelivery(c.s.ctx, d), op))
+	msg.SetContext(withOp(queue.WithReceive(c.s.ctx, d), op))
 	select {
 	case c.s.ch <- msg:
 	default:

@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -31,7 +32,7 @@ func (w *World) partition(pk string) []table.Item {
 // edge tells whether the table says that follower follows author, and from which
 // post on.
 func (w *World) edge(follower, author string) (followed bool, from string) {
-	res, err := w.store.Get(context.Background(), table.GetInput{Key: table.FollowingKey(follower, author), Consistent: true})
+	res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
 	if err != nil || res.Item == nil {
 		return false, ""
 	}
@@ -43,15 +44,15 @@ func (w *World) edge(follower, author string) (followed bool, from string) {
 func (w *World) checkCounts() {
 	l := w.load
 	for _, user := range l.users {
-		_, counts, err := table.ParseUser(w.partition(table.UserPK(user)))
+		_, counts, err := schema.ParseUser(w.partition(schema.UserPK(user)))
 		if err != nil {
 			l.fail("I4", "counts of %s: %v", user, err)
 			continue
 		}
-		followers, following := w.partition(table.FollowersPK(user)), w.partition(table.FollowingPK(user))
+		followers, following := w.partition(schema.FollowersPK(user)), w.partition(schema.FollowingPK(user))
 		posts := 0
-		for _, it := range w.partition(table.PostsPK(user)) {
-			if it.Int(table.AttrDeleted) == 0 {
+		for _, it := range w.partition(schema.PostsPK(user)) {
+			if it.Int(schema.AttrDeleted) == 0 {
 				posts++
 			}
 		}
@@ -59,8 +60,8 @@ func (w *World) checkCounts() {
 			l.fail("I4", "%s has counts %+v, and %d followers, %d following, %d posts", user, counts, len(followers), len(following), posts)
 		}
 		for _, it := range following {
-			author, _ := table.UserOfSK(it.Key.SK)
-			res, err := w.store.Get(context.Background(), table.GetInput{Key: table.FollowerKey(author, user), Consistent: true})
+			author, _ := schema.UserOfSK(it.Key.SK)
+			res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.FollowerKey(author, user), Consistent: true})
 			if err != nil || res.Item == nil {
 				l.fail("I4", "%s follows %s in one direction only", user, author)
 			}
@@ -77,8 +78,8 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	living := map[string]map[string]bool{} // author -> posts
 	for _, user := range l.users {
 		living[user] = map[string]bool{}
-		for _, it := range w.partition(table.PostsPK(user)) {
-			if post, err := table.ParsePost(it); err == nil && !post.Deleted {
+		for _, it := range w.partition(schema.PostsPK(user)) {
+			if post, err := schema.ParsePost(it); err == nil && !post.Deleted {
 				living[user][post.ID] = true
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -50,10 +51,10 @@ func (w *World) wrote(keys ...table.Key) error {
 
 // buried remembers when a post became a tombstone.
 func (w *World) buried(it *table.Item) {
-	if it == nil || it.Int(table.AttrDeleted) == 0 {
+	if it == nil || it.Int(schema.AttrDeleted) == 0 {
 		return
 	}
-	if ref, err := table.ParsePostRef(*it); err == nil && w.tombs[ref.ID] == 0 {
+	if ref, err := schema.ParsePostRef(*it); err == nil && w.tombs[ref.ID] == 0 {
 		w.tombs[ref.ID] = w.steps
 	}
 }
@@ -66,7 +67,7 @@ func (w *World) delivers(op string, writes []table.BatchWrite) {
 		if wr.Put == nil {
 			continue
 		}
-		post, author, ok := table.ParseEntrySK(wr.Put.Key.SK)
+		post, author, ok := schema.ParseEntrySK(wr.Put.Key.SK)
 		if tomb := w.tombs[post]; ok && handled && tomb > 0 && tomb < began {
 			w.load.fail("I2", "post %s of %s is delivered by %s, which began after its delete", post, author, op)
 			return

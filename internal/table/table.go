@@ -1,7 +1,6 @@
 // Package table is the storage port: one DynamoDB-shaped table, narrow enough
-// that a test can reason about it. It owns the keys (keys.go), the item codecs
-// (items.go) and DynamoDB's size rules (units.go); it knows nothing of feeds, HTTP
-// or queues.
+// that a test can reason about it. It owns DynamoDB's size rules (units.go) and limits
+// (validate.go). It must never know an item: keys and attributes are package schema's.
 //
 // # What every backend keeps
 //

@@ -116,7 +116,7 @@ func TestReceivesBeforeACrashAreCounted(t *testing.T) {
 	receives := map[string]int{}
 	for range 4 {
 		msg := <-in
-		receives[msg.UUID] = queue.DeliveryOf(msg).Receives
+		receives[msg.UUID] = queue.ReceiveOf(msg).Receives
 		msg.Ack()
 	}
 	if receives["0"] != 2 || receives["last"] != 1 {
@@ -198,7 +198,7 @@ func TestEveryMessageIsDeliveredOnceThroughAnyWindow(t *testing.T) {
 		for range min(rng.IntN(4000), published-len(acked)) {
 			msg := <-in
 			if rng.IntN(20) == 0 {
-				queue.DeliveryOf(msg).RetryAfter(0)
+				queue.ReceiveOf(msg).RetryAfter(0)
 				msg.Nack()
 				continue
 			}

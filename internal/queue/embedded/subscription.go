@@ -112,9 +112,9 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 		s.answer(change{topic: s.t, from: ready, at: e.at, to: dead, value: e.value}, false)
 		return
 	}
-	delivery := queue.NewDelivery(e.value.receives() + 1)
+	delivery := queue.NewReceive(e.value.receives() + 1)
 	// The context outlives the subscription's by the grace.
-	msgCtx, cancel := context.WithCancel(queue.WithDelivery(context.WithoutCancel(ctx), delivery))
+	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), delivery))
 	msg.SetContext(msgCtx)
 	select {
 	case s.channel <- msg:
@@ -132,7 +132,7 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 }
 
 // await waits for the answer to a message.
-func (s *subscription) await(msg *message.Message, e entry, delivery *queue.Delivery) {
+func (s *subscription) await(msg *message.Message, e entry, delivery *queue.Receive) {
 	select {
 	case <-msg.Acked():
 		s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
@@ -150,7 +150,7 @@ func (s *subscription) await(msg *message.Message, e entry, delivery *queue.Deli
 	}
 }
 
-func (s *subscription) nack(e entry, delivery *queue.Delivery) {
+func (s *subscription) nack(e entry, delivery *queue.Receive) {
 	delay := delivery.Delay()
 	if delay == 0 {
 		s.handBack(e, delivery.Receives)

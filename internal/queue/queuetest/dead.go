@@ -47,7 +47,7 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	publish(t, b, sent)
 	in := subscribe(t, b)
 	first := receive(t, in)
-	queue.DeliveryOf(first).RetryAfter(0)
+	queue.ReceiveOf(first).RetryAfter(0)
 	first.Nack()
 	msg := receive(t, in)
 	if err := b.DeadLetter(t.Context(), topic, msg, "no such \x00 version"); err != nil {
@@ -88,7 +88,7 @@ func redrive(t *testing.T, backend Backend) {
 	if !got.Equals(one) {
 		t.Errorf("redrive sent %v %q, want %v %q", got.Metadata, got.Payload, one.Metadata, one.Payload)
 	}
-	if n := queue.DeliveryOf(got).Receives; n != 1 {
+	if n := queue.ReceiveOf(got).Receives; n != 1 {
 		t.Errorf("receive count %d after a redrive, want 1", n)
 	}
 	got.Ack()

@@ -130,7 +130,7 @@ func subscribeUntil(t *testing.T, b queue.Broker) (<-chan *message.Message, cont
 func endSubscription(in <-chan *message.Message, cancel context.CancelFunc) {
 	cancel()
 	for msg := range in {
-		queue.DeliveryOf(msg).RetryAfter(0)
+		queue.ReceiveOf(msg).RetryAfter(0)
 		msg.Nack()
 	}
 }
@@ -170,7 +170,7 @@ func nothingFor(t *testing.T, in <-chan *message.Message, d time.Duration) {
 	select {
 	case msg, open := <-in:
 		if open {
-			t.Fatalf("message %s came (receive %d), none was to", msg.UUID, queue.DeliveryOf(msg).Receives)
+			t.Fatalf("message %s came (receive %d), none was to", msg.UUID, queue.ReceiveOf(msg).Receives)
 		}
 		t.Fatal("the subscription ended")
 	case <-time.After(d):

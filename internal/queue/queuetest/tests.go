@@ -28,7 +28,7 @@ func receivedAsSent(t *testing.T, backend Backend) {
 	if !got.Equals(sent) {
 		t.Errorf("received %s %v %q, sent %s %v %q", got.UUID, got.Metadata, got.Payload, sent.UUID, sent.Metadata, sent.Payload)
 	}
-	if n := queue.DeliveryOf(got).Receives; n != 1 {
+	if n := queue.ReceiveOf(got).Receives; n != 1 {
 		t.Errorf("receive count %d, want 1", n)
 	}
 }
@@ -180,7 +180,7 @@ func nackAtOnce(t *testing.T, backend Backend) {
 	in := subscribe(t, b)
 	for want := 1; want <= 5; want++ {
 		msg := receive(t, in)
-		delivery := queue.DeliveryOf(msg)
+		delivery := queue.ReceiveOf(msg)
 		if delivery.Receives != want || !msg.Equals(sent) {
 			t.Fatalf("receive %d of %s, want receive %d of %s", delivery.Receives, msg.UUID, want, sent.UUID)
 		}
@@ -196,14 +196,14 @@ func nackDelayed(t *testing.T, backend Backend) {
 	in := subscribe(t, b)
 	first, second := receive(t, in), receive(t, in)
 	// So far apart that no pause of the machine between them turns them round.
-	queue.DeliveryOf(first).RetryAfter(12 * time.Second)
+	queue.ReceiveOf(first).RetryAfter(12 * time.Second)
 	first.Nack()
-	queue.DeliveryOf(second).RetryAfter(time.Second)
+	queue.ReceiveOf(second).RetryAfter(time.Second)
 	second.Nack()
 	for _, want := range []*message.Message{second, first} {
 		got := receive(t, in)
-		if got.UUID != want.UUID || queue.DeliveryOf(got).Receives != 2 {
-			t.Errorf("receive %d of %s, want receive 2 of %s", queue.DeliveryOf(got).Receives, got.UUID, want.UUID)
+		if got.UUID != want.UUID || queue.ReceiveOf(got).Receives != 2 {
+			t.Errorf("receive %d of %s, want receive 2 of %s", queue.ReceiveOf(got).Receives, got.UUID, want.UUID)
 		}
 		got.Ack()
 	}
@@ -219,8 +219,8 @@ func nackBacksOff(t *testing.T, backend Backend) {
 	nacked.Nack()
 	waitDelayed(t, b) // not at once
 	again := receive(t, in)
-	if again.UUID != nacked.UUID || queue.DeliveryOf(again).Receives != 2 {
-		t.Errorf("receive %d of %s, want receive 2 of %s", queue.DeliveryOf(again).Receives, again.UUID, nacked.UUID)
+	if again.UUID != nacked.UUID || queue.ReceiveOf(again).Receives != 2 {
+		t.Errorf("receive %d of %s, want receive 2 of %s", queue.ReceiveOf(again).Receives, again.UUID, nacked.UUID)
 	}
 	again.Ack()
 }
@@ -257,7 +257,7 @@ func crashedConsumer(t *testing.T, backend Backend) {
 	in = subscribe(t, b)
 	for range 3 {
 		msg := receive(t, in)
-		if n := queue.DeliveryOf(msg).Receives; n < 2 {
+		if n := queue.ReceiveOf(msg).Receives; n < 2 {
 			t.Errorf("receive count %d after a crash, want 2 or more", n)
 		}
 		msg.Ack()

@@ -84,7 +84,7 @@ func (h *handle) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 					return
 				}
 				// The suite nacks hundreds of times and expects them soon.
-				queue.DeliveryOf(msg).RetryAfter(0)
+				queue.ReceiveOf(msg).RetryAfter(0)
 				select {
 				case out <- msg:
 				case <-h.closing:
@@ -93,7 +93,7 @@ func (h *handle) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 			case <-h.closing:
 				cancel()
 				for msg := range in {
-					queue.DeliveryOf(msg).RetryAfter(0)
+					queue.ReceiveOf(msg).RetryAfter(0)
 					msg.Nack()
 				}
 				return

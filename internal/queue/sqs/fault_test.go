@@ -223,7 +223,7 @@ func receive(in <-chan *message.Message, n int) []*message.Message {
 func wantHeld(t *testing.T, held []*message.Message) {
 	t.Helper()
 	for _, msg := range held {
-		if queue.DeliveryOf(msg).Receives != 1 || msg.Context().Err() != nil {
+		if queue.ReceiveOf(msg).Receives != 1 || msg.Context().Err() != nil {
 			t.Errorf("message %s was lost", msg.UUID)
 		}
 	}
@@ -234,7 +234,7 @@ func wantNoMore(t *testing.T, in <-chan *message.Message) {
 	t.Helper()
 	select {
 	case msg := <-in:
-		t.Errorf("message %s came, with receive count %d", msg.UUID, queue.DeliveryOf(msg).Receives)
+		t.Errorf("message %s came, with receive count %d", msg.UUID, queue.ReceiveOf(msg).Receives)
 	default:
 	}
 }
@@ -275,7 +275,7 @@ func TestPartialFailureOfAHandBackIsRetriedOneByOne(t *testing.T) {
 		f.nth(2, "ChangeMessageVisibilityBatch", passing())
 		began := time.Now()
 		for _, msg := range held {
-			queue.DeliveryOf(msg).RetryAfter(0)
+			queue.ReceiveOf(msg).RetryAfter(0)
 			msg.Nack()
 		}
 		collect(t, in, 10)
@@ -386,7 +386,7 @@ func TestFailedDeleteComesAgain(t *testing.T) {
 		})
 		(<-in).Ack()
 		again := <-in
-		if n := queue.DeliveryOf(again).Receives; n != 2 {
+		if n := queue.ReceiveOf(again).Receives; n != 2 {
 			t.Errorf("receive count %d, want 2", n)
 		}
 		again.Ack()
@@ -422,7 +422,7 @@ func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
 			}
 		}
 		first.Ack() // too late: SQS knows the receipt no more
-		queue.DeliveryOf(second).RetryAfter(0)
+		queue.ReceiveOf(second).RetryAfter(0)
 		second.Nack()
 		collect(t, in, 2)
 		settle(10 * time.Second)
@@ -450,7 +450,7 @@ func TestHeldMessagesAreExtendedInBatches(t *testing.T) {
 			t.Errorf("%d requests to extend 100 messages for 10 minutes, want about 600", n)
 		}
 		for _, msg := range held {
-			if queue.DeliveryOf(msg).Receives != 1 || msg.Context().Err() != nil {
+			if queue.ReceiveOf(msg).Receives != 1 || msg.Context().Err() != nil {
 				t.Fatal("a held message was lost")
 			}
 			msg.Ack()
@@ -532,7 +532,7 @@ func TestCloseInEveryPhase(t *testing.T) {
 							acked++
 							msg.Ack()
 						case 1:
-							queue.DeliveryOf(msg).RetryAfter(0)
+							queue.ReceiveOf(msg).RetryAfter(0)
 							msg.Nack()
 							time.Sleep(70 * time.Millisecond) //nolint:forbidigo // virtual time
 						default: // never answered

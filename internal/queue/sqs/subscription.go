@@ -235,7 +235,7 @@ func (s *subscription) open(ctx context.Context, m *types.Message) (*message.Mes
 		receives = 1
 	}
 	// The context outlives the subscription's by the grace.
-	msgCtx, cancel := context.WithCancel(queue.WithDelivery(context.WithoutCancel(ctx), queue.NewDelivery(receives)))
+	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), queue.NewReceive(receives)))
 	h.cancel = cancel
 	msg.SetContext(msgCtx)
 	return msg, h
@@ -268,13 +268,13 @@ func (s *subscription) await(msg *message.Message, h *held) {
 	case <-msg.Acked():
 		s.ack(h)
 	case <-msg.Nacked():
-		s.handBack(h, queue.DeliveryOf(msg).Delay())
+		s.handBack(h, queue.ReceiveOf(msg).Delay())
 	case <-s.abandon:
 		select {
 		case <-msg.Acked(): // at the same moment
 			s.ack(h)
 		case <-msg.Nacked():
-			s.handBack(h, queue.DeliveryOf(msg).Delay())
+			s.handBack(h, queue.ReceiveOf(msg).Delay())
 		default:
 			s.handBack(h, 0)
 		}

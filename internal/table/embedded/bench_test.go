@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -164,10 +165,10 @@ func BenchmarkTransactPost(b *testing.B) {
 			return table.TransactOp{Put: &table.PutInput{Item: table.Item{Key: key, Attrs: attrs}, If: table.Absent{}}}
 		}
 		_, err := s.Transact(b.Context(), table.TransactInput{Ops: []table.TransactOp{
-			put(table.PostKey(user, post), table.Attr{Name: "text", Value: table.S("a text of some hundred characters that says nothing of interest to anybody who reads it, as is usual")}),
-			put(table.PostByIDKey(post), table.Attr{Name: "author", Value: table.S(user)}),
-			put(table.Key{PK: table.TimelinePK(user), SK: table.EntrySK(post, user)}, table.Attr{Name: table.AttrTTL, Value: table.N(1_800_000_000)}),
-			{Update: &table.UpdateInput{Key: table.CountsKey(user), Add: []table.Attr{{Name: "posts", Value: table.N(1)}}}},
+			put(schema.PostKey(user, post), table.Attr{Name: "text", Value: table.S("a text of some hundred characters that says nothing of interest to anybody who reads it, as is usual")}),
+			put(schema.PostByIDKey(post), table.Attr{Name: "author", Value: table.S(user)}),
+			put(table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, user)}, table.Attr{Name: table.AttrTTL, Value: table.N(1_800_000_000)}),
+			{Update: &table.UpdateInput{Key: schema.CountsKey(user), Add: []table.Attr{{Name: "posts", Value: table.N(1)}}}},
 		}})
 		return err
 	})
@@ -179,9 +180,9 @@ func BenchmarkPutLike(b *testing.B) {
 	benchParallel(b, func(i int64) error {
 		user := fmt.Sprint("user", i)
 		_, err := s.Put(b.Context(), table.PutInput{
-			Item: table.Item{Key: table.LikeKey("post", user, 8), Attrs: []table.Attr{
-				{Name: table.AttrGSI1PK, Value: table.S(table.UserLikesPK(user))},
-				{Name: table.AttrGSI1SK, Value: table.S(table.PostSK("post"))},
+			Item: table.Item{Key: schema.LikeKey("post", user, 8), Attrs: []table.Attr{
+				{Name: table.AttrGSI1PK, Value: table.S(schema.UserLikesPK(user))},
+				{Name: table.AttrGSI1SK, Value: table.S(schema.PostSK("post"))},
 				{Name: "st", Value: table.N(1)}, {Name: "base", Value: table.N(0)}, {Name: "f", Value: table.S("20251120abcd#17")},
 			}},
 			If: table.Absent{},
@@ -196,7 +197,7 @@ func BenchmarkQueryHome(b *testing.B) {
 	var writes []table.BatchWrite
 	for i := range 1000 {
 		writes = append(writes, table.BatchWrite{Put: &table.Item{
-			Key:   table.Key{PK: table.TimelinePK("reader"), SK: fmt.Sprintf("p#01K9Z%021d#u#author", i)},
+			Key:   table.Key{PK: schema.TimelinePK("reader"), SK: fmt.Sprintf("p#01K9Z%021d#u#author", i)},
 			Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.N(1_800_000_000)}},
 		}})
 	}
@@ -204,7 +205,7 @@ func BenchmarkQueryHome(b *testing.B) {
 		b.Fatal(err)
 	}
 	benchParallel(b, func(int64) error {
-		for page, err := range s.Query(b.Context(), table.Query{PK: table.TimelinePK("reader"), Descending: true, PageSize: 20, Consistent: true}) {
+		for page, err := range s.Query(b.Context(), table.Query{PK: schema.TimelinePK("reader"), Descending: true, PageSize: 20, Consistent: true}) {
 			if err != nil || len(page.Items) != 20 {
 				return fmt.Errorf("%d items, %w", len(page.Items), err)
 			}

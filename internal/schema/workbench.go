@@ -1,4 +1,4 @@
-package table
+package schema
 
 import (
 	"encoding/json"
@@ -6,14 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fanfare/internal/table"
 )
 
 // facet is one type of item: how its key is made, and items to look at.
 type facet struct {
 	name string
 	// key has the names of what is in it, in capitals, in the place of values.
-	key     Key
-	samples []Item
+	key     table.Key
+	samples []table.Item
 }
 
 // facets returns every type of item. Keys and samples come from the functions that
@@ -30,61 +32,61 @@ func facets() []facet {
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
 	return []facet{
-		{"Profile", ProfileKey("USER"), []Item{
+		{"Profile", ProfileKey("USER"), []table.Item{
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at}.Item(),
 			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
 		}},
-		{"Counts", CountsKey("USER"), []Item{
-			{CountsKey(alice), []Attr{{AttrPosts, N(1)}, {AttrFollowing, N(0)}}},
-			{CountsKey(bob), []Attr{{AttrPosts, N(0)}, {AttrFollowing, N(1)}}},
+		{"Counts", CountsKey("USER"), []table.Item{
+			table.Item{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0)}},
+			table.Item{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1)}},
 		}},
-		{"Follower count (8 shards)", anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []Item{
-			{FollowerCountKey(alice, bob), []Attr{{AttrN, N(1)}}},
+		{"Follower count (8 shards)", anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
+			table.Item{Key: FollowerCountKey(alice, bob), Attrs: []table.Attr{num(AttrN, 1)}},
 		}},
-		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []Item{FollowerItem(alice, bob, at)}},
-		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []Item{FollowingItem(bob, alice, at, post)}},
-		{"Post", PostKey("AUTHOR", "POST"), []Item{
+		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{FollowerItem(alice, bob, at)}},
+		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
+		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1}.Item(),
 			Post{ID: action, Author: alice, Deleted: true}.Item(),
 		}},
-		{"Post by id", PostByIDKey("POST"), []Item{
+		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
 			PostRef{ID: action, Author: alice, Deleted: true}.Item(),
 		}},
-		{"Comment", CommentKey("POST", "COMMENT"), []Item{Comment{comment, post, bob, "Well said"}.Item()}},
-		{"Like", LikeKey("POST", "USER", 1), []Item{
+		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{Comment{comment, post, bob, "Well said"}.Item()}},
+		{"Like", LikeKey("POST", "USER", 1), []table.Item{
 			Like{Post: post, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
 			Like{Post: post, User: alice, Version: action, Flush: flush, TTL: expiry, LikeShards: 1, Indexed: true}.Item(),
 		}},
-		{"Like of a sharded post", anyShard(LikeKey("POST", "USER", 16)), []Item{
+		{"Like of a sharded post", anyShard(LikeKey("POST", "USER", 16)), []table.Item{
 			Like{Post: comment, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 16, Indexed: true}.Item(),
 		}},
-		{"Like count", LikeCountKey("POST"), []Item{
-			{LikeCountKey(post), []Attr{{AttrLikes, N(1)}, {AttrAsOf, millis(later)}, {AttrFlushed(inc), N(1)}, {AttrFenced(inc), N(1)}}},
+		{"Like count", LikeCountKey("POST"), []table.Item{
+			table.Item{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
 		}},
-		{"Timeline entry", Key{TimelinePK("USER"), EntrySK("POST", "AUTHOR")}, []Item{
-			{Key{TimelinePK(bob), EntrySK(post, alice)}, EntryAttrs(expiry, 1)},
-			{Key{TimelinePK(bob), EntrySK(comment, alice)}, EntryAttrs(expiry, 16)},
+		{"Timeline entry", table.Key{PK: TimelinePK("USER"), SK: EntrySK("POST", "AUTHOR")}, []table.Item{
+			table.Item{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(post, alice)}, Attrs: EntryAttrs(expiry, 1)},
+			table.Item{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(comment, alice)}, Attrs: EntryAttrs(expiry, 16)},
 		}},
-		{"Home mark", MarkKey("USER", "AUTHOR"), []Item{
+		{"Home mark", MarkKey("USER", "AUTHOR"), []table.Item{
 			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action}.Item(),
 			Mark{User: bob, Author: "carol", Kind: MarkUnfollowed, Version: action, TTL: expiry}.Item(),
 		}},
-		{"Delivery plan", DeliveryPlanKey("POST"), []Item{
+		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{
 			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1}.Item(),
 		}},
-		{"Delivery chunk", DeliveryChunkKey("POST", "FIRST"), []Item{
+		{"Delivery chunk", DeliveryChunkKey("POST", "FIRST"), []table.Item{
 			Chunk{Post: post, End: "m", Done: later, Delivered: 1}.Item(),
 			Chunk{Post: post, First: "m"}.Item(),
 		}},
-		{"Idempotency key", IdempotencyKey("USER", "KEY"), []Item{
+		{"Idempotency key", IdempotencyKey("USER", "KEY"), []table.Item{
 			Idempotency{User: alice, Key: "hello-1", Post: post, BodyHash: "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg", LikeShards: 1, TTL: at.Add(24 * time.Hour)}.Item(),
 		}},
 	}
 }
 
 // anyShard puts a name in the place of the shard's number at the end of a key's part.
-func anyShard(k Key) Key {
+func anyShard(k table.Key) table.Key {
 	const digits = "0123456789"
 	named := func(s string) string {
 		if cut := strings.TrimRight(s, digits); cut != s {
@@ -92,7 +94,7 @@ func anyShard(k Key) Key {
 		}
 		return s
 	}
-	return Key{named(k.PK), named(k.SK)}
+	return table.Key{PK: named(k.PK), SK: named(k.SK)}
 }
 
 // The import format of NoSQL Workbench for DynamoDB, version 3.0.
@@ -134,8 +136,8 @@ type (
 // keys, the index, and each type of item as a facet with sample rows.
 func WorkbenchModel(tableName string) ([]byte, error) {
 	t := wbTable{
-		TableName: tableName, KeyAttributes: wbKeyOf(AttrPK, AttrSK), BillingMode: "PAY_PER_REQUEST",
-		GlobalSecondaryIndexes: []wbIndex{{IndexName, wbKeyOf(AttrGSI1PK, AttrGSI1SK), map[string]string{"ProjectionType": "ALL"}}},
+		TableName: tableName, KeyAttributes: wbKeyOf(table.AttrPK, table.AttrSK), BillingMode: "PAY_PER_REQUEST",
+		GlobalSecondaryIndexes: []wbIndex{{table.IndexName, wbKeyOf(table.AttrGSI1PK, table.AttrGSI1SK), map[string]string{"ProjectionType": "ALL"}}},
 	}
 	known := map[string]string{} // types by name
 	for _, f := range facets() {
@@ -143,10 +145,10 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 		view.KeyAttributeAlias.PartitionKeyAlias, view.KeyAttributeAlias.SortKeyAlias = f.key.PK, f.key.SK
 		inView := map[string]bool{}
 		for _, it := range f.samples {
-			row := wbItem{AttrPK: {"S": it.Key.PK}, AttrSK: {"S": it.Key.SK}}
+			row := wbItem{table.AttrPK: {"S": it.Key.PK}, table.AttrSK: {"S": it.Key.SK}}
 			for _, a := range it.Attrs {
 				kind, text := "S", a.Value.Str()
-				if a.Value.Kind() == KindNumber {
+				if a.Value.Kind() == table.KindNumber {
 					kind, text = "N", strconv.FormatInt(a.Value.Int(), 10)
 				}
 				row[a.Name] = map[string]string{kind: text}

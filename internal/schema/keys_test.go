@@ -1,4 +1,4 @@
-package table_test
+package schema_test
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -18,19 +19,19 @@ var (
 func TestKeysComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		user, post := userGen.Draw(t, "user"), ulidGen.Draw(t, "post")
-		if got, ok := table.UserOfSK(table.UserSK(user)); !ok || got != user {
+		if got, ok := schema.UserOfSK(schema.UserSK(user)); !ok || got != user {
 			t.Errorf("UserOfSK = %q, %v", got, ok)
 		}
-		if got, ok := table.PostOfSK(table.PostSK(post)); !ok || got != post {
+		if got, ok := schema.PostOfSK(schema.PostSK(post)); !ok || got != post {
 			t.Errorf("PostOfSK = %q, %v", got, ok)
 		}
-		if got, ok := table.CommentOfSK(table.CommentSK(post)); !ok || got != post {
+		if got, ok := schema.CommentOfSK(schema.CommentSK(post)); !ok || got != post {
 			t.Errorf("CommentOfSK = %q, %v", got, ok)
 		}
-		if p, a, ok := table.ParseEntrySK(table.EntrySK(post, user)); !ok || p != post || a != user {
+		if p, a, ok := schema.ParseEntrySK(schema.EntrySK(post, user)); !ok || p != post || a != user {
 			t.Errorf("ParseEntrySK = %q, %q, %v", p, a, ok)
 		}
-		if got := string(table.AppendTimelinePK([]byte("x"), user)); got != "x"+table.TimelinePK(user) {
+		if got := string(schema.AppendTimelinePK([]byte("x"), user)); got != "x"+schema.TimelinePK(user) {
 			t.Errorf("AppendTimelinePK = %q", got)
 		}
 	})
@@ -54,26 +55,26 @@ func TestKeysAreApart(t *testing.T) {
 		}
 		for i, u := range users {
 			other := users[1-i]
-			add("profile of "+u, table.ProfileKey(u))
-			add("counts of "+u, table.CountsKey(u))
-			add("follower count of "+u, table.FollowerCountKey(u, other))
-			add("follower of "+u, table.FollowerKey(u, other))
-			add("following of "+u, table.FollowingKey(u, other))
-			add("mark of "+u, table.MarkKey(u, other))
-			add("idempotency of "+u, table.IdempotencyKey(u, "!~"))
+			add("profile of "+u, schema.ProfileKey(u))
+			add("counts of "+u, schema.CountsKey(u))
+			add("follower count of "+u, schema.FollowerCountKey(u, other))
+			add("follower of "+u, schema.FollowerKey(u, other))
+			add("following of "+u, schema.FollowingKey(u, other))
+			add("mark of "+u, schema.MarkKey(u, other))
+			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))
 			for _, p := range posts {
-				add(u+"'s post "+p, table.PostKey(u, p))
-				add(u+"'s like of "+p, table.LikeKey(p, u, shards))
-				add("entry of "+p+" in "+u, table.Key{PK: table.TimelinePK(u), SK: table.EntrySK(p, u)})
-				add("chunk of "+p+" from "+u, table.DeliveryChunkKey(p, u))
+				add(u+"'s post "+p, schema.PostKey(u, p))
+				add(u+"'s like of "+p, schema.LikeKey(p, u, shards))
+				add("entry of "+p+" in "+u, table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, u)})
+				add("chunk of "+p+" from "+u, schema.DeliveryChunkKey(p, u))
 			}
 		}
 		for _, p := range posts {
-			add("post by id "+p, table.PostByIDKey(p))
-			add("comment of "+p, table.CommentKey(p, posts[0]))
-			add("like count of "+p, table.LikeCountKey(p))
-			add("plan of "+p, table.DeliveryPlanKey(p))
-			add("first chunk of "+p, table.DeliveryChunkKey(p, ""))
+			add("post by id "+p, schema.PostByIDKey(p))
+			add("comment of "+p, schema.CommentKey(p, posts[0]))
+			add("like count of "+p, schema.LikeCountKey(p))
+			add("plan of "+p, schema.DeliveryPlanKey(p))
+			add("first chunk of "+p, schema.DeliveryChunkKey(p, ""))
 		}
 	})
 }
@@ -83,16 +84,16 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		a, b := ulidGen.Draw(t, "a"), ulidGen.Draw(t, "b")
 		u, v := userGen.Draw(t, "u"), userGen.Draw(t, "v")
 		// Entries are in the order of their posts, whoever wrote them.
-		if c := cmp.Compare(a, b); c != 0 && cmp.Compare(table.EntrySK(a, u), table.EntrySK(b, v)) != c {
+		if c := cmp.Compare(a, b); c != 0 && cmp.Compare(schema.EntrySK(a, u), schema.EntrySK(b, v)) != c {
 			t.Errorf("entries of %s and %s are in another order", a, b)
 		}
-		if (table.EntrySK(a, u) < table.EntryRangeAbove(b)) != (a <= b) {
+		if (schema.EntrySK(a, u) < schema.EntryRangeAbove(b)) != (a <= b) {
 			t.Errorf("EntryRangeAbove(%s) is on the wrong side of %s", b, a)
 		}
-		if (table.UserSK(u) <= table.BelowUser(v)) != (u < v) {
-			t.Errorf("BelowUser(%s) = %q is on the wrong side of %s", v, table.BelowUser(v), u)
+		if (schema.UserSK(u) <= schema.BelowUser(v)) != (u < v) {
+			t.Errorf("BelowUser(%s) = %q is on the wrong side of %s", v, schema.BelowUser(v), u)
 		}
-		if table.ChunkSK(u) >= table.SortChunkEnd || table.FollowerCountKey(u, v).SK >= table.SortCountEnd {
+		if schema.ChunkSK(u) >= schema.SortChunkEnd || schema.FollowerCountKey(u, v).SK >= schema.SortCountEnd {
 			t.Error("a range's end is below what it should hold")
 		}
 	})
@@ -100,20 +101,20 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 
 func TestShardsArePartOfTheStoredFormat(t *testing.T) {
 	for user, want := range map[string][2]int{"alice": {7, 7}, "bob": {4, 20}, "Z": {5, 13}, "_": {6, 14}} {
-		if got := table.LikeShard(user, 8); got != want[0] {
+		if got := schema.LikeShard(user, 8); got != want[0] {
 			t.Errorf("LikeShard(%q, 8) = %d, want %d", user, got, want[0])
 		}
-		if got := table.LikeShard(user, 32); got != want[1] {
+		if got := schema.LikeShard(user, 32); got != want[1] {
 			t.Errorf("LikeShard(%q, 32) = %d, want %d", user, got, want[1])
 		}
 	}
-	if got := table.LikeShard("alice", 0); got != 0 {
+	if got := schema.LikeShard("alice", 0); got != 0 {
 		t.Errorf("LikeShard without shards = %d, want 0", got)
 	}
-	if got, want := table.LikeKey("P", "alice", 1), (table.Key{PK: "p#P#likelist", SK: "u#alice"}); got != want {
+	if got, want := schema.LikeKey("P", "alice", 1), (table.Key{PK: "p#P#likelist", SK: "u#alice"}); got != want {
 		t.Errorf("LikeKey with one shard = %v, want %v", got, want)
 	}
-	if got, want := table.LikeKey("P", "alice", 8).PK, "p#P#likelist#07"; got != want {
+	if got, want := schema.LikeKey("P", "alice", 8).PK, "p#P#likelist#07"; got != want {
 		t.Errorf("LikeKey with eight shards = %q, want %q", got, want)
 	}
 }
@@ -122,8 +123,8 @@ func FuzzParseEntrySK(f *testing.F) {
 	f.Add("p#01K9Z0000000000000000000#u#alice")
 	f.Add("p##u#")
 	f.Fuzz(func(t *testing.T, sk string) {
-		post, author, ok := table.ParseEntrySK(sk)
-		if ok && table.EntrySK(post, author) != sk {
+		post, author, ok := schema.ParseEntrySK(sk)
+		if ok && schema.EntrySK(post, author) != sk {
 			t.Errorf("%q was read as %q, %q", sk, post, author)
 		}
 		if ok && strings.Contains(post, "#u#") {

@@ -1,10 +1,12 @@
-package table
+package schema
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"fanfare/internal/table"
 )
 
 // The item codecs. Each type has Item, which encodes it, and
@@ -38,19 +40,23 @@ const (
 
 // ParseError says that a stored item is not what its key promises.
 type ParseError struct {
-	Key     Key
+	Key     table.Key
 	Problem string
 }
 
 func (e *ParseError) Error() string {
-	return fmt.Sprintf("table: item %s / %s: %s", e.Key.PK, e.Key.SK, e.Problem)
+	return fmt.Sprintf("schema: item %s / %s: %s", e.Key.PK, e.Key.SK, e.Problem)
 }
 
-func millis(t time.Time) Value { return N(t.UnixMilli()) }
+func str(name, s string) table.Attr { return table.Attr{Name: name, Value: table.S(s)} }
 
-func (it Item) time(name string) time.Time {
+func num(name string, n int64) table.Attr { return table.Attr{Name: name, Value: table.N(n)} }
+
+func millis(name string, t time.Time) table.Attr { return num(name, t.UnixMilli()) }
+
+func timeOf(it *table.Item, name string) time.Time {
 	v := it.Get(name)
-	if v.Kind() != KindNumber {
+	if v.Kind() != table.KindNumber {
 		return time.Time{}
 	}
 	return time.UnixMilli(v.Int()).UTC()
@@ -73,19 +79,19 @@ type Profile struct {
 }
 
 // Item encodes p.
-func (p Profile) Item() Item {
-	return Item{ProfileKey(p.User), []Attr{
-		{"name", S(p.Name)}, {"bio", S(p.Bio)}, {AttrImageURL, S(p.ImageURL)}, {"created", millis(p.CreatedAt)},
+func (p Profile) Item() table.Item {
+	return table.Item{Key: ProfileKey(p.User), Attrs: []table.Attr{
+		str("name", p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis("created", p.CreatedAt),
 	}}
 }
 
 // ParseProfile decodes a profile.
-func ParseProfile(it Item) (Profile, error) {
+func ParseProfile(it table.Item) (Profile, error) {
 	user, ok := userOf(it.Key.PK, "")
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	return Profile{user, it.Str("name"), it.Str("bio"), it.Str(AttrImageURL), it.time("created")}, nil
+	return Profile{user, it.Str("name"), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, "created")}, nil
 }
 
 // Counts are a user's exact counts (I4).
@@ -93,7 +99,7 @@ type Counts struct{ Followers, Following, Posts int64 }
 
 // ParseUser reads the items of the partition UserPK: the profile, if there is one,
 // and the counts.
-func ParseUser(items []Item) (profile *Profile, counts Counts, err error) {
+func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) {
 	for _, it := range items {
 		switch {
 		case it.Key.SK == SortInfo:
@@ -120,22 +126,22 @@ type Edge struct {
 }
 
 // FollowerItem encodes the edge under the followed author.
-func FollowerItem(author, follower string, since time.Time) Item {
-	return Item{FollowerKey(author, follower), []Attr{{AttrSince, millis(since)}}}
+func FollowerItem(author, follower string, since time.Time) table.Item {
+	return table.Item{Key: FollowerKey(author, follower), Attrs: []table.Attr{millis(AttrSince, since)}}
 }
 
 // FollowingItem encodes the edge under the follower.
-func FollowingItem(follower, author string, since time.Time, from string) Item {
-	return Item{FollowingKey(follower, author), []Attr{{AttrSince, millis(since)}, {"from", S(from)}}}
+func FollowingItem(follower, author string, since time.Time, from string) table.Item {
+	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str("from", from)}}
 }
 
 // ParseEdge decodes either direction.
-func ParseEdge(it Item) (Edge, error) {
+func ParseEdge(it table.Item) (Edge, error) {
 	other, ok := UserOfSK(it.Key.SK)
 	if !ok {
 		return Edge{}, &ParseError{it.Key, "not an edge"}
 	}
-	return Edge{other, it.time(AttrSince), it.Str("from")}, nil
+	return Edge{other, timeOf(&it, AttrSince), it.Str("from")}, nil
 }
 
 // Post is a post, or its tombstone.
@@ -147,22 +153,22 @@ type Post struct {
 }
 
 // Item encodes p.
-func (p Post) Item() Item {
+func (p Post) Item() table.Item {
 	if p.Deleted {
-		return Item{PostKey(p.Author, p.ID), []Attr{{AttrDeleted, N(1)}}}
+		return table.Item{Key: PostKey(p.Author, p.ID), Attrs: []table.Attr{num(AttrDeleted, 1)}}
 	}
-	attrs := []Attr{{AttrText, S(p.Text)}}
+	attrs := []table.Attr{str(AttrText, p.Text)}
 	if p.ImageURL != "" {
-		attrs = append(attrs, Attr{AttrImageURL, S(p.ImageURL)})
+		attrs = append(attrs, str(AttrImageURL, p.ImageURL))
 	}
 	if !p.EditedAt.IsZero() {
-		attrs = append(attrs, Attr{AttrEditedAt, millis(p.EditedAt)})
+		attrs = append(attrs, millis(AttrEditedAt, p.EditedAt))
 	}
-	return Item{PostKey(p.Author, p.ID), appendShards(attrs, p.LikeShards)}
+	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendShards(attrs, p.LikeShards)}
 }
 
 // ParsePost decodes a post.
-func ParsePost(it Item) (Post, error) {
+func ParsePost(it table.Item) (Post, error) {
 	author, ok := userOf(it.Key.PK, "#post")
 	post, ok2 := PostOfSK(it.Key.SK)
 	if !ok || !ok2 {
@@ -170,7 +176,7 @@ func ParsePost(it Item) (Post, error) {
 	}
 	return Post{
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
-		EditedAt: it.time(AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
+		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
 	}, nil
 }
 
@@ -183,16 +189,16 @@ type PostRef struct {
 }
 
 // Item encodes r.
-func (r PostRef) Item() Item {
-	attrs := appendShards([]Attr{{AttrAuthor, S(r.Author)}}, r.LikeShards)
+func (r PostRef) Item() table.Item {
+	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
 	if r.Deleted {
-		attrs = append(attrs, Attr{AttrDeleted, N(1)})
+		attrs = append(attrs, num(AttrDeleted, 1))
 	}
-	return Item{PostByIDKey(r.ID), attrs}
+	return table.Item{Key: PostByIDKey(r.ID), Attrs: attrs}
 }
 
 // ParsePostRef decodes a post by id.
-func ParsePostRef(it Item) (PostRef, error) {
+func ParsePostRef(it table.Item) (PostRef, error) {
 	post, ok := PostOfSK(it.Key.PK)
 	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
 		return PostRef{}, &ParseError{it.Key, "not a post by id"}
@@ -200,28 +206,28 @@ func ParsePostRef(it Item) (PostRef, error) {
 	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0}, nil
 }
 
-func appendShards(attrs []Attr, shards int) []Attr {
+func appendShards(attrs []table.Attr, shards int) []table.Attr {
 	if shards > 1 {
-		attrs = append(attrs, Attr{AttrLikeShards, N(int64(shards))})
+		attrs = append(attrs, num(AttrLikeShards, int64(shards)))
 	}
 	return attrs
 }
 
-func parseShards(it Item) int { return max(1, int(it.Int(AttrLikeShards))) }
+func parseShards(it table.Item) int { return max(1, int(it.Int(AttrLikeShards))) }
 
 // Comment is a comment of a post.
 type Comment struct{ ID, Post, Author, Text string }
 
 // Item encodes c.
-func (c Comment) Item() Item {
-	return Item{CommentKey(c.Post, c.ID), []Attr{
-		{AttrAuthor, S(c.Author)}, {AttrText, S(c.Text)},
-		{AttrGSI1PK, S(UserCommentsPK(c.Author))}, {AttrGSI1SK, S(CommentSK(c.ID))},
+func (c Comment) Item() table.Item {
+	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: []table.Attr{
+		str(AttrAuthor, c.Author), str(AttrText, c.Text),
+		str(table.AttrGSI1PK, UserCommentsPK(c.Author)), str(table.AttrGSI1SK, CommentSK(c.ID)),
 	}}
 }
 
 // ParseComment decodes a comment, read from the table or from the index.
-func ParseComment(it Item) (Comment, error) {
+func ParseComment(it table.Item) (Comment, error) {
 	rest, ok := strings.CutPrefix(it.Key.PK, "p#")
 	post, ok2 := strings.CutSuffix(rest, "#comment")
 	comment, ok3 := CommentOfSK(it.Key.SK)
@@ -271,22 +277,22 @@ type Like struct {
 }
 
 // Item encodes l. Only a liked item is in the index of the user's likes.
-func (l Like) Item() Item {
-	attrs := []Attr{
-		{AttrState, N(bit(l.Liked))}, {AttrVersion, S(l.Version)},
-		{AttrFlush, S(l.Flush.String())}, {AttrBase, N(bit(l.Base))},
+func (l Like) Item() table.Item {
+	attrs := []table.Attr{
+		num(AttrState, bit(l.Liked)), str(AttrVersion, l.Version),
+		str(AttrFlush, l.Flush.String()), num(AttrBase, bit(l.Base)),
 	}
 	if !l.TTL.IsZero() {
-		attrs = append(attrs, Attr{AttrTTL, N(l.TTL.Unix())})
+		attrs = append(attrs, num(table.AttrTTL, l.TTL.Unix()))
 	}
 	if l.Indexed && l.Liked {
-		attrs = append(attrs, Attr{AttrGSI1PK, S(UserLikesPK(l.User))}, Attr{AttrGSI1SK, S(PostSK(l.Post))})
+		attrs = append(attrs, str(table.AttrGSI1PK, UserLikesPK(l.User)), str(table.AttrGSI1SK, PostSK(l.Post)))
 	}
-	return Item{LikeKey(l.Post, l.User, l.LikeShards), attrs}
+	return table.Item{Key: LikeKey(l.Post, l.User, l.LikeShards), Attrs: attrs}
 }
 
 // ParseLike decodes a like. LikeShards is not stored and stays 0.
-func ParseLike(it Item) (Like, error) {
+func ParseLike(it table.Item) (Like, error) {
 	rest, ok := strings.CutPrefix(it.Key.PK, "p#")
 	post, _, ok2 := strings.Cut(rest, "#likelist")
 	user, ok3 := UserOfSK(it.Key.SK)
@@ -299,9 +305,9 @@ func ParseLike(it Item) (Like, error) {
 	}
 	l := Like{
 		Post: post, User: user, Liked: it.Int(AttrState) != 0, Version: it.Str(AttrVersion),
-		Flush: flush, Base: it.Int(AttrBase) != 0, Indexed: InIndex(&it),
+		Flush: flush, Base: it.Int(AttrBase) != 0, Indexed: table.InIndex(&it),
 	}
-	if ttl := it.Get(AttrTTL); ttl.Kind() == KindNumber {
+	if ttl := it.Get(table.AttrTTL); ttl.Kind() == table.KindNumber {
 		l.TTL = time.Unix(ttl.Int(), 0).UTC()
 	}
 	return l, nil
@@ -332,7 +338,7 @@ func AttrFlushed(inc string) string { return "d" + inc }
 func AttrFenced(inc string) string { return "x" + inc }
 
 // ParseLikeCount decodes a like count; nil is a post without one.
-func ParseLikeCount(it *Item) LikeCount {
+func ParseLikeCount(it *table.Item) LikeCount {
 	var c LikeCount
 	if it == nil {
 		return c
@@ -343,7 +349,7 @@ func ParseLikeCount(it *Item) LikeCount {
 		case a.Name == AttrLikes:
 			c.Likes = a.Value.Int()
 		case a.Name == AttrAsOf:
-			c.AsOf = it.time(AttrAsOf)
+			c.AsOf = timeOf(it, AttrAsOf)
 		case strings.HasPrefix(a.Name, "d"):
 			c.Done[a.Name[1:]] = a.Value.Int()
 		case strings.HasPrefix(a.Name, "x"):
@@ -362,12 +368,12 @@ type Entry struct {
 // EntryAttrs are the attributes that all entries of one post share: build them
 // once a post, not once a follower. ttl is the post id's time plus the timeline's
 // TTL, never the time of writing, so that a late delivery does not outlive it.
-func EntryAttrs(ttl time.Time, likeShards int) []Attr {
-	return appendShards([]Attr{{AttrTTL, N(ttl.Unix())}}, likeShards)
+func EntryAttrs(ttl time.Time, likeShards int) []table.Attr {
+	return appendShards([]table.Attr{num(table.AttrTTL, ttl.Unix())}, likeShards)
 }
 
 // ParseEntry decodes a timeline entry.
-func ParseEntry(it Item) (Entry, error) {
+func ParseEntry(it table.Item) (Entry, error) {
 	post, author, ok := ParseEntrySK(it.Key.SK)
 	if !ok {
 		return Entry{}, &ParseError{it.Key, "not a timeline entry"}
@@ -401,23 +407,23 @@ type Mark struct {
 }
 
 // Item encodes m.
-func (m Mark) Item() Item {
-	attrs := []Attr{{AttrKind, S(string(m.Kind))}, {AttrVersion, S(m.Version)}}
+func (m Mark) Item() table.Item {
+	attrs := []table.Attr{str(AttrKind, string(m.Kind)), str(AttrVersion, m.Version)}
 	if m.From != "" {
-		attrs = append(attrs, Attr{"from", S(m.From)})
+		attrs = append(attrs, str("from", m.From))
 	}
 	if !m.TTL.IsZero() {
-		attrs = append(attrs, Attr{AttrTTL, N(m.TTL.Unix())})
+		attrs = append(attrs, num(table.AttrTTL, m.TTL.Unix()))
 	}
-	return Item{MarkKey(m.User, m.Author), attrs}
+	return table.Item{Key: MarkKey(m.User, m.Author), Attrs: attrs}
 }
 
 // ParseMark decodes a home mark.
-func ParseMark(it Item) (Mark, error) {
+func ParseMark(it table.Item) (Mark, error) {
 	user, ok := userOf(it.Key.PK, "#home")
 	author, ok2 := UserOfSK(it.Key.SK)
 	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str("from"), Version: it.Str(AttrVersion)}
-	if ttl := it.Get(AttrTTL); ttl.Kind() == KindNumber {
+	if ttl := it.Get(table.AttrTTL); ttl.Kind() == table.KindNumber {
 		m.TTL = time.Unix(ttl.Int(), 0).UTC()
 	}
 	switch m.Kind {
@@ -442,20 +448,20 @@ type Idempotency struct {
 }
 
 // Item encodes r.
-func (r Idempotency) Item() Item {
-	attrs := []Attr{{"post", S(r.Post)}, {"body", S(r.BodyHash)}, {AttrTTL, N(r.TTL.Unix())}}
-	return Item{IdempotencyKey(r.User, r.Key), appendShards(attrs, r.LikeShards)}
+func (r Idempotency) Item() table.Item {
+	attrs := []table.Attr{str("post", r.Post), str("body", r.BodyHash), num(table.AttrTTL, r.TTL.Unix())}
+	return table.Item{Key: IdempotencyKey(r.User, r.Key), Attrs: appendShards(attrs, r.LikeShards)}
 }
 
 // ParseIdempotency decodes the record of an Idempotency-Key.
-func ParseIdempotency(it Item) (Idempotency, error) {
+func ParseIdempotency(it table.Item) (Idempotency, error) {
 	user, ok := strings.CutPrefix(it.Key.PK, "idem#u#")
 	if !ok || it.Str("post") == "" {
 		return Idempotency{}, &ParseError{it.Key, "not an idempotency record"}
 	}
 	return Idempotency{
 		User: user, Key: it.Key.SK, Post: it.Str("post"), BodyHash: it.Str("body"),
-		LikeShards: parseShards(it), TTL: time.Unix(it.Int(AttrTTL), 0).UTC(),
+		LikeShards: parseShards(it), TTL: time.Unix(it.Int(table.AttrTTL), 0).UTC(),
 	}, nil
 }
 
@@ -474,23 +480,23 @@ type Plan struct {
 }
 
 // Item encodes p.
-func (p Plan) Item() Item {
-	attrs := []Attr{
-		{AttrAuthor, S(p.Author)}, {"planned", N(p.Planned)}, {"started", millis(p.Started)}, {AttrAttempts, N(p.Attempts)},
+func (p Plan) Item() table.Item {
+	attrs := []table.Attr{
+		str(AttrAuthor, p.Author), num("planned", p.Planned), millis("started", p.Started), num(AttrAttempts, p.Attempts),
 	}
 	if p.State != "" {
-		attrs = append(attrs, Attr{"state", S(p.State)})
+		attrs = append(attrs, str("state", p.State))
 	}
-	return Item{DeliveryPlanKey(p.Post), attrs}
+	return table.Item{Key: DeliveryPlanKey(p.Post), Attrs: attrs}
 }
 
 // ParsePlan decodes the head of a ledger.
-func ParsePlan(it Item) (Plan, error) {
+func ParsePlan(it table.Item) (Plan, error) {
 	post, ok := postOfDelivery(it.Key.PK)
 	if !ok || it.Key.SK != SortPlan {
 		return Plan{}, &ParseError{it.Key, "not a delivery plan"}
 	}
-	return Plan{post, it.Str(AttrAuthor), it.Int("planned"), it.time("started"), it.Int(AttrAttempts), it.Str("state")}, nil
+	return Plan{post, it.Str(AttrAuthor), it.Int("planned"), timeOf(&it, "started"), it.Int(AttrAttempts), it.Str("state")}, nil
 }
 
 // Chunk is one link of a post's ledger: a range of follower ids.
@@ -505,22 +511,22 @@ type Chunk struct {
 }
 
 // Item encodes c.
-func (c Chunk) Item() Item {
-	attrs := []Attr{{AttrEnd, S(c.End)}}
+func (c Chunk) Item() table.Item {
+	attrs := []table.Attr{str(AttrEnd, c.End)}
 	if !c.Done.IsZero() {
-		attrs = append(attrs, Attr{AttrDone, millis(c.Done)}, Attr{AttrDelivered, N(c.Delivered)})
+		attrs = append(attrs, millis(AttrDone, c.Done), num(AttrDelivered, c.Delivered))
 	}
-	return Item{DeliveryChunkKey(c.Post, c.First), attrs}
+	return table.Item{Key: DeliveryChunkKey(c.Post, c.First), Attrs: attrs}
 }
 
 // ParseChunk decodes a link of a ledger.
-func ParseChunk(it Item) (Chunk, error) {
+func ParseChunk(it table.Item) (Chunk, error) {
 	post, ok := postOfDelivery(it.Key.PK)
 	first, ok2 := strings.CutPrefix(it.Key.SK, "chunk#")
 	if !ok || !ok2 {
 		return Chunk{}, &ParseError{it.Key, "not a delivery chunk"}
 	}
-	return Chunk{post, first, it.Str(AttrEnd), it.time(AttrDone), it.Int(AttrDelivered)}, nil
+	return Chunk{post, first, it.Str(AttrEnd), timeOf(&it, AttrDone), it.Int(AttrDelivered)}, nil
 }
 
 func postOfDelivery(pk string) (string, bool) {

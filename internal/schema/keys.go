@@ -1,13 +1,15 @@
-package table
+package schema
 
 import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+
+	"fanfare/internal/table"
 )
 
-// The keys of all items; docs/ACCESS_PATTERNS.md says who reads which. Ids are inside their grammars (package id), so
-// '#' separates and no key can be read two ways.
+// The keys of all items. docs/ACCESS_PATTERNS.md names the reads of each. Ids follow the
+// grammars of package id, which have no '#', so no key can be read in two ways.
 
 // FollowerShards is how many items an author's follower count is spread over, so
 // that a celebrity's arrivals do not conflict. It is part of the stored format.
@@ -33,15 +35,15 @@ const sortEnd = "~"
 func UserPK(user string) string { return "u#" + user }
 
 // ProfileKey names a user's profile.
-func ProfileKey(user string) Key { return Key{UserPK(user), SortInfo} }
+func ProfileKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortInfo} }
 
 // CountsKey names a user's counts of posts and following.
-func CountsKey(user string) Key { return Key{UserPK(user), SortCount} }
+func CountsKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortCount} }
 
 // FollowerCountKey names the share of author's follower count that follower's
 // arrivals and departures change.
-func FollowerCountKey(author, follower string) Key {
-	return Key{UserPK(author), fmt.Sprintf("%s#followers#%d", SortCount, shardOf(follower, FollowerShards))}
+func FollowerCountKey(author, follower string) table.Key {
+	return table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, shardOf(follower, FollowerShards))}
 }
 
 // FollowersPK is the partition of author's followers; its sort keys are UserSK.
@@ -52,10 +54,14 @@ func FollowersPK(author string) string { return "u#" + author + "#follower" }
 func FollowingPK(user string) string { return "u#" + user + "#following" }
 
 // FollowerKey names the edge under the followed author.
-func FollowerKey(author, follower string) Key { return Key{FollowersPK(author), UserSK(follower)} }
+func FollowerKey(author, follower string) table.Key {
+	return table.Key{PK: FollowersPK(author), SK: UserSK(follower)}
+}
 
 // FollowingKey names the edge under the follower.
-func FollowingKey(follower, author string) Key { return Key{FollowingPK(follower), UserSK(author)} }
+func FollowingKey(follower, author string) table.Key {
+	return table.Key{PK: FollowingPK(follower), SK: UserSK(author)}
+}
 
 // UserSK is a sort key that names a user.
 func UserSK(user string) string { return "u#" + user }
@@ -67,7 +73,7 @@ func UserOfSK(sk string) (user string, ok bool) { return strings.CutPrefix(sk, "
 func PostsPK(author string) string { return "u#" + author + "#post" }
 
 // PostKey names a post.
-func PostKey(author, post string) Key { return Key{PostsPK(author), PostSK(post)} }
+func PostKey(author, post string) table.Key { return table.Key{PK: PostsPK(author), SK: PostSK(post)} }
 
 // PostSK is a sort key that names a post.
 func PostSK(post string) string { return "p#" + post }
@@ -77,13 +83,15 @@ func PostOfSK(sk string) (post string, ok bool) { return strings.CutPrefix(sk, "
 
 // PostByIDKey names the small item that says whose post it is, how many shards
 // its like list has and whether it was deleted.
-func PostByIDKey(post string) Key { return Key{"p#" + post, SortInfo} }
+func PostByIDKey(post string) table.Key { return table.Key{PK: "p#" + post, SK: SortInfo} }
 
 // CommentsPK is the partition of a post's comments; its sort keys are CommentSK.
 func CommentsPK(post string) string { return "p#" + post + "#comment" }
 
 // CommentKey names a comment.
-func CommentKey(post, comment string) Key { return Key{CommentsPK(post), CommentSK(comment)} }
+func CommentKey(post, comment string) table.Key {
+	return table.Key{PK: CommentsPK(post), SK: CommentSK(comment)}
+}
 
 // CommentSK is a sort key that names a comment, in the table and in the index.
 func CommentSK(comment string) string { return "c#" + comment }
@@ -106,8 +114,8 @@ func LikesPK(post string, shard, shards int) string {
 // LikeKey names a user's like of a post whose like list has this many shards. The
 // number is stored with the post and never changes: the same user must always
 // meet the same item (I3).
-func LikeKey(post, user string, shards int) Key {
-	return Key{LikesPK(post, LikeShard(user, shards), shards), UserSK(user)}
+func LikeKey(post, user string, shards int) table.Key {
+	return table.Key{PK: LikesPK(post, LikeShard(user, shards), shards), SK: UserSK(user)}
 }
 
 // LikeShard is the shard of a like list that holds user.
@@ -118,7 +126,9 @@ func LikeShard(user string, shards int) int { return shardOf(user, max(1, shards
 func UserLikesPK(user string) string { return "u#" + user + "#like" }
 
 // LikeCountKey names a post's like count with its ledger of flushes.
-func LikeCountKey(post string) Key { return Key{"p#" + post + "#likecount", SortCount} }
+func LikeCountKey(post string) table.Key {
+	return table.Key{PK: "p#" + post + "#likecount", SK: SortCount}
+}
 
 // TimelinePK is the partition of user's home timeline; its sort keys are EntrySK.
 func TimelinePK(user string) string { return "u#" + user + "#timeline" }
@@ -152,7 +162,7 @@ func EntryRangeAbove(post string) string { return "p#" + post + sortEnd }
 func MarksPK(user string) string { return "u#" + user + "#home" }
 
 // MarkKey names user's home mark for author.
-func MarkKey(user, author string) Key { return Key{MarksPK(user), UserSK(author)} }
+func MarkKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: UserSK(author)} }
 
 // DeliveryPK is the partition of a post's delivery ledger: SortPlan and its
 // chunks.
@@ -162,11 +172,13 @@ func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 const SortPlan = "plan"
 
 // DeliveryPlanKey names the head of a post's ledger.
-func DeliveryPlanKey(post string) Key { return Key{DeliveryPK(post), SortPlan} }
+func DeliveryPlanKey(post string) table.Key { return table.Key{PK: DeliveryPK(post), SK: SortPlan} }
 
 // DeliveryChunkKey names the ledger item of the chunk that starts at the follower
 // first ("" for the open start).
-func DeliveryChunkKey(post, first string) Key { return Key{DeliveryPK(post), ChunkSK(first)} }
+func DeliveryChunkKey(post, first string) table.Key {
+	return table.Key{PK: DeliveryPK(post), SK: ChunkSK(first)}
+}
 
 // ChunkSK is the sort key of the chunk that starts at the follower first.
 func ChunkSK(first string) string { return "chunk#" + first }
@@ -183,7 +195,7 @@ func BelowUser(user string) string {
 
 // IdempotencyKey names the record of a user's Idempotency-Key, which the API
 // limits to visible ASCII.
-func IdempotencyKey(user, key string) Key { return Key{"idem#u#" + user, key} }
+func IdempotencyKey(user, key string) table.Key { return table.Key{PK: "idem#u#" + user, SK: key} }
 
 // shardOf spreads users over n shards by FNV-1a. It is part of the stored format.
 func shardOf(user string, n int) int {

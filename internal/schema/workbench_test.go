@@ -1,4 +1,4 @@
-package table
+package schema
 
 import (
 	"encoding/json"
@@ -160,7 +160,7 @@ func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
 		if !ok || f.Type.Results == nil || len(f.Type.Results.List) != 1 {
 			continue
 		}
-		if result, ok := f.Type.Results.List[0].Type.(*ast.Ident); !ok || result.Name != "Key" {
+		if result, ok := f.Type.Results.List[0].Type.(*ast.SelectorExpr); !ok || result.Sel.Name != "Key" {
 			continue
 		}
 		found++

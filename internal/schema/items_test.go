@@ -1,0 +1,136 @@
+package schema_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+func attr(name string, v table.Value) table.Attr { return table.Attr{Name: name, Value: v} }
+
+// someTime has no more than the milliseconds, or seconds, that items keep.
+func someTime(unit time.Duration) *rapid.Generator[time.Time] {
+	return rapid.OneOf(rapid.Just(time.Time{}), rapid.Map(rapid.Int64Range(1, 4_000_000_000), func(s int64) time.Time {
+		return time.Unix(s, 0).Add(unit / 2).Truncate(unit).UTC()
+	}))
+}
+
+// comesBack fails unless parse returns what was encoded.
+func comesBack[T any](t *rapid.T, want T, it table.Item, parse func(table.Item) (T, error)) {
+	t.Helper()
+	if err := it.Validate(); err != nil {
+		t.Errorf("%T cannot be stored: %v", want, err)
+	}
+	got, err := parse(it)
+	if err != nil {
+		t.Errorf("%+v was refused: %v", want, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%T differs (-want +got):\n%s", want, diff)
+	}
+}
+
+func TestItemsComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u, v := userGen.Draw(t, "u"), userGen.Draw(t, "v")
+		p, q := ulidGen.Draw(t, "p"), ulidGen.Draw(t, "q")
+		text := rapid.String().Draw(t, "text")
+		at, ttl := someTime(time.Millisecond).Draw(t, "at"), someTime(time.Second).Draw(t, "ttl")
+		shards, n, yes := rapid.IntRange(1, 99).Draw(t, "shards"), rapid.Int64().Draw(t, "n"), rapid.Bool().Draw(t, "yes")
+		born := time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "born")).UTC()
+
+		profile := schema.Profile{User: u, Name: text, Bio: text, ImageURL: text, CreatedAt: born}
+		comesBack(t, profile, profile.Item(), schema.ParseProfile)
+		comesBack(t, schema.Edge{Other: v, Since: born}, schema.FollowerItem(u, v, born), schema.ParseEdge)
+		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
+		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards}
+		comesBack(t, post, post.Item(), schema.ParsePost)
+		tombstone := schema.Post{ID: p, Author: u, LikeShards: 1, Deleted: true}
+		comesBack(t, tombstone, tombstone.Item(), schema.ParsePost)
+		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Deleted: yes}
+		comesBack(t, ref, ref.Item(), schema.ParsePostRef)
+		comment := schema.Comment{ID: q, Post: p, Author: u, Text: text}
+		comesBack(t, comment, comment.Item(), schema.ParseComment)
+		entry := schema.Entry{Post: p, Author: v, LikeShards: shards}
+		entryKey := table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, v)}
+		comesBack(t, entry, table.Item{Key: entryKey, Attrs: schema.EntryAttrs(born, shards)}, schema.ParseEntry)
+		kind := rapid.SampledFrom([]schema.MarkKind{schema.MarkUnfollowed, schema.MarkBackfill, schema.MarkPulled}).Draw(t, "kind")
+		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Version: q, TTL: ttl}
+		comesBack(t, mark, mark.Item(), schema.ParseMark)
+		record := schema.Idempotency{User: u, Key: "k", Post: p, BodyHash: text, LikeShards: shards, TTL: born.Truncate(time.Second)}
+		comesBack(t, record, record.Item(), schema.ParseIdempotency)
+		plan := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n, State: text}
+		comesBack(t, plan, plan.Item(), schema.ParsePlan)
+		chunk := schema.Chunk{Post: p, First: u, End: v, Done: born, Delivered: n}
+		comesBack(t, chunk, chunk.Item(), schema.ParseChunk)
+		open := schema.Chunk{Post: p}
+		comesBack(t, open, open.Item(), schema.ParseChunk)
+
+		flush := schema.Flush{Inc: "20251120abcd", Seq: rapid.Int64Range(1, 1<<62).Draw(t, "seq")}
+		like := schema.Like{Post: p, User: u, Liked: yes, Version: q, Flush: flush, Base: !yes, TTL: ttl, LikeShards: shards, Indexed: true}
+		stored := like
+		stored.LikeShards, stored.Indexed = 0, yes // the key holds the one, liked items alone the other
+		comesBack(t, stored, like.Item(), schema.ParseLike)
+	})
+}
+
+func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
+	it := table.Item{Key: schema.LikeCountKey("P"), Attrs: []table.Attr{
+		attr(schema.AttrLikes, table.N(7)), attr(schema.AttrAsOf, table.N(1500)),
+		attr(schema.AttrFlushed("inc"), table.N(3)), attr(schema.AttrFenced("gone"), table.N(1)),
+	}}
+	want := schema.LikeCount{Likes: 7, AsOf: time.UnixMilli(1500).UTC(), Done: map[string]int64{"inc": 3}, Fenced: map[string]bool{"gone": true}}
+	if diff := cmp.Diff(want, schema.ParseLikeCount(&it)); diff != "" {
+		t.Errorf("like count differs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(schema.LikeCount{}, schema.ParseLikeCount(nil)); diff != "" {
+		t.Errorf("absent like count differs (-want +got):\n%s", diff)
+	}
+
+	share := func(follower string, n int64) table.Item {
+		return table.Item{Key: schema.FollowerCountKey("u", follower), Attrs: []table.Attr{attr(schema.AttrN, table.N(n))}}
+	}
+	profile := schema.Profile{User: "u", Name: "U", CreatedAt: time.UnixMilli(1).UTC()}
+	counts := table.Item{Key: schema.CountsKey("u"), Attrs: []table.Attr{attr(schema.AttrPosts, table.N(2)), attr(schema.AttrFollowing, table.N(3))}}
+	got, sum, err := schema.ParseUser([]table.Item{counts, share("a", 4), share("b", 5), profile.Item()})
+	if err != nil || got == nil || *got != profile || sum != (schema.Counts{Followers: 9, Following: 3, Posts: 2}) {
+		t.Errorf("ParseUser = %+v, %+v, %v", got, sum, err)
+	}
+}
+
+// An item that is not what its key promises is refused, never misread.
+func FuzzParsersNeverPanic(f *testing.F) {
+	f.Add("u#a#post", "p#01K9Z0000000000000000000", schema.AttrFlush, "inc#1", int64(1))
+	f.Add("p#P#likelist#03", "u#a", schema.AttrFlush, "inc#", int64(-1))
+	f.Add("p#", "chunk#", schema.AttrKind, "pulled", int64(0))
+	f.Add("idem#u#", "k", "post", "", int64(1)<<62)
+	f.Fuzz(func(t *testing.T, pk, sk, name, text string, n int64) {
+		it := table.Item{Key: table.Key{PK: pk, SK: sk}, Attrs: []table.Attr{attr(name, table.S(text)), attr(table.AttrTTL, table.N(n))}}
+		for _, parse := range []func() error{
+			func() error { _, err := schema.ParseProfile(it); return err },
+			func() error { _, _, err := schema.ParseUser([]table.Item{it}); return err },
+			func() error { _, err := schema.ParseEdge(it); return err },
+			func() error { _, err := schema.ParsePost(it); return err },
+			func() error { _, err := schema.ParsePostRef(it); return err },
+			func() error { _, err := schema.ParseComment(it); return err },
+			func() error { _, err := schema.ParseLike(it); return err },
+			func() error { schema.ParseLikeCount(&it); return nil },
+			func() error { _, err := schema.ParseEntry(it); return err },
+			func() error { _, err := schema.ParseMark(it); return err },
+			func() error { _, err := schema.ParseIdempotency(it); return err },
+			func() error { _, err := schema.ParsePlan(it); return err },
+			func() error { _, err := schema.ParseChunk(it); return err },
+		} {
+			err := parse()
+			if refused, ok := errors.AsType[*schema.ParseError](err); err != nil && (!ok || refused.Key != it.Key) {
+				t.Errorf("error = %v, want a ParseError that names the item", err)
+			}
+		}
+	})
+}
