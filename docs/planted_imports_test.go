@@ -1,0 +1,91 @@
+//go:build e2e
+
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// wrongImports are imports that compile and that a lint rule has to refuse.
+func wrongImports() map[string]string {
+	return map[string]string{
+		"internal/feed":         "internal/awsclient",
+		"internal/config":       "internal/feed",
+		"internal/obs":          "internal/likeagg",
+		"internal/awsclient":    "internal/table",
+		"internal/table/dynamo": "messages",
+		"internal/likeagg":      "internal/fanout",
+		"internal/daemon":       "internal/sim",
+		"cmd/api":               "internal/disk/disktest",
+		"internal/replay":       "client/clienttest",
+		"internal/table":        "internal/queue",
+		"internal/auth":         "net/http/httptest",
+	}
+}
+
+// TestWrongImportsAreCaught copies the tree, plants one wrong import in each of
+// several packages, and expects the linter to refuse every one.
+func TestWrongImportsAreCaught(t *testing.T) {
+	copied := t.TempDir()
+	files, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(files), "\x00"), "\x00") {
+		copyFile(t, filepath.Join("..", name), filepath.Join(copied, name))
+	}
+	for folder, wrong := range wrongImports() {
+		pkg := packageName(t, filepath.Join(copied, folder))
+		if !strings.Contains(wrong, "http") {
+			wrong = module(t) + "/" + wrong
+		}
+		source := "package " + pkg + "\n\nimport _ \"" + wrong + "\"\n"
+		if err := os.WriteFile(filepath.Join(copied, folder, "planted.go"), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lint := exec.CommandContext(t.Context(), "go", "tool", "-modfile=tools/go.mod", "golangci-lint", "run", "--enable-only", "depguard", "./...")
+	lint.Dir = copied
+	out, err := lint.CombinedOutput()
+	if err == nil {
+		t.Fatal("the linter found nothing")
+	}
+	for folder := range wrongImports() {
+		if !strings.Contains(string(out), filepath.Join(folder, "planted.go")+":") {
+			t.Errorf("the wrong import in %s was not caught", folder)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if os.IsNotExist(err) { // deleted, and not committed yet
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func packageName(t *testing.T, dir string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "-C", dir, "list", "-f", "{{.Name}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
