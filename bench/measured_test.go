@@ -15,7 +15,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"fanfare/internal/daemon"
+	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -138,9 +138,8 @@ func holdFanOut(t *testing.T, followers int) {
 		defer mu.Unlock()
 		units = units.Plus(u)
 	}), out, 1, 8, nil)
-	if sizes := w.fanout; sizes.PageSize != daemon.PageSize || sizes.ChunkSize != chunkFollowers || sizes.PlanChunks != planChunks {
-		t.Errorf("pages of %d, chunks of %d, plans of %d: the daemons' and the model's are %d, %d, %d",
-			sizes.PageSize, sizes.ChunkSize, sizes.PlanChunks, daemon.PageSize, chunkFollowers, planChunks)
+	if fanout.DefaultChunkSize != chunkFollowers || fanout.DefaultPlanChunks != planChunks {
+		t.Errorf("chunks of %d, plans of %d: the model's are %d, %d", fanout.DefaultChunkSize, fanout.DefaultPlanChunks, chunkFollowers, planChunks)
 	}
 	author, since := strings.Repeat("a", 36), time.UnixMilli(1_763_712_000_123)
 	if _, err := w.feed.PutProfile(t.Context(), author, feed.ProfileInput{Name: "A"}); err != nil {

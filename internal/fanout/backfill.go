@@ -14,20 +14,20 @@ import (
 	"fanfare/messages"
 )
 
-// markLinger is how long a home mark outlives its backfill, so that a home read
-// which began before the copies still merges the author's posts in.
+// markLinger is how long a home mark outlives its backfill, so that a home read that
+// began before the posts were copied still merges them in.
 const markLinger = time.Minute
 
-// followed copies the author's posts from the follow's first one on into the
-// follower's timeline, and then lets the home mark go.
+// followed copies the author's posts, from the first that the follow shows, into the
+// follower's timeline. Then it lets the home mark expire.
 //
-// The post list is read consistently, so it holds every post that was committed
-// before the follow; the fan-out of later ones sees the edge (I1). A mark of
-// another version belongs to a later follow or unfollow, which has its own event or
-// needs none: this one has nothing left to do. An unfollow that comes between is
-// safe too: its mark leaves the author out, and the last write fails.
+// The post list is read consistently, so it holds every post that was committed before
+// the follow. The fan-out of later posts sees the edge (I1). If the mark has another
+// version, a later follow or unfollow wrote it, and this event has nothing left to do.
+// An unfollow during the copying is safe too: its mark makes homes leave the author
+// out, and makes the last write here fail.
 func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
-	res, err := w.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(e.FollowerID, e.AuthorID), Consistent: true})
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(e.FollowerID, e.AuthorID), Consistent: true})
 	if err != nil {
 		return fmt.Errorf("read the home mark of %s for %s: %w", e.FollowerID, e.AuthorID, err)
 	}
@@ -45,9 +45,9 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Store.Update(ctx, table.UpdateInput{
+	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: res.Item.Key,
-		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.Now().Add(markLinger).Unix())}},
+		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.cfg.Now().Add(markLinger).Unix())}},
 		If: table.All{
 			table.Equal{Name: schema.AttrKind, Value: table.S(string(schema.MarkBackfill))},
 			table.Equal{Name: schema.AttrVersion, Value: table.S(e.MarkVersion)},
@@ -59,17 +59,17 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 	if err != nil {
 		return fmt.Errorf("end the home mark of %s for %s: %w", e.FollowerID, e.AuthorID, err)
 	}
-	w.Log.Debug("backfilled", zap.String("user_id", e.FollowerID), zap.String("author_id", e.AuthorID),
+	w.cfg.Log.Debug("backfilled", zap.String("user_id", e.FollowerID), zap.String("author_id", e.AuthorID),
 		zap.Int("posts", copied), zap.String("request_id", e.RequestID))
 	return nil
 }
 
-// copyPosts writes entries for the posts that the mark merges in, but for those that
-// are deleted or too old for a timeline.
+// copyPosts writes entries for the posts that the mark makes homes merge in. It leaves
+// out deleted posts and posts too old for a timeline.
 func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark) (copied int, err error) {
-	oldest := max(mark.From, id.Floor(w.Now().Add(-w.TimelineTTL)))
-	for page, err := range w.Store.Query(ctx, table.Query{
-		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.PageSize, Consistent: true,
+	oldest := max(mark.From, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{
+		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,
 		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
 	}) {
 		if err != nil {

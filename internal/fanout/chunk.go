@@ -14,32 +14,31 @@ import (
 	"fanfare/messages"
 )
 
-// span is a range of follower ids: from first on, up to but without end, each ""
-// for open.
+// span is a range of follower ids, from first on and below end. "" leaves a side open.
 type span struct{ first, end string }
 
 // page is one page of followers.
 type page struct {
 	items []table.Item
-	// more tells that another page has to be asked for.
+	// more says that another page may follow.
 	more bool
-	// ref and living are the post's, read before the page.
-	ref    schema.PostRef
-	living bool
+	// ref is the post as it was read before the page. Of a deleted post no followers
+	// are read.
+	ref schema.PostRef
 }
 
-// last is the sort key that the next page starts behind.
+// last returns the sort key just before the next page.
 func (p page) last() string { return p.items[len(p.items)-1].Key.SK }
 
-// chunk delivers one chunk, unless the ledger says that it is done.
+// chunk delivers one chunk, unless it is marked done.
 func (w *Worker) chunk(ctx context.Context, e *messages.FanoutChunk) error {
-	stored, err := w.stored(ctx, e.PostID, e.First)
+	stored, err := w.storedChunk(ctx, e.PostID, e.First)
 	if err != nil {
 		return err
 	}
 	if stored == nil {
 		// A chunk is stored before it is sent.
-		return &messages.PermanentError{Reason: fmt.Sprintf("post %s has no chunk from %q on in its ledger", e.PostID, e.First)}
+		return &messages.PermanentError{Reason: fmt.Sprintf("the delivery of post %s has no chunk that begins at %q", e.PostID, e.First)}
 	}
 	if !stored.Done.IsZero() {
 		return nil
@@ -47,9 +46,9 @@ func (w *Worker) chunk(ctx context.Context, e *messages.FanoutChunk) error {
 	return w.deliverChunk(ctx, e.AuthorID, *stored)
 }
 
-// stored reads the chunk of a ledger that starts at first; nil if there is none.
-func (w *Worker) stored(ctx context.Context, postID, first string) (*schema.Chunk, error) {
-	res, err := w.Store.Get(ctx, table.GetInput{Key: schema.DeliveryChunkKey(postID, first), Consistent: true})
+// storedChunk reads the chunk of a post that begins at first, nil if there is none.
+func (w *Worker) storedChunk(ctx context.Context, postID, first string) (*schema.Chunk, error) {
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.DeliveryChunkKey(postID, first), Consistent: true})
 	if err != nil {
 		return nil, fmt.Errorf("read a delivery chunk of post %s: %w", postID, err)
 	}
@@ -60,10 +59,10 @@ func (w *Worker) stored(ctx context.Context, postID, first string) (*schema.Chun
 	return &c, err
 }
 
-// deliverChunk writes the entries of c's followers and marks it done. While one
-// page is written the next is read.
+// deliverChunk writes the entries of c's followers and marks c done. While it writes
+// one page it reads the next.
 func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk) error {
-	next, err := w.read(ctx, author, c, "")
+	next, err := w.readPage(ctx, author, c, "")
 	if err != nil {
 		return err
 	}
@@ -72,8 +71,8 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 		return err
 	}
 	for more := true; more && !p.expired; {
-		if !next.living {
-			w.Log.Info("delivery stopped: deleted", zap.String("post_id", p.id))
+		if next.ref.Deleted {
+			w.cfg.Log.Info("delivery stopped: the post was deleted", zap.String("post_id", p.id))
 			return nil
 		}
 		current := next
@@ -82,7 +81,7 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 		if more = current.more; more {
 			reading.Go(func() {
 				readErr = panics.Catch(func() (err error) {
-					next, err = w.read(ctx, author, c, current.last())
+					next, err = w.readPage(ctx, author, c, current.last())
 					return err
 				})
 			})
@@ -97,12 +96,13 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 	return w.markDone(ctx, c)
 }
 
-// markDone marks a chunk done. Only the first worker to get there counts.
+// markDone marks a chunk done. If several workers deliver it, the first one's mark and
+// count stay.
 func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
-	_, err := w.Store.Update(ctx, table.UpdateInput{
+	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.DeliveryChunkKey(c.Post, c.First),
 		Set: []table.Attr{
-			{Name: schema.AttrDone, Value: table.N(w.Now().UnixMilli())},
+			{Name: schema.AttrDone, Value: table.N(w.cfg.Now().UnixMilli())},
 			{Name: schema.AttrDelivered, Value: table.N(c.Delivered)},
 		},
 		If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDone}},
@@ -113,33 +113,33 @@ func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 	if err != nil {
 		return fmt.Errorf("mark a delivery chunk of post %s done: %w", c.Post, err)
 	}
-	w.Log.Debug("chunk delivered", zap.String("post_id", c.Post), zap.String("first", c.First), zap.Int64("delivered", c.Delivered))
+	w.cfg.Log.Debug("chunk delivered", zap.String("post_id", c.Post), zap.String("first", c.First), zap.Int64("delivered", c.Delivered))
 	return nil
 }
 
-// read looks whether the post lives and then, if it does, reads the page of c's
-// followers behind after.
-func (w *Worker) read(ctx context.Context, author string, c schema.Chunk, after string) (page, error) {
-	ref, living, err := w.living(ctx, c.Post, author)
-	if err != nil || !living {
-		return page{}, err
+// readPage reads the post and then, unless the post was deleted, the page of c's
+// followers that comes after the sort key after, "" for the first page.
+func (w *Worker) readPage(ctx context.Context, author string, c schema.Chunk, after string) (page, error) {
+	ref, err := w.postRef(ctx, c.Post, author)
+	if err != nil || ref.Deleted {
+		return page{ref: ref}, err
 	}
 	p, err := w.followers(ctx, author, span{c.First, c.End}, after)
-	p.living, p.ref = true, ref
+	p.ref = ref
 	return p, err
 }
 
-// followers reads the page of a range behind the sort key after, "" for the first.
-// It has items or is the last.
+// followers reads the page of a range that comes after the sort key after, "" for the
+// first page. Only the last page may be empty.
 func (w *Worker) followers(ctx context.Context, author string, r span, after string) (page, error) {
 	q := table.Query{
 		PK: schema.FollowersPK(author), Low: schema.UserSK(r.first), After: after,
-		PageSize: w.PageSize, Consistent: true, Project: []string{},
+		PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},
 	}
 	if r.end != "" {
 		q.High = schema.BelowUser(r.end)
 	}
-	for got, err := range w.Store.Query(ctx, q) {
+	for got, err := range w.cfg.Store.Query(ctx, q) {
 		if err != nil {
 			return page{}, fmt.Errorf("read the followers of %s: %w", author, err)
 		}

@@ -6,56 +6,60 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
 	"fanfare/internal/panics"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
-// sendBatch is how many chunks are stored and sent together at most: what one SQS
-// request takes. A planner begins with one and doubles, so that the first
-// deliveries need not wait until ten chunks are cut.
+// sendBatch is the most chunks that are stored and sent together, as many as one SQS
+// request takes. A planner begins with one and doubles, so that the first deliveries
+// do not wait for ten chunks.
 const sendBatch = 10
 
 // planner cuts the followers of one post into chunks, from one key on.
 //
-// The chain of stored chunks is the only truth: a chunk begins where the stored one
-// before it ends, "" first. Chunks are stored if absent, up to ten at once. Where
-// another planner was faster with another end, the planner goes on from that end,
-// and those of its own that it had stored behind are out of the chain: nobody is
-// sent to them, and the ledger passes them by.
+// The stored chain is the only truth: the first chunk begins at "", and each other one
+// begins where the one before it ends. Chunks are stored if absent, up to ten at once.
+// If another planner has stored a chunk with another end, this planner goes on from
+// that end. Chunks that it stored above that end may then be out of the chain: no
+// message is sent for them, and no reader of the chain sees them.
 type planner struct {
 	w         *Worker
 	p         post
 	requestID string
-	// from is where the chain goes on, left how many more chunks this message
-	// may look at.
+	// from is the end of the chain so far.
 	from string
+	// left is the number of chunks that this message may still add or follow.
 	left int
-	// batch is how many chunks are stored and sent together.
+	// batch is the number of chunks that are stored and sent together.
 	batch int
-	// ended tells that the chain has reached the open end.
+	// ended says that the chain has reached the open end.
 	ended bool
-	// outbox are chunks that are stored, but not sent yet.
+	// outbox holds messages for chunks that are stored, but not sent yet.
 	outbox []messages.Event
 }
 
+// plan follows and extends the chain of a post by PlanChunks chunks at most, and sends
+// another plan for the rest.
 func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
-	ref, living, err := w.living(ctx, e.PostID, e.AuthorID)
+	ref, err := w.postRef(ctx, e.PostID, e.AuthorID)
 	if err != nil {
 		return err
 	}
-	if !living {
-		w.Log.Info("planning stopped: deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
+	if ref.Deleted {
+		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
 		return nil
 	}
 	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
 	if err != nil {
 		return err
 	}
-	pl := &planner{w: w, p: p, requestID: e.RequestID, from: e.First, left: w.PlanChunks, batch: sendBatch}
+	pl := &planner{w: w, p: p, requestID: e.RequestID, from: e.First, left: w.cfg.PlanChunks, batch: sendBatch}
 	if e.First == "" {
 		pl.batch = 1
 	}
@@ -80,9 +84,9 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 	return pl.send(ctx)
 }
 
-// follow walks the stored chain and sends what is not done.
+// follow walks the stored chain from pl.from on and sends the chunks that are not done.
 func (pl *planner) follow(ctx context.Context) error {
-	for page, err := range pl.w.Store.Query(ctx, table.Query{
+	for page, err := range pl.w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(pl.p.id), Low: schema.ChunkSK(pl.from), High: schema.SortChunkEnd,
 		PageSize: pl.left, Consistent: true,
 	}) {
@@ -97,7 +101,7 @@ func (pl *planner) follow(ctx context.Context) error {
 			case c.First < pl.from:
 				continue // out of the chain
 			case c.First > pl.from:
-				return nil // the chain ends before it
+				return nil // the chain ends below it
 			}
 			if err := pl.link(ctx, c); err != nil {
 				return err
@@ -110,7 +114,7 @@ func (pl *planner) follow(ctx context.Context) error {
 	return nil
 }
 
-// link takes a stored chunk into the chain: it is sent if it is not done.
+// link adds a stored chunk to the chain. If the chunk is not done, it is sent.
 func (pl *planner) link(ctx context.Context, c schema.Chunk) error {
 	pl.from, pl.ended = c.End, c.End == ""
 	pl.left--
@@ -139,21 +143,21 @@ func (pl *planner) send(ctx context.Context) error {
 	return err
 }
 
-// extend looks at the followers from the end of the chain on and stores new chunks:
-// one ends, and the next begins, with the last follower of each page. It stops at the
-// last page, when no chunk is left to this message, or where another planner's chunk
-// is in the way. The read need not be consistent: it only decides where to cut, and
-// the ranges cover who it misses.
+// extend reads the followers from the end of the chain on and stores new chunks. The
+// last follower of each page ends one chunk and begins the next. It stops at the last
+// page, when this message may add no more chunks, or at another planner's chunk with
+// another end. The read need not be consistent, because it only decides where to cut:
+// the ranges also cover followers that it does not see.
 func (pl *planner) extend(ctx context.Context) error {
 	var cuts []schema.Chunk
 	next := schema.Chunk{Post: pl.p.id, First: pl.from}
 	q := table.Query{
-		PK: schema.FollowersPK(pl.p.author), Low: schema.UserSK(""), PageSize: pl.w.ChunkSize, EndsOnly: true,
+		PK: schema.FollowersPK(pl.p.author), Low: schema.UserSK(""), PageSize: pl.w.cfg.ChunkSize, EndsOnly: true,
 	}
-	if pl.from != "" { // who is the first of this chunk
+	if pl.from != "" { // pl.from is the first follower of this chunk, so it cannot end it
 		q.After = schema.UserSK(pl.from)
 	}
-	for page, err := range pl.w.Store.Query(ctx, q) {
+	for page, err := range pl.w.cfg.Store.Query(ctx, q) {
 		if err != nil {
 			return fmt.Errorf("read the followers of %s: %w", pl.p.author, err)
 		}
@@ -168,7 +172,7 @@ func (pl *planner) extend(ctx context.Context) error {
 			if len(cuts) < min(pl.batch, pl.left) {
 				continue
 			}
-			if whole, err := pl.store(ctx, cuts); err != nil || !whole || pl.left == 0 {
+			if linked, err := pl.store(ctx, cuts); err != nil || !linked || pl.left == 0 {
 				return err
 			}
 			if err := pl.send(ctx); err != nil {
@@ -181,15 +185,15 @@ func (pl *planner) extend(ctx context.Context) error {
 	return err
 }
 
-// store puts chunks, which follow each other, and links them. whole tells that all
-// of them are in the chain now.
-func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (whole bool, err error) {
+// store puts consecutive chunks if they are absent, and links the stored ones. linked
+// reports whether all of cuts are in the chain now.
+func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (linked bool, err error) {
 	errs := make([]error, len(cuts))
 	var puts sync.WaitGroup
 	for i, c := range cuts {
 		puts.Go(func() {
 			errs[i] = panics.Catch(func() error {
-				_, err := pl.w.Store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}})
+				_, err := pl.w.cfg.Store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}})
 				return err
 			})
 		})
@@ -212,4 +216,30 @@ func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (whole bool, 
 		}
 	}
 	return true, nil
+}
+
+// publish sends events to the chunks topic. After an error any of them may have
+// been sent.
+func (w *Worker) publish(ctx context.Context, events ...messages.Event) error {
+	msgs := make([]*message.Message, 0, len(events))
+	for _, e := range events {
+		msg, err := queue.Message(ctx, e)
+		if err != nil {
+			return err
+		}
+		msgs = append(msgs, msg)
+	}
+	if err := w.cfg.Publisher.Publish(queue.TopicChunks, msgs...); err != nil {
+		return fmt.Errorf("send %d messages to %s: %w", len(msgs), queue.TopicChunks, err)
+	}
+	return nil
+}
+
+// header returns the header of an event that a request caused.
+func (w *Worker) header(requestID string) (messages.Header, error) {
+	eventID, err := w.cfg.IDs.New()
+	if err != nil {
+		return messages.Header{}, err
+	}
+	return messages.Header{EventID: eventID, Time: w.cfg.Now().UTC(), RequestID: requestID}, nil
 }

@@ -12,35 +12,35 @@ import (
 	"fanfare/messages"
 )
 
-// postCreated begins the delivery of a post, and ends it too if one page holds all
-// followers.
+// postCreated begins the delivery of a post. If one page holds all followers, it also
+// completes the delivery.
 func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error {
-	if err := messages.CheckIDAge("post_id", e.PostID, w.Now()); err != nil {
+	if err := messages.CheckIDAge("post_id", e.PostID, w.cfg.Now()); err != nil {
 		return err
 	}
 	p, err := w.newPost(e.PostID, e.AuthorID, e.LikeShards)
 	if err != nil {
 		return err
 	}
-	// The post first, the followers after it: see the package comment (I1).
-	deleted, err := w.Posts.EnsurePost(ctx, e)
+	// The post must be stored before followers are read: see the package comment (I1).
+	deleted, err := w.cfg.Posts.EnsurePost(ctx, e)
 	if err != nil {
 		return err
 	}
 	if deleted {
-		w.Log.Info("not delivered: deleted", zap.String("post_id", p.id), zap.String("request_id", e.RequestID))
+		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", p.id), zap.String("request_id", e.RequestID))
 		return nil
 	}
 	first, err := w.followers(ctx, p.author, span{}, "")
 	if err != nil {
 		return err
 	}
-	again, err := w.begin(ctx, p, first)
+	begun, err := w.begin(ctx, p, first)
 	if err != nil {
 		return err
 	}
-	if again {
-		stored, err := w.stored(ctx, p.id, "")
+	if begun {
+		stored, err := w.storedChunk(ctx, p.id, "")
 		if err != nil {
 			return err
 		}
@@ -54,31 +54,31 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	return w.inline(ctx, p, first, e.RequestID)
 }
 
-// begin writes the head of the ledger, or adds an attempt to the one that is there.
-func (w *Worker) begin(ctx context.Context, p post, first page) (again bool, err error) {
+// begin writes the plan of the delivery. If an earlier attempt has begun the delivery,
+// it adds an attempt to the stored plan.
+func (w *Worker) begin(ctx context.Context, p post, first page) (begun bool, err error) {
 	followers := int64(len(first.items))
 	if first.more {
 		if followers, err = w.countFollowers(ctx, p.author); err != nil {
 			return false, err
 		}
 	}
-	head := schema.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.Now(), Attempts: 1}
-	_, err = w.Store.Put(ctx, table.PutInput{Item: head.Item(), If: table.Absent{}})
-	if _, exists := errors.AsType[*table.ConditionError](err); exists {
-		again = true
-		_, err = w.Store.Update(ctx, table.UpdateInput{
+	plan := schema.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.cfg.Now(), Attempts: 1}
+	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: plan.Item(), If: table.Absent{}})
+	if _, begun = errors.AsType[*table.ConditionError](err); begun {
+		_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 			Key: schema.DeliveryPlanKey(p.id),
 			Add: []table.Attr{{Name: schema.AttrAttempts, Value: table.N(1)}},
 		})
 	}
 	if err != nil {
-		return again, fmt.Errorf("write the delivery plan of post %s: %w", p.id, err)
+		return false, fmt.Errorf("write the delivery plan of post %s: %w", p.id, err)
 	}
-	return again, nil
+	return begun, nil
 }
 
 func (w *Worker) countFollowers(ctx context.Context, author string) (int64, error) {
-	items, _, err := table.Collect(w.Store.Query(ctx, table.Query{
+	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.UserPK(author), Low: schema.SortCount, High: schema.SortCountEnd, Consistent: true,
 	}), 0)
 	if err != nil {
@@ -88,8 +88,8 @@ func (w *Worker) countFollowers(ctx context.Context, author string) (int64, erro
 	return counts.Followers, err
 }
 
-// inline delivers to all followers as one chunk, which is stored when it is done.
-// Until then a crash leaves nothing but entries that the next try writes again.
+// inline delivers to all followers as one chunk, which is stored when it is done. A
+// crash before that leaves only entries, which the next try writes again.
 func (w *Worker) inline(ctx context.Context, p post, all page, requestID string) error {
 	var delivered int64
 	if !p.expired {
@@ -98,10 +98,10 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 			return err
 		}
 	}
-	chunk := schema.Chunk{Post: p.id, Done: w.Now(), Delivered: delivered}
-	_, err := w.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
+	chunk := schema.Chunk{Post: p.id, Done: w.cfg.Now(), Delivered: delivered}
+	_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
-		// Another worker has planned meanwhile: what is stored decides.
+		// Another worker has planned the delivery meanwhile, and its chain decides.
 		stored, err := schema.ParseChunk(*failed.Old)
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 	return nil
 }
 
-// resume goes on with a delivery whose first chunk is stored.
+// resume continues a delivery whose first chunk is stored.
 func (w *Worker) resume(ctx context.Context, p post, first schema.Chunk, requestID string) error {
 	if first.End != "" {
 		return w.sendPlan(ctx, p, requestID)

@@ -1,37 +1,39 @@
-// Package fanout delivers posts: it writes a reference to each post into the home
-// timeline of every follower, and copies an author's posts into the home of who
-// follows anew. It owns the order of those writes and the ledger that says how far
-// a delivery is; it must never answer HTTP, decide who may post, or hold state that
-// a crash may lose.
+// Package fanout delivers posts. It writes an entry for each post into the timeline of
+// every follower, and copies an author's posts into the timeline of each new follower.
+// It owns the order of those writes and each post's delivery record: the plan, and the
+// chain of chunks. It must never answer HTTP, decide which users may post, or hold
+// state that a crash could lose.
 //
 // # How a post travels
 //
-// PostCreated makes a worker put the post into the table, then read the first page
-// of followers. If that is all of them, it writes their entries at once. If not, it
-// sends a FanoutPlan: a planner cuts the key space of the followers into ranges,
-// stores each as a chunk and sends a FanoutChunk, whose worker writes the entries
-// of one range.
+// A worker that receives PostCreated puts the post into the table and then reads the
+// first page of followers. If there are no more followers, it writes their entries at
+// once. Otherwise it sends a FanoutPlan. A planner then cuts the followers' key space
+// into ranges, stores each range as a chunk and sends a FanoutChunk for it. The worker
+// that receives a FanoutChunk writes the entries of one range.
 //
-// # What must hold here
+// # The invariants it keeps
 //
-//   - I1: the post is in the table before any follower is read, and pages are read
-//     consistently. So a page either sees a new follower's edge, or the follow was
-//     committed after the post and its backfill sees the post.
-//   - I1: the chunks cover every id there can be, ends open. A chunk starts where
-//     the stored one before it ends, and is stored, if absent, before its message is
-//     sent: whoever plans again, or at the same time, follows what is stored.
-//   - I2: before each page the post is looked at; a deleted one is not delivered any
-//     further. Homes leave it out in any case.
+//   - I1: the post is in the table before any follower is read, and pages of followers
+//     are read consistently. So a page shows a new follower's edge, or the follow was
+//     committed after the post was, and then its backfill sees the post.
+//   - I1: the chunks of a post cover every possible user id, because the first begins
+//     and the last ends open. Each begins where the one before it ends. A chunk is
+//     stored, if absent, before its message is sent, so planners that run again, or at
+//     the same time, follow the stored chain.
+//   - I2: before each page of followers the post is read, and the delivery of a
+//     deleted post stops. Homes leave out deleted posts in any case.
 //   - I5, I6: a handler returns nil only when its work is durable. Every step may be
-//     done again: entries have the same keys, ledger items are written on conditions.
-//   - I8: a post's chunks travel on a topic and in a group of their own.
-//   - I9: a handler holds one page of followers and the next. A planner holds none, it
-//     asks where pages end: it holds a page of the ledger, of Config.PlanChunks, and ten
-//     chunks. So at any number of followers. Goroutines are bounded by Config.Writers,
-//     a planner's by the ten chunks that it stores at once.
+//     repeated: entries get the same keys, and the delivery record is written under
+//     conditions.
+//   - I8: a post's chunks have their own topic, and a group for each post.
+//   - I9: memory does not grow with the number of followers. A handler holds one page
+//     of followers and the next. A planner reads only the last key of each page, and
+//     holds a page of at most Config.PlanChunks stored chunks and ten new ones. A page
+//     is written by Config.Writers goroutines at most, new chunks are stored by ten.
 //
-// Port calls happen in an order that depends on their answers alone, so that a
-// simulation which releases them one at a time can replay a run.
+// The order of port calls depends on their answers alone. So a simulation that lets
+// one call through at a time can replay a run.
 package fanout
 
 import (
@@ -53,13 +55,21 @@ import (
 // Posts makes sure that a post is in the table.
 type Posts interface {
 	// EnsurePost returns nil once the post of e, its lookup by id, its author's
-	// post count and its author's own timeline entry are in the table; deleted
-	// tells that it is a tombstone by now. A post that can never be, such as one
-	// whose id is another author's, is a *messages.PermanentError.
+	// post count and its author's own timeline entry are in the table. deleted
+	// reports whether the post has become a tombstone. If the post can never be
+	// stored, such as one with the id of another author's post, the error is a
+	// *messages.PermanentError.
 	EnsurePost(ctx context.Context, e *messages.PostCreated) (deleted bool, err error)
 }
 
-// Config is what a Worker needs. The sizes are for tests; zero takes the default.
+// The defaults of the sizes that the daemons do not set.
+const (
+	DefaultChunkSize  = 4000
+	DefaultPlanChunks = 50
+)
+
+// Config holds the parts and settings of a Worker. The fields down to TimelineTTL are
+// required; the zero value of each other field takes its default.
 type Config struct {
 	Store     table.Store
 	Posts     Posts
@@ -68,59 +78,45 @@ type Config struct {
 	Now       func() time.Time
 	// TimelineTTL is how long after a post's time its entries live.
 	TimelineTTL time.Duration
-	// PushLimit is the number of followers above which an author is to be pulled
-	// instead. Homes cannot be told yet, so all are pushed to; New logs that.
+	// PushLimit is the number of followers above which homes are to pull an author
+	// instead. It has no effect yet, every author is pushed, and New logs that.
 	PushLimit int64
-	// Writers is how many writes of one page may be on their way at once. 1 is
-	// right for a store that takes a page in one go, more for one that a page
-	// costs many requests. Default 1.
+	// Writers is the number of writes of one page that may be under way at the same
+	// time. 1 suits a store that takes a page in one request, more a store that needs
+	// many requests for it. Default 1.
 	Writers int
-	// PageSize is how many followers are read at once, and so the largest post
-	// that is delivered without chunks. Default 1,024.
+	// PageSize is the number of followers that are read at once, and so the most that
+	// a post is delivered to without chunks. Default 1,024.
 	PageSize int
-	// ChunkSize is how many followers a chunk has when it is planned. Default
-	// 4,000: a chunk costs two write units and up to three queue requests, so
-	// this is 1.0005 units a delivery and at most 0.75 requests per 1,000; and four
-	// default pages, or one of 4,096, hold it with room for followers who arrive.
+	// ChunkSize is the number of followers in a chunk when it is planned. The default
+	// is DefaultChunkSize. A chunk costs two write units and up to three queue requests,
+	// so that is 1.0005 units a delivery and at most 0.75 requests per 1,000 deliveries.
+	// Four default pages, or one of 4,096, hold such a chunk and leave room for new
+	// followers.
 	ChunkSize int
-	// PlanChunks is how many chunks a planner cuts before it hands on to another
-	// message. Default 50.
+	// PlanChunks is the number of chunks that one FanoutPlan message plans. The rest
+	// is left to another message. Default DefaultPlanChunks.
 	PlanChunks int
-	// Observe, if not nil, hears of entries that were written for followers: how
-	// many at once, and how long after the post's time. Those of a message that
-	// came again count again.
+	// Observe is called for entries that were written for followers: how many at
+	// once, and how long after the post's time. If a message is delivered again, its
+	// entries are observed again.
 	Observe func(entries int, sincePost time.Duration)
-	// Log may be nil.
+	// Log takes the worker's log. Default none.
 	Log *zap.Logger
 }
 
-// Worker handles the events of fan-out. Its methods may be called at the same time.
-type Worker struct {
-	Config
-	writers window
-	// scratches holds *scratch, one for each page that is being written.
-	scratches sync.Pool
-}
-
-// New returns a worker. It starts nothing.
-func New(c Config) *Worker {
+func (c Config) withDefaults() Config {
 	c.Writers = orDefault(c.Writers, 1)
 	c.PageSize = orDefault(c.PageSize, 1024)
-	c.ChunkSize = orDefault(c.ChunkSize, 4000)
-	c.PlanChunks = orDefault(c.PlanChunks, 50)
+	c.ChunkSize = orDefault(c.ChunkSize, DefaultChunkSize)
+	c.PlanChunks = orDefault(c.PlanChunks, DefaultPlanChunks)
 	if c.Observe == nil {
 		c.Observe = func(int, time.Duration) {}
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	if c.PushLimit > 0 {
-		c.Log.Warn("push limit has no effect yet: every author is pushed", zap.Int64("push_limit", c.PushLimit))
-	}
-	return &Worker{
-		Config: c, writers: window{size: c.Writers, most: c.Writers},
-		scratches: sync.Pool{New: func() any { return new(scratch) }},
-	}
+	return c
 }
 
 func orDefault(n, def int) int {
@@ -128,6 +124,26 @@ func orDefault(n, def int) int {
 		return n
 	}
 	return def
+}
+
+// Worker handles the events of fan-out. Its methods may be called at the same time.
+type Worker struct {
+	cfg     Config
+	writers parallelism
+	// buffers holds *buffers, one for each page that is being written.
+	buffers sync.Pool
+}
+
+// New returns a worker. It starts nothing.
+func New(cfg Config) *Worker {
+	cfg = cfg.withDefaults()
+	if cfg.PushLimit > 0 {
+		cfg.Log.Warn("push limit has no effect yet: every author is pushed", zap.Int64("push_limit", cfg.PushLimit))
+	}
+	return &Worker{
+		cfg: cfg, writers: parallelism{limit: cfg.Writers, most: cfg.Writers},
+		buffers: sync.Pool{New: func() any { return new(buffers) }},
+	}
 }
 
 // HandlePosts is the queue.Handler of queue.TopicPosts.
@@ -163,15 +179,15 @@ func unexpected(e messages.Event, topic string) error {
 	return &messages.PermanentError{Reason: fmt.Sprintf("%s does not belong on topic %s", e.Kind(), topic)}
 }
 
-// post is what the delivery of one post needs to know of it.
+// post is a post that is being delivered.
 type post struct {
 	id, author string
 	// at is the time of its id.
 	at time.Time
-	// sk and attrs are what all its timeline entries share.
+	// sk and attrs are the sort key and the attributes of all its timeline entries.
 	sk    string
 	attrs []table.Attr
-	// expired tells that the entries' time is over before they are written.
+	// expired says that its entries would be expired before they are written.
 	expired bool
 }
 
@@ -180,54 +196,28 @@ func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
 	if err != nil {
 		return post{}, err
 	}
-	ttl := at.Add(w.TimelineTTL)
+	ttl := at.Add(w.cfg.TimelineTTL)
 	return post{
 		id: postID, author: author, at: at, sk: schema.EntrySK(postID, author),
-		attrs: schema.EntryAttrs(ttl, likeShards), expired: !ttl.After(w.Now()),
+		attrs: schema.EntryAttrs(ttl, likeShards), expired: !ttl.After(w.cfg.Now()),
 	}, nil
 }
 
-// living reads whether a post that is known to be stored still lives. One that is
-// absent, or another author's, is the fault of who sent the message.
-func (w *Worker) living(ctx context.Context, postID, author string) (ref schema.PostRef, living bool, err error) {
-	res, err := w.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(postID), Consistent: true})
+// postRef reads the author and the state of a post that was stored before the message
+// was sent. If the post is absent, or another author's, the message is wrong for good.
+func (w *Worker) postRef(ctx context.Context, postID, author string) (ref schema.PostRef, err error) {
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(postID), Consistent: true})
 	if err != nil {
-		return ref, false, fmt.Errorf("read post %s: %w", postID, err)
+		return ref, fmt.Errorf("read post %s: %w", postID, err)
 	}
 	if res.Item == nil {
-		return ref, false, &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", postID)}
+		return ref, &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", postID)}
 	}
 	if ref, err = schema.ParsePostRef(*res.Item); err != nil {
-		return ref, false, err
+		return ref, err
 	}
 	if ref.Author != author {
-		return ref, false, &messages.PermanentError{Reason: fmt.Sprintf("post %s is not of author %s", postID, author)}
+		return ref, &messages.PermanentError{Reason: fmt.Sprintf("post %s does not belong to author %s", postID, author)}
 	}
-	return ref, !ref.Deleted, nil
-}
-
-// publish sends events to the chunks topic. After an error any of them may have
-// been sent.
-func (w *Worker) publish(ctx context.Context, events ...messages.Event) error {
-	msgs := make([]*message.Message, 0, len(events))
-	for _, e := range events {
-		msg, err := queue.Message(ctx, e)
-		if err != nil {
-			return err
-		}
-		msgs = append(msgs, msg)
-	}
-	if err := w.Publisher.Publish(queue.TopicChunks, msgs...); err != nil {
-		return fmt.Errorf("send %d messages to %s: %w", len(msgs), queue.TopicChunks, err)
-	}
-	return nil
-}
-
-// header is that of an event which follows from the request requestID.
-func (w *Worker) header(requestID string) (messages.Header, error) {
-	eventID, err := w.IDs.New()
-	if err != nil {
-		return messages.Header{}, err
-	}
-	return messages.Header{EventID: eventID, Time: w.Now().UTC(), RequestID: requestID}, nil
+	return ref, nil
 }

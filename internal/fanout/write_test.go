@@ -10,8 +10,7 @@ import (
 )
 
 // TestADeliveryAllocatesNothingOfItsOwn builds the entries of pages of 100 and of
-// 2,048 followers: what a page allocates is the string that its keys are parts of,
-// and does not grow with it.
+// 2,048 followers. Each page allocates one string, whose parts are its keys.
 func TestADeliveryAllocatesNothingOfItsOwn(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := post{id: "01H00000000000000000000000", author: "ann", at: now, sk: "sk", attrs: schema.EntryAttrs(now, 0)}
@@ -20,14 +19,14 @@ func TestADeliveryAllocatesNothingOfItsOwn(t *testing.T) {
 		for i := range followers {
 			followers[i] = schema.FollowerItem(p.author, fmt.Sprint("follower-", i), now)
 		}
-		s := new(scratch)
+		b := new(buffers)
 		build := func() {
-			writes, err := s.entries(p, followers)
+			writes, err := b.entries(p, followers)
 			if err != nil || len(writes) != size {
 				t.Fatalf("%d entries, %v", len(writes), err)
 			}
 		}
-		build() // the scratch has grown now
+		build() // so that the buffers have their size
 		if got := testing.AllocsPerRun(100, build); got > 1 {
 			t.Errorf("%v allocations for a page of %d followers, want 1", got, size)
 		}

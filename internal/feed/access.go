@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"golang.org/x/sync/errgroup"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
@@ -18,18 +19,18 @@ import (
 	"fanfare/messages"
 )
 
-// What all of the domain's calls to its ports have in common.
+// This file holds the reads, writes and checks that several access patterns share.
 
-// get reads one item; nil is an absent one.
+// get reads one item, nil if it is absent.
 func (s *Service) get(ctx context.Context, key table.Key, consistent bool) (*table.Item, error) {
-	res, err := s.store.Get(ctx, table.GetInput{Key: key, Consistent: consistent})
+	res, err := s.cfg.Store.Get(ctx, table.GetInput{Key: key, Consistent: consistent})
 	if err != nil {
 		return nil, unavailable("table", err)
 	}
 	return res.Item, nil
 }
 
-// batchGet reads distinct keys, 100 at a time and all at once.
+// batchGet reads distinct keys, in requests of 100 keys that run at the same time.
 func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent bool) (map[table.Key]table.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -39,7 +40,7 @@ func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent boo
 	reads := make([]func(context.Context) error, len(parts))
 	for i, part := range parts {
 		reads[i] = func(ctx context.Context) error {
-			res, err := s.store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: consistent})
+			res, err := s.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: consistent})
 			read[i] = res.Items
 			return err
 		}
@@ -56,46 +57,41 @@ func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent boo
 	return found, nil
 }
 
-// Conflicting transactions are tried again, with full jitter.
-const (
-	maxConflicts = 10
-	firstBackoff = 10 * time.Millisecond
-	maxBackoff   = 400 * time.Millisecond
-)
+// maxConflicts is how often a transaction is sent that conflicts with other writes.
+const maxConflicts = 10
 
-// transact does a transaction, again while it only met other writes of the same
-// items. A condition that fails, and a conflict that lasts, is its
-// *table.CancelledError. It does not repeat one whose outcome is unknown: the
-// caller's caller does, and every flow here can be repeated.
+// transact sends a transaction, and sends it again while it only conflicts with
+// other writes of the same items. A failed condition, or a conflict that lasts, is a
+// *table.CancelledError. If the outcome is unknown it sends nothing again: whoever
+// called the service does, and every flow here may be repeated.
 func (s *Service) transact(ctx context.Context, ops ...table.TransactOp) error {
-	backoff := firstBackoff
+	waits := backoff.Exponential{First: 10 * time.Millisecond, Most: 400 * time.Millisecond}
 	for attempt := 1; ; attempt++ {
-		_, err := s.store.Transact(ctx, table.TransactInput{Ops: ops})
+		_, err := s.cfg.Store.Transact(ctx, table.TransactInput{Ops: ops})
 		cancelled, ok := errors.AsType[*table.CancelledError](err)
 		if !ok || !cancelled.Retryable() || attempt == maxConflicts {
 			return err
 		}
-		if err := pause(ctx, time.Duration(s.jitter()*float64(backoff))); err != nil {
+		if err := backoff.Wait(ctx, waits.Jittered(attempt, s.cfg.Jitter())); err != nil {
 			return fmt.Errorf("retry a transaction: %w", err)
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
-// conditionFailed tells whether a transaction failed by a condition.
+// conditionFailed reports whether one of a transaction's conditions failed.
 func conditionFailed(err error) bool {
 	cancelled, ok := errors.AsType[*table.CancelledError](err)
 	return ok && !cancelled.Retryable()
 }
 
-// message fills what all events carry, and encodes the event.
+// message fills the header of an event and encodes it.
 func (s *Service) message(ctx context.Context, e messages.Event) (*message.Message, error) {
-	eventID, err := s.ids.New()
+	eventID, err := s.cfg.IDs.New()
 	if err != nil {
 		return nil, fmt.Errorf("feed: %w", err)
 	}
 	head := e.Head()
-	head.EventID, head.Time, head.RequestID = eventID, s.now().UTC(), s.requestID(ctx)
+	head.EventID, head.Time, head.RequestID = eventID, s.cfg.Now().UTC(), s.cfg.RequestID(ctx)
 	msg, err := queue.Message(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("feed: %w", err)
@@ -103,17 +99,17 @@ func (s *Service) message(ctx context.Context, e messages.Event) (*message.Messa
 	return msg, nil
 }
 
-// publish puts an event on a topic; when it returns nil the event is durable (I5).
+// publish puts an event on a topic. When it returns nil the event is durable (I5).
 func (s *Service) publish(ctx context.Context, topic string, e messages.Event) error {
 	msg, err := s.message(ctx, e)
 	if err != nil {
 		return err
 	}
-	return unavailable("queue", s.publisher.Publish(topic, msg))
+	return unavailable("queue", s.cfg.Publisher.Publish(topic, msg))
 }
 
-// postByID reads the post by id, consistently: a post must be there once it was
-// answered, and gone once its deletion was (I2).
+// postByID reads a post's author and state by its id. The read is consistent: it must
+// find each post that was answered, and no post whose deletion was answered (I2).
 func (s *Service) postByID(ctx context.Context, post string) (schema.PostRef, error) {
 	it, err := s.get(ctx, schema.PostByIDKey(post), true)
 	if err != nil {
@@ -126,7 +122,7 @@ func (s *Service) postByID(ctx context.Context, post string) (schema.PostRef, er
 	return byID, unavailable("table", err)
 }
 
-// livingPost is postByID of a post that was not deleted.
+// livingPost is postByID, but answers NotFound for a deleted post.
 func (s *Service) livingPost(ctx context.Context, post string) (schema.PostRef, error) {
 	byID, err := s.postByID(ctx, post)
 	if err == nil && byID.Deleted {
@@ -135,7 +131,7 @@ func (s *Service) livingPost(ctx context.Context, post string) (schema.PostRef, 
 	return byID, err
 }
 
-// livingPosts tells which of some posts are there and not deleted.
+// livingPosts reports for each of the posts whether it exists and is not deleted.
 func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]bool, error) {
 	keys := make([]table.Key, 0, len(posts))
 	for _, post := range posts {
@@ -158,43 +154,83 @@ func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]b
 	return living, nil
 }
 
-// knownUser is nil if user has a profile. Lists ask only when they are empty: who
-// has an item has a profile.
-func (s *Service) knownUser(ctx context.Context, user string) error {
+// requireProfile returns missing if user has no profile.
+func (s *Service) requireProfile(ctx context.Context, user string, missing error) error {
 	it, err := s.get(ctx, schema.ProfileKey(user), true)
-	if err != nil {
-		return err
+	if err == nil && it == nil {
+		return missing
 	}
-	if it == nil {
-		return notFound("there is no user %s", user)
-	}
-	return nil
+	return err
 }
 
-// writer is nil if user has a profile, which one needs to write.
-func (s *Service) writer(ctx context.Context, user string) error {
-	it, err := s.get(ctx, schema.ProfileKey(user), true)
-	if err != nil {
-		return err
-	}
-	if it == nil {
-		return profileMissing(user)
-	}
-	return nil
+// requireUser returns NotFound if there is no such user.
+func (s *Service) requireUser(ctx context.Context, user string) error {
+	return s.requireProfile(ctx, user, notFound("there is no user %s", user))
 }
 
-// refuse is the error for a write to what is somebody else's. A user without a
-// profile hears of that first, as with every other write; an owner has one, so nobody
-// else pays for the look.
+// requireWriter returns ProfileMissing if user has no profile, which every writer
+// needs.
+func (s *Service) requireWriter(ctx context.Context, user string) error {
+	return s.requireProfile(ctx, user, profileMissing(user))
+}
+
+// refuse returns the error for a write to a thing of another user. A user without a
+// profile is told of that first, as by every other write. Owners have a profile, so
+// only a refused user costs this read.
 func (s *Service) refuse(ctx context.Context, user, detail string) error {
-	if err := s.writer(ctx, user); err != nil {
+	if err := s.requireWriter(ctx, user); err != nil {
 		return err
 	}
 	return forbidden(detail)
 }
 
-// timeOf is the time of an id that the table holds; the zero time for one that is
-// none.
+// writerAndPost returns a post for a write about it. The user must have a profile,
+// and the post must not be deleted.
+func (s *Service) writerAndPost(ctx context.Context, user, post string) (schema.PostRef, error) {
+	var byID schema.PostRef
+	var missing, gone error
+	err := all(ctx,
+		func(ctx context.Context) error { missing = s.requireWriter(ctx, user); return failure(missing) },
+		func(ctx context.Context) error { byID, gone = s.livingPost(ctx, post); return failure(gone) },
+	)
+	if err != nil {
+		return schema.PostRef{}, err
+	}
+	if missing != nil { // the same error comes first whichever read ends first
+		return schema.PostRef{}, missing
+	}
+	return byID, gone
+}
+
+// failure returns err if a read failed, nil if err is the read's answer.
+func failure(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind != Unavailable {
+		return nil
+	}
+	return err
+}
+
+// ofLivingPosts wraps parse so that it leaves out items that belong to a deleted post.
+func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.Item) ([]T, error), post func(T) string) func([]table.Item) ([]T, error) {
+	return func(read []table.Item) ([]T, error) {
+		items, err := parse(read)
+		if err != nil {
+			return nil, err
+		}
+		posts := make([]string, len(items))
+		for i, item := range items {
+			posts[i] = post(item)
+		}
+		living, err := s.livingPosts(ctx, posts)
+		if err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(items, func(item T) bool { return !living[post(item)] }), nil
+	}
+}
+
+// timeOf returns the time of an id that the table holds, the zero time if it is not
+// a ULID.
 func timeOf(ulid string) time.Time {
 	at, err := id.Time(ulid)
 	if err != nil {
@@ -203,8 +239,8 @@ func timeOf(ulid string) time.Time {
 	return at
 }
 
-// all runs reads at the same time and returns the first error. A panic is one: the
-// request recovers those of its own goroutine only.
+// all runs reads at the same time and returns the first error. A panic becomes an
+// error, because the request's own recover does not see other goroutines.
 func all(ctx context.Context, reads ...func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, read := range reads {

@@ -11,11 +11,11 @@ import (
 
 // CreateComment comments on a living post.
 //
-// That the post lives is read, consistently, not made a condition of the write. A
+// A consistent read checks that the post lives; the write does not check it again. A
 // deletion that commits between the two was not answered before this call began, so
-// the comment may count as written just before it; nobody sees the comment either
-// way, since every list looks at the post. A transaction with a check of the post
-// would cost twice the units, and comments of one hot post would conflict there.
+// the comment counts as written just before the deletion. Nobody sees it in either
+// case, since every list looks at the post. A transaction that checks the post would
+// cost twice the units, and comments on one hot post would conflict in it.
 func (s *Service) CreateComment(ctx context.Context, user, post, text string) (Comment, error) {
 	if err := validateComment(text); err != nil {
 		return Comment{}, err
@@ -23,44 +23,15 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if _, err := s.writerAndPost(ctx, user, post); err != nil {
 		return Comment{}, err
 	}
-	comment, err := s.ids.New()
+	comment, err := s.cfg.IDs.New()
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
-	if _, err := s.store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}}); err != nil {
+	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}}); err != nil {
 		return Comment{}, unavailable("table", err)
 	}
 	return commentOf(c), nil
-}
-
-// writerAndPost reads what a user needs to write about a post: a profile, and that
-// the post lives.
-func (s *Service) writerAndPost(ctx context.Context, user, post string) (schema.PostRef, error) {
-	var byID schema.PostRef
-	var missing, gone error
-	err := all(ctx,
-		func(ctx context.Context) error { missing = s.writer(ctx, user); return failure(missing) },
-		func(ctx context.Context) (err error) {
-			byID, gone = s.livingPost(ctx, post)
-			return failure(gone)
-		},
-	)
-	if err != nil {
-		return schema.PostRef{}, err
-	}
-	if missing != nil { // this one first, whichever read was the faster
-		return schema.PostRef{}, missing
-	}
-	return byID, gone
-}
-
-// failure is err if it is the failure of a read, nil if it is an answer.
-func failure(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Kind != Unavailable {
-		return nil
-	}
-	return err
 }
 
 // Comments lists a living post's comments, oldest first.
@@ -78,7 +49,7 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 	err = all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
-			comments, _, err = collect(s.store.Query(ctx, q), in.limit()+1, each(func(it table.Item) (Comment, bool, error) {
+			comments, _, err = collect(s.cfg.Store.Query(ctx, q), in.limit()+1, each(func(it table.Item) (Comment, bool, error) {
 				c, err := schema.ParseComment(it)
 				return commentOf(c), true, err
 			}))
@@ -91,7 +62,7 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), nil
 }
 
-// DeleteComment deletes a comment: its author may, and the post's author.
+// DeleteComment deletes a comment of user's, or one on a post of user's.
 func (s *Service) DeleteComment(ctx context.Context, user, post, comment string) error {
 	key := schema.CommentKey(post, comment)
 	var byID schema.PostRef
@@ -113,7 +84,7 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if user != c.Author && user != byID.Author {
 		return s.refuse(ctx, user, "neither the comment nor its post is yours")
 	}
-	_, err = s.store.Delete(ctx, table.DeleteInput{Key: key, If: table.Exists{}})
+	_, err = s.cfg.Store.Delete(ctx, table.DeleteInput{Key: key, If: table.Exists{}})
 	if _, failed := errors.AsType[*table.ConditionError](err); failed {
 		return notFound("comment %s was deleted", comment)
 	}
@@ -136,41 +107,11 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in PageReques
 		return commentOf(c), true, err
 	})
 	postID := func(c Comment) string { return c.PostID }
-	comments, _, err := collect(s.store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
+	comments, _, err := collect(s.cfg.Store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
 	if err != nil {
 		return List[Comment]{}, err
 	}
-	if len(comments) == 0 && before == "" {
-		if err := s.knownUser(ctx, user); err != nil {
-			return List[Comment]{}, err
-		}
-	}
-	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), nil
-}
-
-// ofLivingPosts leaves out what refers to a deleted post.
-func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.Item) ([]T, error), post func(T) string) func([]table.Item) ([]T, error) {
-	return func(read []table.Item) ([]T, error) {
-		items, err := parse(read)
-		if err != nil {
-			return nil, err
-		}
-		posts := make([]string, len(items))
-		for i, item := range items {
-			posts[i] = post(item)
-		}
-		living, err := s.livingPosts(ctx, posts)
-		if err != nil {
-			return nil, err
-		}
-		kept := items[:0]
-		for _, item := range items {
-			if living[post(item)] {
-				kept = append(kept, item)
-			}
-		}
-		return kept, nil
-	}
+	return userPage(ctx, s, comments, in, scope, func(c Comment) string { return c.ID })
 }
 
 func commentOf(c schema.Comment) Comment {

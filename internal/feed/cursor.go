@@ -8,14 +8,14 @@ import (
 	"fanfare/internal/id"
 )
 
-// scope is what a cursor is bound to: a list, the user or post that owns it, and
-// the filter. A cursor is the position of the last item shown and a checksum over
-// it and its scope. There is no secret in it: it names a place, it grants nothing.
-// The checksum is so that a cursor that was changed, or belongs to another list, is
-// refused instead of read as something else.
+// scope names the list that a cursor belongs to: its kind, the user or post that owns
+// it, and the filter. A cursor is the position of the last item shown, with a checksum
+// of the position and its scope. It holds no secret and grants nothing. The checksum
+// makes sure that a cursor which was changed, or belongs to another list, is refused
+// and not read as a position in this one.
 type scope struct {
 	list, owner, filter string
-	// valid tells what can be a position in this list.
+	// valid reports whether a string can be a position in this list.
 	valid func(string) bool
 }
 
@@ -23,15 +23,16 @@ type scope struct {
 const (
 	cursorVersion = 1
 	checksumBytes = 8
-	// maxCursor is above the length of every cursor: a user id has 64 bytes.
+	// maxCursor is longer than every cursor: a user id has 64 bytes at most.
 	maxCursor = 128
 )
 
-// byID is the scope of a list in the order of ULIDs, byUser of one by user id.
+// byID makes the scope of a list in the order of ULIDs, byUser of one in the order of
+// user ids.
 func byID(list, owner, filter string) scope { return scope{list, owner, filter, id.Valid} }
 func byUser(list, owner string) scope       { return scope{list, owner, "", id.ValidUser} }
 
-// cursor returns the cursor behind the item at position.
+// cursor returns the cursor that continues just after the item at position.
 func (s scope) cursor(position string) string {
 	raw := make([]byte, 0, 1+checksumBytes+len(position))
 	raw = append(raw, cursorVersion)
@@ -40,12 +41,12 @@ func (s scope) cursor(position string) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// position is the reverse of cursor; "" stands for the start of the list.
+// position is the reverse of cursor. Both are "" at the start of the list.
 func (s scope) position(cursor string) (string, error) {
 	if cursor == "" {
 		return "", nil
 	}
-	malformed := &Error{Kind: Malformed, Detail: "the cursor is not one of this list: start again without one"}
+	malformed := &Error{Kind: Malformed, Detail: "the cursor does not belong to this list: start again without a cursor"}
 	if len(cursor) > maxCursor {
 		return "", malformed
 	}
@@ -54,8 +55,8 @@ func (s scope) position(cursor string) (string, error) {
 		return "", malformed
 	}
 	position := string(raw[1+checksumBytes:])
-	// The comparison of the whole text also refuses a second spelling of the same
-	// bytes, which base64 has.
+	// Base64 can spell the same bytes in two ways. Comparing the whole text refuses
+	// the other spelling too.
 	if !s.valid(position) || s.cursor(position) != cursor {
 		return "", malformed
 	}
@@ -65,7 +66,7 @@ func (s scope) position(cursor string) (string, error) {
 func (s scope) checksum(position string) []byte {
 	var raw []byte
 	for _, part := range []string{s.list, s.owner, s.filter, position} {
-		raw = binary.AppendUvarint(raw, uint64(len(part))) // no two lists of parts look the same
+		raw = binary.AppendUvarint(raw, uint64(len(part))) // so that no two lists of parts give the same bytes
 		raw = append(raw, part...)
 	}
 	sum := sha256.Sum256(raw)

@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,25 +11,25 @@ import (
 	"fanfare/internal/table"
 )
 
-// Kind says what a caller can do about an Error.
+// Kind is the class of an Error, by the caller's next step.
 type Kind uint8
 
 // The kinds of error.
 const (
-	// NotFound: there is no such thing, or not any more.
+	// NotFound: the thing does not exist, or was deleted.
 	NotFound Kind = iota + 1
-	// Forbidden: it is somebody else's.
+	// Forbidden: the thing belongs to another user.
 	Forbidden
 	// Invalid: Fields are outside the domain.
 	Invalid
 	// Malformed: the cursor was changed or belongs to another list.
 	Malformed
-	// ProfileMissing: the user must make a profile before it writes.
+	// ProfileMissing: the user must make a profile before the first write.
 	ProfileMissing
-	// IndexOff: the list needs the index of likes by user, which is off.
+	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
 	// Unavailable: try again after RetryAfter. The outcome of a write may be
-	// unknown; all of them may be repeated.
+	// unknown, but every write may be repeated.
 	Unavailable
 )
 
@@ -54,11 +53,11 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Error is every failure that a caller decides on. Any other error of this package
-// is a defect: of the code, or of what is stored.
+// Error is a failure that a caller can act on. Any other error of this package is a
+// defect of the code or of the stored data.
 type Error struct {
 	Kind Kind
-	// Detail says to a person what is wrong and what to do.
+	// Detail is a sentence for users: the fault, and the way out of it.
 	Detail string
 	// Fields names each bad field of an Invalid.
 	Fields []FieldError
@@ -68,7 +67,7 @@ type Error struct {
 	Err error
 }
 
-// FieldError says what is wrong with one field, by its name in the API (docs/openapi.json).
+// FieldError is the fault of one field. Field is its name in the API (docs/openapi.json).
 type FieldError struct{ Field, Detail string }
 
 func (e *Error) Error() string {
@@ -85,8 +84,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// retryAfter is short: what it waits for is a queue or a table that comes back, or
-// a moment with fewer conflicts.
+// retryAfter is short because a queue or a table comes back, or conflicts end, within
+// moments.
 const retryAfter = time.Second
 
 func notFound(format string, args ...any) error {
@@ -99,9 +98,9 @@ func profileMissing(user string) error {
 	return &Error{Kind: ProfileMissing, Detail: fmt.Sprintf("user %s has no profile yet: make one first (PUT /v1/me)", user)}
 }
 
-// unavailable wraps a failed call to the table or the queue. A defect stays what it
-// is: to repeat it is of no use. The port says that of all other errors the outcome
-// is unknown, so they are worth another try.
+// unavailable wraps a failed call to the table or the queue. It does not make a
+// defect Unavailable, since no retry mends a defect. The ports say that after any
+// other error the outcome is unknown, so a retry makes sense.
 func unavailable(what string, err error) error {
 	if err == nil {
 		return nil
@@ -116,16 +115,4 @@ func unavailable(what string, err error) error {
 		return fmt.Errorf("feed: %s: %w", what, err)
 	}
 	return &Error{Kind: Unavailable, Detail: "the " + what + " did not answer in time: try again", RetryAfter: retryAfter, Err: err}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

@@ -9,13 +9,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// friendsPage is how many edges of one side are read at a time.
+// friendsPage is the number of edges of one side that are read at a time.
 const friendsPage = 64
 
-// Friends lists who follows user and is followed by it, by user id; a friendship is
-// as old as its younger half. Both partitions are sorted by the same key, so they
-// are merged while reading, each leaping to where the other one is: no extra items,
-// and two small pages in memory (I9).
+// Friends lists the users who follow user and whom user follows, by user id. A
+// friendship is as old as its younger half. Both partitions are sorted by the same
+// key, so one pass merges them, and each side leaps to the position of the other. It
+// stores no extra items and holds two small pages in memory (I9).
 func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
 	scope := byUser("friends", user)
 	position, err := scope.position(in.Cursor)
@@ -25,7 +25,7 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 	sides := [2]*edgeReader{{s: s, pk: schema.FollowingPK(user)}, {s: s, pk: schema.FollowersPK(user)}}
 	low := ""
 	if position != "" {
-		low = behind(position)
+		low = justAfter(position)
 	}
 	var heads [2]*schema.Edge
 	if err := all(ctx,
@@ -44,7 +44,7 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 				since = heads[1].Since
 			}
 			friends = append(friends, Edge{heads[0].Other, since})
-			low = behind(heads[0].Other)
+			low = justAfter(heads[0].Other)
 		case -1:
 			low = heads[1].Other
 		case 1:
@@ -54,35 +54,30 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 			return List[Edge]{}, err
 		}
 	}
-	if len(friends) == 0 && position == "" {
-		if err := s.knownUser(ctx, user); err != nil {
-			return List[Edge]{}, err
-		}
-	}
-	return page(friends, in.limit(), scope, edgeUser), nil
+	return userPage(ctx, s, friends, in, scope, edgeUser)
 }
 
-// behind is above user and not above any user id that is: '!' is below each of
-// their characters.
-func behind(user string) string { return user + "!" }
+// justAfter returns a string that sorts after user and before every greater user id:
+// '!' sorts before each character of user ids.
+func justAfter(user string) string { return user + "!" }
 
-// edgeReader reads edges in the order of their users, with leaps.
+// edgeReader reads edges in the order of their users, and can leap forward.
 type edgeReader struct {
 	s    *Service
 	pk   string
 	read []schema.Edge
-	// end says that nothing is behind what was read.
+	// end says that no edge follows those in read.
 	end bool
 }
 
-// seek returns the first edge whose user is not below low, nil if there is none. It
-// only goes forward.
+// seek returns the first edge whose user is low or greater, nil if there is none. It
+// cannot go back.
 func (r *edgeReader) seek(ctx context.Context, low string) (*schema.Edge, error) {
 	at, _ := slices.BinarySearchFunc(r.read, low, func(e schema.Edge, low string) int { return strings.Compare(e.Other, low) })
 	r.read = r.read[at:]
 	if len(r.read) == 0 && !r.end {
 		q := table.Query{PK: r.pk, Low: schema.UserSK(low), PageSize: friendsPage, Consistent: true}
-		edges, more, err := collect(r.s.store.Query(ctx, q), friendsPage, each(func(it table.Item) (schema.Edge, bool, error) {
+		edges, more, err := collect(r.s.cfg.Store.Query(ctx, q), friendsPage, each(func(it table.Item) (schema.Edge, bool, error) {
 			edge, err := schema.ParseEdge(it)
 			return edge, true, err
 		}))

@@ -9,8 +9,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// ref is a reference to a post, as a home collects them before it reads any post.
-// Post lists and timelines are read as refs only, so that many lists fit in memory.
+// ref is a reference to a post. A home collects refs before it reads any post, so
+// that many post lists fit in memory.
 type ref struct {
 	post, author string
 	likeShards   int
@@ -18,39 +18,39 @@ type ref struct {
 
 func newestFirst(a, b ref) int { return strings.Compare(b.post, a.post) }
 
-// refSource gives the references of a home, newest first: the first want of those
-// below the post id before ("" for all), fewer only at the end. Posts that were
-// deleted may be among them.
+// refSource lists the references of a home, newest first.
 type refSource interface {
+	// next returns the first want references below the post id before ("" for the
+	// start), fewer only at the end. Some may be of deleted posts.
 	next(ctx context.Context, before string, want int) ([]ref, error)
 }
 
-// Home returns a page of viewer's home: the posts of the followees and its own,
-// newest first. It takes two round trips to the table, three with a marked author
-// and one more for each further 20; more only where it meets what must not be shown,
-// and fills the page up, or has more than a page of marks.
+// Home returns a page of viewer's home: the posts of the followees and of the viewer,
+// newest first. It takes two round trips to the table, three with a marked author,
+// and one more for each further 20 marked authors. It takes more only to fill up a
+// page from which hidden posts were left out, or to read more than a page of marks.
 func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
 	scope := byID("home", viewer, "")
 	before, err := scope.position(in.Cursor)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	var source refSource = &pushed{s: s, viewer: viewer, oldest: s.oldestShown()}
+	var source refSource = &pushSource{s: s, viewer: viewer, oldest: s.oldestShown()}
 	if query.Pull {
-		source = &pulled{s: s, viewer: viewer, oldest: s.oldestShown()}
+		source = &pullSource{s: s, viewer: viewer, oldest: s.oldestShown()}
 	}
 	var items []HomeItem
-	for size := in.limit(); ; size = MaxLimit { // a page that is filled up is filled in large steps
+	for size := in.limit(); ; size = MaxLimit { // large steps, once a page has to be filled up
 		refs, err := source.next(ctx, before, size+1)
 		if err != nil {
 			return List[HomeItem]{}, err
 		}
-		shown, ahead, err := s.hydrate(ctx, viewer, refs, size)
+		shown, more, err := s.hydrate(ctx, viewer, refs, size)
 		if err != nil {
 			return List[HomeItem]{}, err
 		}
 		items = append(items, shown...)
-		if ahead && len(items) == in.limit() {
+		if more && len(items) == in.limit() {
 			return cutHome(items, in.limit(), true, scope), nil
 		}
 		if len(items) > in.limit() || len(refs) <= size {
@@ -68,14 +68,13 @@ func cutHome(items []HomeItem, limit int, more bool, scope scope) List[HomeItem]
 	return List[HomeItem]{Items: items, NextCursor: scope.cursor(items[len(items)-1].Post.ID)}
 }
 
-// hydrate reads what a home shows of the first size references and leaves out the
-// deleted posts. ahead tells whether the reference behind them, if there is one, is
-// of a living post.
+// hydrate turns the first size references into home items and leaves out deleted
+// posts. more reports whether a reference follows them and its post lives.
 //
-// Posts are read consistently, so that no post shows after its deletion was
-// answered (I2); authors, counts and own likes need not be.
-func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size int) (items []HomeItem, ahead bool, err error) {
-	shown, behind := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
+// Posts are read consistently, so that no post shows after its deletion was answered
+// (I2). Authors, counts and the viewer's likes are not.
+func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size int) (items []HomeItem, more bool, err error) {
+	shown, rest := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
 	posts := make([]table.Key, 0, len(refs))
 	others := make([]table.Key, 0, 3*len(shown))
 	authors := make(map[string]bool, len(shown))
@@ -87,12 +86,13 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 			others = append(others, schema.ProfileKey(r.author))
 		}
 	}
-	// A page of DefaultLimit may cost four keys an item, as may a larger one. Where each
-	// item has its own author there is none left for the one ahead: its reference is
-	// trusted, so a cursor may lead to nothing if that post was deleted.
-	look := len(behind) > 0 && len(posts)+len(others) < 4*max(size, DefaultLimit)
-	if look {
-		posts = append(posts, schema.PostKey(behind[0].author, behind[0].post))
+	// A page may read four keys for each item, and for DefaultLimit items at least. If
+	// each item has an author of its own, no key is left to check the next post. Then
+	// its reference is trusted, and a cursor may lead to an empty page if that post was
+	// deleted.
+	check := len(rest) > 0 && len(posts)+len(others) < 4*max(size, DefaultLimit)
+	if check {
+		posts = append(posts, schema.PostKey(rest[0].author, rest[0].post))
 	}
 	var foundPosts, found map[table.Key]table.Item
 	err = all(ctx,
@@ -115,11 +115,11 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 			items = append(items, item)
 		}
 	}
-	if len(behind) > 0 {
-		it, ok := foundPosts[schema.PostKey(behind[0].author, behind[0].post)]
-		ahead = !look || (ok && it.Int(schema.AttrDeleted) == 0)
+	if len(rest) > 0 {
+		it, ok := foundPosts[schema.PostKey(rest[0].author, rest[0].post)]
+		more = !check || (ok && it.Int(schema.AttrDeleted) == 0)
 	}
-	return items, ahead, nil
+	return items, more, nil
 }
 
 func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
@@ -148,15 +148,14 @@ func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Ite
 	return item, true, nil
 }
 
-// followee is one author whose own post list a home reads, and the lowest post id
-// that it shows of it, "" for all.
+// followee is an author whose own post list a home reads, with the lowest post id
+// that the home shows of it, "" for all.
 type followee struct{ author, from string }
 
-// newestOf merges the newest posts of the followees' lists below before into top,
-// which it returns: want references at most. Each list is read to its end or to
-// want living posts, as merge asks for; only what is above all of a full top need
-// be read. It reads 20 lists at a time, so its memory does not grow with the
-// followees (I9).
+// newestOf merges the followees' newest posts below before into top and returns it,
+// want references at most. It reads each list to its end or to want living posts, as
+// merge requires. Once top is full, it reads only posts above the last one of top. It
+// reads 20 lists at a time, so its memory does not grow with the followees (I9).
 func (s *Service) newestOf(ctx context.Context, followees []followee, oldest, before string, want int, top []ref) ([]ref, error) {
 	for part := range slices.Chunk(followees, readers) {
 		if len(top) == want {
@@ -178,8 +177,9 @@ func (s *Service) newestOf(ctx context.Context, followees []followee, oldest, be
 	return top, nil
 }
 
-// recentPosts returns references to author's want newest living posts with an id
-// from oldest on and below before ("" for all), fewer if there are no more.
+// recentPosts returns references to author's want newest living posts whose ids are
+// oldest or above, and below before ("" for no bound). It returns fewer if there are
+// no more.
 func (s *Service) recentPosts(ctx context.Context, author, oldest, before string, want int) ([]ref, error) {
 	q := table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: want,
@@ -191,27 +191,27 @@ func (s *Service) recentPosts(ctx context.Context, author, oldest, before string
 		}
 		q.After = schema.PostSK(before)
 	}
-	refs, _, err := collect(s.store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
+	refs, _, err := collect(s.cfg.Store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
 		p, err := schema.ParsePost(it)
 		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err
 	}))
 	return refs, err
 }
 
-// pulled is the home by pull: the followees' post lists and the viewer's own.
-type pulled struct {
+// pullSource computes a home from the post lists of the followees and of the viewer.
+type pullSource struct {
 	s              *Service
 	viewer, oldest string
 }
 
-// followeesPage is how many followees are read at a time.
+// followeesPage is the number of followees that are read at a time.
 const followeesPage = 10 * readers
 
-func (p *pulled) next(ctx context.Context, before string, want int) ([]ref, error) {
+func (p *pullSource) next(ctx context.Context, before string, want int) ([]ref, error) {
 	var top []ref
 	followees := []followee{{author: p.viewer}}
 	q := table.Query{PK: schema.FollowingPK(p.viewer), PageSize: followeesPage, Consistent: true}
-	for page, err := range p.s.store.Query(ctx, q) {
+	for page, err := range p.s.cfg.Store.Query(ctx, q) {
 		if err != nil {
 			return nil, unavailable("table", err)
 		}

@@ -9,12 +9,12 @@ import (
 )
 
 // sharedReads lets requests that want the same items at the same time share one
-// consistent read, because one item serves no more than 3,000 read units a second
-// and cannot be split: a celebrity's newest post is in every home.
+// consistent read. It exists because one item serves at most 3,000 read units a second
+// and cannot be split, and a celebrity's newest post is in every home.
 //
-// A request never takes the answer of a read that was under way when it arrived: a
-// deletion may have been answered since that read looked (I2). It shares the next
-// one. So it waits for two reads at most, and for one if it is alone.
+// A request never takes the answer of a read that was under way when it arrived,
+// because a deletion may have been answered since that read looked (I2). It shares the
+// next read. So it waits for two reads at most, and for one if it is alone.
 type sharedReads struct {
 	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 
@@ -23,22 +23,32 @@ type sharedReads struct {
 	underway map[table.Key]*sharedRead
 }
 
-// sharedRead is the read of one key. Its fields are set when done is closed, but for
-// next, which the mutex of sharedReads guards.
+// sharedRead is the read of one key. item and err are set when done is closed.
 type sharedRead struct {
 	done chan struct{}
 	item *table.Item
 	err  error
-	// next begins when this one is done; nil if nobody wants it yet.
+	// next begins when this read is done, nil if no request wants it yet. The mutex of
+	// sharedReads guards it.
 	next *sharedRead
 }
 
-// turn is a read that a request makes for itself and for those who join.
+// wait returns nil once the read is done.
+func (r *sharedRead) wait(ctx context.Context) error {
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return unavailable("table", context.Cause(ctx))
+	}
+}
+
+// turn is a request's part in the read of one key.
 type turn struct {
 	key  table.Key
 	read *sharedRead
-	// behind is the read to wait for first, nil for none.
-	behind *sharedRead
+	// ahead is the read to wait for first, nil for none.
+	ahead *sharedRead
 }
 
 func newSharedReads(read func(context.Context, []table.Key) (map[table.Key]table.Item, error)) *sharedReads {
@@ -58,12 +68,10 @@ func (s *sharedReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 		return nil, err
 	}
 	for _, t := range joined {
-		select {
-		case <-t.read.done:
-		case <-ctx.Done():
-			return nil, unavailable("table", context.Cause(ctx))
+		if err := t.read.wait(ctx); err != nil {
+			return nil, err
 		}
-		if t.read.err != nil { // the other request may have been given up
+		if t.read.err != nil { // perhaps only because the other request was cancelled
 			alone = append(alone, t.key)
 		}
 	}
@@ -86,8 +94,8 @@ func (s *sharedReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 	return found, nil
 }
 
-// arrive finds the turn of each key: to read at once, to read when the read under
-// way is done, or to join who does that.
+// arrive sorts the keys: read now, read later when the read under way is done, or
+// joined to the later read of another request.
 func (s *sharedReads) arrive(keys []table.Key) (now, later, joined []turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +107,7 @@ func (s *sharedReads) arrive(keys []table.Key) (now, later, joined []turn) {
 			now = append(now, turn{key: key, read: read})
 		case current.next == nil:
 			current.next = &sharedRead{done: make(chan struct{})}
-			later = append(later, turn{key: key, read: current.next, behind: current})
+			later = append(later, turn{key: key, read: current.next, ahead: current})
 		default:
 			joined = append(joined, turn{key: key, read: current.next})
 		}
@@ -107,8 +115,8 @@ func (s *sharedReads) arrive(keys []table.Key) (now, later, joined []turn) {
 	return now, later, joined
 }
 
-// take makes the turns' reads, all in one. Whatever happens, it ends them: others
-// wait for them.
+// take reads the keys of the turns in one go. It ends the turns whatever happens,
+// because other requests wait for them.
 func (s *sharedReads) take(ctx context.Context, turns []turn) (err error) {
 	if len(turns) == 0 {
 		return nil
@@ -118,21 +126,21 @@ func (s *sharedReads) take(ctx context.Context, turns []turn) (err error) {
 	keys := make([]table.Key, len(turns))
 	for i, t := range turns {
 		keys[i] = t.key
-		if t.behind == nil {
+		if t.ahead == nil {
 			continue
 		}
-		select {
-		case <-t.behind.done:
-		case <-ctx.Done():
-			return unavailable("table", context.Cause(ctx))
+		if err := t.ahead.wait(ctx); err != nil {
+			return err
 		}
 	}
-	return panics.Catch(func() error { // or the others would take it for a read that found nothing
+	return panics.Catch(func() error { // else the others would take a panic for a read that found nothing
 		items, err = s.read(ctx, keys)
 		return err
 	})
 }
 
+// end hands the results to the waiting requests, and makes the next read of each key
+// the one under way.
 func (s *sharedReads) end(turns []turn, items map[table.Key]table.Item, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +150,8 @@ func (s *sharedReads) end(turns []turn, items map[table.Key]table.Item, err erro
 			t.read.item = &it
 		}
 		switch {
-		case s.underway[t.key] != t.read: // given up before the one ahead was done
-			t.behind.next = nil
+		case s.underway[t.key] != t.read: // cancelled before the read ahead was done
+			t.ahead.next = nil
 		case t.read.next != nil:
 			s.underway[t.key] = t.read.next
 		default:

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
@@ -36,7 +37,7 @@ func (s *slowTable) read(ctx context.Context, keys []table.Key) (map[table.Key]t
 	s.reads = append(s.reads, strings.Join(names, " "))
 	at, fail := time.Since(s.start).Milliseconds(), s.fail
 	s.mu.Unlock()
-	if err := pause(ctx, time.Second); err != nil {
+	if err := backoff.Wait(ctx, time.Second); err != nil {
 		return nil, err
 	}
 	if fail != nil {
@@ -84,7 +85,7 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 		request(map[string]int64{"hot": 1000, "b": 0}, "hot", "b") // b at once, hot after the first
 		request(map[string]int64{"hot": 1000}, "hot")
 		request(map[string]int64{"hot": 1000}, "hot", "absent")
-		if err := pause(t.Context(), 1500*time.Millisecond); err != nil {
+		if err := backoff.Wait(t.Context(), 1500*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 		request(map[string]int64{"hot": 2000}, "hot") // the second read is under way
@@ -203,7 +204,7 @@ func TestManyRequestsOfManyKeysAllEnd(t *testing.T) {
 			wait := time.Duration(rng.IntN(20_000)) * time.Millisecond
 			wg.Go(func() {
 				defer cancel()
-				if pause(t.Context(), wait) != nil {
+				if backoff.Wait(t.Context(), wait) != nil {
 					return
 				}
 				got, err := s.get(ctx, keysOf(names...))

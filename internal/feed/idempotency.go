@@ -12,22 +12,22 @@ import (
 	"fanfare/internal/table"
 )
 
-// keyLife is how long an Idempotency-Key is bound.
+// keyLife is how long an Idempotency-Key stays bound to its post.
 const keyLife = 24 * time.Hour
 
-// bindKey binds an Idempotency-Key to a new post. If it was bound before, to the
-// same body, the caller goes on with the post that it stands for: found, if that
-// one is in the table, deleted or not, else bound, for which everything that
-// follows is to be repeated. Whoever was the first may be dead.
+// bindKey binds an Idempotency-Key to the new post p. If an earlier call bound the key
+// with the same body, bindKey returns the post of that call: as found if it is in the
+// table, deleted or not, else as bound. A bound post has to be published and written,
+// because the earlier call may have died before it did so.
 func (s *Service) bindKey(ctx context.Context, key string, p schema.Post) (bound schema.Post, found *schema.Post, err error) {
-	now := s.now()
+	now := s.cfg.Now()
 	record := schema.Idempotency{
 		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Text, p.ImageURL),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
-	_, err = s.store.Put(ctx, table.PutInput{Item: record.Item(), If: table.Any{
+	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: record.Item(), If: table.Any{
 		table.Absent{},
-		table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}, // expired, though still stored
+		table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}, // expired, but not removed yet
 	}})
 	if err == nil {
 		return p, nil, nil
@@ -36,23 +36,23 @@ func (s *Service) bindKey(ctx context.Context, key string, p schema.Post) (bound
 	if !ok || failed.Old == nil {
 		return schema.Post{}, nil, unavailable("table", err)
 	}
-	first, err := schema.ParseIdempotency(*failed.Old)
+	earlier, err := schema.ParseIdempotency(*failed.Old)
 	if err != nil {
 		return schema.Post{}, nil, unavailable("table", err)
 	}
-	if first.BodyHash != record.BodyHash {
+	if earlier.BodyHash != record.BodyHash {
 		return schema.Post{}, nil, &Error{
 			Kind: Invalid, Detail: "the Idempotency-Key was used with another body",
-			Fields: []FieldError{{"Idempotency-Key", "stands for another post: take a new key"}},
+			Fields: []FieldError{{"Idempotency-Key", "belongs to another post: use a new key"}},
 		}
 	}
-	p.ID, p.LikeShards = first.Post, first.LikeShards
+	p.ID, p.LikeShards = earlier.Post, earlier.LikeShards
 	found, err = s.lookForPost(ctx, p.Author, p.ID)
 	if err != nil {
 		return schema.Post{}, nil, err
 	}
 	if found != nil && found.Deleted {
-		return p, &p, nil // its text is gone; the body that was sent again is the same
+		return p, &p, nil // the tombstone has no text, but this body is the same
 	}
 	return p, found, nil
 }

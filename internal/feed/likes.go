@@ -11,9 +11,9 @@ import (
 	"fanfare/messages"
 )
 
-// Like accepts that user likes a post: when it returns nil the event is durable
-// (I5), and the count follows (I3). Its event id is the version of the action, so
-// of two actions the later one wins in whatever order they arrive.
+// Like accepts that user likes a post. When it returns nil the event is durable (I5);
+// the count follows later (I3). The event's id is the version of the action, so of two
+// actions the later one wins, in whatever order they arrive.
 func (s *Service) Like(ctx context.Context, user, post string) error {
 	like, err := s.likeEvent(ctx, user, post)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Service) Like(ctx context.Context, user, post string) error {
 	return s.publish(ctx, queue.TopicLikes, &messages.Liked{Like: like})
 }
 
-// Unlike accepts that user does not like a post any more.
+// Unlike accepts that user no longer likes a post.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	like, err := s.likeEvent(ctx, user, post)
 	if err != nil {
@@ -39,8 +39,8 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (messages.Li
 	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, nil
 }
 
-// Likers lists who likes a post, by user id. A like list of many shards is read at
-// the places where the page may come from, and merged.
+// Likers lists the users who like a post, by user id. If the like list has many
+// shards, it reads a page of each and merges the pages.
 func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List[Liker], error) {
 	scope := byUser("likers", post)
 	position, err := scope.position(in.Cursor)
@@ -79,7 +79,7 @@ func (s *Service) likersOfShard(ctx context.Context, pk, position string, want i
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	likers, _, err := collect(s.store.Query(ctx, q), want, each(func(it table.Item) (Liker, bool, error) {
+	likers, _, err := collect(s.cfg.Store.Query(ctx, q), want, each(func(it table.Item) (Liker, bool, error) {
 		like, err := schema.ParseLike(it)
 		return Liker{like.User, timeOf(like.Version)}, like.Liked, err
 	}))
@@ -96,12 +96,11 @@ func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) 
 	if err != nil {
 		return Liker{}, err
 	}
-	if it == nil {
-		return Liker{}, notFound("user %s does not like post %s", user, post)
-	}
-	like, err := schema.ParseLike(*it)
-	if err != nil {
-		return Liker{}, unavailable("table", err)
+	var like schema.Like
+	if it != nil {
+		if like, err = schema.ParseLike(*it); err != nil {
+			return Liker{}, unavailable("table", err)
+		}
 	}
 	if !like.Liked {
 		return Liker{}, notFound("user %s does not like post %s", user, post)
@@ -109,8 +108,8 @@ func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) 
 	return Liker{user, timeOf(like.Version)}, nil
 }
 
-// LikeCount returns a post's like count. A post that nobody ever liked has none as
-// of its creation.
+// LikeCount returns a post's like count. The count of a post that nobody ever liked is
+// 0, as of its creation.
 func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
 	var it *table.Item
 	err := all(ctx,
@@ -133,7 +132,7 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 // LikesByUser lists the living posts that user likes, newest post first, from the
 // index.
 func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) (List[LikedPost], error) {
-	if !s.likesByUser {
+	if !s.cfg.LikesByUser {
 		return List[LikedPost]{}, &Error{Kind: IndexOff, Detail: "likes by user are switched off here"}
 	}
 	scope := byID("likes-by-user", user, "")
@@ -150,14 +149,9 @@ func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) 
 		return LikedPost{like.Post, timeOf(like.Version)}, like.Liked, err
 	})
 	postID := func(l LikedPost) string { return l.PostID }
-	likes, _, err := collect(s.store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
+	likes, _, err := collect(s.cfg.Store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
 	if err != nil {
 		return List[LikedPost]{}, err
 	}
-	if len(likes) == 0 && before == "" {
-		if err := s.knownUser(ctx, user); err != nil {
-			return List[LikedPost]{}, err
-		}
-	}
-	return page(likes, in.limit(), scope, postID), nil
+	return userPage(ctx, s, likes, in, scope, postID)
 }

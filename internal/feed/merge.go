@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"iter"
 	"slices"
 
@@ -9,10 +10,9 @@ import (
 
 // merge returns the first want items of the union of sorted lists, each once.
 //
-// It is right only if each list is complete, or cut off after at least want items
-// (I7): merging must stop at the furthest item that was read of a list which has
-// more, and behind no list's cut can an item be among the first want, because the
-// list itself has want items before it.
+// Each list must be complete or have at least want items, or pages would skip items
+// (I7). An item that was cut off from a list cannot be among the first want of the
+// union, because want items of its own list come before it.
 func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	all := slices.Concat(lists...)
 	slices.SortStableFunc(all, compare)
@@ -24,18 +24,18 @@ func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	return all
 }
 
-// collect reads pages until want items are there or the list ends, and says whether
-// it may have more. see makes of one page the items to show; it may leave some out.
-func collect[T any](pages iter.Seq2[table.Page, error], want int, see func([]table.Item) ([]T, error)) (items []T, more bool, err error) {
+// collect reads pages until it has want items or the list ends, and reports whether
+// the list may have more. parse returns the items of one page that are to be shown.
+func collect[T any](pages iter.Seq2[table.Page, error], want int, parse func([]table.Item) ([]T, error)) (items []T, more bool, err error) {
 	for page, err := range pages {
 		if err != nil {
 			return nil, false, unavailable("table", err)
 		}
-		seen, err := see(page.Items)
+		shown, err := parse(page.Items)
 		if err != nil {
 			return nil, false, err
 		}
-		items = append(items, seen...)
+		items = append(items, shown...)
 		if len(items) >= want {
 			return items[:want], page.More || len(items) > want, nil
 		}
@@ -43,12 +43,12 @@ func collect[T any](pages iter.Seq2[table.Page, error], want int, see func([]tab
 	return items, false, nil
 }
 
-// each makes a see for collect of a function for one item.
-func each[T any](see func(table.Item) (item T, show bool, err error)) func([]table.Item) ([]T, error) {
+// each turns a parse function for one item into one for a page.
+func each[T any](parse func(table.Item) (item T, show bool, err error)) func([]table.Item) ([]T, error) {
 	return func(page []table.Item) ([]T, error) {
 		items := make([]T, 0, len(page))
 		for _, it := range page {
-			item, show, err := see(it)
+			item, show, err := parse(it)
 			if err != nil {
 				return nil, unavailable("table", err)
 			}
@@ -60,7 +60,7 @@ func each[T any](see func(table.Item) (item T, show bool, err error)) func([]tab
 	}
 }
 
-// limit is the size of the page that was asked for.
+// limit returns the size of the requested page.
 func (p PageRequest) limit() int {
 	if p.Limit <= 0 {
 		return DefaultLimit
@@ -68,11 +68,22 @@ func (p PageRequest) limit() int {
 	return min(p.Limit, MaxLimit)
 }
 
-// page cuts a list that was read one item ahead: with that item there is a next
-// page, and it is not empty; without it there is none.
+// page cuts a list for which one more item than limit was asked. If that item is
+// there, the page has a cursor, and the next page is not empty.
 func page[T any](items []T, limit int, s scope, position func(T) string) List[T] {
 	if len(items) <= limit {
 		return List[T]{Items: items}
 	}
 	return List[T]{Items: items[:limit], NextCursor: s.cursor(position(items[limit-1]))}
+}
+
+// userPage is page for a list of one user's items. The user must exist. Only an empty
+// list checks that, because a user who owns any item has a profile.
+func userPage[T any](ctx context.Context, s *Service, items []T, in PageRequest, scope scope, position func(T) string) (List[T], error) {
+	if len(items) == 0 && in.Cursor == "" {
+		if err := s.requireUser(ctx, scope.owner); err != nil {
+			return List[T]{}, err
+		}
+	}
+	return page(items, in.limit(), scope, position), nil
 }

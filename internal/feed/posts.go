@@ -28,14 +28,14 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}
-	if p.Deleted { // since the first read
+	if p.Deleted { // after livingPost read it
 		return Post{}, notFound("post %s was deleted", post)
 	}
 	return postOf(p), nil
 }
 
-// PostAuthor returns who wrote a post, also of one that was deleted: its author may
-// still look at its delivery.
+// PostAuthor returns the author of a post. It knows deleted posts too, because authors
+// may still look at the delivery of a post that they deleted.
 func (s *Service) PostAuthor(ctx context.Context, post string) (string, error) {
 	byID, err := s.postByID(ctx, post)
 	return byID.Author, err
@@ -48,12 +48,13 @@ func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRe
 		return schema.PostRef{}, err
 	}
 	if byID.Author != user {
-		return schema.PostRef{}, s.refuse(ctx, user, "the post is somebody else's")
+		return schema.PostRef{}, s.refuse(ctx, user, "the post belongs to another user")
 	}
 	return byID, nil
 }
 
-// EditPost changes a post of user's. It touches one item: all else refers to it.
+// EditPost changes a post of user's. It writes one item: everything else refers to
+// that item.
 func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
 	if err := edit.validate(); err != nil {
 		return Post{}, err
@@ -63,8 +64,9 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	}
 	up := table.UpdateInput{
 		Key: schema.PostKey(user, post),
-		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.now().UnixMilli())}},
-		// A deletion since the read wins: the tombstone stays bare (I2).
+		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.cfg.Now().UnixMilli())}},
+		// If the post was deleted since the read, the deletion wins and the tombstone
+		// stays empty (I2).
 		If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},
 		ReturnNew: true,
 	}
@@ -78,7 +80,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	default:
 		up.Set = append(up.Set, table.Attr{Name: schema.AttrImageURL, Value: table.S(*edit.ImageURL)})
 	}
-	res, err := s.store.Update(ctx, up)
+	res, err := s.cfg.Store.Update(ctx, up)
 	if _, failed := errors.AsType[*table.ConditionError](err); failed {
 		return Post{}, notFound("post %s was deleted", post)
 	}
@@ -92,9 +94,10 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	return postOf(p), nil
 }
 
-// DeletePost deletes a post of user's for good: one transaction makes the post a
-// tombstone, flags the post by id, which fan-outs look at before each page, and
-// counts it off (I4). Homes filter on read, so nothing else has to be found (I2).
+// DeletePost deletes a post of user's for good. One transaction turns the post into a
+// tombstone, flags the post by id, which fan-outs read before each page of followers,
+// and lowers the author's count (I4). Homes leave out deleted posts when they are
+// read, so no timeline entry has to be found (I2).
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	byID, err := s.ownPost(ctx, user, post)
 	if err != nil {
@@ -115,7 +118,7 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 }
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin
-// with their time, so the range is one of keys.
+// with their time, so the range of time is a range of keys.
 func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req PageRequest) (List[Post], error) {
 	low, high := id.Min, ""
 	if !in.Since.IsZero() {
@@ -138,25 +141,20 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 		q.After = schema.PostSK(after)
 	}
 	if high != "" && high <= low {
-		return List[Post]{}, s.knownUser(ctx, user)
+		return List[Post]{}, s.requireUser(ctx, user)
 	}
-	posts, _, err := collect(s.store.Query(ctx, q), req.limit()+1, each(func(it table.Item) (Post, bool, error) {
+	posts, _, err := collect(s.cfg.Store.Query(ctx, q), req.limit()+1, each(func(it table.Item) (Post, bool, error) {
 		p, err := schema.ParsePost(it)
 		return postOf(p), !p.Deleted, err
 	}))
 	if err != nil {
 		return List[Post]{}, err
 	}
-	if len(posts) == 0 && before == "" {
-		if err := s.knownUser(ctx, user); err != nil {
-			return List[Post]{}, err
-		}
-	}
-	return page(posts, req.limit(), scope, func(p Post) string { return p.ID }), nil
+	return userPage(ctx, s, posts, req, scope, func(p Post) string { return p.ID })
 }
 
-// ceilMilli rounds up to the precision of ids: a post of millisecond m is not
-// before m and a half.
+// ceilMilli rounds up to a millisecond, the precision of ids. Half a millisecond after
+// the time of a post is after the post, and must stay so.
 func ceilMilli(t time.Time) time.Time {
 	if down := t.Truncate(time.Millisecond); down.Before(t) {
 		return down.Add(time.Millisecond)

@@ -8,21 +8,22 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
-// lookFor is how long a worker, or a call that repeats another, looks whether the
-// post appears before it writes the post itself: long enough for the API's own
-// transaction, so that the two do not meet in conflicts.
+// lookFor is how long a worker, or a call that repeats another one, waits for the post
+// to appear before it writes the post itself. That is long enough for the API's own
+// transaction, so that the two do not conflict.
 const lookFor = 200 * time.Millisecond
 
-// CreatePost publishes a post. Its publish is the durable commit (I5): before it
-// nothing is written but the idempotency record, and a failure there is
-// Unavailable. After it the call succeeds whatever the table says, since a worker
-// makes the same transaction from the event.
+// CreatePost publishes a post. The publish is the durable commit (I5). Before it,
+// CreatePost writes only the idempotency record, and a failure is Unavailable. After
+// it, the call succeeds even if the table fails, because a worker makes the same
+// transaction from the event.
 func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (Post, error) {
 	if err := in.validate(); err != nil {
 		return Post{}, err
@@ -47,16 +48,15 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	if err != nil {
 		return Post{}, err
 	}
-	s.posted()
+	s.cfg.Posted()
 	if _, err := s.writePost(ctx, post); err != nil {
-		s.log.Warn("post left to a worker to write", zap.String("request_id", s.requestID(ctx)),
+		s.cfg.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.cfg.RequestID(ctx)),
 			zap.String("post", post.ID), zap.Error(err))
 	}
 	return postOf(post), nil
 }
 
-// newPost gives a post its id and its number of like shards. Both are fixed here
-// for good.
+// newPost gives a post its id and its number of like shards. Neither ever changes.
 func (s *Service) newPost(ctx context.Context, author string, in PostInput) (schema.Post, error) {
 	var profile *schema.Profile
 	var counts schema.Counts
@@ -71,20 +71,20 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 	if profile == nil {
 		return schema.Post{}, profileMissing(author)
 	}
-	post, err := s.ids.After(newest)
+	post, err := s.cfg.IDs.After(newest)
 	if err != nil {
 		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
-	shards := min(1+counts.Followers/s.perShard, messages.MaxLikeShards)
+	shards := min(1+counts.Followers/s.cfg.FollowersPerLikeShard, messages.MaxLikeShards)
 	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: int(shards)}, nil
 }
 
-// newestPost returns the id of author's newest post item, "" if there is none.
-// Tombstones count: it is the floor of the next id, which must be above what any
-// replica made before, and their clocks differ.
+// newestPost returns the id of author's newest post item, tombstones included, or ""
+// if there is none. The next id must be above it: replicas make ids, and their clocks
+// differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
 	q := table.Query{PK: schema.PostsPK(author), Descending: true, PageSize: 1, Consistent: true, Project: []string{schema.AttrDeleted}}
-	ids, _, err := collect(s.store.Query(ctx, q), 1, each(func(it table.Item) (string, bool, error) {
+	ids, _, err := collect(s.cfg.Store.Query(ctx, q), 1, each(func(it table.Item) (string, bool, error) {
 		post, err := schema.ParsePost(it)
 		return post.ID, true, err
 	}))
@@ -94,11 +94,11 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 	return ids[0], nil
 }
 
-// EnsurePost makes sure that the post of an event is in the table, for the worker
-// that is about to deliver it, and tells whether it was deleted since. An event
-// that no retry mends is a *messages.PermanentError.
+// EnsurePost makes sure that the post of an event is in the table before a worker
+// delivers it, and reports whether it was deleted since. If no retry can help, the
+// error is a *messages.PermanentError.
 func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (deleted bool, err error) {
-	if err := messages.CheckIDAge("post_id", e.PostID, s.now()); err != nil {
+	if err := messages.CheckIDAge("post_id", e.PostID, s.cfg.Now()); err != nil {
 		return false, err
 	}
 	found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
@@ -108,7 +108,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (dele
 	if found != nil {
 		return found.Deleted, nil
 	}
-	// Other producers publish too, and nobody has looked at their values yet.
+	// Other producers publish too, and nothing has checked their values yet.
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
 		return false, &messages.PermanentError{Reason: err.Error()}
 	}
@@ -119,11 +119,12 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (dele
 	return deleted, err
 }
 
-// lookForPost reads a post, or its tombstone, until it is there or lookFor is over.
-// nil is a post that is not there.
+// lookForPost reads a post or its tombstone, again and again until it finds one or
+// lookFor is over. Then it returns nil.
 func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
-	const first = 12500 * time.Microsecond // doubles to lookFor in four waits
-	for waited, wait := time.Duration(0), first; ; waited, wait = waited+wait, 2*wait {
+	waits := backoff.Exponential{First: 12500 * time.Microsecond, Most: lookFor}
+	waited := time.Duration(0)
+	for try := 1; ; try++ {
 		it, err := s.get(ctx, schema.PostKey(author, post), true)
 		if err != nil {
 			return nil, err
@@ -138,28 +139,29 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 		if waited >= lookFor {
 			return nil, nil
 		}
-		wait = min(wait, lookFor-waited)
-		if err := pause(ctx, wait); err != nil {
+		wait := min(waits.Bound(try), lookFor-waited)
+		if err := backoff.Wait(ctx, wait); err != nil {
 			return nil, unavailable("table", err)
 		}
+		waited += wait
 	}
 }
 
-// ownedError says that a post id belongs to another author.
+// ownedError is the failure of a post whose id belongs to another author.
 type ownedError struct{ post, author, owner string }
 
 func (e *ownedError) Error() string {
 	return fmt.Sprintf("post %s of %s: the id belongs to a post of %s", e.post, e.author, e.owner)
 }
 
-// writePost does the one transaction that makes a post: the post, the post by id,
-// the author's count (I4), the author's own timeline entry. The same post there
-// already is success; deleted tells whether it is a tombstone by now, which stays
-// one for good (I2).
+// writePost makes a post in one transaction: the post, the post by id, the author's
+// count (I4) and the author's own timeline entry. If the post is there already, that
+// is success. deleted reports whether it has become a tombstone, which it stays for
+// good (I2).
 func (s *Service) writePost(ctx context.Context, p schema.Post) (deleted bool, err error) {
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
-		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.timelineTTL), p.LikeShards),
+		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
 	}
 	byID := schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
 	err = s.transact(ctx,

@@ -7,20 +7,20 @@ import (
 
 // Bounds of reminders.
 const (
-	// reminderEvery is how often one mark's backfill is asked for again.
+	// reminderEvery is the least time between two reminders of one mark.
 	reminderEvery = time.Minute
-	// maxReminders is how many are remembered, and so the most that one process
-	// sends in reminderEvery: beyond it nothing is sent, rather than too much.
+	// maxReminders is the number of reminders that a process remembers, and so the
+	// most that it sends in reminderEvery. Above it none is sent.
 	maxReminders = 1024
 )
 
-// reminders limits how often home reads publish Followed again: once a mark and
-// minute. It is bounded (I9).
+// reminders limits how often home reads publish Followed again for a home mark: once a
+// minute for each mark. Its memory is bounded (I9).
 type reminders struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	sent map[string]struct{}
-	// order holds what sent holds, oldest first.
+	// order lists the members of sent, oldest first.
 	order []reminder
 }
 
@@ -33,8 +33,8 @@ func newReminders(now func() time.Time) *reminders {
 	return &reminders{now: now, sent: map[string]struct{}{}}
 }
 
-// allow tells whether the mark of this version may be reminded of now, and takes
-// note of it.
+// allow reports whether a reminder may be sent now for the mark of this version. If
+// so, it records the reminder.
 func (r *reminders) allow(version string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

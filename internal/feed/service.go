@@ -1,26 +1,27 @@
 // Package feed is the domain: users, follows, posts, comments, likes and homes.
-// Every access pattern of docs/ACCESS_PATTERNS.md is here, once. It speaks to the
-// table and the queue through their ports and knows neither AWS nor HTTP.
+// Each access pattern of docs/ACCESS_PATTERNS.md is one method of Service. The
+// package uses the table and the queue through their ports and knows neither AWS
+// nor HTTP. Callers have checked the grammar of user ids and ULIDs; this package
+// checks the values of the domain, such as the length of a text.
 //
-// # What it must never do
+// # It must never
 //
 //   - Answer success before the effect is durable (I5).
-//   - Change a count outside of the transaction that changes what it counts (I4).
+//   - Change a count outside of the transaction that changes the counted items (I4).
 //   - Read a whole partition into memory, or Scan (I9).
-//   - Delete timeline entries: the home read leaves out what must not show (I2).
+//   - Delete timeline entries. The home read leaves out unfollowed authors and
+//     deleted posts instead (I2).
 //
-// # Where the invariants are kept
+// # The invariants it keeps
 //
-//   - I1, no post missed by a new follower: Follow, in follows.go.
-//   - I2, no resurrection: Unfollow, in follows.go; DeletePost, in posts.go; and the
-//     consistent reads of the home, in home.go.
-//   - I4, counts: the transactions in follows.go, publish.go and posts.go.
-//   - I5, accepted is durable: CreatePost, in publish.go; Like, in likes.go.
-//   - I7, paging: the merge rule in merge.go and the positions in cursor.go.
-//   - I10, strangers out: cursors are bound to a list, its user and its filter.
-//
-// The callers have checked the grammar of user ids and ULIDs. This package checks
-// the values of the domain.
+//   - I1: a new follower misses no post. Follow, in follows.go, says why.
+//   - I2: unfollowed authors and deleted posts never come back. Unfollow in
+//     follows.go, DeletePost in posts.go and the home's consistent reads do this.
+//   - I4: counts are exact. They change in the transactions of follows.go,
+//     publish.go and posts.go.
+//   - I5: an accepted call is durable. See CreatePost and Like.
+//   - I7: paging neither repeats nor skips. See merge.go and cursor.go.
+//   - I10: a cursor works only for the list, the user and the filter it was made for.
 package feed
 
 import (
@@ -35,35 +36,57 @@ import (
 	"fanfare/internal/table"
 )
 
-// Config is what a Service needs.
+// Config holds the parts and settings of a Service. The fields down to TimelineTTL
+// are required; the zero value of each other field takes its default.
 type Config struct {
-	// Store is the table. Expired items are hidden here; it need not do that.
+	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
 	// Publisher takes PostCreated, Followed, Liked and Unliked.
 	Publisher message.Publisher
-	// IDs makes the ids of posts, comments and events: one for the process.
+	// IDs makes the ids of posts, comments and events. A process has one.
 	IDs *id.Generator
 	// Now is the clock.
 	Now func() time.Time
 	// TimelineTTL is how long a post stays in homes, by the time of its id.
 	TimelineTTL time.Duration
-	// LikesByUser tells whether likes are in the index of the user's likes.
+	// LikesByUser says that likes are in the index of likes by user.
 	LikesByUser bool
 	// PushLimit is the number of followers above which a new follower's home
-	// pulls the author; 0 is never.
+	// pulls the author. 0 means never.
 	PushLimit int64
-	// FollowersPerLikeShard spreads the like list of a post over one more
-	// partition for each that many followers of its author; 0 is 100,000.
+	// FollowersPerLikeShard is the number of followers for which the like lists of
+	// an author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64
-	// Jitter returns a number in [0, 1) that spreads retries; nil is random.
+	// Jitter returns a number in [0, 1) that spreads retries. Default random.
 	Jitter func() float64
-	// Posted, if not nil, hears of each post that was accepted. A call that repeats
-	// another, whose post is in the table, accepts none.
+	// Posted is called once for each accepted post. A call that repeats another
+	// one, whose post is in the table already, accepts none.
 	Posted func()
-	// RequestID returns the id of the request that ctx belongs to, for events
-	// and logs; nil is none.
+	// RequestID returns the id of the request that ctx belongs to, for events and
+	// logs. Default "".
 	RequestID func(context.Context) string
-	Log       *zap.Logger
+	// Log takes the warnings. Default none.
+	Log *zap.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Store = table.HideExpired(c.Store, c.Now)
+	if c.FollowersPerLikeShard <= 0 {
+		c.FollowersPerLikeShard = 100_000
+	}
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64
+	}
+	if c.Posted == nil {
+		c.Posted = func() {}
+	}
+	if c.RequestID == nil {
+		c.RequestID = func(context.Context) string { return "" }
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
 }
 
 // Limits that are part of what users see.
@@ -75,61 +98,21 @@ const (
 	MaxLimit     = 100
 )
 
-// readers is how many queries of one request run at the same time (I9).
+// readers is the number of queries that one request runs at the same time (I9).
 const readers = 20
 
 // Service is the domain. Its methods may be called at the same time.
 type Service struct {
-	store       table.Store
-	publisher   message.Publisher
-	ids         *id.Generator
-	now         func() time.Time
-	timelineTTL time.Duration
-	likesByUser bool
-	pushLimit   int64
-	perShard    int64
-	jitter      func() float64
-	posted      func()
-	requestID   func(context.Context) string
-	log         *zap.Logger
-	reminders   *reminders
-	posts       *sharedReads
+	cfg       Config
+	reminders *reminders
+	posts     *sharedReads
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	s := &Service{
-		store:       table.HideExpired(cfg.Store, cfg.Now),
-		publisher:   cfg.Publisher,
-		ids:         cfg.IDs,
-		now:         cfg.Now,
-		timelineTTL: cfg.TimelineTTL,
-		likesByUser: cfg.LikesByUser,
-		pushLimit:   cfg.PushLimit,
-		perShard:    cfg.FollowersPerLikeShard,
-		jitter:      cfg.Jitter,
-		posted:      cfg.Posted,
-		requestID:   cfg.RequestID,
-		log:         cfg.Log,
-		reminders:   newReminders(cfg.Now),
-	}
+	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now)}
 	s.posts = newSharedReads(func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 		return s.batchGet(ctx, keys, true)
 	})
-	if s.perShard <= 0 {
-		s.perShard = 100_000
-	}
-	if s.jitter == nil {
-		s.jitter = rand.Float64
-	}
-	if s.posted == nil {
-		s.posted = func() {}
-	}
-	if s.requestID == nil {
-		s.requestID = func(context.Context) string { return "" }
-	}
-	if s.log == nil {
-		s.log = zap.NewNop()
-	}
 	return s
 }

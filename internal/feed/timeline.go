@@ -15,39 +15,39 @@ import (
 	"fanfare/messages"
 )
 
-// pushed is the home by push: the timeline, without the authors whose mark says
-// unfollowed, and with the recent posts of those whose mark says that pushing alone
-// is not enough.
-type pushed struct {
+// pushSource computes a home from the viewer's timeline and marks. It leaves out
+// unfollowed authors, and merges in the post lists of authors with a backfill or
+// pulled mark, whose posts the timeline may lack.
+type pushSource struct {
 	s              *Service
 	viewer, oldest string
-	// marks are the first page of the viewer's, read once a request.
+	// marks is the first page of the viewer's marks, read once a request.
 	marks *marks
 }
 
-// marksPage is how many marks are held at a time. There is a mark for each author
-// who was followed or unfollowed lately, hence one page of almost everybody's.
+// marksPage is the number of marks that are held at a time. A home has a mark for each
+// recently followed or unfollowed author, so one page is enough for nearly every home.
 const marksPage = 1000
 
-// marks are a page of a home's marks, in the order of their authors.
+// marks is a page of a home's marks, in the order of their authors.
 type marks struct {
 	unfollowed map[string]bool
 	merged     []followee
-	// late are backfills that should have ended long ago.
+	// late holds the marks whose backfills should have ended long ago.
 	late []schema.Mark
 	// last is the last author of the page if there may be more, else "".
 	last string
 }
 
-func (p *pushed) next(ctx context.Context, before string, want int) ([]ref, error) {
+func (p *pushSource) next(ctx context.Context, before string, want int) ([]ref, error) {
 	var entries []ref
 	var more bool
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
 		entries, more, err = p.entries(ctx, before, want)
 		return err
 	}}
-	first := p.marks == nil
-	if first {
+	firstCall := p.marks == nil
+	if firstCall {
 		reads = append(reads, func(ctx context.Context) (err error) { p.marks, err = p.s.readMarks(ctx, p.viewer, ""); return err })
 	}
 	if err := all(ctx, reads...); err != nil {
@@ -67,7 +67,7 @@ func (p *pushed) next(ctx context.Context, before string, want int) ([]ref, erro
 		if len(top) == want || !more {
 			break
 		}
-		// what was left out is filled up
+		// Fill up for the entries that were left out.
 		if entries, more, err = p.entries(ctx, entries[len(entries)-1].post, want); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (p *pushed) next(ctx context.Context, before string, want int) ([]ref, erro
 	var reminding sync.WaitGroup
 	defer reminding.Wait()
 	for page := p.marks; ; {
-		if first {
+		if firstCall {
 			late := page.late
 			reminding.Wait()
 			reminding.Go(func() { p.s.remind(ctx, late) })
@@ -90,10 +90,10 @@ func (p *pushed) next(ctx context.Context, before string, want int) ([]ref, erro
 	}
 }
 
-// unfollowed tells which authors of entries are unfollowed. The first page of marks
-// knows it of the authors up to its last one; the marks of those behind it are read
-// by their keys, so that memory does not grow with what was ever unfollowed (I9).
-func (p *pushed) unfollowed(ctx context.Context, entries []ref) (map[string]bool, error) {
+// unfollowed returns the unfollowed authors among those of entries. The first page of
+// marks answers for the authors up to its last one. The marks of later authors are
+// read by their keys, so that memory does not grow with the number of marks (I9).
+func (p *pushSource) unfollowed(ctx context.Context, entries []ref) (map[string]bool, error) {
 	if p.marks.last == "" {
 		return p.marks.unfollowed, nil
 	}
@@ -122,8 +122,9 @@ func (p *pushed) unfollowed(ctx context.Context, entries []ref) (map[string]bool
 	return unfollowed, nil
 }
 
-// entries reads want timeline entries below before, and whether there may be more.
-func (p *pushed) entries(ctx context.Context, before string, want int) ([]ref, bool, error) {
+// entries reads want timeline entries below before, and reports whether there may be
+// more.
+func (p *pushSource) entries(ctx context.Context, before string, want int) ([]ref, bool, error) {
 	q := table.Query{
 		PK: schema.TimelinePK(p.viewer), Low: schema.PostSK(p.oldest),
 		Descending: true, PageSize: want, Consistent: true,
@@ -132,22 +133,22 @@ func (p *pushed) entries(ctx context.Context, before string, want int) ([]ref, b
 		if before <= p.oldest {
 			return nil, false, nil
 		}
-		q.After = schema.PostSK(before) // below each entry of that post
+		q.After = schema.PostSK(before) // which sorts below each entry of that post
 	}
-	return collect(p.s.store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
+	return collect(p.s.cfg.Store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
 		e, err := schema.ParseEntry(it)
 		return ref{e.Post, e.Author, e.LikeShards}, true, err
 	}))
 }
 
-// readMarks reads the page of viewer's marks behind the author after, "" for the
-// first. It is consistent, for I2.
+// readMarks reads the page of viewer's marks that follows the author after, "" for the
+// first page. The read is consistent, for I2.
 func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, error) {
 	q := table.Query{PK: schema.MarksPK(viewer), PageSize: marksPage, Consistent: true}
 	if after != "" {
 		q.After = schema.UserSK(after)
 	}
-	page, more, err := collect(s.store.Query(ctx, q), marksPage, each(func(it table.Item) (schema.Mark, bool, error) {
+	page, more, err := collect(s.cfg.Store.Query(ctx, q), marksPage, each(func(it table.Item) (schema.Mark, bool, error) {
 		m, err := schema.ParseMark(it)
 		return m, true, err
 	}))
@@ -161,7 +162,7 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 			continue
 		}
 		read.merged = append(read.merged, followee{m.Author, m.From})
-		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.now().Sub(timeOf(m.Version)) > lateAfter {
+		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.cfg.Now().Sub(timeOf(m.Version)) > lateAfter {
 			read.late = append(read.late, m)
 		}
 	}
@@ -173,14 +174,14 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 
 // Reminders of late backfills.
 const (
-	// lateAfter is the age at which a backfill that has not ended looks lost.
+	// lateAfter is the age from which a backfill that has not ended looks lost.
 	lateAfter = 10 * time.Second
-	// remindFor bounds how long a home read waits for them.
+	// remindFor bounds how long a home read waits for its reminders.
 	remindFor = time.Second
 )
 
-// remind publishes Followed again for marks whose event may have been lost in a
-// crash, at a limited rate. The home is right without: it only costs more.
+// remind publishes Followed again, at a limited rate, for marks whose event may have
+// been lost in a crash. Without it the home is right too, but each read costs more.
 func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)
@@ -195,7 +196,7 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 		e := &messages.Followed{FollowerID: m.User, AuthorID: m.Author, From: m.From, MarkVersion: m.Version}
 		msg, err := s.message(ctx, e)
 		if err != nil {
-			s.log.Error("backfill not asked for again", zap.String("follower", m.User), zap.String("author", m.Author), zap.Error(err))
+			s.cfg.Log.Error("late backfill not requested again", zap.String("follower", m.User), zap.String("author", m.Author), zap.Error(err))
 			continue
 		}
 		msgs = append(msgs, msg)
@@ -203,8 +204,8 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	if len(msgs) == 0 {
 		return
 	}
-	err := panics.Catch(func() error { return s.publisher.Publish(queue.TopicPosts, msgs...) })
+	err := panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicPosts, msgs...) })
 	if err != nil {
-		s.log.Warn("backfills not asked for again", zap.Int("backfills", len(msgs)), zap.Error(err))
+		s.cfg.Log.Warn("late backfills not requested again", zap.Int("backfills", len(msgs)), zap.Error(err))
 	}
 }

@@ -10,14 +10,14 @@ type PageRequest struct {
 	Cursor string
 }
 
-// List is one page. NextCursor is "" on the last one; a page that has one is never
+// List is one page. NextCursor is "" on the last page. A page that has a cursor is not
 // empty.
 type List[T any] struct {
 	Items      []T
 	NextCursor string
 }
 
-// ProfileInput is what a user says of itself.
+// ProfileInput is a profile as its user writes it.
 type ProfileInput struct{ Name, Bio, ImageURL string }
 
 // User is a profile and its counts.
@@ -36,13 +36,13 @@ type Edge struct {
 	Since  time.Time
 }
 
-// Relationship says who of two follows the other.
+// Relationship says which of two users follows the other.
 type Relationship struct{ Following, FollowedBy, Friends bool }
 
 // PostInput is a post to make. IdempotencyKey is optional.
 type PostInput struct{ Text, ImageURL, IdempotencyKey string }
 
-// PostEdit changes what is not nil.
+// PostEdit is a change of a post. It leaves fields that are nil as they are.
 type PostEdit struct{ Text, ImageURL *string }
 
 // Post is a living post. EditedAt is zero if it was never edited.
@@ -66,7 +66,7 @@ type Liker struct {
 	LikedAt time.Time
 }
 
-// LikeCount is how many liked a post at AsOf.
+// LikeCount is the number of likes of a post at the time AsOf.
 type LikeCount struct {
 	Count int64
 	AsOf  time.Time
@@ -78,8 +78,8 @@ type LikedPost struct {
 	LikedAt time.Time
 }
 
-// HomeQuery says how to compute a home: from the timeline (push), or only from the
-// followees' post lists (pull). Both give the same list and share their cursors.
+// HomeQuery says how to compute a home: from the timeline (push), or from the
+// followees' post lists alone (pull). Both give the same list and share their cursors.
 type HomeQuery struct{ Pull bool }
 
 // HomeItem is one entry of a home.
@@ -90,6 +90,6 @@ type HomeItem struct {
 	Liked     bool
 }
 
-// HomeAuthor is what a home shows of an author. Name and ImageURL are "" for an
-// author who never made a profile, which other producers' posts can have.
+// HomeAuthor is an author as a home shows it. Name and ImageURL are "" for an author
+// without a profile: only other producers' posts can have one.
 type HomeAuthor struct{ ID, Name, ImageURL string }

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// PutProfile makes the user on first use, and changes its profile later.
+// PutProfile makes the user when it is first called, and changes the profile later.
 func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
 	if err := in.validate(); err != nil {
 		return User{}, err
@@ -18,9 +18,9 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	if err != nil {
 		return User{}, err
 	}
-	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: s.now().UTC().Truncate(time.Millisecond)}
+	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: s.cfg.Now().UTC().Truncate(time.Millisecond)}
 	if old == nil {
-		_, err := s.store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
+		_, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
 		if err == nil {
 			return userOf(profile, counts), nil
 		}
@@ -34,10 +34,10 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 		}
 		old = &made
 	}
-	// A profile is never removed and its creation never changes, so the last of
-	// two writers wins without a condition.
+	// No condition is needed: a profile is never removed, its time of creation never
+	// changes, and the last of two writers wins.
 	profile.CreatedAt = old.CreatedAt
-	if _, err := s.store.Put(ctx, table.PutInput{Item: profile.Item()}); err != nil {
+	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item()}); err != nil {
 		return User{}, unavailable("table", err)
 	}
 	return userOf(profile, counts), nil
@@ -55,10 +55,10 @@ func (s *Service) User(ctx context.Context, user string) (User, error) {
 	return userOf(*profile, counts), nil
 }
 
-// readUser reads a profile, nil if there is none, and the counts. The partition
-// holds no more than those.
+// readUser reads a profile, nil if there is none, and the counts. The partition holds
+// nothing else.
 func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, schema.Counts, error) {
-	items, _, err := table.Collect(s.store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
+	items, _, err := table.Collect(s.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
 	if err != nil {
 		return nil, schema.Counts{}, unavailable("table", err)
 	}

@@ -15,8 +15,8 @@ const (
 	maxKeyBytes = 255
 )
 
-// checks collects what is wrong with the fields of one call, so that the user hears
-// of all at once. Text is stored as it was sent: nothing here changes a value.
+// checks collects the faults of all fields of one call, so that users see them
+// together. No check changes a value: text is stored as it was sent.
 type checks []FieldError
 
 func (c *checks) refuse(field, format string, args ...any) {
@@ -29,7 +29,7 @@ func (c *checks) text(field, value string, least, most int) {
 		return
 	}
 	if n := utf8.RuneCountInString(value); n < least || n > most {
-		c.refuse(field, "has %d characters: %d to %d are possible", n, least, most)
+		c.refuse(field, "has %d characters: it must have %d to %d", n, least, most)
 	}
 }
 
@@ -51,7 +51,7 @@ func (c *checks) imageURL(value string) {
 func (c *checks) idempotencyKey(value string) {
 	const field = "Idempotency-Key"
 	if len(value) > maxKeyBytes {
-		c.refuse(field, "has %d characters: 1 to %d are possible", len(value), maxKeyBytes)
+		c.refuse(field, "has %d characters: it must have 1 to %d", len(value), maxKeyBytes)
 		return
 	}
 	for i := range len(value) {
@@ -66,7 +66,7 @@ func (c *checks) err() error {
 	if len(*c) == 0 {
 		return nil
 	}
-	return &Error{Kind: Invalid, Detail: "some values are not possible", Fields: *c}
+	return &Error{Kind: Invalid, Detail: "some values are not valid", Fields: *c}
 }
 
 func (in ProfileInput) validate() error {
