@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// stored puts n posts of the author into the table, one a minute.
+// stored puts n posts of the author into the table, a minute apart.
 func (w *world) stored(n int) (ids []string) {
 	w.Helper()
 	for range n {
@@ -84,7 +84,7 @@ func TestAFaultInABackfillLeavesTheMarkUntilThePostsAreThere(t *testing.T) {
 }
 
 // TestUnfollowAndRefollowDuringABackfill changes the follow at each port call of a
-// backfill in turn: the mark always tells of the last change.
+// backfill in turn. In the end the mark must be that of the last change.
 func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
 	for _, refollow := range []bool{false, true} {
 		at := 0
@@ -102,7 +102,7 @@ func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
 			if fired = change(); !fired {
 				break
 			}
-			w.enqueue(first) // and once more, late
+			w.enqueue(first) // redelivered late
 			w.drain(w.worker)
 			m := w.mark("new")
 			if !refollow {

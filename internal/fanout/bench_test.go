@@ -22,9 +22,9 @@ import (
 
 const celebrity = 100_000 // followers
 
-// BenchmarkDelivery delivers posts of one author to 100,000 followers on the
-// embedded engine, everything durable: queue, worker and table as in production.
-// BenchmarkBarePebble is what the disk and Pebble alone allow (T1).
+// BenchmarkDelivery delivers posts of one author to 100,000 followers on the embedded
+// engine. Queue, worker and table are durable, as in production. BenchmarkBarePebble
+// measures the disk and Pebble alone (T1).
 func BenchmarkDelivery(b *testing.B) {
 	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
 	if err != nil {
@@ -119,7 +119,7 @@ func BenchmarkBarePebble(b *testing.B) {
 	b.ReportMetric(float64(b.N)*celebrity/b.Elapsed().Seconds(), "puts/s")
 }
 
-// storedPosts is for posts that are in the table.
+// storedPosts is a Posts for posts that are in the table.
 type storedPosts struct{}
 
 func (storedPosts) EnsurePost(context.Context, *messages.PostCreated) (bool, error) {

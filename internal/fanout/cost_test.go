@@ -13,13 +13,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// awsPageSize is that of the daemons on AWS.
+// awsPageSize is the page size of the daemons on AWS.
 const awsPageSize = 4096
 
-// TestDeliveryCosts pins T4 and T5 of the project's targets, at the default sizes and
-// at the daemons' on AWS: the write units of a delivery with the post's own
-// transaction, the read units, and the queue requests if no receive and no delete is
-// ever batched. Deliveries are the followers' and the author's own.
+// TestDeliveryCosts checks the targets T4 and T5, at the default sizes and at the
+// sizes of the daemons on AWS. It counts the write units of a delivery with the post's
+// own transaction, the read units, and the queue requests without any batches of
+// receives or deletes. The author's own entry is a delivery too.
 func TestDeliveryCosts(t *testing.T) {
 	tests := []struct {
 		followers     int
@@ -29,16 +29,16 @@ func TestDeliveryCosts(t *testing.T) {
 		wcuPerDeliver float64
 	}{
 		// Writes: 8 for the transaction of four items, 1 for the plan, 1 for the chunk.
-		// Reads: whether the post is there, and the followers, whose edges have 40 bytes
-		// here: 100 of them are 1 unit, 1,024 are 10, 4,000 and 4,096 are 40.
+		// Reads: the post, and the followers. An edge has 40 bytes here, so 100 edges
+		// are 1 unit, 1,024 are 10, 4,000 and 4,096 are 40.
 		{followers: 100, writes: 8 + 100 + 1 + 1, reads: 1 + 1, wcuPerDeliver: 1.2},
 		{followers: 1000, writes: 8 + 1000 + 1 + 1, reads: 1 + 10, wcuPerDeliver: 1.01},
-		// What one page holds needs no chunks.
+		// If one page holds all followers, no chunk is needed.
 		{followers: 4096, pageSize: awsPageSize, writes: 8 + 4096 + 1 + 1, reads: 1 + 40, wcuPerDeliver: 1.01},
-		// Above it each chunk is stored and marked done. Reads: whether the post is
-		// there, the first page, the count of followers; the planner's looks at post and
-		// ledger, and all followers at half the price; then of each chunk the ledger, and
-		// for each page the post and the followers.
+		// If not, each chunk is stored and marked done. PostCreated reads the post, the
+		// first page and the count of followers. The planner reads the post, the stored
+		// chain, and all followers at half the price. Each chunk message reads the chunk,
+		// and for each page the post and the followers.
 		{
 			followers: 4097, pageSize: awsPageSize, sends: 3, msgs: 3, wcuPerDeliver: 1.01,
 			writes: 8 + 4097 + 1 + 2*2,
@@ -88,8 +88,8 @@ func TestDeliveryCosts(t *testing.T) {
 			if w.publish != tt.sends || w.sent != tt.msgs {
 				t.Errorf("%d messages in %d sends, want %d in %d", w.sent, w.publish, tt.msgs, tt.sends)
 			}
-			// One send, one receive and one delete for PostCreated; then each
-			// message received and deleted by itself.
+			// PostCreated costs one send, one receive and one delete. Each other
+			// message is received and deleted by itself.
 			requests := 3 + w.publish + 2*w.sent
 			if got := 1000 * float64(requests) / deliveries; got > 3 && tt.followers > 1000 {
 				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5)", got)
@@ -98,8 +98,7 @@ func TestDeliveryCosts(t *testing.T) {
 	}
 }
 
-// TestChunksCoverEveryIDThereCanBe checks the bounds of ranges against ids around
-// them.
+// TestChunksCoverEveryIDThereCanBe compares the bounds of ranges with ids around them.
 func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
 	alphabet := "-059AZ_az"
 	ids := []string{}
@@ -125,25 +124,25 @@ func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
 	}
 }
 
-// TestPlannersMessagesStayBounded cuts many chunks: no message, publish or query
-// grows with the followers (I9).
+// TestPlannersMessagesStayBounded plans many chunks. No message, publish or query may
+// grow with the number of followers (I9).
 func TestPlannersMessagesStayBounded(t *testing.T) {
 	w := newWorld(t, 990, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanChunks = 8, 8, 25 })
 	e := w.post()
 	w.enqueue(e)
 	w.drain(w.worker)
 	w.wantDelivered(e.PostID, 990)
-	// 124 chunks in five plans. The first sends 1, 2, 4, 8 and 10 chunks and the
-	// next plan, the others 10, 10, and 5 with the next plan or the last 4. And the
-	// first plan was sent, too.
+	// 124 chunks in five plans. The first plan sends 1, 2, 4, 8 and 10 chunks and the
+	// next plan. The others send 10, 10, and 5 with the next plan or the last 4. The
+	// first plan was sent too.
 	if w.sent != 124+5 || w.publish != 1+6+4*3 {
 		t.Errorf("%d messages in %d sends", w.sent, w.publish)
 	}
 }
 
-// TestAChunkReadsOnePageAheadAndNoMore lets each call take a second: the look at
-// the post and the next page are read while a page is written, and never more than
-// two pages are held (I9).
+// TestAChunkReadsOnePageAheadAndNoMore lets each call take a second. The post and the
+// next page are read while a page is written, and never more than two pages are held
+// (I9).
 func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 39, func(c *fanout.Config) { c.PageSize, c.ChunkSize = 8, 40 })
@@ -169,13 +168,14 @@ func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 		}
 		start := time.Now()
 		w.must(w.worker.HandleChunks(t.Context(), w.take()))
-		// The ledger, the first page, four more of the five behind the writes of
-		// those before, the last write and the mark.
+		// One call reads the chunk and two read the first page. Four times, two calls
+		// read the next page during a write. Then come the last write and the mark that
+		// the chunk is done.
 		if got, want := time.Since(start), (1+2+4*2+1+1)*time.Second; got != want {
 			t.Errorf("a chunk of five pages took %s, want %s", got, want)
 		}
-		// That the time is right shows the overlap. A write may end in the very
-		// instant that the next query begins, so one page is right as well.
+		// The time shows that reads and writes overlap. A write may end in the instant
+		// in which the next query begins, so most may be 1 too.
 		if most > 2 {
 			t.Errorf("%d pages were held at once, want 2 at most", most)
 		}

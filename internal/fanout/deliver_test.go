@@ -3,6 +3,7 @@ package fanout_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,10 +88,9 @@ func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
 			handled = append(handled, e)
 		}
 		w.wantDelivered(e.PostID, n)
-		for i := range handled { // backwards, twice each
-			again := handled[len(handled)-1-i]
-			w.must(handle(t.Context(), w.worker, again))
-			w.must(handle(t.Context(), w.worker, again))
+		for _, e := range slices.Backward(handled) { // each twice
+			w.must(handle(t.Context(), w.worker, e))
+			w.must(handle(t.Context(), w.worker, e))
 			w.drain(w.worker)
 		}
 		w.wantDelivered(e.PostID, n)
@@ -131,7 +131,7 @@ func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
 		if op == table.OpQuery && key == schema.FollowersPK(author) {
 			res, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.PostByIDKey(e.PostID), Consistent: true})
 			if err != nil || res.Item == nil {
-				t.Errorf("followers are read and the post is not there: %v", err)
+				t.Errorf("followers are read before the post is stored: %v", err)
 			}
 		}
 		return do()
@@ -140,8 +140,8 @@ func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
 	w.drain(w.worker)
 }
 
-// TestFollowersComeAndGoAtAnyCall lets people follow and unfollow at each port call
-// of a delivery in turn. Whoever follows at the end has the post, from a page or
+// TestFollowersComeAndGoAtAnyCall lets users follow and unfollow at each port call of
+// a delivery in turn. Everybody who follows at the end has the post, from a page or
 // from the backfill (I1).
 func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 	const n = 24
@@ -182,8 +182,8 @@ func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 	}
 }
 
-// TestADeletedPostIsNotDeliveredAnyFurther deletes the post at each port call in
-// turn. At most the page that is being written then is still written.
+// TestADeletedPostIsNotDeliveredAnyFurther deletes the post at each port call in turn.
+// Only pages that were read before the deletion may still be written.
 func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 	const n = 24
 	at := 0
@@ -204,7 +204,7 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 		if fired = change(); !fired {
 			break
 		}
-		// One page was being written, the next was read before the delete.
+		// One page was being written, and the next had been read.
 		if w.observed > before+2*4 {
 			t.Errorf("delete at call %d: %d entries were written after it", at, w.observed-before)
 		}
@@ -234,7 +234,7 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 			&messages.FanoutPlan{Header: w.header(), PostID: w.newID(), AuthorID: author}),
 		"plan by another author": w.worker.HandleChunks(t.Context(),
 			&messages.FanoutPlan{Header: w.header(), PostID: stored.PostID, AuthorID: "mallory"}),
-		"chunk outside of the ledger": w.worker.HandleChunks(t.Context(),
+		"chunk that is not stored": w.worker.HandleChunks(t.Context(),
 			&messages.FanoutChunk{Header: w.header(), PostID: stored.PostID, AuthorID: author, First: "x"}),
 	}
 	for name, err := range tests {

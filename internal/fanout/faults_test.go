@@ -20,9 +20,10 @@ var errLost = &table.UnavailableError{Op: "test", Err: errors.New("injected")}
 // faults are the ways in which one port call can go wrong.
 var faults = []struct {
 	name string
-	// done tells that the call has its effect all the same, dies that no later
-	// call of the same handler gets through.
-	done, dies bool
+	// done says that the call has its effect although it fails.
+	done bool
+	// dies says that every later call of the same handler fails too.
+	dies bool
 }{
 	{name: "call fails"},
 	{name: "answer is lost", done: true},
@@ -31,7 +32,7 @@ var faults = []struct {
 }
 
 // TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice makes each port call of a
-// delivery fail in turn, in each way. The message comes again.
+// delivery fail in turn, in each way. The message is delivered again.
 func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 	for _, f := range faults {
 		for _, n := range []int{3, 45} {
@@ -54,8 +55,8 @@ func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 	}
 }
 
-// drainWithFault handles e and what follows from it. The port call with this number
-// goes wrong.
+// drainWithFault handles events and the messages that they cause. The port call with
+// this number fails.
 func (w *world) drainWithFault(number int, done, dies bool, events ...messages.Event) (fired bool) {
 	w.Helper()
 	seen, dead := 0, false
@@ -85,7 +86,7 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 			w.Fatalf("call %d: %v", number, err)
 		}
 		if err != nil {
-			w.enqueue(e) // it comes again, to a process that lives
+			w.enqueue(e) // redelivered to a process that lives
 		}
 		w.mu.Lock()
 		dead = false
@@ -94,9 +95,9 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 	return fired
 }
 
-// TestTwoWorkersOnOneMessageConverge lets another worker, that cuts other chunks,
-// handle the same message and all that follows from it, at each port call of the
-// first in turn; with and without followers who arrive in between.
+// TestTwoWorkersOnOneMessageConverge has a second worker that cuts chunks of another
+// size. At each port call of the first worker in turn, the second one handles the same
+// message and all messages that it causes. New followers arrive in between, or not.
 func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 	for _, n := range []int{3, 45, 100} {
 		for _, arrivals := range []int{0, 3, 30} {
@@ -145,8 +146,8 @@ func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 	}
 }
 
-// TestManyWorkersAtOnce gives every message to three of four workers at once, each
-// with chunks of its own size.
+// TestManyWorkersAtOnce gives every message to three of four workers at once. Each
+// worker cuts chunks of another size.
 func TestManyWorkersAtOnce(t *testing.T) {
 	const n = 400
 	w := newWorld(t, n, small)
@@ -157,7 +158,7 @@ func TestManyWorkersAtOnce(t *testing.T) {
 	e := w.post()
 	w.enqueue(e)
 	for {
-		batch := map[string]messages.Event{} // what three workers sent is one message again
+		batch := map[string]messages.Event{} // the same message of three workers, kept once
 		for e := w.take(); e != nil; e = w.take() {
 			batch[fmt.Sprintf("%T %s", e, first(e))] = e
 		}
@@ -182,7 +183,7 @@ func TestManyWorkersAtOnce(t *testing.T) {
 	w.wantDelivered(e.PostID, n)
 }
 
-// first is where a message begins.
+// first returns the follower at which a message's range begins.
 func first(e messages.Event) string {
 	switch e := e.(type) {
 	case *messages.FanoutPlan:
@@ -226,8 +227,9 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	}
 }
 
-// A store that had to send parts of a page again, but wrote it, narrows the next one.
-func TestAPageWrittenWithDelayNarrowsTheNext(t *testing.T) {
+// If the store had to send parts of a page again, the next page is written in half as
+// many parts, although the store wrote the page.
+func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	const n = 400
 	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = n+1, n, 8 })
 	var writes int
@@ -245,7 +247,8 @@ func TestAPageWrittenWithDelayNarrowsTheNext(t *testing.T) {
 		w.must(w.worker.HandlePosts(t.Context(), w.post()))
 		seen = append(seen, writes)
 	}
-	// 16 requests a page, in 8, 4, 2 and 1 parts; then again one more each time.
+	// A page has 16 requests. They go in 8, 4, 2 and 1 parts, then in one part more
+	// each time.
 	if fmt.Sprint(seen) != "[8 4 2 1 1 2 3 4]" {
 		t.Errorf("parts of each page: %v", seen)
 	}
@@ -271,17 +274,17 @@ func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 	e := w.post()
 	w.enqueue(e)
 	w.drain(w.worker)
-	if calls != 8+4 { // four requests of 25, at most four at once now
+	if calls != 8+4 { // the rest is four requests of 25, and four may go at once now
 		t.Errorf("%d writes, want 8, then 4 for the two parts that failed", calls)
 	}
 	w.wantDelivered(e.PostID, n)
 }
 
 // TestAPanicAtAnyCallIsAnErrorOfItsMessage makes each port call of a delivery panic in
-// turn. On the handler's own goroutine the consumer recovers it, as is done here; on
-// all others the worker does. The message comes again.
+// turn. This test recovers a panic on the handler's own goroutine, as the consumer
+// does; the worker recovers the others. The message is delivered again.
 func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
-	const n = 170 // three chunks, two of which have two pages; a page has three parts
+	const n = 170 // three chunks, the first two of two pages; a page has three parts
 	for at, fired := 0, true; fired; at++ {
 		w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 75, 80, 3 })
 		seen := 0

@@ -26,8 +26,8 @@ const (
 	timelineTTL = 30 * 24 * time.Hour
 )
 
-// world is a table, a queue and a worker on it, and one author with followers.
-// Port calls can be hooked.
+// world is a table, a queue, a worker and one author with followers. Tests can hook
+// port calls.
 type world struct {
 	*testing.T
 	mem    table.Store // without hooks
@@ -99,7 +99,7 @@ func (w *world) addFollower(user string) {
 	w.must(err)
 }
 
-// follow commits what the domain commits for a new follow, and queues its event.
+// follow writes the items of a new follow and queues its event, as the domain does.
 func (w *world) follow(user, from string) *messages.Followed {
 	w.Helper()
 	w.addFollower(user)
@@ -180,7 +180,7 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (bool, 
 		{Update: &table.UpdateInput{Key: schema.CountsKey(e.AuthorID), Add: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}}},
 	}})
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(0) {
-		return false, nil // somebody else was faster
+		return false, nil // another worker has stored it
 	}
 	return false, err
 }
@@ -221,8 +221,8 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	return worker.HandlePosts(ctx, e)
 }
 
-// drain handles what is queued, and what that queues, until nothing is left. A
-// message that fails comes again.
+// drain handles messages until the queue is empty. A message that fails is queued
+// again.
 func (w *world) drain(worker *fanout.Worker) {
 	w.Helper()
 	for tries := 0; ; tries++ {
@@ -271,7 +271,7 @@ func (w *world) delivery(postID string) fanout.Delivery {
 }
 
 // wantDelivered checks that n followers and the author have the post, and that the
-// ledger says so.
+// delivery record says so.
 func (w *world) wantDelivered(postID string, n int) {
 	w.Helper()
 	w.wantHome(author, postID)
@@ -287,8 +287,8 @@ func (w *world) wantDelivered(postID string, n int) {
 	}
 }
 
-// atCall makes change happen just before the port call with this number; fired
-// tells whether there was such a call.
+// atCall calls change just before the port call with this number. fired reports
+// whether there was such a call.
 func (w *world) atCall(number int, change func()) (fired func() bool) {
 	seen := 0
 	w.store.around = func(_ table.Op, _ string, do func() error) error {
@@ -332,12 +332,12 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 
 func (publisher) Close() error { return nil }
 
-// hooked is a store whose calls go through around, if it is set: it may call do or
-// not, and return another error.
+// hooked is a store whose calls go through around, if it is set. around may leave out
+// do, and may return another error.
 type hooked struct {
 	table.Store
 	around func(op table.Op, key string, do func() error) error
-	// short says of each batch that it was written, but the store short of capacity.
+	// short makes each batch report that the store was short of capacity.
 	short bool
 }
 
@@ -358,7 +358,7 @@ func (h *hooked) Get(ctx context.Context, in table.GetInput) (res table.GetResul
 
 func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
-		// Pages are asked for one by one, so that each can be hooked.
+		// Pulling the pages one by one makes each a call of its own.
 		next, stop := iter.Pull2(h.Store.Query(ctx, q))
 		defer stop()
 		for {

@@ -31,9 +31,9 @@ type accessPattern struct {
 	do         func(ctx context.Context, s *sample) error
 }
 
-// sample is the network that the patterns are measured on: viewer follows 20
-// authors who follow back, each with two posts of 280 characters; viewer has 20
-// comments and 20 likes of them, and the post has 20 comments and 20 likes.
+// sample is the network that the patterns are measured on. viewer and 20 authors
+// follow each other, and each author has two posts of 280 characters. viewer has made
+// 20 comments and 20 likes on them. One post has 20 comments and 20 likes.
 type sample struct {
 	*world
 	authors []string
@@ -171,7 +171,7 @@ func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 	if diff := cmp.Diff(got, measurePatterns(t, tabletest.NewMemory(), newClock())); diff != "" {
 		t.Errorf("embedded and the table in memory bill differently (-embedded +memory):\n%s", diff)
 	}
-	var localStack []measured // what the same test with the tag e2e measured there
+	var localStack []measured // measured by the same test with the tag e2e
 	text, err := os.ReadFile(localStackUnits)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 
 const localStackUnits = "testdata/units_localstack.json"
 
-// golden holds a file to what was made anew, or writes it.
+// golden compares a file with its new contents, or writes it.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -201,7 +201,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// measured is what one pattern did and cost.
+// measured is one pattern's calls and their cost.
 type measured struct {
 	Name, Operations string
 	Read, Write      float64
@@ -237,8 +237,9 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 	return all
 }
 
-// accessPatternsPage is the page of what was measured. On LocalStack the operations
-// must be the same; the units beside ours are the emulator's.
+// accessPatternsPage writes the measured patterns as docs/ACCESS_PATTERNS.md. The
+// operations on LocalStack must be the same. The second number of units is
+// LocalStack's own.
 func accessPatternsPage(got, localStack []measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, accessPatternsHead, sampleUsers, sampleText)
@@ -258,7 +259,7 @@ func accessPatternsPage(got, localStack []measured) string {
 	return b.String()
 }
 
-// operationsOf names the calls of a pattern, the same ones counted.
+// operationsOf lists the kinds of calls of a pattern with their numbers.
 func operationsOf(calls []call) string {
 	names := map[table.Op]string{
 		table.OpGet: "GetItem", table.OpBatchGet: "BatchGetItem", table.OpQuery: "Query", table.OpPut: "PutItem",
@@ -289,7 +290,7 @@ func operationsOf(calls []call) string {
 	return strings.Join(order, ", ")
 }
 
-// likeUnits is what the aggregator's put of a new like costs.
+// likeUnits is the cost of the aggregator's put of a new like.
 func likeUnits(indexed bool) float64 {
 	like := schema.Like{
 		Post: "01J00000000000000000000000", User: "viewer", Liked: true, Version: "01J00000000000000000000000",

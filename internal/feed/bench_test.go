@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table/embedded"
 )
 
-// onDisk is a Service on the embedded table in a directory of its own, durable, and
-// what delivers all that it published and lets the home marks expire.
+// onDisk returns a Service on a durable embedded table in a new directory. deliver
+// handles all events that the Service has published, and lets the home marks expire.
 func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
 	b.Helper()
 	var ahead atomic.Int64
@@ -42,7 +42,7 @@ func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
 	}
 }
 
-// BenchmarkFollowsOfOneAuthor is how many users a second can follow one author.
+// BenchmarkFollowsOfOneAuthor measures how many users a second can follow one author.
 func BenchmarkFollowsOfOneAuthor(b *testing.B) {
 	s, _ := onDisk(b)
 	profile := func(user string) {
@@ -65,7 +65,7 @@ func BenchmarkFollowsOfOneAuthor(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "follows/s")
 }
 
-// BenchmarkHome is a page of 20 of a home of 20 authors, by push and by pull.
+// BenchmarkHome reads a page of 20 from a home of 20 authors, by push and by pull.
 func BenchmarkHome(b *testing.B) {
 	for name, query := range map[string]feed.HomeQuery{"push": {}, "pull": {Pull: true}} {
 		b.Run(name, func(b *testing.B) {

@@ -59,7 +59,7 @@ func TestChangedCursorsAreRefused(t *testing.T) {
 	}
 }
 
-// A cursor that no list of ours made, though its checksum is right.
+// The cursors here have the right checksum but a position that their list cannot have.
 func TestPositionsAreIDs(t *testing.T) {
 	for _, s := range []scope{byID("home", "ann", ""), byUser("friends", "ann")} {
 		for _, position := range []string{"", "p#x", "a b", "é", strings.Repeat("x", 65)} {
@@ -70,8 +70,8 @@ func TestPositionsAreIDs(t *testing.T) {
 	}
 }
 
-// FuzzCursor holds: nothing panics, and what is accepted is exactly what cursor
-// makes of it.
+// FuzzCursor checks that no cursor panics, and that an accepted cursor is the one that
+// scope.cursor makes of its position.
 func FuzzCursor(f *testing.F) {
 	f.Add("ann", byID("home", "ann", "").cursor(id.Max))
 	f.Add("bob", byID("home", "ann", "").cursor(id.Min))

@@ -21,8 +21,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// engine makes a table of its own on the engine at the endpoint that a variable
-// names. A test that needs one and has none fails: what is skipped proves nothing.
+// engine makes a new table on the engine whose endpoint is in the environment variable.
+// Without the variable the test fails, because a skipped test proves nothing.
 func engine(t *testing.T, variable string) table.Store {
 	t.Helper()
 	url := os.Getenv(variable)
@@ -46,7 +46,7 @@ func engine(t *testing.T, variable string) table.Store {
 	return store
 }
 
-// present is a clock at the real time: an engine removes what has expired.
+// present is a clock at the real time, because engines remove expired items by it.
 func present() *clock {
 	return &clock{at: time.Now().UTC().Truncate(time.Second).Add(time.Millisecond)}
 }
@@ -73,8 +73,8 @@ func TestAccessPatternsOnLocalStack(t *testing.T) {
 	golden(t, localStackUnits, string(text)+"\n")
 }
 
-// TestOperationsInAnyOrderMatchTheModelOnDynamoDB is the model of all operations over
-// the adapter that production uses.
+// TestOperationsInAnyOrderMatchTheModelOnDynamoDB compares all operations with the
+// model, over the adapter that production uses.
 func TestOperationsInAnyOrderMatchTheModelOnDynamoDB(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := present()

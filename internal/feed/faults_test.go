@@ -16,8 +16,8 @@ import (
 	"fanfare/messages"
 )
 
-// checkCounts holds what is stored about users to I4, and edges and posts to their
-// counterparts: whatever failed, nothing may be half-written.
+// checkCounts compares the counts of users with the stored edges and posts (I4), and
+// edges and posts with their counterparts. No failure may leave a half-written change.
 func (w *world) checkCounts(users ...string) {
 	w.t.Helper()
 	for _, user := range users {
@@ -82,11 +82,12 @@ type operation struct {
 	do   func(w *world, s stage) error
 	// writes is how many writes to the table it makes.
 	writes int
-	// durable is the write from which on it must succeed, whatever the table says.
+	// durable is the first write whose failure must not fail the operation.
 	durable int
-	// again is the kind of error a repeat may give after it was done; 0 is none.
-	again feed.Kind
-	// done tells whether the effect is there, once.
+	// repeated is the kind of error that a repeat may answer after the operation was
+	// done, 0 for none.
+	repeated feed.Kind
+	// done reports whether the operation had its effect once.
 	done func(w *world, s stage) bool
 }
 
@@ -164,7 +165,7 @@ func operations() []operation {
 			},
 		},
 		{
-			name: "DeletePost", writes: 1, durable: never, again: feed.NotFound,
+			name: "DeletePost", writes: 1, durable: never, repeated: feed.NotFound,
 			do: func(w *world, s stage) error { return w.DeletePost(ctx, "bob", s.post.ID) },
 			done: func(w *world, s stage) bool {
 				_, err := w.Post(ctx, s.post.ID)
@@ -181,7 +182,7 @@ func operations() []operation {
 			},
 		},
 		{
-			name: "DeleteComment", writes: 1, durable: never, again: feed.NotFound,
+			name: "DeleteComment", writes: 1, durable: never, repeated: feed.NotFound,
 			do: func(w *world, s stage) error { return w.DeleteComment(ctx, "ann", s.post.ID, s.comment.ID) },
 			done: func(w *world, s stage) bool {
 				l, err := w.Comments(ctx, s.post.ID, feed.PageRequest{})
@@ -246,7 +247,7 @@ func failOneWrite(t *testing.T, op operation, nth int, f fault) {
 	default:
 		wantKind(t, err, feed.Unavailable)
 		if e, _ := errors.AsType[*feed.Error](err); e.RetryAfter <= 0 {
-			t.Error("it does not say when to try again")
+			t.Error("the error has no RetryAfter")
 		}
 	}
 	w.checkCounts("ann", "bob", "cid")
@@ -259,13 +260,13 @@ func failOneWrite(t *testing.T, op operation, nth int, f fault) {
 	if err != nil { // the user tries again
 		w.clock.add(1)
 		if err := op.do(w, s); err != nil {
-			if op.again == 0 {
+			if op.repeated == 0 {
 				t.Fatalf("again: %v", err)
 			}
-			wantKind(t, err, op.again)
+			wantKind(t, err, op.repeated)
 		}
 	}
-	w.deliver() // a worker heals what was accepted
+	w.deliver() // a worker completes the accepted operation
 	if !op.done(w, s) {
 		t.Error("in the end it was not done")
 	}
@@ -342,7 +343,7 @@ func TestEveryReadMayFail(t *testing.T) {
 	}
 }
 
-// lossyPublisher publishes, but says that it did not.
+// lossyPublisher publishes and then reports a failure.
 type lossyPublisher struct{ *recorder }
 
 func (p lossyPublisher) Publish(topic string, msgs ...*message.Message) error {

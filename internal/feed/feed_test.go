@@ -21,7 +21,7 @@ import (
 
 const timelineTTL = 30 * 24 * time.Hour
 
-// clock is a clock that tests turn.
+// clock is a clock that tests set.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -41,7 +41,7 @@ func (c *clock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// recorder is a publisher that keeps what was published, and fails on demand.
+// recorder is a publisher that keeps the published events, and fails on demand.
 type recorder struct {
 	mu     sync.Mutex
 	events []messages.Event
@@ -68,7 +68,7 @@ func (r *recorder) Publish(topic string, msgs ...*message.Message) error {
 
 func (*recorder) Close() error { return nil }
 
-// take returns what was published since the last take.
+// take returns the events published since the last take.
 func (r *recorder) take() []messages.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +83,8 @@ func (r *recorder) failWith(err error) {
 	r.fail = err
 }
 
-// world is a Service on a table in memory, with a worker that delivers at once
-// where a test asks for it.
+// world is a Service on a table in memory. A test that wants its posts delivered calls
+// deliver.
 type world struct {
 	*feed.Service
 	t         *testing.T
@@ -139,8 +139,8 @@ func (w *world) post(author, text string) feed.Post {
 	return p
 }
 
-// deliver does at once what the fan-out worker does with everything published: it
-// writes the entries of posts and ends backfills.
+// deliver stands in for the fan-out worker. It handles all published events: it writes
+// the entries of posts and ends backfills.
 func (w *world) deliver() {
 	w.t.Helper()
 	for _, event := range w.published.take() {
@@ -211,7 +211,7 @@ func (w *world) entry(user, author, post string, likeShards int) {
 	}
 }
 
-// count does what the aggregator does with one like in a window of its own.
+// count stands in for the aggregator. It counts one like in a window of its own.
 func (w *world) count(e messages.Like, liked bool) {
 	w.t.Helper()
 	like := schema.Like{
@@ -252,8 +252,8 @@ func (w *world) partition(pk string) []table.Item {
 	return items
 }
 
-// list reads a list page by page to its end and holds it to what every list must
-// keep: no page with a cursor is empty, no cursor is the same twice.
+// list reads a list page by page to its end. It fails the test if a page with a cursor
+// is empty or a cursor appears twice.
 func list[T any](t *testing.T, limit int, read func(feed.PageRequest) (feed.List[T], error)) []T {
 	t.Helper()
 	var items []T
@@ -288,7 +288,7 @@ func (w *world) home(viewer string, limit int, query feed.HomeQuery) []feed.Home
 	})
 }
 
-// texts are the texts of a home.
+// texts returns the texts of a home's posts.
 func texts(items []feed.HomeItem) []string {
 	var all []string
 	for _, item := range items {
@@ -297,7 +297,7 @@ func texts(items []feed.HomeItem) []string {
 	return all
 }
 
-// homes holds both ways to compute a home to what it must be.
+// homes checks the texts of a home, by push and by pull.
 func (w *world) homes(viewer string, want ...string) {
 	w.t.Helper()
 	for _, pull := range []bool{false, true} {

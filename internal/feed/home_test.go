@@ -20,14 +20,14 @@ func TestHomesShowFolloweesAndOneself(t *testing.T) {
 	w.post("bob", "b1")
 	w.post("cid", "c1")
 	w.follow("ann", "bob")
-	w.homes("ann", "b1") // by the mark, before any delivery
+	w.homes("ann", "b1") // merged in because of the mark, before any delivery
 	w.post("ann", "a1")
 	w.homes("ann", "a1", "b1")
 	w.post("bob", "b2")
 	w.homes("ann", "b2", "a1", "b1")
 	w.deliver()
 	w.homes("ann", "b2", "a1", "b1")
-	w.clock.add(2 * time.Minute) // the mark is gone
+	w.clock.add(2 * time.Minute) // until the mark has expired
 	w.homes("ann", "b2", "a1", "b1")
 	w.homes("bob", "b2", "b1")
 	w.homes("dan")
@@ -68,7 +68,7 @@ func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
 	}
 }
 
-// fromPosts is a world where bob made 130 posts, of which every tenth was deleted.
+// fromPosts makes a world where bob has made 130 posts and deleted every tenth.
 func fromPosts(t *testing.T) (w *world, living []string) {
 	t.Helper()
 	w = newWorld(t)
@@ -84,7 +84,7 @@ func fromPosts(t *testing.T) (w *world, living []string) {
 		}
 		living = append([]string{text}, living...)
 	}
-	w.published.take() // of long ago
+	w.published.take() // these events were handled long ago
 	return w, living
 }
 
@@ -94,11 +94,11 @@ func TestAFollowShowsTheHundredNewestPosts(t *testing.T) {
 	w.homes("ann", living[:100]...)
 	w.post("bob", "new")
 	want := append([]string{"new"}, living[:100]...)
-	w.homes("ann", want...) // by the mark
+	w.homes("ann", want...) // by the mark alone
 	w.deliver()
-	w.homes("ann", want...) // by both
+	w.homes("ann", want...) // by the mark and the timeline
 	w.clock.add(2 * time.Minute)
-	w.homes("ann", want...) // by the timeline
+	w.homes("ann", want...) // by the timeline alone
 }
 
 func TestManyMarkedAuthorsAreMerged(t *testing.T) {
@@ -193,7 +193,7 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	w.post("bob", "new")
 	w.deliver()
 	w.homes("ann", "new", "old")
-	for range 40 { // whatever the fraction of the second, both ways agree
+	for range 40 { // push and pull agree at every fraction of the second
 		w.clock.add(100 * time.Millisecond)
 		pushed, pulled := texts(w.home("ann", 9, feed.HomeQuery{})), texts(w.home("ann", 9, feed.HomeQuery{Pull: true}))
 		if !slices.Equal(pushed, pulled) {
@@ -203,8 +203,8 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	w.homes("ann", "new")
 }
 
-// Whatever comes and goes while one pages: what was there when it began, and stays,
-// appears once (I7).
+// While a reader pages, posts and follows come and go. Each post that is in the home
+// from the first page to the last appears once (I7).
 func TestPagingThroughAChangingHome(t *testing.T) {
 	for _, pull := range []bool{false, true} {
 		w := newWorld(t)
@@ -245,7 +245,7 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 				w.deliver()
 			}
 			n++
-			pull = !pull // the cursors of both are the same
+			pull = !pull // push and pull share their cursors
 			return l, err
 		})
 		for _, post := range stay {
@@ -271,7 +271,7 @@ func TestAnAuthorAboveThePushLimitIsPulledForGood(t *testing.T) {
 		t.Errorf("published %+v", events)
 	}
 	w.post("bob", "b1")
-	w.published.take() // and nobody pushes
+	w.published.take() // so that no worker delivers
 	w.clock.add(24 * time.Hour)
 	w.homes("ann", "b1")
 	if err := w.Unfollow(t.Context(), "ann", "bob"); err != nil {
@@ -288,7 +288,7 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 	for _, name := range names {
 		w.follow("ann", name)
 	}
-	w.published.take() // all lost
+	w.published.take() // the events are lost
 	reminded := func() int {
 		w.home("ann", 20, feed.HomeQuery{})
 		return len(w.published.take())
@@ -297,7 +297,7 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 		t.Errorf("%d young marks were reminded of", n)
 	}
 	w.clock.add(11 * time.Second)
-	for i, want := range []int{20, 5, 0} { // 20 in one read
+	for i, want := range []int{20, 5, 0} { // one home read sends 20 at most
 		if n := reminded(); n != want {
 			t.Errorf("read %d reminded of %d, want %d", i, n, want)
 		}
@@ -340,10 +340,10 @@ func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
 	}
 }
 
-// The oldest post of the home is behind the page, and deleted. By pull it is not seen at
-// all. By push its entry is; but a page of 20 by as many authors takes all the keys that
-// it may, and has a cursor.
-func TestADeletedPostBehindThePageIsNoNextPage(t *testing.T) {
+// The oldest post of the home comes just after the page, and was deleted. A home by
+// pull does not see it at all. A home by push sees its entry. But a page of 20 posts
+// by 20 authors has no key left to check that post, so the page has a cursor.
+func TestADeletedPostAfterThePageIsNoNextPage(t *testing.T) {
 	for _, c := range []struct {
 		authors, limit int
 	}{{1, 1}, {3, 3}, {19, 19}, {1, 20}, {19, 20}, {99, 100}} {

@@ -18,8 +18,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// slowTable answers a second after it looked, with the milliseconds after start at
-// which it did.
+// slowTable answers each read a second later, with the time of the read in
+// milliseconds after start.
 type slowTable struct {
 	start time.Time
 	mu    sync.Mutex
@@ -82,7 +82,7 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 			synctest.Wait()
 		}
 		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
-		request(map[string]int64{"hot": 1000, "b": 0}, "hot", "b") // b at once, hot after the first
+		request(map[string]int64{"hot": 1000, "b": 0}, "hot", "b") // b is read at once, hot after the read under way
 		request(map[string]int64{"hot": 1000}, "hot")
 		request(map[string]int64{"hot": 1000}, "hot", "absent")
 		if err := backoff.Wait(t.Context(), 1500*time.Millisecond); err != nil {
@@ -100,7 +100,7 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 	})
 }
 
-func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
+func TestACancelledRequestLeavesOthersTheirAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTable{}
 		s := newSharedReads(slow.read)
@@ -119,12 +119,12 @@ func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
 			synctest.Wait()
 		}
 		request(t.Context(), true)
-		request(impatient, false) // leads the next read
+		request(impatient, false) // makes the next read
 		request(t.Context(), true)
 		request(impatient, false)
 		leave()
 		synctest.Wait()
-		request(t.Context(), true) // leads it anew, the first is still under way
+		request(t.Context(), true) // makes the next read instead, while the first is still under way
 		request(t.Context(), true)
 		wg.Wait()
 		if len(s.underway) != 0 {
@@ -153,8 +153,7 @@ func TestAFailedReadFailsItsRequestsOnly(t *testing.T) {
 	})
 }
 
-// A post that was not read must not look like one that is not there, to nobody who
-// waited for the read.
+// If a read panics, no request that waited for it may take the post for an absent one.
 func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTable{}

@@ -23,14 +23,14 @@ func edgeUsers(edges []feed.Edge) []string {
 	return users
 }
 
-// edge puts one edge, without the rest of a follow.
+// edge puts one edge, and nothing else of a follow.
 func (w *world) edge(it table.Item) {
 	if _, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func TestFriendsAreWhoIsInBothLists(t *testing.T) {
+func TestFriendsAreTheUsersInBothLists(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		w.users("ann")
@@ -138,14 +138,14 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 				return works
 			}
 			if attempts[c.key]++; attempts[c.key]%5 != 0 {
-				return conflicts // four times each
+				return conflicts // four times for each call
 			}
 			return works
 		})
 		var wg sync.WaitGroup
 		for _, name := range names {
 			wg.Go(func() {
-				for i := range 3 { // and once there and back
+				for i := range 3 { // follow, unfollow, follow
 					act := w.Follow
 					if i == 1 {
 						act = w.Unfollow

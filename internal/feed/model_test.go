@@ -22,10 +22,10 @@ import (
 	"fanfare/messages"
 )
 
-// model is the oracle: what the feed must say, kept in the simplest way there is.
+// model is the reference model of the feed. It keeps its state in the simplest way.
 type model struct {
 	w *world
-	// stale says that eventually consistent reads may be out of date.
+	// stale says that eventually consistent reads may return old data.
 	stale    bool
 	users    []string
 	posts    []*modelPost
@@ -33,7 +33,7 @@ type model struct {
 	likes    map[[2]string]time.Time
 	comments []*modelComment
 	pending  []messages.Event
-	// worker delivers, in the product's own way.
+	// worker is the product's own fan-out worker.
 	worker *fanout.Worker
 }
 
@@ -47,7 +47,7 @@ type modelComment struct {
 	deleted bool
 }
 
-// newModel takes its users as there from the start.
+// newModel returns a model whose users exist from the start.
 func newModel(w *world, stale bool) *model {
 	m := &model{
 		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
@@ -63,7 +63,7 @@ func (m *model) user(t *rapid.T, label string) string {
 	return rapid.SampledFrom(m.users).Draw(t, label)
 }
 
-// anyPost draws a post, a deleted one at times; the first one makes it.
+// anyPost draws a post, sometimes a deleted one. If there is none yet, it makes one.
 func (m *model) anyPost(t *rapid.T) *modelPost {
 	if len(m.posts) == 0 {
 		m.create(t)
@@ -79,7 +79,7 @@ func (m *model) create(t *rapid.T) {
 	m.posts = append(m.posts, &modelPost{Post: p})
 }
 
-// answer holds an operation's error to what the oracle expects.
+// answer compares an operation's error with the kind that the model expects.
 func answer(t *rapid.T, err error, want feed.Kind) {
 	t.Helper()
 	if want == 0 {
@@ -181,7 +181,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				act = w.Like
 			}
 			answer(t, act(ctx, user, p.ID), m.living(p, ""))
-			// The aggregator has its own tests: here it counts at once.
+			// The aggregator has its own tests. Here each like is counted at once.
 			for _, e := range w.published.take() {
 				switch e := e.(type) {
 				case *messages.Liked:
@@ -222,8 +222,8 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// deliver hands an event to the worker, as the consumer does: what is too old is
-// refused, and what can never be done is put away.
+// deliver gives an event to the worker as the consumer does. It refuses events that
+// are too old, and drops events that can never succeed.
 func (m *model) deliver(t *rapid.T, e messages.Event) {
 	if messages.CheckAge(e, m.w.clock.now()) != nil {
 		return
@@ -239,7 +239,7 @@ func (m *model) post(post string) *modelPost {
 	return m.posts[i]
 }
 
-// homeOf is the home that viewer must see once all is delivered, newest first.
+// homeOf returns the home that viewer must see after all deliveries, newest first.
 func (m *model) homeOf(viewer string) []string {
 	var want []string
 	for _, p := range slices.Backward(m.posts) {
@@ -260,7 +260,7 @@ func homeIDs(items []feed.HomeItem) []string {
 	return all
 }
 
-// check compares what viewer must see at any time.
+// check compares the lists that must be right at any time.
 func (m *model) check(t *rapid.T, viewer string) {
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
 	want := m.homeOf(viewer)
@@ -279,7 +279,7 @@ func (m *model) check(t *rapid.T, viewer string) {
 	m.checkLists(t, viewer, limit)
 }
 
-// quiesce delivers all, in any order, and compares the homes by push.
+// quiesce delivers all events in any order, and compares the homes by push.
 func (m *model) quiesce(t *rapid.T) {
 	m.pending = append(m.pending, m.w.published.take()...)
 	if len(m.pending) > 0 {

@@ -267,7 +267,7 @@ func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
 	})
 }
 
-func TestEnsurePostRefusesWhatNoRetryMends(t *testing.T) {
+func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.users("ann", "bob")

@@ -20,7 +20,7 @@ import (
 	"fanfare/messages"
 )
 
-// tapped is a world whose table is behind a tap.
+// tapped is a world whose table calls go through a tap.
 func tapped(t *testing.T, change ...func(*feed.Config)) (*world, *tap) {
 	t.Helper()
 	var tp *tap
@@ -31,8 +31,8 @@ func tapped(t *testing.T, change ...func(*feed.Config)) (*world, *tap) {
 	return w, tp
 }
 
-// crowd lets viewer follow authors who then post in turns until there are posts
-// posts, all delivered and no mark left.
+// crowd makes viewer follow the authors. They post in turns until there are posts
+// posts. All are delivered, and no mark is left.
 func (w *world) crowd(viewer string, authors, posts int) []string {
 	names := numbered(authors, "author")
 	w.users(viewer)
@@ -128,7 +128,7 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 func TestPullReadsTwentyFolloweesARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
-		w.crowd("viewer", 59, 70) // and one's own list: 60 in three rounds
+		w.crowd("viewer", 59, 70) // with the viewer's own list 60 lists, in three rounds
 		tp.latency = time.Second
 		began := time.Now()
 		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, feed.PageRequest{})
@@ -144,7 +144,7 @@ func TestPullReadsTwentyFolloweesARound(t *testing.T) {
 	})
 }
 
-// relay is a publisher that hands events on to a worker.
+// relay is a publisher that gives its events to a worker.
 type relay struct{ to chan messages.Event }
 
 func (r relay) Publish(_ string, msgs ...*message.Message) error {
@@ -160,14 +160,14 @@ func (r relay) Publish(_ string, msgs ...*message.Message) error {
 
 func (relay) Close() error { return nil }
 
-// A new user follows ten authors, one call after the other, and reads its home: the
-// follows' marks fill it whether or not a fan-out worker gets to its part.
+// A new user follows ten authors, one call after the other, and reads the home. The
+// marks of the follows fill it, with or without a fan-out worker.
 func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 	const (
 		latency    = 20 * time.Millisecond
 		followees  = 10
 		followCost = 3 // edge, mark and profiles; recent posts; the transaction
-		homeCost   = 3 // entries and marks; the marked authors' posts; what is shown
+		homeCost   = 3 // entries and marks; the marked authors' posts; the shown items
 	)
 	for name, working := range map[string]bool{"no worker runs": false, "a worker runs": true} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 					want = append([]string{text}, want...)
 				}
 				for range want {
-					<-events // of long ago
+					<-events // these events were handled long ago
 				}
 				var running sync.WaitGroup
 				if working {
@@ -241,7 +241,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 	}
 }
 
-// What a home costs whose viewer has just followed many: 20 post lists a round trip.
+// If a viewer has just followed many authors, the home reads 20 post lists a round trip.
 func TestHomeReadsTwentyMarkedAuthorsARound(t *testing.T) {
 	for marked, trips := range map[int]int{1: 3, 20: 3, 21: 4, 45: 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestHomeReadsTwentyMarkedAuthorsARound(t *testing.T) {
 	}
 }
 
-// largest notes the largest page that was read of a partition.
+// largest records the largest page that was read from a partition.
 type largest struct {
 	table.Store
 	pk   string
@@ -306,33 +306,33 @@ func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 	}
 }
 
-// Who follows and unfollows without end has marks without end, for months. A home
-// holds a page of them at a time, and is right all the same (I2, I9).
+// A user who follows and unfollows again and again may have very many marks for months.
+// The home holds one page of them at a time, and is right all the same (I2, I9).
 func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &largest{pk: schema.MarksPK("viewer")}
 		w, tp := tapped(t, func(c *feed.Config) { store.Store, c.Store = c.Store, store })
 		w.users("viewer")
-		// Each kind of mark in the first page and in the last one.
+		// The first and the last page hold each kind of mark.
 		var want []string
 		for _, author := range []string{"a-left", "a-new", "a-old", "z-left", "z-new", "z-old"} {
 			w.users(author)
 			switch author[2:] {
-			case "new": // by its mark alone
+			case "new": // in the home by its mark alone
 				w.post(author, author)
 				w.published.take()
 				w.follow("viewer", author)
 				w.published.take()
 				want = append([]string{author}, want...)
-			case "old": // by its entry alone
+			case "old": // in the home by its entry alone
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
-				if _, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}); err != nil { // its ttl
+				if _, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}); err != nil { // as if it had expired
 					t.Fatal(err)
 				}
 				want = append([]string{author}, want...)
-			case "left": // whose entry must not show
+			case "left": // unfollowed, so its entry must not show
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
@@ -360,7 +360,7 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 			t.Errorf("the home is %q, want %q", got, want)
 		}
 		// Entries and marks; marks of the entries' authors; the lists of the first
-		// page of marks; two more pages; the lists of the last; what is shown.
+		// page of marks; two more pages; the lists of the last; the shown items.
 		if took, want := time.Since(began), 7*time.Second; took != want {
 			t.Errorf("it took %s, want %s", took, want)
 		}

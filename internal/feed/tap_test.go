@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// tap sits before a table: it counts calls, makes them slow, and makes some fail.
+// tap is a table that counts the calls to another one, slows them, and fails some.
 type tap struct {
 	table.Store
 	// latency is how long each call takes, in virtual time.
@@ -18,7 +18,7 @@ type tap struct {
 
 	mu    sync.Mutex
 	calls []call
-	// fault says how a call is to end; nil is as it does.
+	// fault decides how a call ends. nil means that no call fails.
 	fault func(call) fault
 }
 
@@ -27,23 +27,23 @@ type call struct {
 	op         table.Op
 	keys       int
 	consistent bool
-	// key is the one of a single write or read, and the partition of a query.
+	// key is the key of a single write or read, or the partition of a query.
 	key table.Key
 }
 
 func (c call) String() string { return fmt.Sprintf("%s %s / %s", c.op, c.key.PK, c.key.SK) }
 
-// fault is how a call ends otherwise than it would.
+// fault is a way in which a call fails.
 type fault uint8
 
 const (
-	// works: no fault.
+	// works: the call succeeds.
 	works fault = iota
-	// lost: it fails, and nothing was written.
+	// lost: the call fails, and nothing was written.
 	lost
-	// answerLost: it fails, though it was written.
+	// answerLost: the call fails, though it was written.
 	answerLost
-	// conflicts: a transaction met another one.
+	// conflicts: a transaction conflicts with another one.
 	conflicts
 )
 

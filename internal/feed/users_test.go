@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/feed"
 )
 
-// hostile is valid Unicode that has gone wrong elsewhere.
+// hostile is valid Unicode of kinds that break other programs.
 const hostile = "😀 שלום \x00 \uFFFE\uFFFF a\u0301 e\u0301 \u202E\r\n\t"
 
 func TestProfilesComeBackAsTheyWereSent(t *testing.T) {
@@ -127,7 +127,7 @@ func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereAndWhoMayNot(t *testing.T) {
+func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 	w, _, s := newStage(t)
 	ctx := t.Context()
 	gone := w.post("bob", "gone")
