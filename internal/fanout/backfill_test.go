@@ -52,7 +52,7 @@ func TestBackfillThatIsDoneCostsOneRead(t *testing.T) {
 	before := *w.mark("new")
 	w.now = w.now.Add(time.Hour)
 	calls := 0
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		calls++
 		return do()
 	}
@@ -137,7 +137,7 @@ func TestBackfillIsBoundedByPages(t *testing.T) {
 	w := newWorld(t, 0, func(c *fanout.Config) { c.PageSize = 10 })
 	posts := w.stored(35)
 	queries := 0
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		if op == table.OpQuery {
 			queries++
 		}

@@ -155,7 +155,7 @@ func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 			held += n
 			most = max(most, held)
 		}
-		w.store.around = func(op table.Op, _ string, do func() error) error {
+		w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 			if op == table.OpQuery {
 				count(1)
 			}

@@ -114,7 +114,7 @@ func TestADoneChunkCostsOneReadAndNoWrite(t *testing.T) {
 		w.must(handle(t.Context(), w.worker, e))
 	}
 	var calls []table.Op
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		calls = append(calls, op)
 		return do()
 	}
@@ -127,8 +127,8 @@ func TestADoneChunkCostsOneReadAndNoWrite(t *testing.T) {
 func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
 	w := newWorld(t, 3, small)
 	e := w.post()
-	w.store.around = func(op table.Op, key string, do func() error) error {
-		if op == table.OpQuery && key == schema.FollowersPK(author) {
+	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+		if op == table.OpQuery && keys[0].PK == schema.FollowersPK(author) {
 			res, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.PostByIDKey(e.PostID), Consistent: true})
 			if err != nil || res.Item == nil {
 				t.Errorf("followers are read before the post is stored: %v", err)

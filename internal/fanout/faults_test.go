@@ -60,7 +60,7 @@ func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 func (w *world) drainWithFault(number int, done, dies bool, events ...messages.Event) (fired bool) {
 	w.Helper()
 	seen, dead := 0, false
-	w.store.around = func(_ table.Op, _ string, do func() error) error {
+	w.store.around = func(_ table.Op, _ []table.Key, do func() error) error {
 		w.mu.Lock()
 		now := seen == number
 		seen++
@@ -198,7 +198,7 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	const n = 400
 	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = n+1, n, 8 })
 	writes, throttled := 0, true
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		w.mu.Lock()
 		if op == table.OpBatchWrite {
 			writes++
@@ -233,7 +233,7 @@ func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	const n = 400
 	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = n+1, n, 8 })
 	var writes int
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		w.mu.Lock()
 		if op == table.OpBatchWrite {
 			writes++
@@ -258,7 +258,7 @@ func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 	const n = 400
 	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.Writers = n+1, 8 })
 	calls := 0
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		if op != table.OpBatchWrite {
 			return do()
 		}
@@ -289,7 +289,7 @@ func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
 		w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 75, 80, 3 })
 		seen := 0
 		fired = false
-		w.store.around = func(_ table.Op, _ string, do func() error) error {
+		w.store.around = func(_ table.Op, _ []table.Key, do func() error) error {
 			w.mu.Lock()
 			now := seen == at
 			seen++
@@ -322,7 +322,7 @@ func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
 func TestAWriteThatCanNeverSucceedIsNotTriedAgain(t *testing.T) {
 	w := newWorld(t, 30, func(c *fanout.Config) { c.Writers = 8 })
 	calls := 0
-	w.store.around = func(op table.Op, _ string, do func() error) error {
+	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		if op != table.OpBatchWrite {
 			return do()
 		}

@@ -291,7 +291,7 @@ func (w *world) wantDelivered(postID string, n int) {
 // whether there was such a call.
 func (w *world) atCall(number int, change func()) (fired func() bool) {
 	seen := 0
-	w.store.around = func(_ table.Op, _ string, do func() error) error {
+	w.store.around = func(_ table.Op, _ []table.Key, do func() error) error {
 		w.mu.Lock()
 		now := seen == number
 		seen++
@@ -311,7 +311,7 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 	if topic != queue.TopicChunks {
 		return fmt.Errorf("publish to %s", topic)
 	}
-	return p.w.store.hook("publish", topic, func() error {
+	return p.w.store.hook("send", nil, func() error {
 		p.w.mu.Lock()
 		p.w.publish++
 		p.w.sent += len(msgs)
@@ -336,20 +336,20 @@ func (publisher) Close() error { return nil }
 // do, and may return another error.
 type hooked struct {
 	table.Store
-	around func(op table.Op, key string, do func() error) error
+	around func(op table.Op, keys []table.Key, do func() error) error
 	// short makes each batch report that the store was short of capacity.
 	short bool
 }
 
-func (h *hooked) hook(op table.Op, key string, do func() error) error {
+func (h *hooked) hook(op table.Op, keys []table.Key, do func() error) error {
 	if h.around == nil {
 		return do()
 	}
-	return h.around(op, key, do)
+	return h.around(op, keys, do)
 }
 
 func (h *hooked) Get(ctx context.Context, in table.GetInput) (res table.GetResult, err error) {
-	err = h.hook(table.OpGet, in.Key.PK, func() error {
+	err = h.hook(table.OpGet, []table.Key{in.Key}, func() error {
 		res, err = h.Store.Get(ctx, in)
 		return err
 	})
@@ -364,7 +364,7 @@ func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page,
 		for {
 			var page table.Page
 			var more bool
-			err := h.hook(table.OpQuery, q.PK, func() error {
+			err := h.hook(table.OpQuery, []table.Key{{PK: q.PK}}, func() error {
 				var err error
 				page, err, more = next()
 				return err
@@ -381,7 +381,7 @@ func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page,
 }
 
 func (h *hooked) Put(ctx context.Context, in table.PutInput) (res table.WriteResult, err error) {
-	err = h.hook(table.OpPut, in.Item.Key.PK, func() error {
+	err = h.hook(table.OpPut, []table.Key{in.Item.Key}, func() error {
 		res, err = h.Store.Put(ctx, in)
 		return err
 	})
@@ -389,7 +389,7 @@ func (h *hooked) Put(ctx context.Context, in table.PutInput) (res table.WriteRes
 }
 
 func (h *hooked) Update(ctx context.Context, in table.UpdateInput) (res table.WriteResult, err error) {
-	err = h.hook(table.OpUpdate, in.Key.PK, func() error {
+	err = h.hook(table.OpUpdate, []table.Key{in.Key}, func() error {
 		res, err = h.Store.Update(ctx, in)
 		return err
 	})
@@ -397,7 +397,11 @@ func (h *hooked) Update(ctx context.Context, in table.UpdateInput) (res table.Wr
 }
 
 func (h *hooked) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res table.WriteResult, err error) {
-	err = h.hook(table.OpBatchWrite, "", func() error {
+	keys := make([]table.Key, len(writes))
+	for i, w := range writes {
+		keys[i] = w.Key()
+	}
+	err = h.hook(table.OpBatchWrite, keys, func() error {
 		res, err = h.Store.BatchWrite(ctx, writes)
 		return err
 	})
@@ -406,7 +410,7 @@ func (h *hooked) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res
 }
 
 func (h *hooked) Transact(ctx context.Context, in table.TransactInput) (res table.WriteResult, err error) {
-	err = h.hook(table.OpTransact, "", func() error {
+	err = h.hook(table.OpTransact, nil, func() error {
 		res, err = h.Store.Transact(ctx, in)
 		return err
 	})
