@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -116,6 +117,7 @@ func (pl *planner) follow(ctx context.Context) error {
 
 // link adds a stored chunk to the chain. If the chunk is not done, it is sent.
 func (pl *planner) link(ctx context.Context, c schema.Chunk) error {
+	invariants.Check(c.First == pl.from && !pl.ended, "I1: chunk %q..%q follows a chain that ends at %q", c.First, c.End, pl.from)
 	pl.from, pl.ended = c.End, c.End == ""
 	pl.left--
 	if !c.Done.IsZero() {

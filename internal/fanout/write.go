@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -68,6 +69,13 @@ func (b *buffers) entries(p post, followers []table.Item) ([]table.BatchWrite, e
 // until a single part fails. Then the message has to wait. The store itself waits
 // before it fails a write, so writeAll does not wait.
 func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error {
+	if invariants.Enabled {
+		seen := make(map[table.Key]bool, len(writes))
+		for _, put := range writes {
+			invariants.Check(!seen[put.Key()], "I1: a page writes the entry %v twice", put.Key())
+			seen[put.Key()] = true
+		}
+	}
 	for limit := w.writers.now(); ; limit /= 2 {
 		var throttled bool
 		var err error

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -62,6 +63,9 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 
 func cutHome(items []HomeItem, limit int, more bool, scope scope) List[HomeItem] {
 	items = items[:min(limit, len(items))]
+	for i := 1; invariants.Enabled && i < len(items); i++ {
+		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)
+	}
 	if !more {
 		return List[HomeItem]{Items: items}
 	}

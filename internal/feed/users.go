@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -66,6 +67,7 @@ func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, s
 	if err != nil {
 		return nil, schema.Counts{}, unavailable("table", err)
 	}
+	invariants.Check(min(counts.Followers, counts.Following, counts.Posts) >= 0, "I4: the counts of %s are %+v", user, counts)
 	return profile, counts, nil
 }
 

@@ -1,0 +1,30 @@
+package invariants_test
+
+import (
+	"errors"
+	"testing"
+
+	"fanfare/internal/invariants"
+	"fanfare/internal/panics"
+)
+
+func TestAFailedAssertionPanicsWithItsInvariantInBuildsThatCheck(t *testing.T) {
+	defer func() {
+		failed := recover()
+		violation, ok := failed.(*invariants.Violation)
+		if ok != invariants.Enabled || failed != nil && !ok {
+			t.Errorf("panicked with %v in a build with Enabled = %t", failed, invariants.Enabled)
+		}
+		if ok && violation.Error() != "I3: 7 likes" {
+			t.Errorf("the violation is %q", violation)
+		}
+	}()
+	invariants.Check(true, "I3: never")
+	// Catch makes errors of other panics; this one it passes on.
+	if err := panics.Catch(func() error { invariants.Check(false, "I3: %d likes", 7); return nil }); err != nil {
+		t.Errorf("the violation became an error: %v", err)
+	}
+	if err := panics.Catch(func() error { panic(errors.ErrUnsupported) }); err == nil {
+		t.Error("a panic that is no violation was passed on")
+	}
+}
