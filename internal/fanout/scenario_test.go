@@ -149,10 +149,10 @@ func (s *scenario) say(format string, args ...any) {
 	s.lines = append(s.lines, strings.Repeat("  ", s.depth)+fmt.Sprintf(format, args...))
 }
 
-// call makes one port call of a worker and says what it wrote.
+// call makes one port call of a worker and adds a line for the written items.
 func (s *scenario) call(op table.Op, keys []table.Key, do func() error) error {
 	if op == table.OpGet || op == table.OpQuery {
-		return do() // unsaid: some are made at the same time as writes
+		return do() // left out: some run at the same time as writes
 	}
 	name := string(op)
 	if op == table.OpPut {

@@ -62,8 +62,8 @@ const maxConflicts = 10
 
 // transact sends a transaction, and sends it again while it only conflicts with
 // other writes of the same items. A failed condition, or a conflict that lasts, is a
-// *table.CancelledError. If the outcome is unknown it sends nothing again: whoever
-// called the service does, and every flow here may be repeated.
+// *table.CancelledError. If the outcome is unknown it sends nothing again, but the
+// service's caller may: every flow here can be repeated.
 func (s *Service) transact(ctx context.Context, ops ...table.TransactOp) error {
 	waits := backoff.Exponential{First: 10 * time.Millisecond, Most: 400 * time.Millisecond}
 	for attempt := 1; ; attempt++ {

@@ -62,7 +62,7 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), nil
 }
 
-// DeleteComment deletes a comment of user's, or one on a post of user's.
+// DeleteComment deletes a comment. Its author may do so, and the author of the post.
 func (s *Service) DeleteComment(ctx context.Context, user, post, comment string) error {
 	key := schema.CommentKey(post, comment)
 	var byID schema.PostRef

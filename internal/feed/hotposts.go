@@ -10,7 +10,7 @@ import (
 
 // sharedReads lets requests that want the same items at the same time share one
 // consistent read. It exists because one item serves at most 3,000 read units a second
-// and cannot be split, and a celebrity's newest post is in every home.
+// and cannot be split, while a celebrity's newest post is in very many homes.
 //
 // A request never takes the answer of a read that was under way when it arrived,
 // because a deletion may have been answered since that read looked (I2). It shares the
@@ -133,7 +133,7 @@ func (s *sharedReads) take(ctx context.Context, turns []turn) (err error) {
 			return err
 		}
 	}
-	return panics.Catch(func() error { // else the others would take a panic for a read that found nothing
+	return panics.Catch(func() error { // else a panic would look to the others like a read that found nothing
 		items, err = s.read(ctx, keys)
 		return err
 	})

@@ -153,8 +153,8 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 	return userPage(ctx, s, posts, req, scope, func(p Post) string { return p.ID })
 }
 
-// ceilMilli rounds up to a millisecond, the precision of ids. Half a millisecond after
-// the time of a post is after the post, and must stay so.
+// ceilMilli rounds up to a millisecond, the precision of ids, because a range that
+// begins half a millisecond after a post must leave that post out.
 func ceilMilli(t time.Time) time.Time {
 	if down := t.Truncate(time.Millisecond); down.Before(t) {
 		return down.Add(time.Millisecond)

@@ -91,5 +91,5 @@ type HomeItem struct {
 }
 
 // HomeAuthor is an author as a home shows it. Name and ImageURL are "" for an author
-// without a profile: only other producers' posts can have one.
+// without a profile, which only posts of other producers can have.
 type HomeAuthor struct{ ID, Name, ImageURL string }
