@@ -1,4 +1,4 @@
-// Package messages holds the events that Fanfare's processes and other producers
+// Package messages defines the events that Fanfare's processes and other producers
 // exchange through queues: their types, their JSON, their versions.
 //
 // An event is one flat JSON object: type, version, event_id, time, and the
@@ -6,16 +6,15 @@
 //
 //   - Unknown fields are ignored, so that a newer producer may add some.
 //   - An unknown type, an unknown version or a bad payload is a *PermanentError:
-//     no redelivery mends it, the consumer dead-letters it with the reason (I6).
+//     redelivery cannot help, so the consumer dead-letters it with the reason (I6).
 //   - Consumers learn a new version before any producer sends it.
-//   - What only Fanfare's own API knows is optional, since other producers may
-//     publish PostCreated, Liked and Unliked themselves.
-//   - The payload is valid UTF-8 that SQS accepts whatever the text holds: control
+//   - Fields that only Fanfare's own API can fill are optional, because other
+//     producers may publish PostCreated, Liked and Unliked themselves.
+//   - The payload is valid UTF-8, and SQS accepts it whatever its text is: control
 //     characters, U+FFFE and U+FFFF are escaped.
 //
-// The golden files in testdata pin the wire format, the JSON Schema files in
-// schema are generated from these types. The package knows neither queues nor
-// tables.
+// The golden files in testdata pin the wire format. The JSON Schema files in schema
+// are generated from these types. The package must never know a queue or a table.
 package messages
 
 import (
@@ -47,13 +46,13 @@ const (
 	KindFanoutChunk Kind = "FanoutChunk"
 )
 
-// MaxAge is the age, by the time of its id, beyond which no consumer applies an
-// event and no redrive sends it again. Guards that outlive it are enough:
-// what they are for likes is in docs/LIKES.md.
+// MaxAge is the largest age, by the time of its id, at which a consumer applies an
+// event and a redrive sends it again. So it is enough that the guards against a second
+// application live longer; docs/LIKES.md names those of likes.
 const MaxAge = 30 * 24 * time.Hour
 
-// MaxAhead is how far the id of an event, or of the post it tells of, may be
-// ahead of a consumer's clock.
+// MaxAhead bounds how far the id of an event, or of its post, may be ahead of a
+// consumer's clock.
 const MaxAhead = 5 * time.Minute
 
 // Event is one of the pointer types of this package.
@@ -61,20 +60,20 @@ type Event interface {
 	Kind() Kind
 	// Head returns the part that all events share, to read and to fill.
 	Head() *Header
-	// Group is the key of fairness: messages of one group wait behind each
-	// other, not behind those of other groups.
+	// Group is the key of fairness: a message waits for the messages of its own group,
+	// not for those of other groups.
 	Group() string
-	// check returns what is wrong with the fields of this type.
+	// check returns the errors of the fields of this type.
 	check() error
 }
 
-// Header is what all events carry.
+// Header is the part that all events share.
 type Header struct {
 	// EventID is a ULID, new for each event. Its time is the event's age.
 	EventID string `json:"event_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	// Time is when the event was made, RFC 3339, UTC.
+	// Time is the time at which the event was made, RFC 3339, UTC.
 	Time time.Time `json:"time"`
-	// RequestID is the id of the HTTP request that led to it, for logs.
+	// RequestID is the id of the HTTP request that caused the event, for logs.
 	RequestID string `json:"request_id,omitempty"`
 }
 
@@ -89,31 +88,31 @@ type PostCreated struct {
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
 	Text     string `json:"text"`
 	ImageURL string `json:"image_url,omitempty"`
-	// LikeShards is over how many partitions the post's like list is spread, 0
-	// for one. It is fixed here for good.
+	// LikeShards is the number of partitions of the post's like list, 0 for one. It
+	// never changes later.
 	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 }
 
-// Liked says that a user likes a post. EventID is the version of the user's
-// action: of two, the one with the higher id is the later.
+// Liked says that a user likes a post. EventID is the version of the user's action:
+// the action with the higher id is the later one.
 type Liked struct{ Like }
 
-// Unliked says that a user does not like a post any more.
+// Unliked says that a user no longer likes a post.
 type Unliked struct{ Like }
 
-// Like is what Liked and Unliked carry.
+// Like is the content of Liked and Unliked.
 type Like struct {
 	Header
 	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
-	// AuthorID is the post's author and LikeShards its number of like shards, if
-	// the producer knows them; a consumer looks up what is absent.
+	// AuthorID is the post's author and LikeShards its number of like shards. A
+	// producer may leave them out; then the consumer reads them from the table.
 	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
 	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 }
 
-// Followed says that a follow was committed, so that the author's recent posts can
-// be copied into the follower's timeline.
+// Followed says that a follow was committed. It asks for the backfill: a copy of the
+// author's recent posts into the follower's timeline.
 type Followed struct {
 	Header
 	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
@@ -138,10 +137,10 @@ type FanoutChunk struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
-	// First is the lowest follower id of the range, "" for the open start; it
-	// names the chunk's ledger item.
+	// First is the lowest follower id of the range, "" for the open start. It names the
+	// chunk in the post's delivery record.
 	First string `json:"first,omitempty"`
-	// End is the lowest follower id behind the range, "" for the open end.
+	// End is the lowest follower id above the range, "" for the open end.
 	End string `json:"end,omitempty"`
 }
 
@@ -163,19 +162,19 @@ func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
 // Kind implements Event.
 func (*FanoutChunk) Kind() Kind { return KindFanoutChunk }
 
-// Group implements Event: an author's posts wait behind each other.
+// Group implements Event: an author's posts wait for each other.
 func (e *PostCreated) Group() string { return e.AuthorID }
 
-// Group implements Event: the likes of one post wait behind each other.
+// Group implements Event: the likes of one post wait for each other.
 func (e *Like) Group() string { return e.PostID }
 
-// Group implements Event: a follower's backfills wait behind each other.
+// Group implements Event: a follower's backfills wait for each other.
 func (e *Followed) Group() string { return e.FollowerID }
 
-// Group implements Event: a celebrity's plans wait behind its own (I8).
+// Group implements Event: an author's plans wait for each other (I8).
 func (e *FanoutPlan) Group() string { return e.AuthorID }
 
-// Group implements Event: a celebrity's chunks wait behind its own (I8).
+// Group implements Event: an author's chunks wait for each other (I8).
 func (e *FanoutChunk) Group() string { return e.AuthorID }
 
 func (e *PostCreated) check() error {
@@ -242,7 +241,7 @@ func shards(n int) error {
 // have two digits.
 const MaxLikeShards = 100
 
-// PermanentError is an event that no redelivery can mend. The consumer sends it to
+// PermanentError refuses an event that redelivery cannot help. The consumer sends it to
 // the dead-letter queue with this reason.
 type PermanentError struct{ Reason string }
 
@@ -252,7 +251,7 @@ func permanent(format string, args ...any) error {
 	return &PermanentError{fmt.Sprintf(format, args...)}
 }
 
-// envelope is what Decode reads first.
+// envelope is the part of an event that Decode reads first.
 type envelope struct {
 	Type    Kind `json:"type"`
 	Version int  `json:"version"`
@@ -278,7 +277,7 @@ func newEvent(kind Kind) (Event, bool) {
 }
 
 // Encode returns the JSON of an event. It fails on fields that no consumer would
-// accept, so that a defect shows where it is made.
+// accept, so that a defect shows at its source.
 func Encode(e Event) ([]byte, error) {
 	if e == nil || reflect.ValueOf(e).IsNil() {
 		return nil, errors.New("encode an event: it is nil")
@@ -363,8 +362,8 @@ func marshal(v any) ([]byte, error) {
 	return escapeNoncharacters(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// escapeNoncharacters writes U+FFFE and U+FFFF as JSON escapes. Both are valid
-// Unicode and come back as they were sent, but SQS refuses a body that has them.
+// escapeNoncharacters writes U+FFFE and U+FFFF as JSON escapes. Both are valid Unicode,
+// but SQS refuses a body that has them. Decode restores them.
 func escapeNoncharacters(b []byte) []byte {
 	b = bytes.ReplaceAll(b, []byte("\uFFFE"), []byte(`\ufffe`))
 	return bytes.ReplaceAll(b, []byte("\uFFFF"), []byte(`\uffff`))

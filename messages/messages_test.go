@@ -29,13 +29,13 @@ func header() messages.Header {
 	return messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 123e6, time.UTC), RequestID: "req-1"}
 }
 
-// events has one value of each kind with every field set, by the name of its
-// golden file, and the ones that are hard on a transport.
+// events returns one event of each kind with every field set, by the name of its golden
+// file, and some that are hard for a transport.
 func events() map[string]messages.Event {
 	like := messages.Like{Header: header(), PostID: postID, UserID: "fan", AuthorID: "ann", LikeShards: 16}
 	return map[string]messages.Event{
 		"post_created": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "Hello <world> & all", ImageURL: "https://example.com/a.png?x=1&y=2", LikeShards: 16},
-		"post_created_foreign": &messages.PostCreated{
+		"post_created_minimal": &messages.PostCreated{
 			Header: messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)},
 			PostID: postID, AuthorID: "ann", Text: "no more than a producer must say",
 		},
@@ -93,7 +93,7 @@ func TestPayloadHasOnlyCharactersThatSQSAccepts(t *testing.T) {
 	}
 }
 
-// acceptedBySQS is the character set of the SendMessage reference.
+// acceptedBySQS reports whether r is in the character set of SQS's SendMessage.
 func acceptedBySQS(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || 0x20 <= r && r <= 0xD7FF || 0xE000 <= r && r <= 0xFFFD || 0x10000 <= r && r <= 0x10FFFF
 }
@@ -156,7 +156,7 @@ func TestDecodeRefusesForGood(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatNoConsumerAccepts(t *testing.T) {
+func TestEncodeRefusesEventsThatNoConsumerAccepts(t *testing.T) {
 	var none *messages.Liked
 	for name, event := range map[string]messages.Event{
 		"nil":         nil,
@@ -204,8 +204,7 @@ func TestGroupsKeepFairness(t *testing.T) {
 	}
 }
 
-// TestSchemaFilesFollowTheTypes generates the JSON Schema of each event and holds
-// the committed files against it.
+// The committed schema files must be equal to the JSON Schema of the types.
 func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
 	for _, event := range []messages.Event{
@@ -231,13 +230,13 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-			t.Errorf("%s is not what the type says; go test ./messages -update writes it (-file +type):\n%s", file, diff)
+			t.Errorf("%s differs from the type; go test ./messages -update writes it (-file +type):\n%s", file, diff)
 		}
 	}
 }
 
-// FuzzDecode holds two properties: nothing panics, and what decodes encodes again
-// to something that decodes to the same.
+// No payload makes Decode panic, and an event that decodes stays the same when it is
+// encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	for _, event := range events() {
 		payload, err := messages.Encode(event)
@@ -255,11 +254,11 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		again, err := messages.Encode(event)
+		encoded, err := messages.Encode(event)
 		if err != nil {
 			t.Fatalf("decoded, but does not encode: %v", err)
 		}
-		back, err := messages.Decode(again)
+		back, err := messages.Decode(encoded)
 		if err != nil {
 			t.Fatalf("encoded, but does not decode: %v", err)
 		}

@@ -1,8 +1,8 @@
 // Package id makes and checks the identifiers that Fanfare stores: ULIDs for
 // posts, comments and events, and the user ids that arrive as a token's sub.
 //
-// For each author id order is time order, so a Generator never steps back:
-// ulid.Make reads its clock outside its lock and does (476 steps back in 3.2
+// For each author id order is time order, so a Generator must never step back.
+// ulid.Make does, because it reads its clock outside its lock (476 steps back in 3.2
 // million across goroutines), and its entropy can be predicted.
 package id
 
@@ -20,8 +20,8 @@ import (
 // Len is the length in bytes of every ULID in its text form.
 const Len = ulid.EncodedSize
 
-// Min and Max are the lowest and the highest id there can be: every id lies
-// between them, both included, so they serve as open ends of a key range.
+// Min and Max are the lowest and the highest possible id. Every id lies between them,
+// both included, so they serve as open ends of a key range.
 const (
 	Min = "00000000000000000000000000"
 	Max = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -31,7 +31,7 @@ const (
 var ErrMalformed = errors.New("malformed id")
 
 // Generator makes ULIDs that only grow, also when the clock steps back or many
-// goroutines call it at once. One process has one.
+// goroutines call it at once. A process has one Generator.
 type Generator struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func NewGenerator(now func() time.Time) *Generator {
 }
 
 // NewSeededGenerator returns a generator whose ids depend on now and entropy
-// alone. It is for the simulation, which must replay a seed byte for byte.
+// alone. The simulation uses it: it must replay a seed byte for byte.
 func NewSeededGenerator(now func() time.Time, entropy io.Reader) *Generator {
 	return newGenerator(now, entropy)
 }
@@ -60,11 +60,10 @@ func (g *Generator) New() (string, error) {
 	return g.After("")
 }
 
-// After returns an id that is above floor as well as above every id this
-// generator made before from the clock. floor is the author's newest post, or
-// "" for none: it keeps one author's ids in order across replicas whose clocks
-// differ. It raises this one id only, so a replica that runs ahead does not
-// drag every other author into the future.
+// After returns an id above floor and above every id that this generator made before
+// from the clock. floor is the author's newest post, or "" for none: it keeps one
+// author's ids in order across replicas whose clocks differ. It raises this one id
+// only, so a replica that runs ahead does not drag every other author into the future.
 func (g *Generator) After(floor string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +106,7 @@ func Parse(s string) (ulid.ULID, error) {
 	return u, nil
 }
 
-// Valid tells whether Parse accepts s.
+// Valid reports whether Parse accepts s.
 func Valid(s string) bool {
 	_, err := Parse(s)
 	return err == nil
@@ -123,7 +122,7 @@ func Time(s string) (time.Time, error) {
 }
 
 // Floor returns the lowest id of the millisecond of t, so [Floor(a), Floor(b))
-// holds the ids made from a to before b. Times outside a ULID's range are
+// holds the ids made from a on and before b. Times outside a ULID's range are
 // clamped to Min and Max.
 func Floor(t time.Time) string {
 	if t.UnixMilli() < 0 {
@@ -136,7 +135,7 @@ func Floor(t time.Time) string {
 	return u.String()
 }
 
-// ValidUser tells whether s is a user id: 1 to 64 of A-Z a-z 0-9 _ -. The
+// ValidUser reports whether s is a user id: 1 to 64 of A-Z a-z 0-9 _ -. The
 // grammar keeps '#', which separates the parts of a key, out of every id.
 func ValidUser(s string) bool {
 	if len(s) < 1 || len(s) > 64 {

@@ -84,12 +84,12 @@ func TestAFloorRaisesOneIDOnly(t *testing.T) {
 	if !at.Equal(now) {
 		t.Errorf("the id after it has the time %s, want the clock's %s", at, now)
 	}
-	if behind := generate(t, g, id.Floor(now.Add(-time.Minute))); behind <= next {
-		t.Errorf("a floor in the past gave %s, below %s", behind, next)
+	if third := generate(t, g, id.Floor(now.Add(-time.Minute))); third <= next {
+		t.Errorf("a floor in the past gave %s, below %s", third, next)
 	}
 }
 
-func TestNoIDAboveTheLast(t *testing.T) {
+func TestThereIsNoIDAboveMax(t *testing.T) {
 	g := id.NewGenerator(time.Now)
 	if next, err := g.After(id.Max); err == nil {
 		t.Errorf("got %s above the highest id", next)
@@ -124,7 +124,7 @@ func TestParseIsStrict(t *testing.T) {
 		}
 	}
 	if !id.Valid(id.Min) || !id.Valid(id.Max) {
-		t.Error("Min and Max are ids")
+		t.Error("Min or Max is not valid")
 	}
 }
 
@@ -142,10 +142,10 @@ func TestFloorSplitsTime(t *testing.T) {
 		}
 	})
 	if id.Floor(time.UnixMilli(-1)) != id.Min {
-		t.Error("before 1970 is the lowest id")
+		t.Error("a time before 1970 does not give Min")
 	}
 	if got := id.Floor(time.UnixMilli(int64(ulid.MaxTime()) + 1)); got != id.Max {
-		t.Errorf("after the last time is %s", got)
+		t.Errorf("a time after the last gives %s, want Max", got)
 	}
 }
 

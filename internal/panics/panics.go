@@ -1,11 +1,10 @@
-// Package panics makes errors of panics. A panic that nobody recovers ends the
-// process, and who answers for a request or a message recovers only what happens on
-// its own goroutine. So what it runs on others goes through Catch, and fails there
-// like anything else that fails.
+// Package panics turns a panic into an error. recover works on its own goroutine only,
+// and a panic that nothing recovers ends the process. So code that starts goroutines
+// for one request or message runs each of them through Catch: the panic then fails that
+// request or message and no other.
 //
-// It decides nothing: the error goes the way of all errors, to who answers the
-// request or the message. A goroutine whose state would not be right after a panic
-// must not use it.
+// It must never decide how to handle the error, which goes the way of all errors. A
+// goroutine whose state would be wrong after a panic must not use it.
 package panics
 
 import (
@@ -13,10 +12,10 @@ import (
 	"runtime/debug"
 )
 
-// Error is a panic that was caught. It is a defect of the code.
+// Error is a panic that was caught. It always is a defect of the code.
 type Error struct {
 	Value any
-	// Stack is that of the goroutine that panicked. It is for logs.
+	// Stack is the stack of the goroutine that panicked, for logs.
 	Stack string
 }
 

@@ -10,7 +10,7 @@ import (
 
 func fails() error { panic("boom") }
 
-func TestAPanicIsAnErrorThatKnowsWhereItWas(t *testing.T) {
+func TestAPanicIsAnErrorWithItsStack(t *testing.T) {
 	err := panics.Catch(fails)
 	caught, ok := errors.AsType[*panics.Error](err)
 	if !ok || err.Error() != "panic: boom" || caught.Value != "boom" || !strings.Contains(caught.Stack, "panics_test.fails") {
@@ -18,7 +18,7 @@ func TestAPanicIsAnErrorThatKnowsWhereItWas(t *testing.T) {
 	}
 }
 
-func TestWithoutAPanicTheErrorIsItsOwn(t *testing.T) {
+func TestWithoutAPanicTheErrorStays(t *testing.T) {
 	want := errors.New("away")
 	if err := panics.Catch(func() error { return want }); !errors.Is(err, want) {
 		t.Errorf("error is %v", err)
