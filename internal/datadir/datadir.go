@@ -1,7 +1,9 @@
-// Package datadir owns the directory in which the embedded engine keeps its data:
-// it makes it, holds the lock that keeps a second process out, checks the format
-// version, and keeps the secret that signs dev tokens. What is inside the engine's
-// own directories is not its business, and it never removes anything.
+// Package datadir owns the directory in which the embedded engine keeps its data. It
+// makes the directory, holds the lock that keeps a second process out, checks the
+// format of the layout, and keeps the secret that signs dev tokens.
+//
+// It must never remove anything, and never look into the directories of the table and
+// the queue.
 package datadir
 
 import (
@@ -14,13 +16,15 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"fanfare/internal/disk"
 )
 
-// Format is the version of the directory's layout that this binary writes and the
-// newest that it reads.
-const Format = 1
+// format is the format of the directory's layout that this version writes and the
+// newest that it reads (disk.CheckFormat).
+const format = 1
 
-// Names inside of the directory.
+// Names in the directory.
 const (
 	lockFile   = "LOCK"
 	formatFile = "FORMAT"
@@ -33,23 +37,23 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open makes path a data directory, if it is none yet, and takes its lock. Errors
-// name the path and say what to do.
+// Open takes the lock of the data directory at path, which it makes if needed. Its
+// errors name the path and tell the user how to go on.
 func Open(path string) (dir *Dir, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
+		return nil, notWritable(path, err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, lock.Close())
 		}
 	}()
-	// The lock belongs to the open file, so it also keeps out a second instance in
-	// one process, and ends with the process however that ends.
+	// The lock belongs to the open file. So it also keeps out a second instance in this
+	// process, and it ends with the process however that ends.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
@@ -65,10 +69,10 @@ func Open(path string) (dir *Dir, err error) {
 // Path returns the path of name in the directory.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Secret returns the secret that signs dev tokens, made at the first call.
+// Secret returns the secret that signs dev tokens. The first call makes it.
 func (d *Dir) Secret() ([]byte, error) {
 	secret, err := ReadSecret(d.path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +80,7 @@ func (d *Dir) Secret() ([]byte, error) {
 	}
 	secret = []byte(rand.Text() + rand.Text()) // 52 characters, 256 bits or more
 	if err := write(d.Path(secretFile), secret); err != nil {
-		return nil, fmt.Errorf("data directory %s: keep the dev secret: %w", d.path, err)
+		return nil, fmt.Errorf("data directory %s: the dev secret cannot be stored: %w", d.path, err)
 	}
 	return secret, nil
 }
@@ -93,26 +97,26 @@ func ReadSecret(path string) ([]byte, error) {
 func checkFormat(path string) error {
 	file := filepath.Join(path, formatFile)
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := write(file, []byte(strconv.Itoa(Format)+"\n")); err != nil {
-			return fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
+	stored := strings.TrimSpace(string(text))
+	if err == nil {
+		err = disk.CheckFormat("data directory "+path, stored, format)
+		if err != nil || stored == strconv.Itoa(format) {
+			return err
 		}
-		return nil
-	}
-	if err != nil {
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("data directory %s: %w", path, err)
 	}
-	version, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	switch {
-	case err != nil || version < 1:
-		return fmt.Errorf("data directory %s: %s holds no version: it is not a data directory of fanfare", path, formatFile)
-	case version > Format:
-		return fmt.Errorf("data directory %s has format %d, this binary knows %d: use a newer fanfare", path, version, Format)
+	if err := write(file, []byte(strconv.Itoa(format)+"\n")); err != nil {
+		return notWritable(path, err)
 	}
 	return nil
 }
 
-// write stores a file so that after a crash it is there whole or not at all.
+func notWritable(path string, err error) error {
+	return fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
+}
+
+// write stores a file. After a crash the file is there whole or not at all.
 func write(path string, data []byte) (err error) {
 	tmp, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -15,7 +15,7 @@ func open(t *testing.T, path string) *datadir.Dir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = dir.Close() }) // twice is harmless here
+	t.Cleanup(func() { _ = dir.Close() }) // some tests have closed it already
 	return dir
 }
 
@@ -59,7 +59,7 @@ func TestUnusableDirectoryIsRefused(t *testing.T) {
 }
 
 func TestFormatIsChecked(t *testing.T) {
-	for _, tt := range []struct{ content, want string }{{"2\n", "use a newer fanfare"}, {"x", "not a data directory"}, {"0", "not a data directory"}} {
+	for _, tt := range []struct{ content, want string }{{"2\n", "use a newer fanfare"}, {"x", "no fanfare wrote"}, {"0", "no fanfare wrote"}} {
 		path := t.TempDir()
 		if err := open(t, path).Close(); err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestFormatIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, path, tt.want)
-		refused(t, path, tt.want) // the lock was given back
+		refused(t, path, tt.want) // the lock is free again
 	}
 }
 

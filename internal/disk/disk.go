@@ -1,13 +1,14 @@
-// Package disk lets Pebble live with a disk in trouble. By itself Pebble ends the
-// process when its log or its manifest cannot be written. Here a full disk is waited
-// out: Pebble's write is tried again until there is room, and State tells the owner
-// what to answer its callers meanwhile. After any other failure nothing more is
-// written until the process is started again.
+// Package disk opens Pebble so that a disk in trouble does not end the process. By
+// itself Pebble exits when it cannot write its log or its manifest. Here a write to a
+// full disk is tried again until there is room, and State tells the owner meanwhile
+// what to answer. After any other failure nothing more is written until the process
+// starts again. docs/decisions/0010-full-disk-guard.md has the reasons. The package
+// also holds the one rule for the formats of stored data (format.go).
 //
-// It must never end the process, and never let Pebble take a write for done that the
-// disk refused (I5): what the owner answered before the trouble is there after it. It
-// knows neither tables nor queues, and decides nothing about calls: they are the
-// owner's.
+// It must never end the process, and never report a write to Pebble as done that the
+// disk refused (I5): everything that the owner answered before the trouble is there
+// after it. It knows neither tables nor queues, and leaves calls and their answers to
+// the owner.
 package disk
 
 import (
@@ -26,21 +27,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrFull is what is wrong while the disk has no room.
-var ErrFull = errors.New("the disk is full: make room, nothing that was answered is lost")
+// ErrFull is the state of a store whose disk has no room.
+var ErrFull = errors.New("the disk is full: make room, no answered write is lost")
 
-// ErrFailed is what is wrong after the disk refused a write for another reason than
-// room.
-var ErrFailed = errors.New("the disk failed: mend it and start again, nothing that was answered is lost")
+// ErrFailed is the state of a store whose disk refused a write for another reason.
+var ErrFailed = errors.New("the disk failed: repair it and start again, no answered write is lost")
 
-// ErrInUse says that another process, or another DB of this one, has the directory
-// open.
+// ErrInUse refuses a directory that another process, or another DB of this process,
+// has open.
 var ErrInUse = errors.New("the data directory is in use: stop the process that has it open, or choose another directory")
 
 const (
 	retryWrite = 100 * time.Millisecond
-	// compactions are given up when the disk is full, since their half-written
-	// files take room; Pebble starts them anew, after this pause.
+	// A compaction on a full disk fails, because its half-written files take room.
+	// Pebble starts it anew after this pause.
 	retryCompaction = time.Second
 )
 
@@ -51,16 +51,12 @@ type DB struct {
 	disk *guard
 }
 
-// Open opens the store in dir, making it if there is none, and calls prepare before
-// it returns. Until then errors of the disk are Open's own. options need no FS, Lock,
-// Logger and EventListener: nil fs is the operating system's, nil log drops what goes
-// wrong.
-func Open(dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, prepare func(*pebble.DB) error) (_ *DB, err error) {
+// Open opens the store in dir, or makes it, and checks its format. Open returns errors
+// of the disk instead of waiting. It sets the FS, Lock, Logger and EventListener of
+// options itself. A nil fs is the operating system's.
+func Open(dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, format Format) (_ *DB, err error) {
 	if fs == nil {
 		fs = vfs.Default
-	}
-	if log == nil {
-		log = zap.NewNop()
 	}
 	if err := makeDir(fs, dir); err != nil {
 		return nil, fmt.Errorf("make data directory %s: %w", dir, err)
@@ -85,12 +81,15 @@ func Open(dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, prepa
 			err = fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
 		}
 	}()
+	if err := checkPebble(fs, dir); err != nil {
+		return nil, err
+	}
 	options.FS, options.Lock, options.Logger, options.EventListener = d, lock, pebbleLog{d}, d.events()
 	db, err := pebble.Open(dir, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(db); err != nil {
+	if err := format.check(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	d.mu.Lock()
@@ -99,20 +98,21 @@ func Open(dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, prepa
 	return &DB{DB: db, lock: lock, disk: d}, nil
 }
 
-// State returns a channel that is closed when something goes wrong, and what is
-// wrong now, nil if nothing. ErrFull may pass; after ErrFailed only a new start helps.
+// State returns a channel that is closed when the disk gets into trouble, and the
+// trouble that it is in now, nil for none. ErrFull may pass; after ErrFailed only a new
+// start helps.
 func (db *DB) State() (trouble <-chan struct{}, err error) {
 	db.disk.mu.Lock()
 	defer db.disk.mu.Unlock()
 	return db.disk.trouble, db.disk.err
 }
 
-// Stalls counts how often writes were held up since Open.
+// Stalls are the numbers of times that writes were held up since Open.
 type Stalls struct {
-	// Flush: writes came faster than the disk takes them, and memory for more is
-	// bounded.
+	// Flush counts the stalls of writes that came faster than the disk takes them:
+	// memory for more is bounded.
 	Flush int64
-	// Compaction: sorted files had piled up.
+	// Compaction counts the stalls because sorted files had piled up.
 	Compaction int64
 }
 
@@ -121,8 +121,8 @@ func (db *DB) Stalls() Stalls {
 	return Stalls{Flush: db.disk.flushStalls.Load(), Compaction: db.disk.compactionStalls.Load()}
 }
 
-// Await returns what done brings, or sooner what is wrong with the disk or that ctx
-// ended: then the outcome is unknown.
+// Await returns the result that done brings. If the disk gets into trouble or ctx ends
+// sooner, it returns that as an error: then the outcome is unknown.
 func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err error) {
 	for {
 		trouble, err := db.State()
@@ -137,27 +137,27 @@ func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err err
 		select {
 		case result = <-done:
 			return result, nil
-		case <-trouble: // which may have passed already
+		case <-trouble: // it may have passed already
 		case <-ctx.Done():
 			return result, ctx.Err()
 		}
 	}
 }
 
-// Health is what is wrong now, nil if nothing.
+// Health returns the trouble that the disk is in now, nil for none.
 func (db *DB) Health() error {
 	_, err := db.State()
 	return err
 }
 
-// Close waits for finish, the owner's last writes, and closes the store. Over a disk
-// in trouble it gives up instead and returns what is wrong, for good: the process
-// should end, and the next one finds everything.
+// Close runs finish, which makes the owner's last writes, and closes the store. On a
+// disk in trouble it gives up for good and returns the trouble: the process should end,
+// and the next one finds every answered write.
 func (db *DB) Close(finish func()) error {
 	trouble, err := db.State()
 	if err == nil {
 		closed := make(chan error, 1)
-		go func() { // waited for below, or kept by the disk until the process ends
+		go func() { // Close waits for it, or the guard parks it until the process ends
 			finish()
 			closed <- errors.Join(db.DB.Close(), db.lock.Close())
 		}()
@@ -170,7 +170,7 @@ func (db *DB) Close(finish func()) error {
 	return db.disk.giveUp()
 }
 
-// guard stands between Pebble and the file system.
+// guard is the file system that Pebble gets: it retries or parks failing writes.
 type guard struct {
 	vfs.FS
 	log *zap.Logger
@@ -179,14 +179,14 @@ type guard struct {
 
 	mu      sync.Mutex
 	opening bool          // errors go to Open's caller
-	err     error         // what is wrong now, nil if nothing
-	final   bool          // it stays wrong
+	err     error         // the trouble now, nil for none
+	final   bool          // the trouble cannot pass
 	trouble chan struct{} // closed while err is set
 	closing chan struct{} // closed once the owner gave up
 	closed  bool
 }
 
-// giveUp makes waiting writes wait for good and returns what was wrong.
+// giveUp makes waiting writes wait for good and returns the trouble.
 func (d *guard) giveUp() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,14 +224,14 @@ func (d *guard) recovered() {
 	}
 }
 
-// isFull tells whether there is no room. A limit on the size of files is one, too: like
-// a quota it can be raised while the process runs.
+// isFull reports whether err says that there is no room. A limit on the size of files
+// counts: like a quota, it can be raised while the process runs.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// write does op until it succeeds, for files that Pebble cannot do without.
-// Others' errors are Pebble's to handle.
+// write repeats op until it succeeds, for files that Pebble cannot do without. Pebble
+// handles the errors of other files itself.
 func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	waited := false
 	for {
@@ -250,7 +250,7 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 			return err
 		case !isFull(err):
 			if !vital(category) {
-				d.log.Warn("could not write a file, another is tried", zap.Error(err))
+				d.log.Warn("could not write a file, Pebble tries another one", zap.Error(err))
 				d.pause(retryCompaction)
 				return err
 			}
@@ -266,7 +266,7 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	}
 }
 
-// pause waits, for good once the owner gave up.
+// pause waits for t, or for ever once the owner gave up.
 func (d *guard) pause(t time.Duration) {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -277,13 +277,13 @@ func (d *guard) pause(t time.Duration) {
 	}
 }
 
-// park keeps one of Pebble's goroutines from going on with an error that it would
-// end the process for. The owner answers its callers without it, and a process that
+// park blocks one of Pebble's goroutines for ever. With the error, Pebble would end the
+// process. The owner answers its callers without this goroutine, and a process that
 // gave up is about to end.
 func park() { select {} }
 
-// vital tells whether Pebble cannot go on without a file: its log, its manifest
-// and the small files beside it.
+// vital reports whether Pebble cannot go on without a file of this category: its log,
+// its manifest and the small files beside it are vital.
 func vital(category vfs.DiskWriteCategory) bool {
 	return category != "pebble-compaction" && category != "pebble-memtable-flush"
 }
@@ -329,6 +329,9 @@ func (d *guard) open(category vfs.DiskWriteCategory, op func() (vfs.File, error)
 	return &file{File: f, disk: d, category: category}, nil
 }
 
+// file is a file whose writes and syncs the guard sees. Preallocate is not guarded:
+// Pebble asks for 36 MB for a log of some bytes, and a write that does not fit fails
+// later.
 type file struct {
 	vfs.File
 	disk     *guard
@@ -354,10 +357,6 @@ func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Preallocate is a wish, of 36 MB for a log of some bytes. It is not waited for: what
-// does not fit fails when it is written.
-func (f *file) Preallocate(offset, length int64) error { return f.File.Preallocate(offset, length) }
-
 func (f *file) Sync() error     { return f.sync(f.File.Sync) }
 func (f *file) SyncData() error { return f.sync(f.File.SyncData) }
 
@@ -369,19 +368,18 @@ func (f *file) SyncTo(length int64) (full bool, err error) {
 	return full, err
 }
 
-// sync is never tried again: after a failure the system may have dropped the
-// pages, and a second sync would succeed without them.
+// sync never tries again: after a failed sync the system may have dropped the data, and
+// a second sync would succeed without them.
 func (f *file) sync(op func() error) error {
 	return f.disk.write(f.category, func() error {
 		if err := op(); err != nil {
-			return errors.New("sync: " + err.Error()) // not wrapped: "full" would be waited out
+			return errors.New("sync: " + err.Error()) // not wrapped, or write would wait for room
 		}
 		return nil
 	})
 }
 
-// pebbleLog shows Pebble's own messages. Fatalf is where Pebble would end the
-// process.
+// pebbleLog logs Pebble's errors. Pebble calls Fatalf to end the process.
 type pebbleLog struct{ disk *guard }
 
 func (l pebbleLog) Infof(string, ...any) {}
@@ -407,8 +405,10 @@ func (l pebbleLog) Fatalf(format string, args ...any) {
 
 func (d *guard) events() *pebble.EventListener {
 	return &pebble.EventListener{
-		BackgroundError: func(err error) { d.log.Error("background error", zap.Error(err)) },
-		DataCorruption:  func(info pebble.DataCorruptionInfo) { d.log.Error("data are corrupt", zap.Stringer("where", info)) },
+		BackgroundError: func(err error) { d.log.Error("Pebble failed in the background", zap.Error(err)) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			d.log.Error("stored data are corrupt", zap.Stringer("where", info))
+		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			if strings.HasPrefix(info.Reason, "memtable") {
 				d.flushStalls.Add(1)
@@ -420,7 +420,8 @@ func (d *guard) events() *pebble.EventListener {
 	}
 }
 
-// makeDir makes a directory, and its parents, that are still there after a crash.
+// makeDir makes a directory and its parents, and syncs them: a crash does not take them
+// back.
 func makeDir(fs vfs.FS, dir string) error {
 	if _, err := fs.Stat(dir); err == nil {
 		return nil
@@ -441,10 +442,10 @@ func makeDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// lockError says why a directory could not be locked.
+// lockError explains why a directory could not be locked.
 func lockError(dir string, err error) error {
-	// A lock file that cannot be made is a PathError, one that is locked a bare
-	// number, or Pebble's own text for this process.
+	// A lock file that cannot be made is a PathError. A lock that is held is a bare
+	// number, or Pebble's own text if this process holds it.
 	_, path := errors.AsType[*fs.PathError](err)
 	locked := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "held by current process")
 	if locked && !path {

@@ -7,23 +7,26 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
 )
 
-func open(t *testing.T, fs vfs.FS, prepare func(*pebble.DB) error) *disk.DB {
+func openFormat(fs vfs.FS, format disk.Format) (*disk.DB, error) {
+	return disk.Open("data", fs, zap.NewNop(), &pebble.Options{}, format)
+}
+
+func open(t *testing.T, fs vfs.FS) *disk.DB {
 	t.Helper()
-	db, err := disk.Open("data", fs, nil, &pebble.Options{}, prepare)
+	db, err := openFormat(fs, disk.Format{Key: []byte("format"), Known: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return db
 }
 
-func nothing(*pebble.DB) error { return nil }
-
-// write sets a key in the background; what it brings is Pebble's answer.
+// write sets a key in the background and returns Pebble's answer.
 func write(db *disk.DB, key string) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- db.Set([]byte(key), []byte("value"), pebble.Sync) }()
@@ -33,7 +36,7 @@ func write(db *disk.DB, key string) <-chan error {
 func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
-	db := open(t, fs, nothing)
+	db := open(t, fs)
 	fs.Fill(0)
 	done := write(db, "a")
 	if _, err := disk.Await(t.Context(), db, done); !errors.Is(err, disk.ErrFull) || !errors.Is(db.Health(), disk.ErrFull) {
@@ -45,7 +48,7 @@ func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	after := open(t, mem.CrashClone(vfs.CrashCloneCfg{}), nothing)
+	after := open(t, mem.CrashClone(vfs.CrashCloneCfg{}))
 	if _, closer, err := after.Get([]byte("a")); err != nil || closer.Close() != nil {
 		t.Errorf("after a crash: %v", err)
 	}
@@ -59,7 +62,7 @@ func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
 // The disk fills up while the owner makes its last writes.
 func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
-	db := open(t, fs, nothing)
+	db := open(t, fs)
 	fs.Fill(0)
 	for range 2 {
 		err := db.Close(func() {
@@ -72,7 +75,7 @@ func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 		}
 	}
 	fs.Set(nil)
-	// What gave up does not come back.
+	// A store that gave up does not come back.
 	if _, err := disk.Await(t.Context(), db, make(chan error)); !errors.Is(err, disk.ErrFull) {
 		t.Errorf("error = %v, want disk.ErrFull", err)
 	}
@@ -80,7 +83,7 @@ func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 
 func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
-	db := open(t, fs, nothing)
+	db := open(t, fs)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := disk.Await(ctx, db, make(chan error)); !errors.Is(err, context.Canceled) {
@@ -90,24 +93,20 @@ func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
 	if _, err := disk.Await(t.Context(), db, write(db, "a")); !errors.Is(err, disk.ErrFull) {
 		t.Errorf("error = %v, want disk.ErrFull", err)
 	}
-	known := make(chan int, 1)
-	known <- 7
-	if n, err := disk.Await(t.Context(), db, known); n != 7 || err != nil {
-		t.Errorf("Await = %d, %v in spite of the outcome that is known", n, err)
+	outcome := make(chan int, 1)
+	outcome <- 7
+	if n, err := disk.Await(t.Context(), db, outcome); n != 7 || err != nil {
+		t.Errorf("Await = %d, %v, want the outcome that was there", n, err)
 	}
 	if err := db.Close(func() {}); !errors.Is(err, disk.ErrFull) {
 		t.Errorf("Close: %v, want disk.ErrFull", err)
 	}
 }
 
-func TestOpenFailsCleanly(t *testing.T) {
+func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 	fs := vfs.NewMem()
-	refused := errors.New("refused")
-	if _, err := disk.Open("data", fs, nil, &pebble.Options{}, func(*pebble.DB) error { return refused }); !errors.Is(err, refused) {
-		t.Fatalf("error = %v, want what prepare said", err)
-	}
-	db := open(t, fs, nothing) // its lock was given back
-	if _, err := disk.Open("data", fs, nil, &pebble.Options{}, nothing); !errors.Is(err, disk.ErrInUse) {
+	db := open(t, fs)
+	if _, err := openFormat(fs, disk.Format{}); !errors.Is(err, disk.ErrInUse) {
 		t.Errorf("error = %v, want disk.ErrInUse", err)
 	}
 	if err := db.Close(func() {}); err != nil {

@@ -1,32 +1,37 @@
-// Package disktest is a file system in trouble, for tests of what keeps data on a
-// disk: it fails, fills up or holds up what is written to it.
+// Package disktest helps to test stores. Its file system fails, fills up or holds up syncs
+// on request. The product must never import it.
 package disktest
 
 import (
+	"archive/zip"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Fault decides about an operation (mkdir, create, write or sync) on a file; size is
-// that of a write.
+// Fault returns the error of an operation (mkdir, create, write or sync) on a file, nil
+// for none. Size is the number of bytes of a write.
 type Fault func(op, name string, size int) error
 
-// FS is a file system in trouble once it is told to be. Held, Gate holds up syncs.
+// FS is a file system whose operations fail as Set says. While a test holds Gate, syncs
+// wait for it.
 type FS struct {
 	vfs.FS
 	Gate  sync.RWMutex
 	fault atomic.Pointer[Fault]
 }
 
-// New returns fs without trouble.
+// New returns an FS on fs that does not fail yet.
 func New(fs vfs.FS) *FS { return &FS{FS: fs} }
 
-// Set makes operations fail as fault says; nil: none does.
+// Set makes operations fail as fault says. With nil none fails.
 func (fs *FS) Set(fault Fault) {
 	if fault == nil {
 		fs.fault.Store(nil)
@@ -35,7 +40,17 @@ func (fs *FS) Set(fault Fault) {
 	fs.fault.Store(&fault)
 }
 
-// Fill lets room more bytes be written, and then none.
+// Fail makes these operations fail with err.
+func (fs *FS) Fail(err error, ops ...string) {
+	fs.Set(func(op, _ string, _ int) error {
+		if slices.Contains(ops, op) {
+			return err
+		}
+		return nil
+	})
+}
+
+// Fill accepts room more bytes, and then none.
 func (fs *FS) Fill(room int64) {
 	var left atomic.Int64
 	left.Store(room)
@@ -93,7 +108,7 @@ type file struct {
 	name string
 }
 
-// Write writes a part before it fails, as a disk that fills up does.
+// Write writes half of p before it fails, as a disk that fills up may do.
 func (f *file) Write(p []byte) (int, error) {
 	if err := f.fs.check("write", f.name, len(p)); err != nil {
 		n, werr := f.File.Write(p[:len(p)/2])
@@ -112,4 +127,33 @@ func (f *file) sync(op func() error) error {
 		return err
 	}
 	return op()
+}
+
+// Until polls until the background of a store has made done true.
+func Until(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(2 * time.Minute)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("the condition did not come true within two minutes")
+		}
+	}
+}
+
+// Unzip returns a new directory with the files of a zip archive.
+func Unzip(t *testing.T, archive string) (dir string) {
+	t.Helper()
+	files, err := zip.OpenReader(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	if err := errors.Join(os.CopyFS(dir, files), files.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -36,7 +36,8 @@ func open(tb testing.TB, dir string) *embedded.Broker {
 	return b
 }
 
-// BenchmarkPublish is one durable message a call, 128 callers for each processor.
+// BenchmarkPublish publishes one durable message a call, with 128 callers for each
+// processor.
 func BenchmarkPublish(b *testing.B) {
 	broker := open(b, b.TempDir())
 	var n atomic.Int64

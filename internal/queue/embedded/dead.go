@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -28,8 +29,8 @@ func (b *Broker) DeadLetter(ctx context.Context, name string, msg *message.Messa
 	return nil
 }
 
-// deadLetter reads a stored dead letter. One whose record cannot be read is shown
-// all the same, with its bytes in hex and no metadata, and cannot be redriven.
+// deadLetter reads a stored dead letter. If its record cannot be read, the letter has
+// the record's bytes in hex and no metadata, and cannot be redriven.
 func deadLetter(topic string, at position, value record) queue.DeadLetter {
 	msg, err := value.decode()
 	if err != nil {
@@ -54,7 +55,7 @@ func (b *Broker) ListDead(ctx context.Context, name string, limit int) ([]queue.
 		if len(letters) >= limit {
 			return false
 		}
-		letters = append(letters, deadLetter(name, at, record(append([]byte(nil), value...))))
+		letters = append(letters, deadLetter(name, at, slices.Clone(value)))
 		return true
 	})
 	if err != nil {
@@ -63,8 +64,8 @@ func (b *Broker) ListDead(ctx context.Context, name string, limit int) ([]queue.
 	return letters, nil
 }
 
-// eachDead scans the dead letters. The caller holds redriving, so that the store is
-// open while it reads.
+// eachDead scans the dead letters. The caller holds redriving, which keeps the store
+// open meanwhile.
 func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield func(position, record) bool) error {
 	select {
 	case <-b.stop:
@@ -109,8 +110,8 @@ func (b *Broker) DropDead(ctx context.Context, name string, ids []string) (dropp
 	return dropped, nil
 }
 
-// moveDead offers the selected dead letters to move, which fills in where each goes
-// or keeps it. Letters that die meanwhile are left alone.
+// moveDead passes the selected dead letters to move, which fills in their target or
+// keeps them by returning false. It leaves letters alone that arrive meanwhile.
 func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move func(*queue.DeadLetter, *change) bool) (moved int, err error) {
 	t, err := b.topic(name)
 	if err != nil {
@@ -119,7 +120,7 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 	b.redriving.Lock()
 	defer b.redriving.Unlock()
 	if b.moving != nil {
-		// Who asked for it was told that the outcome is unknown.
+		// The caller of that move was told that the outcome is unknown.
 		if _, err := disk.Await(ctx, b.db, b.moving); err != nil {
 			return 0, unavailable(err)
 		}
@@ -140,7 +141,7 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 				return false
 			}
 			from = at.next()
-			letter := deadLetter(name, at, record(append([]byte(nil), value...)))
+			letter := deadLetter(name, at, slices.Clone(value))
 			c := change{topic: t, from: dead, at: at}
 			if letter.Selected(ids) && move(&letter, &c) {
 				changes = append(changes, c)
@@ -153,7 +154,7 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 		if len(changes) == 0 {
 			continue
 		}
-		// Not to be left half-way: the next redrive would read these again.
+		// The wait must not end with ctx, or the next move would read the same letters.
 		done := make(chan error, 1)
 		if err := b.submit(request{changes: changes, done: done}, true, true); err != nil {
 			return moved, err

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -21,21 +20,6 @@ func wantUnavailable(t *testing.T, err, cause error) {
 	t.Helper()
 	if _, ok := errors.AsType[*queue.UnavailableError](err); !ok || !errors.Is(err, cause) {
 		t.Fatalf("error = %v, want an UnavailableError because %v", err, cause)
-	}
-}
-
-// until polls, for what happens in the background.
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(2 * time.Minute)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("the condition did not come true within two minutes")
-		}
 	}
 }
 
@@ -58,7 +42,7 @@ func receive(t *testing.T, b *Broker, n int) []string {
 	return ids
 }
 
-// I5: what was answered is there when there is room again, and after a crash.
+// I5: answered messages are there once the disk has room again, and after a crash.
 func TestAFullDiskIsWaitedOut(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -84,7 +68,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	}
 
 	fs.Set(nil)
-	until(t, func() bool { return b.Health() == nil })
+	disktest.Until(t, func() bool { return b.Health() == nil })
 	if err := b.Publish(topicName, text("after")); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +81,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The one that met the full disk may be there too.
+		// The message that met the full disk may be there as well.
 		ids := receive(t, broker, int(depth.Ready))
 		for id := range answered {
 			if !slices.Contains(ids, id) {
@@ -110,7 +94,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	}
 }
 
-// What consumers did while the disk was full is written when there is room.
+// Answers that consumers gave while the disk was full are written once it has room.
 func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -122,14 +106,14 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	if ids := receive(t, b, 3); len(ids) != 3 {
 		t.Errorf("received %v", ids)
 	}
-	// A publish would find that out as well, but may be there in spite of its answer.
-	until(t, func() bool { return errors.Is(b.Health(), disk.ErrFull) })
+	// A publish would show that, too, but its message may be there in spite of the error.
+	disktest.Until(t, func() bool { return errors.Is(b.Health(), disk.ErrFull) })
 	fs.Set(nil)
-	until(t, func() bool { // all acks were taken in and written, if not synced
+	disktest.Until(t, func() bool { // all acks are written, though maybe not synced
 		depth, err := b.Depth(t.Context(), topicName)
 		return err == nil && b.Health() == nil && depth == queue.Depth{}
 	})
-	if err := b.Publish(topicName, text("4")); err != nil { // its sync is theirs
+	if err := b.Publish(topicName, text("4")); err != nil { // its sync covers the acks
 		t.Fatal(err)
 	}
 	crashed := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
@@ -142,7 +126,7 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	}
 }
 
-// I6: a redrive that met a full disk happens once, not twice and not never.
+// I6: a redrive that meets a full disk happens exactly once.
 func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	b := mustOpen(t, fs)
@@ -157,7 +141,7 @@ func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
 	_, _, err = b.Redrive(t.Context(), topicName, nil, nil)
 	wantUnavailable(t, err, disk.ErrFull)
 	fs.Set(nil)
-	until(t, func() bool {
+	disktest.Until(t, func() bool {
 		_, _, err := b.Redrive(t.Context(), topicName, nil, nil)
 		return err == nil
 	})
@@ -178,12 +162,7 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 			if err := b.Publish(topicName, text("before")); err != nil {
 				t.Fatal(err)
 			}
-			fs.Set(func(o, _ string, _ int) error {
-				if o == op {
-					return syscall.EIO
-				}
-				return nil
-			})
+			fs.Fail(syscall.EIO, op)
 			wantUnavailable(t, b.Publish(topicName, text("meanwhile")), disk.ErrFailed)
 			fs.Set(nil)
 			wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFailed)
@@ -200,7 +179,7 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// The disk fills up in the moment of the stop: it ends all the same.
+// The disk fills up just before the stop, and Close returns all the same.
 func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -222,16 +201,11 @@ func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
+func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 	for _, op := range []string{"mkdir", "create", "write", "sync"} {
 		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
 			fs := disktest.New(vfs.NewMem())
-			fs.Set(func(o, _ string, _ int) error {
-				if o == op {
-					return errno
-				}
-				return nil
-			})
+			fs.Fail(errno, op)
 			b, err := Open("some/dir", Options{FS: fs})
 			if err == nil {
 				t.Errorf("%s fails with %v: Open succeeded", op, errno)

@@ -1,24 +1,25 @@
-// Package embedded is the queue of one process: durable, on Pebble, in a directory
+// Package embedded is the queue of a single process: durable, on Pebble, in a directory
 // of its own.
 //
-// A Publish that returned nil has been synced to disk (I5); those that wait at the
+// A Publish that returns nil has been synced to disk (I5). Publishes that wait at the
 // same time share one sync. Messages are delivered at least once, round robin over
-// their groups (I8), and removed soon after the ack, so those acked last before a
-// crash may come again. The backlog lives on disk: memory holds a window of each
-// topic's next messages and what is out for delivery (I9).
+// their groups (I8). They are removed soon after the ack, so messages that were acked
+// just before a crash may come again. The backlog stays on disk: memory holds a buffer
+// of each topic's next messages, and the messages that are out for delivery (I9).
 //
-// A consumer cannot vanish without its process, so there is no visibility timeout:
-// a message stays out until it is answered, its subscription ends or the process
-// does. Receive counts are written with the answer. What was out when a process
-// died counts one receive more when the directory is opened again, so a message
-// that kills its consumers is noticed.
+// A consumer cannot vanish without its process, so there is no visibility timeout. A
+// message stays out until it is answered, its subscription ends or the process ends.
+// Receive counts are written with the answer. The next Open adds one receive to each
+// message that was out when the process died: so a message that kills its consumers
+// shows in its count.
 //
-// While the disk is full, and after it failed, calls fail with an UnavailableError and
-// the process goes on (package disk).
+// While the disk is full and after it failed, calls return an UnavailableError and the
+// process goes on (package disk). The package must never end the process, nor keep a
+// backlog in memory.
 //
-// One goroutine writes, for all topics (writer.go). A subscription has one goroutine
-// and one for each message that is out. Locks: a topic's mu may not be held while
-// the broker's mu is taken, nor the reverse.
+// One goroutine writes for all topics (writer.go). A subscription has one goroutine,
+// and one more for each message that is out. Locks: no goroutine holds a topic's mu and
+// the broker's mu at the same time.
 package embedded
 
 import (
@@ -37,28 +38,28 @@ import (
 	"fanfare/internal/queue"
 )
 
-// DefaultMaxInFlight is how many messages of a subscription may be out unanswered
-// if Options do not say.
+// DefaultMaxInFlight bounds the unanswered messages of a subscription if Options have no
+// number for its topic.
 const DefaultMaxInFlight = 1000
 
-// formatVersion is the version of keys and values that this package writes.
-const formatVersion = 1
+// format is the format of the keys and values.
+func format() disk.Format { return disk.Format{Key: []byte{formatSpace}, Known: 1, OneByte: true} }
 
 var errClosed = fmt.Errorf("embedded queue: %w", queue.ErrClosed)
 
 // Options are the settings of a Broker. The zero value is usable.
 type Options struct {
-	// FS is the file system, the machine's if nil.
+	// FS holds the directory; nil is the operating system's.
 	FS vfs.FS
-	// Now is the clock of delays, time.Now if nil.
+	// Now is the clock of delays; nil is time.Now.
 	Now func() time.Time
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
-	// Grace is how long a subscription that ends waits for the answers to what is
-	// out, before it takes that back. Consumers that stop in two phases, as
+	// Grace is the time that an ending subscription waits for answers before it takes
+	// its unanswered messages back. Consumers that stop in two phases, as
 	// queue.Consumer does, need none.
 	Grace time.Duration
-	// Log receives what goes wrong in the background. Nil: nothing is logged.
+	// Log receives the errors of the background; nil drops them.
 	Log *zap.Logger
 }
 
@@ -69,8 +70,6 @@ type Broker struct {
 	maxInFlight map[string]int
 	grace       time.Duration
 	log         *zap.Logger
-	// durable is how a batch is committed that somebody waits for.
-	durable *pebble.WriteOptions
 	// unsynced says that the writer's last batch was not synced.
 	unsynced bool
 
@@ -81,14 +80,14 @@ type Broker struct {
 	pending []request
 
 	urgent, lazy chan struct{}
-	// stopping ends the subscriptions, stop the writer.
+	// stopping ends the subscriptions, stop ends the writer.
 	stopping, stop chan struct{}
 	subscriptions  sync.WaitGroup
 	writer         sync.WaitGroup
-	// redriving: one redrive or drop at a time, so that none moves a message twice.
+	// redriving allows one redrive or drop at a time, so that none moves a message twice.
 	redriving sync.Mutex
-	// moving is, under redriving, the outcome of a move that was left to a disk in
-	// trouble. The next one waits for it, or it would move the same messages.
+	// moving, under redriving, receives the outcome of a move that was left to a disk in
+	// trouble. The next move waits for it, or it would move the same messages.
 	moving    <-chan error
 	closeOnce sync.Once
 	closeErr  error
@@ -96,8 +95,8 @@ type Broker struct {
 
 var _ queue.Broker = (*Broker)(nil)
 
-// Open opens the queue in dir, making it if there is none. The caller closes the
-// Broker. A directory that another process has open is refused.
+// Open opens the queue in dir, or makes it. A directory that is open already is
+// disk.ErrInUse, one of a newer format a *disk.FormatError.
 func Open(dir string, o Options) (*Broker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -106,13 +105,13 @@ func Open(dir string, o Options) (*Broker, error) {
 		o.Log = zap.NewNop()
 	}
 	b := &Broker{
-		now: o.Now, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log, durable: pebble.Sync,
+		now: o.Now, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log,
 		byName: map[string]*topic{},
 		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1),
 		stopping: make(chan struct{}), stop: make(chan struct{}),
 	}
 	var err error
-	if b.db, err = disk.Open(dir, o.FS, o.Log.Named("queue"), pebbleOptions(), checkFormat); err != nil {
+	if b.db, err = disk.Open(dir, o.FS, o.Log.Named("queue"), pebbleOptions(), format()); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
 	if err := b.load(); err != nil {
@@ -124,7 +123,9 @@ func Open(dir string, o Options) (*Broker, error) {
 
 func pebbleOptions() *pebble.Options {
 	return &pebble.Options{
-		CacheSize:          8 << 20,
+		CacheSize: 8 << 20,
+		// Pinned, so that an upgrade of the library alone does not shut out the version
+		// of Fanfare that ran before.
 		FormatMajorVersion: pebble.FormatTableFormatV6,
 		// Most messages are removed before their memtable is full and never
 		// reach a table on disk.
@@ -132,27 +133,8 @@ func pebbleOptions() *pebble.Options {
 	}
 }
 
-// checkFormat refuses a directory that a newer version wrote.
-func checkFormat(db *pebble.DB) error {
-	key := []byte{formatSpace}
-	value, closer, err := db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return db.Set(key, []byte{formatVersion}, pebble.Sync)
-	}
-	if err != nil {
-		return err
-	}
-	stored := string(value)
-	if err := closer.Close(); err != nil {
-		return err
-	}
-	if stored != string([]byte{formatVersion}) {
-		return fmt.Errorf("it has format %x, this program reads %d: use the version of fanfare that wrote it", stored, formatVersion)
-	}
-	return nil
-}
-
-// load reads the topics. What was out when the process died counts one receive more.
+// load reads the topics, and counts a receive of each message that was out when the
+// process died.
 func (b *Broker) load() error {
 	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{stateSpace}, UpperBound: []byte{stateSpace + 1}})
 	if err != nil {
@@ -175,26 +157,26 @@ func (b *Broker) load() error {
 	return nil
 }
 
-// recover gives what was out at a crash a new place in the queue. It cannot be
-// more than the subscriptions may have had out, and is written in parts.
+// recover gives the messages that were out at a crash a new place in the queue. There
+// are no more of them than the subscriptions may have had out. It writes them in parts.
 func (b *Broker) recover(t *topic) error {
 	last := t.state.popped
 	for {
-		var was []*change
+		var changes []*change
 		err := scan(b.db.DB, ready, t.name, position{}, func(at position, value record) bool {
-			if last.less(at) || len(was) == dueAtOnce {
+			if last.less(at) || len(changes) == dueAtOnce {
 				return false
 			}
-			if value.check() != nil { // the subscription will say what is wrong
+			if value.check() != nil { // the subscription will make it a dead letter
 				return true
 			}
-			was = append(was, &change{topic: t, from: ready, at: at, to: ready, value: value.withReceives(value.receives() + 1)})
+			changes = append(changes, &change{topic: t, from: ready, at: at, to: ready, value: value.withReceives(value.receives() + 1)})
 			return true
 		})
-		if err != nil || len(was) == 0 {
+		if err != nil || len(changes) == 0 {
 			return err
 		}
-		if err := b.commit([]*topic{t}, was, false); err != nil {
+		if err := b.commit([]*topic{t}, changes, false); err != nil {
 			return err
 		}
 	}
@@ -205,7 +187,7 @@ func (b *Broker) add(t *topic) {
 	b.byName[t.name] = t
 }
 
-// topic returns the topic of a name, making it if there is none.
+// topic returns the topic of a name, or makes it.
 func (b *Broker) topic(name string) (*topic, error) {
 	if err := queue.CheckTopic(name); err != nil {
 		return nil, err
@@ -229,7 +211,8 @@ func (b *Broker) allTopics() []*topic {
 	return b.topics
 }
 
-// Publish implements message.Publisher. The context of a message bounds the wait.
+// Publish implements message.Publisher. The context of the first message bounds the
+// wait.
 func (b *Broker) Publish(name string, msgs ...*message.Message) error {
 	t, err := b.topic(name)
 	if err != nil {
@@ -251,8 +234,8 @@ func (b *Broker) Publish(name string, msgs ...*message.Message) error {
 	return nil
 }
 
-// submitAndWait returns when changes are durable. If ctx ends before, they may
-// have happened.
+// submitAndWait returns when changes are durable. If ctx ends sooner, the outcome is
+// unknown.
 func (b *Broker) submitAndWait(ctx context.Context, changes []change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -267,7 +250,7 @@ func (b *Broker) submitAndWait(ctx context.Context, changes []change) error {
 	return b.await(ctx, done)
 }
 
-// await returns what done brings, or sooner why the outcome is unknown.
+// await returns the outcome that done brings, or sooner the reason why it is unknown.
 func (b *Broker) await(ctx context.Context, done <-chan error) error {
 	outcome, err := disk.Await(ctx, b.db, done)
 	switch {
@@ -281,8 +264,8 @@ func (b *Broker) await(ctx context.Context, done <-chan error) error {
 
 func unavailable(err error) error { return &queue.UnavailableError{Op: "write", Err: err} }
 
-// Health says what keeps the queue from writing, nil if nothing: disk.ErrFull, which
-// may pass, or disk.ErrFailed.
+// Health returns the reason why the queue cannot write, nil if it can: disk.ErrFull,
+// which may pass, or disk.ErrFailed.
 func (b *Broker) Health() error { return b.db.Health() }
 
 // Stalls returns how often writes were held up since Open.
@@ -306,10 +289,10 @@ func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {
 	}, nil
 }
 
-// Close ends the subscriptions, takes back what is out, writes what is pending and
-// closes the directory. Calls from then on fail with queue.ErrClosed. Over a disk in
+// Close ends the subscriptions, takes unanswered messages back, writes all pending
+// changes and closes the directory. Later calls fail with queue.ErrClosed. On a disk in
 // trouble it gives up instead of waiting: the process should end, and the next one
-// finds all that was published.
+// finds every published message.
 func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.mu.Lock()
@@ -320,7 +303,7 @@ func (b *Broker) Close() error {
 			t.rouse()
 		}
 		b.subscriptions.Wait()
-		b.redriving.Lock() // whoever reads dead letters has finished
+		b.redriving.Lock() // waits for calls that read dead letters
 		defer b.redriving.Unlock()
 		err := b.db.Close(func() {
 			close(b.stop)

@@ -16,8 +16,8 @@ import (
 	"fanfare/internal/queue/queuetest"
 )
 
-// crashable opens brokers on a file system in memory. Crash goes on with what was
-// synced of it, and nothing else.
+// crashable opens brokers on a file system in memory. Crash keeps only the synced part
+// of it.
 type crashable struct{ fs *vfs.MemFS }
 
 func (c *crashable) open(t *testing.T, o queuetest.Options) queue.Broker {
@@ -66,7 +66,7 @@ func TestBrokerPassesWatermillsSuite(t *testing.T) {
 		func(context.Context, queue.Broker, string) error { return nil })
 }
 
-// A real directory is locked by the process that has it open.
+// The process that has a real directory open holds its lock.
 func TestSecondBrokerOnADirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)

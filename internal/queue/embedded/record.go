@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -18,8 +19,8 @@ import (
 //	version 1 | flow 8 | receives 4 | uuid | entries | key value … | payload
 //
 // Numbers of fixed width are big endian. A string is its length as a varint and its
-// bytes; the payload is the rest. Flow is the hash of the group key, in the head so
-// that a message can be moved without being decoded.
+// bytes; the payload is the rest. Flow is the hash of the group key. It is in the head,
+// so that a message can be moved without decoding it.
 const (
 	recordVersion = 1
 	flowAt        = 1
@@ -30,7 +31,7 @@ const (
 // record is an encoded message with its head.
 type record []byte
 
-// errRecord is wrapped by what decode finds wrong.
+// errRecord is wrapped by every error of check and decode.
 var errRecord = errors.New("unreadable record")
 
 func newRecord(msg *message.Message, receives int) record {
@@ -44,20 +45,11 @@ func newRecord(msg *message.Message, receives int) record {
 	r.setReceives(receives)
 	r = appendString(r, msg.UUID)
 	r = binary.AppendUvarint(r, uint64(len(msg.Metadata)))
-	for _, key := range sortedKeys(msg.Metadata) {
+	for _, key := range slices.Sorted(maps.Keys(msg.Metadata)) {
 		r = appendString(r, key)
 		r = appendString(r, msg.Metadata[key])
 	}
 	return append(r, msg.Payload...)
-}
-
-func sortedKeys(meta message.Metadata) []string {
-	keys := make([]string, 0, queue.MaxMetadata)
-	for key := range meta {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func appendString(r record, s string) record {
@@ -82,7 +74,7 @@ func (r record) withReceives(n int) record {
 	return c
 }
 
-// check tells whether r has a head that this version reads.
+// check returns an error if this version cannot read the head of r.
 func (r record) check() error {
 	switch {
 	case len(r) < headBytes:
@@ -93,8 +85,8 @@ func (r record) check() error {
 	return nil
 }
 
-// decode returns the message. It shares no memory with r: its receiver may do with
-// the payload what it likes.
+// decode returns the message. The message shares no memory with r, so that its receiver
+// may change the payload.
 func (r record) decode() (*message.Message, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -132,7 +124,7 @@ func takeString(b []byte) (string, []byte, error) {
 	return string(b[n : n+int(size)]), b[n+int(size):], nil
 }
 
-// place is where a message is kept. It is the first byte of its key.
+// place is a part of the store that keeps messages. It is the first byte of their keys.
 type place byte
 
 const (
@@ -179,19 +171,19 @@ func positionOf(key []byte) (position, bool) {
 	return position{binary.BigEndian.Uint64(at), binary.BigEndian.Uint64(at[8:])}, true
 }
 
-// end is the lowest key above all of a place and topic.
+// end returns the lowest key above all keys of a place and topic.
 func end(where place, topic string) []byte {
 	return append(append([]byte{byte(where)}, topic...), 1)
 }
 
-// state is what is stored of a topic beside its messages.
+// state is the stored part of a topic beside its messages.
 type state struct {
-	// number is the last one given.
+	// number is the last number that was given to a message.
 	number uint64
-	// popped is the highest position that was taken out for delivery: after a
-	// crash, what is still there at or below it had been received.
+	// popped is the highest position that was taken out for delivery. After a crash,
+	// the ready messages at or below it had been received.
 	popped position
-	// Numbers of messages; those out for delivery count as ready.
+	// The numbers of messages. Messages out for delivery count as ready.
 	ready, delayed, dead uint64
 }
 

@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/queue"
 )
 
-// subscription delivers the messages of one topic to one channel. Nothing waits in
-// the channel: a message in it would delay one of another group.
+// subscription is the delivery of one topic's messages to one channel. The channel has
+// no buffer: a message that waits there would delay one of another group.
 type subscription struct {
 	b       *Broker
 	t       *topic
@@ -64,7 +64,7 @@ func (s *subscription) run(ctx context.Context) {
 	grace.Stop()
 }
 
-// rouse wakes the subscriptions of t, so that they look around.
+// rouse wakes the subscriptions of t, so that they check whether to stop.
 func (t *topic) rouse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *subscription) stopped(ctx context.Context) bool {
 	}
 }
 
-// next waits for a message and room for it. It is false when the subscription ends.
+// next waits for a message and room for it. It returns false when the subscription ends.
 func (s *subscription) next(ctx context.Context) (entry, bool) {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -103,28 +103,28 @@ func (s *subscription) next(ctx context.Context) (entry, bool) {
 	}
 }
 
-// deliver sends a message to the channel and leaves one goroutine behind that waits
-// for its answer.
+// deliver sends a message to the channel and starts a goroutine that waits for the
+// answer.
 func (s *subscription) deliver(ctx context.Context, e entry) {
 	msg, err := e.value.decode()
 	if err != nil {
-		s.b.log.Error("message cannot be read, it is a dead letter now", zap.String("topic", s.t.name), zap.Error(err))
+		s.b.log.Error("message cannot be read and becomes a dead letter", zap.String("topic", s.t.name), zap.Error(err))
 		s.answer(change{topic: s.t, from: ready, at: e.at, to: dead, value: e.value}, false)
 		return
 	}
-	delivery := queue.NewReceive(e.value.receives() + 1)
-	// The context outlives the subscription's by the grace.
-	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), delivery))
+	receive := queue.NewReceive(e.value.receives() + 1)
+	// The message's context outlives the subscription's by the grace.
+	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), receive))
 	msg.SetContext(msgCtx)
 	select {
 	case s.channel <- msg:
 		s.answers.Go(func() {
 			defer cancel()
-			s.await(msg, e, delivery)
+			s.await(msg, e, receive)
 		})
 	case <-ctx.Done():
 		cancel()
-		s.handBack(e, e.value.receives()) // nobody has seen it
+		s.handBack(e, e.value.receives()) // no consumer has seen it
 	case <-s.b.stopping:
 		cancel()
 		s.handBack(e, e.value.receives())
@@ -132,33 +132,33 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 }
 
 // await waits for the answer to a message.
-func (s *subscription) await(msg *message.Message, e entry, delivery *queue.Receive) {
+func (s *subscription) await(msg *message.Message, e entry, receive *queue.Receive) {
 	select {
 	case <-msg.Acked():
 		s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
 	case <-msg.Nacked():
-		s.nack(e, delivery)
+		s.nack(e, receive)
 	case <-s.abandon:
 		select {
-		case <-msg.Acked(): // at the same moment
+		case <-msg.Acked(): // the answer came at the same moment
 			s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
 		case <-msg.Nacked():
-			s.nack(e, delivery)
+			s.nack(e, receive)
 		default:
-			s.handBack(e, delivery.Receives)
+			s.handBack(e, receive.Receives)
 		}
 	}
 }
 
-func (s *subscription) nack(e entry, delivery *queue.Receive) {
-	delay := delivery.Delay()
+func (s *subscription) nack(e entry, receive *queue.Receive) {
+	delay := receive.Delay()
 	if delay == 0 {
-		s.handBack(e, delivery.Receives)
+		s.handBack(e, receive.Receives)
 		return
 	}
 	s.answer(change{
 		topic: s.t, from: ready, at: e.at, to: delayed, due: uint64(s.b.now().Add(delay).UnixNano()),
-		value: e.value.withReceives(delivery.Receives),
+		value: e.value.withReceives(receive.Receives),
 	}, true)
 }
 
@@ -166,7 +166,7 @@ func (s *subscription) handBack(e entry, receives int) {
 	s.answer(change{topic: s.t, from: ready, at: e.at, to: ready, value: e.value.withReceives(receives)}, true)
 }
 
-// answer submits what becomes of a message and frees its room.
+// answer submits the change of an answered message and frees its room.
 func (s *subscription) answer(c change, urgent bool) {
 	if err := s.b.submit(request{changes: []change{c}}, false, urgent); err != nil {
 		s.b.log.Error("answer not written", zap.String("topic", s.t.name), zap.Error(err))

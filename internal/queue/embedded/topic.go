@@ -10,46 +10,47 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Bounds of what a topic keeps in memory (I9).
+// Bounds of a topic's memory (I9).
 const (
-	// windowMessages and windowBytes bound the ready messages held in memory.
-	windowMessages = 2048
-	windowBytes    = 8 << 20
-	// maxOut bounds the messages that were taken and whose answer is not yet on
-	// disk, over all subscriptions.
+	// bufferMessages and bufferBytes bound the ready messages in memory.
+	bufferMessages = 2048
+	bufferBytes    = 8 << 20
+	// maxOut bounds, over all subscriptions, the messages that were taken and whose
+	// answer is not yet on disk.
 	maxOut = 1 << 17
 	// dueAtOnce bounds how many delayed messages become ready in one batch.
 	dueAtOnce = 1024
-	// never is the due time of no message.
+	// never is a due time that no message has.
 	never = math.MaxUint64
 )
 
-// topic holds the head of a topic's queue in memory; the queue itself is on disk.
+// topic is the head of a topic's queue in memory; the queue itself is on disk.
 //
-// Its window has all ready messages that are below bound, in order, except those
-// that are out. New messages below bound are put into it by the writer, so a queue
-// that is kept short is never read from disk.
+// Its buffer has all ready messages below bound, in order, except those that are out.
+// The writer adds new messages below bound to it, so a queue that stays short is never
+// read from disk.
 type topic struct {
 	name string
 
 	mu sync.Mutex
-	// wake tells subscriptions that there may be something to do.
+	// wake wakes the subscriptions when there may be something to do.
 	wake   sync.Cond
 	state  state
-	window []entry
+	buffer []entry
 	bytes  int
-	// bound is the end of the window; whole says that it is the end of the queue.
+	// bound is the end of the buffer; whole says that the queue ends there, too.
 	bound position
 	whole bool
-	// inserted is the last number that the writer put into the window, or left
-	// beyond bound. A higher one on disk will come through the writer.
+	// inserted is the last number that the writer put into the buffer or left above
+	// bound. A message on disk with a higher number will come through the writer.
 	inserted uint64
-	// out has the numbers that were taken and whose change is not yet on disk.
+	// out has the numbers of messages that were taken and whose change is not yet on
+	// disk.
 	out map[uint64]struct{}
-	// dirty says that popped moved since the state was written.
+	// dirty says that popped moved after the state was written.
 	dirty bool
 
-	// The writer's own.
+	// The rest is the writer's alone.
 	rounds  rounds
 	number  uint64
 	nextDue uint64
@@ -74,23 +75,23 @@ func newTopic(name string, s state) *topic {
 	return t
 }
 
-// take removes the first message from the window, filling it from disk if it is
-// empty. The caller holds mu.
+// take removes the first message from the buffer, and first fills an empty buffer from
+// disk. The caller holds mu.
 func (t *topic) take(db *pebble.DB) (entry, bool, error) {
 	if len(t.out) >= maxOut {
 		return entry{}, false, nil
 	}
-	if len(t.window) == 0 && !t.whole {
+	if len(t.buffer) == 0 && !t.whole {
 		if err := t.refill(db); err != nil {
 			return entry{}, false, err
 		}
 	}
-	if len(t.window) == 0 {
+	if len(t.buffer) == 0 {
 		return entry{}, false, nil
 	}
-	e := t.window[0]
-	t.window[0] = entry{}
-	t.window = t.window[1:]
+	e := t.buffer[0]
+	t.buffer[0] = entry{}
+	t.buffer = t.buffer[1:]
 	t.bytes -= len(e.value)
 	t.out[e.at.number] = struct{}{}
 	if t.state.popped.less(e.at) {
@@ -100,46 +101,46 @@ func (t *topic) take(db *pebble.DB) (entry, bool, error) {
 	return e, true, nil
 }
 
-// insert puts a message that is on disk into the window if it belongs there. The
-// caller holds mu.
+// insert puts a message that is on disk into the buffer if it belongs there. The caller
+// holds mu.
 func (t *topic) insert(e entry) {
 	t.inserted = e.at.number
 	if !t.whole && !e.at.less(t.bound) {
 		return
 	}
-	i := len(t.window)
-	if i > 0 && e.at.less(t.window[i-1].at) {
-		i = sort.Search(i, func(i int) bool { return e.at.less(t.window[i].at) })
+	i := len(t.buffer)
+	if i > 0 && e.at.less(t.buffer[i-1].at) {
+		i = sort.Search(i, func(i int) bool { return e.at.less(t.buffer[i].at) })
 	}
-	t.window = slices.Insert(t.window, i, e)
+	t.buffer = slices.Insert(t.buffer, i, e)
 	t.bytes += len(e.value)
-	for len(t.window) > windowMessages || t.bytes > windowBytes && len(t.window) > 1 {
+	for len(t.buffer) > bufferMessages || t.bytes > bufferBytes && len(t.buffer) > 1 {
 		t.cut()
 	}
 }
 
-// cut drops the second half of the window; it is read again from disk.
+// cut drops the second half of the buffer; it is read from disk later.
 func (t *topic) cut() {
-	half := len(t.window) / 2
-	t.bound, t.whole = t.window[half].at, false
-	for i := half; i < len(t.window); i++ {
-		t.bytes -= len(t.window[i].value)
-		t.window[i] = entry{}
+	half := len(t.buffer) / 2
+	t.bound, t.whole = t.buffer[half].at, false
+	for i := half; i < len(t.buffer); i++ {
+		t.bytes -= len(t.buffer[i].value)
+		t.buffer[i] = entry{}
 	}
-	t.window = t.window[:half]
+	t.buffer = t.buffer[:half]
 }
 
-// refill reads the next part of the queue into the empty window.
+// refill reads the next part of the queue into the empty buffer.
 func (t *topic) refill(db *pebble.DB) error {
 	more := false
 	err := scan(db, ready, t.name, t.bound, func(at position, value record) bool {
-		if len(t.window) >= windowMessages/2 || t.bytes >= windowBytes/2 {
+		if len(t.buffer) >= bufferMessages/2 || t.bytes >= bufferBytes/2 {
 			more = true
 			return false
 		}
 		t.bound = at.next()
 		if _, out := t.out[at.number]; !out && at.number <= t.inserted {
-			t.window = append(t.window, entry{at, slices.Clone(value)})
+			t.buffer = append(t.buffer, entry{at, slices.Clone(value)})
 			t.bytes += len(value)
 		}
 		return true
@@ -148,8 +149,8 @@ func (t *topic) refill(db *pebble.DB) error {
 	return err
 }
 
-// scan calls yield for the messages of a place and topic from a position on, until
-// it returns false. A value is only valid during its call.
+// scan calls yield for the messages of a place and topic from a position on, until yield
+// returns false. A value is valid only during its call.
 func scan(db *pebble.DB, where place, topic string, from position, yield func(position, record) bool) (err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from.key(where, topic), UpperBound: end(where, topic)})
 	if err != nil {

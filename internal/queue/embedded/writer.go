@@ -8,15 +8,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxBatchBytes is about where a batch is closed.
+// maxBatchBytes is the approximate size at which a batch is closed.
 const maxBatchBytes = 4 << 20
 
-// lazyWait is how long removals and receive counts wait for company before they are
-// written and synced: about what a crash may undo of them.
+// lazyWait is the time that removals and receive counts wait for other changes before
+// they are written and synced. A crash may undo those of about this time.
 const lazyWait = 20 * time.Millisecond
 
-// change moves one message from a place to another. It is the only way in which
-// stored messages change: a publish comes from nowhere, an ack goes there.
+// change moves one message from a place to another. Stored messages change in no other
+// way: a publish comes from nowhere, an ack goes to nowhere.
 type change struct {
 	topic *topic
 	from  place
@@ -24,15 +24,15 @@ type change struct {
 	to    place
 	due   uint64 // of a delayed message, Unix nanoseconds
 	value record // not for nowhere
-	// landed is where it went, filled by the writer.
+	// landed is the new position, set by the writer.
 	landed position
 }
 
-// request is some changes that are written together.
+// request is a list of changes that are written together.
 type request struct {
 	changes []change
-	// done receives the outcome when it is durable. Without it nobody waits, and
-	// a crash within lazyWait may undo the changes.
+	// done receives the outcome when it is durable. If done is nil, no caller waits,
+	// and a crash within lazyWait may undo the changes.
 	done chan error
 }
 
@@ -44,8 +44,8 @@ func (r *request) bytes() int {
 	return n
 }
 
-// submit hands changes to the writer. External calls are refused once Close began;
-// subscriptions still write their last answers then.
+// submit passes changes to the writer. After Close began it refuses external calls, but
+// still takes the last answers of subscriptions.
 func (b *Broker) submit(r request, external, urgent bool) error {
 	b.mu.Lock()
 	if external && b.closed {
@@ -63,7 +63,7 @@ func (b *Broker) submit(r request, external, urgent bool) error {
 	return nil
 }
 
-// poke wakes the receiver of c, if it is not awake.
+// poke wakes the receiver of c, unless a wake-up is waiting for it already.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -76,7 +76,7 @@ func poke(c chan struct{}) {
 func (b *Broker) write() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var late <-chan time.Time // when what is lazy must be on disk
+	var late <-chan time.Time // when lazy changes must be on disk
 	for {
 		sync := false
 		select {
@@ -106,7 +106,7 @@ func (b *Broker) write() {
 	}
 }
 
-// untilDue is the time until the next delayed message is due.
+// untilDue returns the time until the next delayed message is due.
 func (b *Broker) untilDue() time.Duration {
 	next := uint64(never)
 	for _, t := range b.allTopics() {
@@ -118,7 +118,7 @@ func (b *Broker) untilDue() time.Duration {
 	return min(max(time.Duration(int64(next)-b.now().UnixNano()), 0), time.Hour)
 }
 
-// flush writes one batch, and syncs it if durable is set or somebody waits. It tells
+// flush writes one batch, and syncs it if durable is set or a caller waits. It reports
 // whether there is more to write at once.
 func (b *Broker) flush(durable bool) (more bool) {
 	requests, more := b.takePending()
@@ -169,7 +169,7 @@ func (b *Broker) takePending() (requests []request, more bool) {
 	return requests, false
 }
 
-// due returns the changes that make delayed messages ready whose time has come.
+// due returns the changes that make delayed messages ready once their time has come.
 func (b *Broker) due(t *topic) ([]change, error) {
 	now := uint64(b.now().UnixNano())
 	if t.nextDue > now {
@@ -213,12 +213,11 @@ func (b *Broker) commit(topics []*topic, changes []*change, durable bool) error 
 	}
 	options := pebble.NoSync
 	if durable {
-		options = b.durable
+		options = pebble.Sync
 	}
 	switch {
 	case !batch.Empty():
-		err := batch.Commit(options)
-		if err != nil {
+		if err := batch.Commit(options); err != nil {
 			return fmt.Errorf("write to the queue: %w", err)
 		}
 	case durable && b.unsynced:
@@ -272,7 +271,7 @@ func (b *Broker) stage(batch *pebble.Batch, c *change) error {
 	return nil
 }
 
-// stageState puts the state as it will be after changes into the batch.
+// stageState puts the state after changes into the batch.
 func (t *topic) stageState(batch *pebble.Batch, changes []*change) error {
 	t.mu.Lock()
 	s := t.state

@@ -16,8 +16,8 @@ import (
 
 const benchBatch = 1000
 
-// benchEntries makes a batch of timeline entries of one post for followers that
-// follow each other in the order of their names, as a fan-out writes them.
+// benchEntries makes a batch of timeline entries of one post, in the order of the
+// followers' names, as a fan-out writes them.
 func benchEntries(post, batch int) []table.BatchWrite {
 	writes := make([]table.BatchWrite, benchBatch)
 	items := make([]table.Item, benchBatch)
@@ -32,8 +32,8 @@ func benchEntries(post, batch int) []table.BatchWrite {
 	return writes
 }
 
-// benchFanout calls write with batches of 100 posts to 100,000 homes by some
-// workers at once and reports the rate.
+// benchFanout writes posts to 100,000 homes by four workers at once and reports the
+// rate.
 func benchFanout(b *testing.B, write func([]table.BatchWrite) error) {
 	b.Helper()
 	const workers, homes = 4, 100
@@ -68,8 +68,8 @@ func benchFanout(b *testing.B, write func([]table.BatchWrite) error) {
 	b.ReportMetric(float64(b.N)*homes*benchBatch/(cpuTime(b)-before).Seconds(), "items/CPU-s")
 }
 
-// cpuTime is what the process used so far: steadier than wall time on a machine
-// that does other things, too.
+// cpuTime is the CPU time that the process has used. It is steadier than wall time on a
+// busy machine.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var r syscall.Rusage
@@ -93,8 +93,8 @@ func BenchmarkBatchWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkBarePebble is what BenchmarkBatchWrite is held against: the same
-// records in synced batches of Pebble with its own settings.
+// BenchmarkBarePebble is the baseline of BenchmarkBatchWrite: the same records in synced
+// batches of Pebble with its own settings.
 func BenchmarkBarePebble(b *testing.B) {
 	db, err := pebble.Open(b.TempDir(), &pebble.Options{Logger: quiet{}})
 	if err != nil {
@@ -156,7 +156,7 @@ func benchStore(b *testing.B) *Store {
 	return s
 }
 
-// A post: four items in one transaction, on conditions.
+// BenchmarkTransactPost writes a post: four items in one transaction with conditions.
 func BenchmarkTransactPost(b *testing.B) {
 	s := benchStore(b)
 	benchParallel(b, func(i int64) error {
@@ -174,7 +174,7 @@ func BenchmarkTransactPost(b *testing.B) {
 	})
 }
 
-// A like: one conditional put with an index entry.
+// BenchmarkPutLike writes a like: one conditional put of an indexed item.
 func BenchmarkPutLike(b *testing.B) {
 	s := benchStore(b)
 	benchParallel(b, func(i int64) error {
@@ -191,7 +191,7 @@ func BenchmarkPutLike(b *testing.B) {
 	})
 }
 
-// A home page of 20 entries from a timeline of 1,000.
+// BenchmarkQueryHome reads a page of 20 entries from a timeline of 1,000.
 func BenchmarkQueryHome(b *testing.B) {
 	s := benchStore(b)
 	var writes []table.BatchWrite

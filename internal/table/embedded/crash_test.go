@@ -9,46 +9,58 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/planttest"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
 
-// I5: what was answered survives a crash that drops everything not synced.
+// plant builds this package's tests with edits of one of its files.
+func plant(t *testing.T, file string, edits ...planttest.Edit) (binary string) {
+	t.Helper()
+	for i := range edits {
+		edits[i].File = "internal/table/embedded/" + file
+	}
+	return planttest.Build(t, planttest.Overlay(t, planttest.Root(t), edits))
+}
+
+// The durability tests must find a store that answers before its log is synced.
+func TestACrashShowsWritesWithoutSync(t *testing.T) {
+	binary := plant(t, "durable.go",
+		planttest.Edit{Old: "next.err = c.db.ApplyNoSyncWait(batch, pebble.Sync)", New: "next.err = c.db.Apply(batch, pebble.NoSync)"},
+		planttest.Edit{Old: "next.err = next.batch.SyncWait()", New: "next.err = nil"},
+	)
+	planttest.MustFail(t, binary, "TestAnsweredWritesSurviveACrash", "(-answered +there)", 1)
+	planttest.MustFail(t, binary, "TestWritesSeenUnderLoadSurviveACrash", "had been seen", 1)
+}
+
+// I5: answered writes survive a crash that drops everything not synced.
 func TestAnsweredWritesSurviveACrash(t *testing.T) {
 	for seed := range uint64(4) {
-		if lost := lostByCrashes(t, Options{}, seed); lost != "" {
+		if lost := lostByCrashes(t, seed); lost != "" {
 			t.Errorf("seed %d: %s", seed, lost)
 		}
 	}
 }
 
-// The test above would be worth nothing if it could not fail.
-func TestACrashShowsWritesWithoutSync(t *testing.T) {
-	if lost := lostByCrashes(t, Options{noSync: true}, 0); lost == "" {
-		t.Error("writes without sync survived each crash: the durability test proves nothing")
-	}
-}
-
-// lostByCrashes does random writes, crashes a copy of the file system after each,
-// and returns what the copy lacks, "" for nothing.
-func lostByCrashes(t *testing.T, opts Options, seed uint64) string {
+// lostByCrashes does random writes, crashes a copy of the file system after each, and
+// returns the writes that the copy lost, "" for none.
+func lostByCrashes(t *testing.T, seed uint64) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	fs := vfs.NewCrashableMem()
-	opts.FS, opts.SweepEvery = fs, -1
-	s := open(t, "some/dir", opts)
+	s := open(t, "some/dir", Options{FS: fs, SweepEvery: -1})
 	want := tabletest.NewMemory()
 	for i := range 80 {
 		op := randomWrite(rng)
 		if got, model := op(t.Context(), s), op(t.Context(), want); got != model {
 			t.Fatalf("operation %d answered %s, want %s", i, got, model)
 		}
-		// Some of what was not synced may survive: it must not hurt.
+		// A part of the unsynced data may survive a crash, and must not hurt.
 		cfg := vfs.CrashCloneCfg{}
 		if rng.IntN(2) == 0 {
 			cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(100), RNG: rand.New(rand.NewPCG(seed, uint64(i)))}
@@ -68,15 +80,14 @@ func lostByCrashes(t *testing.T, opts Options, seed uint64) string {
 	return ""
 }
 
-// The places that the random writes use.
+// The random writes use so many keys.
 const crashPartitions, crashSorts = 3, 4
 
 func crashKey(rng *rand.Rand) table.Key {
 	return table.Key{PK: fmt.Sprint("p", rng.IntN(crashPartitions)), SK: fmt.Sprint("s", rng.IntN(crashSorts))}
 }
 
-// randomWrite returns a write that can be done to several stores alike, and
-// answers in one way only.
+// randomWrite returns a write that has the same answer on every correct store.
 func randomWrite(rng *rand.Rand) func(context.Context, table.Store) string {
 	attrs := func() []table.Attr {
 		a := []table.Attr{{Name: "n", Value: table.N(rng.Int64N(1000))}, {Name: "pad", Value: table.S(strings.Repeat("x", rng.IntN(3000)))}}
@@ -134,7 +145,7 @@ func outcome(_ table.WriteResult, err error) string {
 	return fmt.Sprint(err)
 }
 
-// contents lists all that is in the places of the random writes, index included.
+// contents lists all items of the random writes, by partition and by index.
 func contents(t *testing.T, s table.Store) map[string][]table.Item {
 	t.Helper()
 	out := map[string][]table.Item{}
@@ -158,27 +169,13 @@ func contents(t *testing.T, s table.Store) map[string][]table.Item {
 	return out
 }
 
-// Under load, what any caller has seen must be there after a crash: its own
-// writes, what it read, and what made its condition fail.
-func TestWhatWasSeenUnderLoadSurvivesACrash(t *testing.T) {
-	if lost := lostUnderLoad(t, Options{}); lost != "" {
-		t.Error(lost)
-	}
-}
-
-func TestACrashUnderLoadShowsWritesWithoutSync(t *testing.T) {
-	if lost := lostUnderLoad(t, Options{noSync: true}); lost == "" {
-		t.Error("writes without sync survived each crash under load: the test proves nothing")
-	}
-}
-
-func lostUnderLoad(t *testing.T, opts Options) string {
-	t.Helper()
+// Under load, a write that any caller has seen must survive a crash: its own write, one
+// that it read, and one that made its condition fail.
+func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
-	opts.FS = fs
-	s := open(t, "data", opts)
+	s := open(t, "data", Options{FS: fs})
 	const writers = 4
-	var seen [writers]atomic.Int64 // the newest number of each writer that anyone saw
+	var seen [writers]atomic.Int64 // the newest number of each writer that any caller saw
 	saw := func(w int, n int64) {
 		for old := seen[w].Load(); n > old && !seen[w].CompareAndSwap(old, n); old = seen[w].Load() {
 		}
@@ -247,13 +244,13 @@ func lostUnderLoad(t *testing.T, opts Options) string {
 	defer wg.Wait()
 	defer close(stop)
 	for crash := range 30 {
-		until(t, func() bool { return seen[crash%writers].Load() >= int64(crash) })
-		var known [writers]int64
-		for w := range known {
-			known[w] = seen[w].Load()
+		disktest.Until(t, func() bool { return seen[crash%writers].Load() >= int64(crash) })
+		var before [writers]int64
+		for w := range before {
+			before[w] = seen[w].Load()
 		}
 		after := open(t, "data", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{})})
-		for w := range known {
+		for w := range before {
 			res, err := after.Get(t.Context(), table.GetInput{Key: key(w), Consistent: true})
 			if err != nil {
 				t.Fatal(err)
@@ -262,44 +259,25 @@ func lostUnderLoad(t *testing.T, opts Options) string {
 			if res.Item != nil {
 				got = res.Item.Int("n")
 			}
-			if got < known[w] {
-				return fmt.Sprintf("crash %d: writer %d's number is %d, but %d had been seen", crash, w, got, known[w])
+			if got < before[w] {
+				t.Fatalf("crash %d: writer %d's number is %d, but %d had been seen", crash, w, got, before[w])
 			}
 		}
 	}
-	return ""
 }
 
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(2 * time.Minute)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("the condition did not come true within two minutes")
-		}
-	}
-}
-
-// Exactness under concurrency can fail, too, if decisions are not locked.
-func TestConcurrentDecisionsAreSerial(t *testing.T) {
-	if wrong := inexact(t, Options{FS: vfs.NewMem()}); wrong != "" {
-		t.Error(wrong)
-	}
-}
-
+// The test below must find decisions that are not locked. A run may be lucky.
 func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
-	until(t, func() bool { return inexact(t, Options{FS: vfs.NewMem(), noLocks: true}) != "" })
+	binary := plant(t, "durable.go",
+		planttest.Edit{Old: "stripe := &l.stripes[hash%lockCount]", New: "stripe := new(sync.RWMutex)"},
+		planttest.Edit{Old: "func (s *lockSet) add(hash uint64, alone bool) {", New: "func (s *lockSet) add(hash uint64, alone bool) {\n\treturn"},
+	)
+	planttest.MustFail(t, binary, "TestConcurrentDecisionsAreSerial", "creations won", 1000)
 }
 
-// inexact raises counters by transactions and conditional puts at once and
-// returns what is wrong with them in the end, "" for nothing.
-func inexact(t *testing.T, opts Options) string {
-	t.Helper()
-	s := open(t, "data", opts)
+// Transactions and conditional puts raise counters at the same time, and none is lost.
+func TestConcurrentDecisionsAreSerial(t *testing.T) {
+	s := open(t, "data", Options{FS: vfs.NewMem()})
 	const workers, rounds = 8, 50
 	a, b := table.Key{PK: "p", SK: "a"}, table.Key{PK: "q", SK: "b"}
 	var wg sync.WaitGroup
@@ -332,7 +310,6 @@ func inexact(t *testing.T, opts Options) string {
 	}
 	up, down := got.Items[0].Int("n"), got.Items[1].Int("n")
 	if up != workers*rounds || down != -workers*rounds || won.Load() != rounds {
-		return fmt.Sprintf("counters are %d and %d, and %d creations won; want ±%d and %d", up, down, won.Load(), workers*rounds, rounds)
+		t.Errorf("counters are %d and %d, and %d creations won; want ±%d and %d", up, down, won.Load(), workers*rounds, rounds)
 	}
-	return ""
 }

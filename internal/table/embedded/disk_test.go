@@ -42,13 +42,13 @@ func wantUnavailable(t *testing.T, err, cause error) {
 	}
 }
 
-// I5: nobody is answered from a write that is visible but not on the disk yet.
-func TestAnswersWaitForWhatTheySaw(t *testing.T) {
+// I5: no call answers from a write that is visible but not on the disk yet.
+func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
 	indexed := numbered("p", 1)
 	indexed.Attrs = append(indexed.Attrs, table.Attr{Name: "text", Value: table.S("x")}, table.Attr{Name: table.AttrGSI1PK, Value: table.S("g")}, table.Attr{Name: table.AttrGSI1SK, Value: table.S("1")})
-	fs.Gate.Lock() // from here on nothing gets to the disk
+	fs.Gate.Lock() // from here on nothing reaches the disk
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := s.Put(t.Context(), table.PutInput{Item: indexed}); err != nil {
@@ -56,7 +56,7 @@ func TestAnswersWaitForWhatTheySaw(t *testing.T) {
 		}
 	})
 	_, partition := s.hash.of(indexed.Key)
-	until(t, func() bool {
+	disktest.Until(t, func() bool {
 		it, _, err := s.read(new(keyBuffer), indexed.Key, nil)
 		return err == nil && it != nil && s.commits.pending(slotOf(partition)) != nil
 	})
@@ -94,14 +94,14 @@ func TestAnswersWaitForWhatTheySaw(t *testing.T) {
 			return err
 		},
 	} {
-		// However long the caller waits, there is no answer.
+		// The caller gets no answer, however long it waits.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: error = %v before the write was durable, want context.DeadlineExceeded", name, err)
 		}
 		cancel()
 	}
-	// Who sees nothing of it does not wait.
+	// A read of another partition does not wait.
 	if got := number(t, s, "elsewhere"); got != 0 {
 		t.Errorf("number = %d, want none", got)
 	}
@@ -125,12 +125,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 			if err := put("before"); err != nil {
 				t.Fatal(err)
 			}
-			fs.Set(func(op, _ string, _ int) error {
-				if op == "write" || op == "create" {
-					return errno
-				}
-				return nil
-			})
+			fs.Fail(errno, "write", "create")
 			wantUnavailable(t, put("meanwhile"), disk.ErrFull)
 			wantUnavailable(t, put("later"), disk.ErrFull)
 			if err := s.Health(); !errors.Is(err, disk.ErrFull) {
@@ -138,7 +133,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 			}
 
 			fs.Set(nil)
-			until(t, func() bool { return s.Health() == nil })
+			disktest.Until(t, func() bool { return s.Health() == nil })
 			if err := put("after"); err != nil {
 				t.Fatal(err)
 			}
@@ -155,30 +150,31 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	}
 }
 
-// unasked is a file system that has no room for what is only reserved.
-type unasked struct {
+// unreserved is a file system that refuses every reservation of room.
+type unreserved struct {
 	vfs.FS
 	refused *atomic.Int64
 }
 
-func (u unasked) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (u unreserved) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := u.FS.Create(name, category)
-	return unaskedFile{f, u.refused}, err
+	return unreservedFile{f, u.refused}, err
 }
 
-type unaskedFile struct {
+type unreservedFile struct {
 	vfs.File
 	refused *atomic.Int64
 }
 
-func (u unaskedFile) Preallocate(int64, int64) error {
+func (u unreservedFile) Preallocate(int64, int64) error {
 	u.refused.Add(1)
 	return syscall.ENOSPC
 }
 
-// Pebble reserves 36 MB for each log, whatever it writes there.
-func TestRoomThatIsOnlyReservedIsNotWaitedFor(t *testing.T) {
-	fs := unasked{vfs.Default, new(atomic.Int64)}
+// Pebble reserves 36 MB for each log, however little it writes there. A full disk that
+// refuses this must not hold up writes that fit.
+func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
+	fs := unreserved{vfs.Default, new(atomic.Int64)}
 	s := open(t, t.TempDir(), Options{FS: fs, SweepEvery: -1})
 	for _, pk := range []string{"a", "b"} { // each in a log of its own
 		if _, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)}); err != nil {
@@ -214,7 +210,7 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 		}
 	}
 	fs.Set(nil)
-	until(t, func() bool { return s.Health() == nil })
+	disktest.Until(t, func() bool { return s.Health() == nil })
 	if got := number(t, s, "p"); got < written {
 		t.Errorf("number = %d, but %d was answered", got, written)
 	}
@@ -232,12 +228,7 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 			if _, err := s.Put(t.Context(), table.PutInput{Item: numbered("before", 1)}); err != nil {
 				t.Fatal(err)
 			}
-			fs.Set(func(o, _ string, _ int) error {
-				if o == op {
-					return syscall.EIO
-				}
-				return nil
-			})
+			fs.Fail(syscall.EIO, op)
 			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("meanwhile", 1)})
 			wantUnavailable(t, err, disk.ErrFailed)
 			fs.Set(nil)
@@ -256,16 +247,11 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
+func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 	for _, op := range []string{"mkdir", "create", "write", "sync"} {
 		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
 			fs := disktest.New(vfs.NewMem())
-			fs.Set(func(o, _ string, _ int) error {
-				if o == op {
-					return errno
-				}
-				return nil
-			})
+			fs.Fail(errno, op)
 			s, err := Open("some/dir", Options{FS: fs})
 			if err == nil {
 				t.Errorf("%s fails with %v: Open succeeded", op, errno)
@@ -294,7 +280,7 @@ func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 	if _, err := Open(dir, Options{}); !errors.Is(err, disk.ErrInUse) {
 		t.Errorf("same process: error = %v, want disk.ErrInUse", err)
 	}
-	second := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADirectoryIsOpenOnlyOnce$") //nolint:gosec // this test itself
+	second := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADirectoryIsOpenOnlyOnce$")
 	second.Env = append(os.Environ(), env+"="+dir)
 	if out, err := second.CombinedOutput(); err != nil {
 		t.Errorf("other process: %v\n%s", err, out)

@@ -11,15 +11,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// # What makes an answer durable
+// # How an answer becomes durable
 //
 // Pebble shows a batch to readers once it is in memory, before its log record is
-// synced. So that no answer rests on what a crash may still take back, the store
-// keeps for each partition the last commit that may not be durable yet (its slot),
-// and an answer that saw the partition waits for it. A write does not wait for the
-// ones that it was decided on: they are before it in the log, so its own sync
-// covers them. Locks are held until a batch is in memory, never over a sync, so
-// that writers of one key share a sync as all others do.
+// synced. No answer may rest on a write that a crash can still take back. So the store
+// keeps the last commit of each partition that may not be durable yet (its slot), and
+// an answer from the partition waits for it. A write does not wait for the writes that
+// its decision saw: they are before it in the log, so its own sync covers them. Locks
+// are held until a batch is in memory, never during a sync, so that writers of one key
+// share a sync like all others.
 //
 // Lock order: locks in ascending order of their index, then commits.mu.
 
@@ -28,25 +28,21 @@ const (
 	slotCount = 1 << 16
 )
 
-// locks keep decisions and writes of one key apart. Who decides on what it reads
-// holds a key's lock alone; writers that look at nothing share it, as Pebble puts
-// them in order itself.
+// locks are the locks of all keys. They keep decisions and writes of a key apart: a
+// caller that reads a key and decides on it holds the key's lock alone. Writers that
+// read nothing share the lock, because Pebble puts them in order itself.
 type locks struct {
 	stripes [lockCount]sync.RWMutex
-	off     bool // for the test that shows that the concurrency test can fail
 }
 
-// lockOne holds one key's lock alone and returns the call that gives it back.
+// lockOne takes one key's lock alone and returns the call that releases it.
 func (l *locks) lockOne(hash uint64) (unlock func()) {
-	if l.off {
-		return func() {}
-	}
 	stripe := &l.stripes[hash%lockCount]
 	stripe.Lock()
 	return stripe.Unlock
 }
 
-// lockSet is a set of locks to hold at once.
+// lockSet is a set of locks that one caller holds at once.
 type lockSet struct {
 	alone, shared [lockCount / 64]uint64
 }
@@ -61,9 +57,6 @@ func (s *lockSet) add(hash uint64, alone bool) {
 }
 
 func (l *locks) lock(s *lockSet) {
-	if l.off {
-		return
-	}
 	for w := range s.alone {
 		for m := s.alone[w] | s.shared[w]; m != 0; m &= m - 1 {
 			bit := bits.TrailingZeros64(m)
@@ -77,9 +70,6 @@ func (l *locks) lock(s *lockSet) {
 }
 
 func (l *locks) unlock(s *lockSet) {
-	if l.off {
-		return
-	}
 	for w := range s.alone {
 		for m := s.alone[w] | s.shared[w]; m != 0; m &= m - 1 {
 			bit := bits.TrailingZeros64(m)
@@ -107,15 +97,14 @@ type commit struct {
 	batch   *pebble.Batch
 	err     error
 	applied sync.WaitGroup
-	done    chan struct{} // closed when the batch is durable, or err says why not
+	done    chan struct{} // closed when the batch is durable, or when err is set
 }
 
-// commits brings batches to the disk and knows which are there.
+// commits are the batches on their way to the disk.
 type commits struct {
-	db     *pebble.DB
-	noSync bool // for the test that shows that the durability test can fail
+	db *pebble.DB
 
-	mu    sync.Mutex // orders seq and queue alike
+	mu    sync.Mutex // gives seq and queue the same order
 	seq   uint64
 	queue chan *commit
 	slots [slotCount]atomic.Pointer[commit]
@@ -125,25 +114,25 @@ type commits struct {
 // inFlight bounds the commits that wait for a sync.
 const inFlight = 1024
 
-func newCommits(db *pebble.DB, noSync bool) *commits {
-	c := &commits{db: db, noSync: noSync, queue: make(chan *commit, inFlight), ended: make(chan struct{})}
+func newCommits(db *pebble.DB) *commits {
+	c := &commits{db: db, queue: make(chan *commit, inFlight), ended: make(chan struct{})}
 	go c.finish()
 	return c
 }
 
-// close waits until all commits are done. None may be begun any more.
+// close waits until all commits are done. No new one may begin.
 func (c *commits) close() {
 	close(c.queue)
 	<-c.ended
 }
 
-// finish waits for the syncs of commits in their order, which is close to that of
-// the log, so one goroutine waits for all.
+// finish waits for the syncs of commits in their order. One goroutine can wait for all,
+// because that order is close to the order of the log.
 func (c *commits) finish() {
 	defer close(c.ended)
 	for next := range c.queue {
 		next.applied.Wait()
-		if next.err == nil && !c.noSync {
+		if next.err == nil {
 			next.err = next.batch.SyncWait()
 		}
 		if err := next.batch.Close(); next.err == nil {
@@ -154,8 +143,8 @@ func (c *commits) finish() {
 	}
 }
 
-// apply makes a batch visible. The caller holds the locks of its keys, and waits
-// for the commit's done after giving them back.
+// apply makes a batch visible. The caller holds the locks of its keys, releases them,
+// and then waits for the commit's done.
 func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 	next := &commit{batch: batch, done: make(chan struct{})}
 	next.applied.Add(1)
@@ -173,11 +162,7 @@ func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 			}
 		}
 	}
-	if c.noSync {
-		next.err = c.db.Apply(batch, pebble.NoSync)
-	} else {
-		next.err = c.db.ApplyNoSyncWait(batch, pebble.Sync)
-	}
+	next.err = c.db.ApplyNoSyncWait(batch, pebble.Sync)
 	next.applied.Done()
 	return next
 }
@@ -199,7 +184,7 @@ func (c *commits) pending(slot uint32) *commit {
 
 func slotOf(partition uint64) uint32 { return uint32(partition % slotCount) }
 
-// of returns what a key's lock and its slot are chosen by.
+// of returns the two hashes of a key: one chooses its lock, the other its slot.
 func (h hashes) of(k table.Key) (key, partition uint64) {
 	partition = h.partition(k.PK)
 	return h.key(partition, k.SK), partition

@@ -10,17 +10,17 @@ import (
 	"fanfare/internal/table"
 )
 
-// The stored format. Its version is checked when a store is opened, and each
-// item's value begins with one of its own, so that either can change.
+// The stored format. Open checks its version, and each item's value begins with a
+// version of its own, so that either can change.
 //
 //	m"format"                              version of the store
 //	i LEN PK SK                            an item: its attributes
 //	x LEN GSI1PK esc(GSI1SK) 00 01 LEN PK SK   a hint that the item may be there
 //
-// LEN is two bytes, so a partition is one range of keys and none reaches into
-// another. esc writes the byte 00 as 00 FF: sort keys of the index stay in order
-// though something follows them. Items in a partition, and so their keys, are in
-// the byte order of SK.
+// LEN is two bytes, so a partition is one range of keys, and the ranges of partitions
+// do not overlap. esc writes the byte 00 as 00 FF, which keeps sort keys of the index in
+// order although something follows them. The keys of a partition's items are in the byte
+// order of SK.
 
 const (
 	kindMeta  = 'm'
@@ -41,7 +41,7 @@ func appendKey(dst []byte, k table.Key) []byte {
 	return append(appendPartition(dst, kindItem, k.PK), k.SK...)
 }
 
-// appendPartition appends what all keys of a partition begin with.
+// appendPartition appends the common beginning of all keys of a partition.
 func appendPartition(dst []byte, kind byte, pk string) []byte {
 	dst = append(dst, kind, byte(len(pk)>>8), byte(len(pk)))
 	return append(dst, pk...)
@@ -86,7 +86,7 @@ func parseTail(raw []byte) (table.Key, error) {
 	return table.Key{PK: both[:n], SK: both[n:]}, nil
 }
 
-// parseIndexKey reads a hint: the index's keys and the item's.
+// parseIndexKey reads a hint: the index's two keys and the item's key.
 func parseIndexKey(raw []byte) (pk, sk string, k table.Key, err error) {
 	if len(raw) < 3 || raw[0] != kindIndex {
 		return "", "", k, errCorrupt
@@ -117,16 +117,15 @@ func parseIndexKey(raw []byte) (pk, sk string, k table.Key, err error) {
 	return pk, string(b), k, err
 }
 
-// bounds returns the range of keys that q speaks of, empty if lower >= upper.
+// bounds returns the range of keys that q asks for. It is empty if lower >= upper.
 func bounds(q table.Query) (lower, upper []byte) {
 	kind := byte(kindItem)
 	sortKey := func(dst []byte, sk string) []byte { return append(dst, sk...) }
-	above := []byte{0} // behind a whole sort key, before every longer one
+	above := []byte{0} // ends a range after a sort key and before every longer one
 	if q.Index {
 		kind, sortKey, above = kindIndex, appendEscaped, []byte{0, 2}
 	}
-	prefix := appendPartition(nil, kind, q.PK)
-	prefix = slices.Clip(prefix)
+	prefix := slices.Clip(appendPartition(nil, kind, q.PK))
 
 	lower = sortKey(prefix, q.Low)
 	if q.High == "" {
@@ -147,7 +146,7 @@ func bounds(q table.Query) (lower, upper []byte) {
 	return lower, upper
 }
 
-// valueLen is the length of encodeValue's output.
+// valueLen is the length of appendValue's output.
 func valueLen(attrs []table.Attr) int {
 	n := 1 + uvarintLen(uint64(len(attrs)))
 	for i := range attrs {
@@ -162,8 +161,8 @@ func valueLen(attrs []table.Attr) int {
 	return n
 }
 
-// appendValue appends an item's attributes: how many, and each one's name, kind
-// and value.
+// appendValue appends an item's attributes: their number, then the name, kind and value
+// of each.
 func appendValue(dst []byte, attrs []table.Attr) []byte {
 	dst = append(dst, valueVersion)
 	dst = binary.AppendUvarint(dst, uint64(len(attrs)))
@@ -195,14 +194,14 @@ func zigzag(n int64) uint64 { return uint64(n)<<1 ^ uint64(n>>63) }
 
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// reader walks over an encoded value. It keeps no memory of its own, so what a
-// caller does not take costs nothing.
+// reader walks over an encoded value without copying it, so attributes that the caller
+// skips cost nothing.
 type reader[T string | []byte] struct {
 	rest T
 	bad  bool
 }
 
-// open checks the version and returns how many attributes there are.
+// open checks the version and returns the number of attributes.
 func (r *reader[T]) open() int {
 	if len(r.rest) == 0 || r.rest[0] != valueVersion {
 		r.bad = true
@@ -245,7 +244,7 @@ func (r *reader[T]) bytes() T {
 	return b
 }
 
-// next returns the next attribute: its text is set if it is a string.
+// next returns the next attribute. Text is its value if it is a string, num if not.
 func (r *reader[T]) next() (name, text T, num int64, kind table.ValueKind) {
 	name = r.bytes()
 	if r.bad || len(r.rest) == 0 {
@@ -264,8 +263,8 @@ func (r *reader[T]) next() (name, text T, num int64, kind table.ValueKind) {
 	return name, name, 0, table.KindNone
 }
 
-// decodeAttrs reads the attributes of which project names, nil for all. They
-// share the memory of value.
+// decodeAttrs reads the attributes that project names, nil for all. They share the
+// memory of value.
 func decodeAttrs(value string, project []string) ([]table.Attr, error) {
 	r := reader[string]{rest: value}
 	n := r.open()

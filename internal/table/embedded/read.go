@@ -11,9 +11,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Every read sees the newest state, consistent or not; what differs is the bill.
+// Every read sees the newest state, consistent or not. Only the bill differs.
 
-// pageBytes is what a page holds if the caller names no size, as DynamoDB's does.
+// pageBytes bounds a page if the caller names no size, as DynamoDB does.
 const pageBytes = 1 << 20
 
 // Get implements table.Store.
@@ -156,21 +156,21 @@ type pageReader struct {
 	page  table.Page
 	size  int
 	last  []byte
-	// text is an item's sort key and value, or, of a page that wants keys alone, the
-	// sort keys of all its items, which end at ends.
+	// text is the sort key and value of one item. In a page of keys alone it is the
+	// sort keys of all items, which end at ends.
 	text []byte
 	ends []int
-	// count is how many items the page has.
+	// count is the number of items.
 	count int
 }
 
-// keysOnly tells whether no attribute is asked for.
+// keysOnly reports whether the query asks for no attribute.
 func (p *pageReader) keysOnly() bool {
 	return !p.q.Index && p.q.Project != nil && len(p.q.Project) == 0
 }
 
 func (p *pageReader) read(lower, upper []byte) (err error) {
-	// The hints and the items that they name are read as of one moment.
+	// One snapshot: the hints and the items that they name are of the same moment.
 	view := p.store.db.NewSnapshot()
 	defer func() { err = errors.Join(err, view.Close()) }()
 	it, err := view.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -201,7 +201,7 @@ func (p *pageReader) read(lower, upper []byte) (err error) {
 	return it.Error()
 }
 
-// cutKeys gives the items of a page of keys their sort keys, as parts of one string.
+// cutKeys makes the items of a page of keys. Their sort keys are parts of one string.
 func (p *pageReader) cutKeys() {
 	if len(p.ends) == 0 {
 		return
@@ -218,7 +218,7 @@ func (p *pageReader) full() bool {
 	return p.size >= pageBytes || (p.q.PageSize > 0 && p.count == p.q.PageSize)
 }
 
-// add adds the item at a record, or that it names, to the page.
+// add adds to the page the item of a record, or the item that a hint names.
 func (p *pageReader) add(view *pebble.Snapshot, it *pebble.Iterator) error {
 	if p.q.Index {
 		return p.addHinted(view, it.Key())
@@ -252,7 +252,7 @@ func (p *pageReader) add(view *pebble.Snapshot, it *pebble.Iterator) error {
 	return nil
 }
 
-// addHinted adds the item that a hint names if it is where the hint says.
+// addHinted adds the item that a hint names, if the hint is right.
 func (p *pageReader) addHinted(view *pebble.Snapshot, hint []byte) error {
 	pk, sk, key, err := parseIndexKey(hint)
 	if err != nil {
@@ -283,7 +283,7 @@ func (p *pageReader) addHinted(view *pebble.Snapshot, hint []byte) error {
 	return nil
 }
 
-// hinted tells whether an item is in the index under these keys.
+// hinted reports whether an item is in the index under these keys.
 func hinted(it *table.Item, pk, sk string) bool {
 	return table.InIndex(it) && it.Str(table.AttrGSI1PK) == pk && it.Str(table.AttrGSI1SK) == sk
 }

@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/planttest"
 )
 
-// stuck is a file system on which no compaction gets on until gate is closed.
+// stuck is a file system on which compactions wait until gate is closed.
 type stuck struct {
 	vfs.FS
 	gate chan struct{}
@@ -20,8 +23,8 @@ func (s stuck) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 	return s.FS.Create(name, category)
 }
 
-// pileUp writes entries over the same homes again and again, each time into a sorted
-// file that lies across all before it. It returns when that is done.
+// pileUp writes entries to the same homes 40 times, each time into a new sorted file
+// that overlaps all earlier ones.
 func pileUp(t *testing.T, s *Store) {
 	t.Helper()
 	for post := range 40 {
@@ -34,20 +37,12 @@ func pileUp(t *testing.T, s *Store) {
 	}
 }
 
-func openStuck(t *testing.T, opts Options) (s *Store, release func()) {
-	t.Helper()
-	fs := stuck{vfs.NewMem(), make(chan struct{})}
-	opts.FS, opts.MemoryBytes, opts.SweepEvery = fs, 1<<20, -1
-	s = open(t, "data", opts)
-	release = sync.OnceFunc(func() { close(fs.gate) })
-	t.Cleanup(release) // before the store is closed
-	return s, release
-}
-
-// TestCompactionDoesNotStallWrites lets compaction get nowhere while 40 memtables are
-// flushed: as many sorted files pile up, and no write waits.
+// While all compactions are stuck and 40 sorted files pile up, no write waits.
 func TestCompactionDoesNotStallWrites(t *testing.T) {
-	s, release := openStuck(t, Options{})
+	fs := stuck{vfs.NewMem(), make(chan struct{})}
+	s := open(t, "data", Options{FS: fs, MemoryBytes: 1 << 20, SweepEvery: -1})
+	release := sync.OnceFunc(func() { close(fs.gate) })
+	t.Cleanup(release) // before the store is closed
 	written := make(chan struct{})
 	go func() { defer close(written); pileUp(t, s) }()
 	ended := func() bool {
@@ -58,7 +53,7 @@ func TestCompactionDoesNotStallWrites(t *testing.T) {
 			return false
 		}
 	}
-	until(t, func() bool { return ended() || s.Stalls().Compaction > 0 })
+	disktest.Until(t, func() bool { return ended() || s.Stalls().Compaction > 0 })
 	if !ended() {
 		t.Error("a write waits for compaction")
 		release()
@@ -72,13 +67,8 @@ func TestCompactionDoesNotStallWrites(t *testing.T) {
 	}
 }
 
-// TestAStallIsFound is the test of the test: with Pebble's own limit on sorted files the
-// same writes wait for compaction, and are counted.
+// With Pebble's own limit on sorted files the test above must find and count a stall.
 func TestAStallIsFound(t *testing.T) {
-	s, release := openStuck(t, Options{stopL0: 12})
-	var writing sync.WaitGroup
-	writing.Go(func() { pileUp(t, s) })
-	until(t, func() bool { return s.Stalls().Compaction > 0 })
-	release()
-	writing.Wait()
+	binary := plant(t, "store.go", planttest.Edit{Old: "L0StopWritesThreshold:      1000,", New: "L0StopWritesThreshold:      12,"})
+	planttest.MustFail(t, binary, "TestCompactionDoesNotStallWrites", "a write waits for compaction", 1)
 }

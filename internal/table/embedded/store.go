@@ -1,18 +1,18 @@
-// Package embedded is the table of one process, on Pebble: what a newcomer runs
-// and what one machine can carry. It keeps the contract of package table, with
-// conditions and transactions that never conflict but wait for each other, and it
+// Package embedded is the table of a single process, on Pebble: the table that a
+// newcomer runs, as large as one machine can carry. It keeps the contract of package
+// table. Conditions and transactions never conflict, they wait for each other. It
 // computes capacity units by DynamoDB's size rules.
 //
-// It must never answer from what a crash may still take back (I5; durable.go says
-// how), never end the process over a disk in trouble (package disk), and never hold
-// memory that grows with the table (I9).
+// It must never answer from a write that a crash may still take back (I5; durable.go
+// explains how), never end the process because of its disk (package disk), and never
+// hold memory that grows with the table (I9).
 //
-// The index is kept as hints: a hint says that an item may be in the index, and
-// the item itself decides. So a batch can put items outside of the index without a
-// look at what they replace, which is what makes deliveries cheap; a hint that
-// such a put leaves behind is skipped by reads and removed by the sweep. The one
-// deviation from the contract is of the same kind: such a put is billed by its own
-// size, even if it replaces a larger or an indexed item.
+// The index is kept as hints: a hint says that an item may be in the index, and the
+// item itself decides. So a batch can put items that are not in the index without
+// reading the items that they replace, which makes deliveries cheap. If such a put
+// replaces an indexed item, it leaves a wrong hint: reads skip it and the sweep removes
+// it. The one deviation from the contract has the same cause: such a put is billed by
+// its own size, even if it replaces a larger or an indexed item.
 package embedded
 
 import (
@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
@@ -37,41 +36,33 @@ import (
 // ErrClosed is the cause of an UnavailableError after Close.
 var ErrClosed = errors.New("embedded: the store is closed")
 
-// FormatError says that a newer version of this program wrote the data directory.
-type FormatError struct{ Found, Known int }
+// format is the format of the keys and values.
+func format() disk.Format { return disk.Format{Key: append([]byte{kindMeta}, "format"...), Known: 1} }
 
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("embedded: the data directory has format %d, this program knows up to %d: use a newer program", e.Found, e.Known)
-}
+// pebbleFormat is the format of Pebble's own files. It is pinned, so that an upgrade of
+// the library alone does not shut out the version of Fanfare that ran before.
+const pebbleFormat = pebble.FormatValueSeparation
 
-const formatVersion = 1
-
-func formatKey() []byte { return append([]byte{kindMeta}, "format"...) }
-
-// Options are what a Store needs beside its directory. The zero value is good.
+// Options are the settings of a Store. The zero value is usable.
 type Options struct {
 	// FS holds the directory; nil is the operating system's.
 	FS vfs.FS
 	// Now is the clock that the sweep compares ttl with; nil is time.Now.
 	Now func() time.Time
-	// Log hears of a disk in trouble; nil drops it.
+	// Log receives the trouble of the disk and failed sweeps; nil drops them.
 	Log *zap.Logger
-	// SweepEvery is the pause between two sweeps for expired items: 0 is ten
-	// minutes, below 0 never.
+	// SweepEvery is the pause between two sweeps for expired items. 0 is ten minutes;
+	// below 0 the store never sweeps by itself.
 	SweepEvery time.Duration
 	// MemoryBytes bounds the memory for cached blocks and writes that are not
 	// yet in sorted files; 0 is 128 MiB.
 	MemoryBytes int64
-
-	noSync  bool // a planted bug: answers before the log is synced
-	noLocks bool // a planted bug: decides without locks
-	stopL0  int  // a planted bug, if above 0: so many sorted files in the way hold up writes
 }
 
 const (
 	defaultSweepEvery  = 10 * time.Minute
 	defaultMemoryBytes = 128 << 20
-	memTables          = 4 // at most this many, each of a fourth of the memory
+	memTables          = 4 // the memory is split over at most this many
 )
 
 // Store is a table in one directory. Close ends it.
@@ -81,10 +72,10 @@ type Store struct {
 	hash    hashes
 	now     func() time.Time
 
-	locks   locks
-	scratch sync.Pool // of *batchScratch
+	locks      locks
+	workspaces sync.Pool // of *workspace
 
-	life   sync.RWMutex // read-held by each call, held alone by Close
+	life   sync.RWMutex // each call holds it shared, Close holds it alone
 	closed bool
 
 	stopSweep context.CancelFunc
@@ -96,8 +87,8 @@ type Store struct {
 
 var _ table.Store = (*Store)(nil)
 
-// Open opens the table in dir and makes it if there is none. A directory that is
-// open already is disk.ErrInUse, one of a newer format a *FormatError.
+// Open opens the table in dir, or makes it. A directory that is open already is
+// disk.ErrInUse, one of a newer format a *disk.FormatError.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -111,14 +102,13 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.MemoryBytes <= 0 {
 		opts.MemoryBytes = defaultMemoryBytes
 	}
-	db, err := disk.Open(dir, opts.FS, opts.Log.Named("table"), pebbleOptions(opts), checkFormat)
+	db, err := disk.Open(dir, opts.FS, opts.Log.Named("table"), pebbleOptions(opts.MemoryBytes), format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
-		db: db, commits: newCommits(db.DB, opts.noSync), hash: hashes{maphash.MakeSeed()}, now: opts.Now,
-		locks: locks{off: opts.noLocks}, stopSweep: stop,
+		db: db, commits: newCommits(db.DB), hash: hashes{maphash.MakeSeed()}, now: opts.Now, stopSweep: stop,
 	}
 	if opts.SweepEvery > 0 {
 		s.sweeper.Go(func() { s.sweepForever(ctx, opts.SweepEvery, opts.Log) })
@@ -126,58 +116,36 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-func pebbleOptions(opts Options) *pebble.Options {
+func pebbleOptions(memoryBytes int64) *pebble.Options {
 	o := &pebble.Options{
-		FormatMajorVersion:          pebble.FormatNewest,
-		CacheSize:                   opts.MemoryBytes,
-		MemTableSize:                uint64(opts.MemoryBytes / memTables), //nolint:gosec // above 0
+		FormatMajorVersion:          pebbleFormat,
+		CacheSize:                   memoryBytes,
+		MemTableSize:                uint64(memoryBytes / memTables),
 		MemTableStopWritesThreshold: memTables,
-		// Compaction takes the larger part of a delivery's CPU time. It begins late
-		// and on one core, and takes another when much is left to do; writes are
-		// never stalled for it.
+		// Compaction takes most of a delivery's CPU time. It begins late and on one
+		// core, takes another core when much is left to do, and never stalls writes.
 		L0CompactionThreshold:      8,
 		L0StopWritesThreshold:      1000,
 		LBaseMaxBytes:              64 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, max(2, runtime.GOMAXPROCS(0)/2) },
 	}
-	if opts.stopL0 > 0 {
-		o.L0StopWritesThreshold = opts.stopL0
-	}
 	for i := range o.Levels {
-		// An absent key costs no read of a file.
+		// With the filter an absent key costs no read of a file.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return o
 }
 
-func checkFormat(db *pebble.DB) error {
-	v, closer, err := db.Get(formatKey())
-	if errors.Is(err, pebble.ErrNotFound) {
-		return db.Set(formatKey(), []byte(strconv.Itoa(formatVersion)), pebble.Sync)
-	}
-	if err != nil {
-		return err
-	}
-	found, err := strconv.Atoi(string(v))
-	switch {
-	case err != nil:
-		err = fmt.Errorf("format version %q: %w", v, errCorrupt)
-	case found > formatVersion:
-		err = &FormatError{Found: found, Known: formatVersion}
-	}
-	return errors.Join(err, closer.Close())
-}
-
-// Health says what keeps the store from writing, nil if nothing: disk.ErrFull, which
-// may pass, or disk.ErrFailed.
+// Health returns the reason why the store cannot write, nil if it can: disk.ErrFull,
+// which may pass, or disk.ErrFailed.
 func (s *Store) Health() error { return s.db.Health() }
 
 // Stalls returns how often writes were held up since Open.
 func (s *Store) Stalls() disk.Stalls { return s.db.Stalls() }
 
-// Close waits for calls that have begun and closes the table. All that was
-// answered is durable without it. Over a disk in trouble it gives up instead of
-// waiting: the process should end, and the next one finds everything.
+// Close waits for calls that have begun and closes the table. Answered writes are
+// durable without it. On a disk in trouble it gives up instead of waiting: the process
+// should end, and the next one finds every answered write.
 func (s *Store) Close() error {
 	s.stopSweep()
 	s.closing.Do(func() {
@@ -196,7 +164,7 @@ func (s *Store) finish() {
 	s.commits.close()
 }
 
-// enter begins a call. If it returns nil the caller must leave.
+// enter begins a call. If it returns nil, the caller must call leave.
 func (s *Store) enter(ctx context.Context, op table.Op) error {
 	err := ctx.Err()
 	if err == nil {
@@ -216,14 +184,13 @@ func (s *Store) enter(ctx context.Context, op table.Op) error {
 func (s *Store) leave() { s.life.RUnlock() }
 
 func unavailable(op table.Op, err error) error {
-	if _, known := errors.AsType[*table.UnavailableError](err); err == nil || known {
+	if _, typed := errors.AsType[*table.UnavailableError](err); err == nil || typed {
 		return err
 	}
 	return &table.UnavailableError{Op: string(op), Err: err}
 }
 
-// await waits until a commit is durable. The caller may go sooner, then the
-// outcome is unknown.
+// await waits until a commit is durable. If ctx ends sooner, the outcome is unknown.
 func (s *Store) await(ctx context.Context, c *commit) error {
 	if c == nil {
 		return nil
@@ -234,7 +201,7 @@ func (s *Store) await(ctx context.Context, c *commit) error {
 	return c.err
 }
 
-// settle waits until what was seen of these slots is durable.
+// settle waits until all writes that a reader of these slots may have seen are durable.
 func (s *Store) settle(ctx context.Context, slots ...uint32) error {
 	for _, slot := range slots {
 		if err := s.await(ctx, s.commits.pending(slot)); err != nil {

@@ -9,45 +9,35 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
 
-// The sweep walks over the whole table, a chunk at a time with a pause after each,
-// so that its cost is a bounded share of the machine however large the table is.
-// Until it comes by, an expired item stays readable, as on DynamoDB.
+// The sweep walks over the whole table in parts, with a pause after each. So its cost
+// is a bounded share of the machine however large the table is. An expired item stays
+// readable until the sweep deletes it, as on DynamoDB.
 
 const (
-	sweepChunk = 2000
+	sweepPart  = 2000 // records
 	sweepPause = 50 * time.Millisecond
-	sweepGroup = 64 // writers wait for no more than this at once
+	sweepGroup = 64 // items deleted under their locks at once
 	opSweep    = table.Op("sweep")
 )
 
-// Sweep deletes all items whose ttl has passed, and hints that hint at nothing. It
-// returns how many items it deleted.
+// Sweep deletes all items whose ttl has passed, and all wrong hints. It returns the
+// number of deleted items.
 func (s *Store) Sweep(ctx context.Context) (int, error) { return s.sweep(ctx, 0) }
 
 func (s *Store) sweepForever(ctx context.Context, every time.Duration, log *zap.Logger) {
-	for sleep(ctx, every) {
+	for backoff.Wait(ctx, every) == nil {
 		n, err := s.sweep(ctx, sweepPause)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			log.Warn("table sweep failed, and is tried again", zap.Error(err))
+			log.Warn("table sweep failed and is tried again", zap.Error(err))
 		case n > 0:
 			log.Info("table sweep deleted expired items", zap.Int("items", n))
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -62,15 +52,15 @@ func (s *Store) sweep(ctx context.Context, pause time.Duration) (int, error) {
 				return deleted, err
 			}
 			from = next
-			if pause > 0 && !sleep(ctx, pause) {
-				return deleted, ctx.Err()
+			if err := backoff.Wait(ctx, pause); err != nil {
+				return deleted, err
 			}
 		}
 	}
 	return deleted, nil
 }
 
-// sweepSome sweeps one chunk and returns where the next begins, nil at the end.
+// sweepSome sweeps one part and returns the key at which the next begins, nil at the end.
 func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []byte, error) {
 	if err := s.enter(ctx, opSweep); err != nil {
 		return 0, nil, err
@@ -91,7 +81,8 @@ func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []b
 	return deleted, next, nil
 }
 
-// sweepThese deletes those of some candidates that are what they seemed to be.
+// sweepThese deletes the candidates that, read under their locks, still are expired or
+// wrong.
 func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (int, error) {
 	var set lockSet
 	for _, c := range found {
@@ -99,39 +90,36 @@ func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (i
 		set.add(hash, true)
 	}
 	st := stage{store: s, batch: s.db.NewBatch()}
-	deleted := 0
 	s.locks.lock(&set)
+	deleted, err := st.sweep(kind, found)
+	return deleted, st.finish(ctx, func() { s.locks.unlock(&set) }, err)
+}
+
+// sweep stages the deletions.
+func (st *stage) sweep(kind byte, found []candidate) (deleted int, err error) {
 	for _, c := range found {
-		// Looked at again under its lock: it may have changed meanwhile.
-		it, _, err := s.read(&st.buf, c.key, nil)
+		it, _, err := st.store.read(&st.buf, c.key, nil)
 		if err != nil {
-			s.locks.unlock(&set)
-			return 0, st.drop(err)
+			return 0, err
 		}
 		switch {
 		case kind == kindIndex && !hinted(it, c.pk, c.sk):
 			_ = st.batch.Delete(indexKey(c.pk, c.sk, c.key), nil) // cannot fail, see put
-		case kind == kindItem && it != nil && table.Expired(*it, s.now()):
-			st.write(c.key, s.hash.partition(c.key.PK), it, nil)
+		case kind == kindItem && it != nil && table.Expired(*it, st.store.now()):
+			st.write(c.key, st.store.hash.partition(c.key.PK), it, nil)
 			deleted++
 		}
 	}
-	if st.batch.Empty() {
-		s.locks.unlock(&set)
-		return 0, st.drop(nil)
-	}
-	c := s.commits.apply(st.batch, st.slots)
-	s.locks.unlock(&set)
-	return deleted, s.await(ctx, c)
+	return deleted, nil
 }
 
-// candidate is an item that may be expired, or that a hint may be wrong about.
+// candidate is an item that seems expired, or the item of a hint that seems wrong.
 type candidate struct {
 	key    table.Key
 	pk, sk string
 }
 
-// candidates looks at a chunk of records.
+// candidates reads one part of the table.
 func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []byte, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{kind + 1}})
 	if err != nil {
@@ -141,7 +129,7 @@ func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []by
 	now := s.now().Unix()
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
-		if n++; n > sweepChunk {
+		if n++; n > sweepPart {
 			return found, slices.Clone(it.Key()), nil
 		}
 		c, seems, err := s.candidate(kind, it, now)

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -10,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
 	"fanfare/internal/table"
 )
 
-// clock is a time that tests set.
+// clock is a clock that tests set.
 type clock struct{ second atomic.Int64 }
 
 func (c *clock) now() time.Time { return time.Unix(c.second.Load(), 0) }
@@ -34,7 +33,7 @@ func putAll(t *testing.T, s *Store, items ...table.Item) {
 	}
 }
 
-// records counts what Pebble holds of a kind.
+// records counts Pebble's records of a kind.
 func records(t *testing.T, s *Store, kind byte) int {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
@@ -56,7 +55,7 @@ func TestSweepDeletesExactlyTheExpired(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1})
 	c.second.Store(1000)
 	var items []table.Item
-	for i := range 3 * sweepChunk / 2 { // more than a chunk
+	for i := range 3 * sweepPart / 2 { // more than a part
 		items = append(items, expiring(fmt.Sprintf("%05d", i), int64(i%4)*500))
 	}
 	text := table.Item{Key: table.Key{PK: "text", SK: "s"}, Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.S("1")}}}
@@ -92,7 +91,7 @@ func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
 	c.second.Store(1000)
 	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: time.Millisecond})
 	putAll(t, s, expiring("old", 999), expiring("young", 1001))
-	until(t, func() bool { return records(t, s, kindItem) == 1 })
+	disktest.Until(t, func() bool { return records(t, s, kindItem) == 1 })
 	if res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "young", SK: "s"}}); err != nil || res.Item == nil {
 		t.Errorf("the item that is left: %v, %v", res.Item, err)
 	}
@@ -103,8 +102,8 @@ func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
 	wantUnavailable(t, err, ErrClosed)
 }
 
-// A put that looks at nothing leaves the hint of what it replaces behind.
-func TestHintsThatAreLeftBehindDoNotShowAndAreSwept(t *testing.T) {
+// A put outside of the index leaves the hint of the item that it replaces.
+func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
 	key := table.Key{PK: "p", SK: "s"}
 	in := table.Item{Key: key, Attrs: []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("g")}, {Name: table.AttrGSI1SK, Value: table.S("1")}}}
@@ -143,25 +142,6 @@ func TestCallsAfterCloseAreUnavailable(t *testing.T) {
 	wantUnavailable(t, err, ErrClosed)
 	_, _, err = table.Collect(s.Query(t.Context(), table.Query{PK: "p"}), 0)
 	wantUnavailable(t, err, ErrClosed)
-}
-
-func TestANewerFormatIsRefused(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, "data", Options{FS: fs})
-	if err := s.db.Set(formatKey(), []byte("2"), pebble.Sync); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open("data", Options{FS: fs})
-	newer, ok := errors.AsType[*FormatError](err)
-	if !ok || newer.Found != 2 || newer.Known != formatVersion {
-		t.Fatalf("error = %v, want a FormatError of 2 and %d", err, formatVersion)
-	}
-	if _, err = Open("data", Options{FS: fs}); errors.Is(err, disk.ErrInUse) {
-		t.Error("a refused directory stays locked")
-	}
 }
 
 func TestACorruptItemIsAnError(t *testing.T) {

@@ -39,11 +39,10 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	return s.single(ctx, table.OpDelete, table.TransactOp{Delete: &in})
 }
 
-// single does one write and returns the item afterwards.
+// single does one write and returns the new item.
 func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) (table.WriteResult, error) {
-	var res table.WriteResult
 	if err := s.enter(ctx, name); err != nil {
-		return res, err
+		return table.WriteResult{}, err
 	}
 	defer s.leave()
 	key := op.Key()
@@ -52,48 +51,33 @@ func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) 
 
 	unlock := s.locks.lockOne(hash)
 	old, size, err := s.read(&st.buf, key, nil)
-	if err != nil {
-		unlock()
-		return res, unavailable(name, st.drop(err))
-	}
-	if !table.Holds(op.Cond(), old) {
-		unlock()
-		if err := st.drop(s.settle(ctx, slotOf(partition))); err != nil {
-			return res, unavailable(name, err)
+	var after *table.Item
+	var answer error
+	switch {
+	case err != nil:
+	case !table.Holds(op.Cond(), old):
+		answer = &table.ConditionError{Key: key, Old: old, Units: table.Units{Write: table.WriteUnits(size)}}
+	default:
+		if after, answer = op.Apply(old); answer == nil {
+			st.write(key, partition, old, after) // stages nothing for a delete of nothing
 		}
-		return res, &table.ConditionError{Key: key, Old: old, Units: table.Units{Write: table.WriteUnits(size)}}
 	}
-	after, err := op.Apply(old)
-	if err != nil {
-		unlock()
-		if err := st.drop(s.settle(ctx, slotOf(partition))); err != nil {
-			return res, unavailable(name, err)
-		}
-		return res, err
+	if err := st.finish(ctx, unlock, err, slotOf(partition)); err != nil {
+		return table.WriteResult{}, unavailable(name, err)
 	}
-	st.write(key, partition, old, after)
-	if st.batch.Empty() { // a delete of nothing
-		unlock()
-		err = st.drop(s.settle(ctx, slotOf(partition)))
-	} else {
-		c := s.commits.apply(st.batch, st.slots)
-		unlock()
-		err = s.await(ctx, c)
-	}
-	if err != nil {
-		return res, unavailable(name, err)
+	if answer != nil {
+		return table.WriteResult{}, answer
 	}
 	return table.WriteResult{Item: after, Units: table.WriteCost(old, after)}, nil
 }
 
 // Transact implements table.Store.
 func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
-	var res table.WriteResult
 	if err := in.Validate(); err != nil {
-		return res, err
+		return table.WriteResult{}, err
 	}
 	if err := s.enter(ctx, table.OpTransact); err != nil {
-		return res, err
+		return table.WriteResult{}, err
 	}
 	defer s.leave()
 	var set lockSet
@@ -106,25 +90,17 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	st := stage{store: s, batch: s.db.NewBatch()}
 	s.locks.lock(&set)
 	units, answer, err := st.transact(in.Ops)
-	if err != nil || answer != nil || st.batch.Empty() {
-		s.locks.unlock(&set)
-		if err == nil {
-			err = s.settle(ctx, seen...)
-		}
-		if err := st.drop(err); err != nil {
-			return res, unavailable(table.OpTransact, err)
-		}
-		return table.WriteResult{Units: units}, answer
+	if answer != nil {
+		st.batch.Reset()
 	}
-	c := s.commits.apply(st.batch, st.slots)
-	s.locks.unlock(&set)
-	if err := s.await(ctx, c); err != nil {
-		return res, unavailable(table.OpTransact, err)
+	if err := st.finish(ctx, func() { s.locks.unlock(&set) }, err, seen...); err != nil {
+		return table.WriteResult{}, unavailable(table.OpTransact, err)
 	}
-	return table.WriteResult{Units: units}, nil
+	return table.WriteResult{Units: units}, answer
 }
 
-// transact stages all operations, or returns the answer why not.
+// transact stages all operations. If the transaction fails, it returns the answer that
+// says why.
 func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, err error) {
 	reasons := make([]table.CancelledOp, len(ops))
 	var failed table.Units
@@ -160,23 +136,22 @@ func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, er
 	return units, nil, nil
 }
 
-// Batches of Pebble are cut here: large ones leave its fast path.
+// Bounds of one batch of Pebble: larger ones leave its fast path.
 const (
 	maxBatchItems = 4096
 	maxBatchBytes = 4 << 20
 )
 
 // BatchWrite implements table.Store. It writes thousands of items in one batch of
-// Pebble, and reads what it replaces only where an item goes into the index or is
-// deleted.
+// Pebble. It reads the old item only for a delete and for an item of the index.
 func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
 	var res table.WriteResult
-	scratch, ok := s.scratch.Get().(*batchScratch)
+	space, ok := s.workspaces.Get().(*workspace)
 	if !ok {
-		scratch = new(batchScratch)
+		space = new(workspace)
 	}
-	defer s.scratch.Put(scratch)
-	if err := scratch.prepare(s.hash, writes); err != nil {
+	defer s.workspaces.Put(space)
+	if err := space.prepare(s.hash, writes); err != nil {
 		return res, err
 	}
 	if err := s.enter(ctx, table.OpBatchWrite); err != nil {
@@ -186,7 +161,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	var last *commit
 	for done := 0; done < len(writes); {
 		n := batchLen(writes[done:])
-		c, units, err := s.writeBatch(scratch, writes, done, done+n)
+		c, units, err := s.writeBatch(space, writes, done, done+n)
 		if err != nil {
 			return res, unavailable(table.OpBatchWrite, err)
 		}
@@ -199,13 +174,11 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 			return table.WriteResult{}, unavailable(table.OpBatchWrite, err)
 		}
 	}
-	// Commits become durable in their order. A batch that only found nothing to
-	// delete waits for what it saw.
+	// Commits become durable in their order, so the last one covers all. A delete that
+	// found nothing was not written: it waits for the writes that it saw.
 	err := s.await(ctx, last)
-	for _, slot := range scratch.seen {
-		if err == nil {
-			err = s.settle(ctx, slot)
-		}
+	if err == nil {
+		err = s.settle(ctx, space.seen...)
 	}
 	if err != nil {
 		return table.WriteResult{}, unavailable(table.OpBatchWrite, err)
@@ -213,7 +186,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	return res, nil
 }
 
-// batchLen is how many of the writes go into one batch of Pebble.
+// batchLen returns how many of the writes fit into one batch of Pebble.
 func batchLen(writes []table.BatchWrite) int {
 	size := 0
 	for i := range writes {
@@ -227,18 +200,18 @@ func batchLen(writes []table.BatchWrite) int {
 	return len(writes)
 }
 
-// blind tells whether a write needs no look at what it replaces.
+// blind reports whether a write needs no read of the item that it replaces.
 func blind(w table.BatchWrite) bool { return w.Put != nil && !table.InIndex(w.Put) }
 
-func (s *Store) writeBatch(scratch *batchScratch, writes []table.BatchWrite, from, to int) (*commit, table.Units, error) {
+func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to int) (*commit, table.Units, error) {
 	var units table.Units
 	var set lockSet
-	st := stage{store: s, batch: s.db.NewBatch(), slots: scratch.slots[:0]}
+	st := stage{store: s, batch: s.db.NewBatch(), slots: space.slots[:0]}
 	for i := from; i < to; i++ {
-		set.add(scratch.keys[i], !blind(writes[i]))
+		set.add(space.keys[i], !blind(writes[i]))
 		if w := writes[i]; blind(w) {
 			st.put(w.Put)
-			st.slots = append(st.slots, slotOf(scratch.partitions[i]))
+			st.slots = append(st.slots, slotOf(space.partitions[i]))
 			units.Write += table.WriteUnits(table.Size(*w.Put))
 		}
 	}
@@ -254,12 +227,12 @@ func (s *Store) writeBatch(scratch *batchScratch, writes []table.BatchWrite, fro
 			return nil, units, st.drop(err)
 		}
 		if old == nil && w.Put == nil {
-			scratch.seen = append(scratch.seen, slotOf(scratch.partitions[i]))
+			space.seen = append(space.seen, slotOf(space.partitions[i]))
 		}
-		st.write(w.Key(), scratch.partitions[i], old, w.Put)
+		st.write(w.Key(), space.partitions[i], old, w.Put)
 		units = units.Plus(table.WriteCost(old, w.Put))
 	}
-	scratch.slots = st.slots
+	space.slots = st.slots
 	if st.batch.Empty() {
 		s.locks.unlock(&set)
 		return nil, units, st.drop(nil)
@@ -269,16 +242,16 @@ func (s *Store) writeBatch(scratch *batchScratch, writes []table.BatchWrite, fro
 	return c, units, nil
 }
 
-// batchScratch is the memory that a BatchWrite needs beside its batch. It is kept
-// between calls and holds no data.
-type batchScratch struct {
+// workspace is the memory that a BatchWrite needs beside its batch. Calls reuse it; it
+// holds no data between them.
+type workspace struct {
 	keys, partitions []uint64 // hashes
 	slots, seen      []uint32
-	places           []int32 // hash table of the batch's keys: 1 + index, 0 is free
+	places           []int32 // hash table of the batch's keys: 1 + index, 0 for a free place
 }
 
-// prepare hashes all keys and refuses what no batch may hold.
-func (b *batchScratch) prepare(h hashes, writes []table.BatchWrite) error {
+// prepare hashes all keys. It refuses invalid writes and two writes of one key.
+func (b *workspace) prepare(h hashes, writes []table.BatchWrite) error {
 	size := 16
 	for size < 2*len(writes) {
 		size *= 2
@@ -304,7 +277,7 @@ func (b *batchScratch) prepare(h hashes, writes []table.BatchWrite) error {
 	return nil
 }
 
-// stage is a batch of Pebble in the making.
+// stage is a batch of Pebble that a call fills.
 type stage struct {
 	store *Store
 	batch *pebble.Batch
@@ -312,7 +285,23 @@ type stage struct {
 	buf   keyBuffer
 }
 
-// drop gives up a batch that was not applied.
+// finish commits the batch, releases the caller's locks and waits until the batch is
+// durable. If err is set or nothing is staged, it drops the batch and waits only for
+// the writes that the caller has seen.
+func (st *stage) finish(ctx context.Context, unlock func(), err error, seen ...uint32) error {
+	if err == nil && !st.batch.Empty() {
+		c := st.store.commits.apply(st.batch, st.slots)
+		unlock()
+		return st.store.await(ctx, c)
+	}
+	unlock()
+	if err == nil {
+		err = st.store.settle(ctx, seen...)
+	}
+	return st.drop(err)
+}
+
+// drop closes a batch that was not applied.
 func (st *stage) drop(err error) error {
 	if cerr := st.batch.Close(); err == nil {
 		err = cerr
@@ -320,7 +309,7 @@ func (st *stage) drop(err error) error {
 	return err
 }
 
-// put writes an item, and nothing of the index.
+// put stages an item without a hint.
 func (st *stage) put(it *table.Item) {
 	op := st.batch.SetDeferred(keyLen(it.Key), valueLen(it.Attrs))
 	appendKey(op.Key[:0], it.Key)
@@ -328,7 +317,8 @@ func (st *stage) put(it *table.Item) {
 	_ = op.Finish() // fails only in a batch with an index of its own
 }
 
-// write turns an item from old into after, nil for absent, with its hint.
+// write stages the change of an item from old to after, nil for absent, and of its
+// hint.
 func (st *stage) write(key table.Key, partition uint64, old, after *table.Item) {
 	if old == nil && after == nil {
 		return
@@ -342,18 +332,18 @@ func (st *stage) write(key table.Key, partition uint64, old, after *table.Item) 
 	was, is := table.InIndex(old), table.InIndex(after)
 	stays := was && is && hinted(after, old.Str(table.AttrGSI1PK), old.Str(table.AttrGSI1SK))
 	if was {
-		st.mark(old.Str(table.AttrGSI1PK))
+		st.addSlot(old.Str(table.AttrGSI1PK))
 	}
 	if was && !stays {
 		_ = st.batch.Delete(indexKey(old.Str(table.AttrGSI1PK), old.Str(table.AttrGSI1SK), key), nil)
 	}
 	if is && !stays {
-		st.mark(after.Str(table.AttrGSI1PK))
+		st.addSlot(after.Str(table.AttrGSI1PK))
 		_ = st.batch.Set(indexKey(after.Str(table.AttrGSI1PK), after.Str(table.AttrGSI1SK), key), nil, nil)
 	}
 }
 
-// mark makes readers of an index partition wait for the commit, too.
-func (st *stage) mark(pk string) {
+// addSlot makes readers of an index partition wait for the commit as well.
+func (st *stage) addSlot(pk string) {
 	st.slots = append(st.slots, slotOf(st.store.hash.partition(pk)))
 }

@@ -1,0 +1,79 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+)
+
+// FormatError refuses data that a newer version of Fanfare wrote.
+type FormatError struct {
+	// Data names the data.
+	Data string
+	// Found is their format, Known the newest format that this version reads.
+	Found, Known int
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%s has format %d, but this version of fanfare reads formats up to %d: use a newer fanfare", e.Data, e.Found, e.Known)
+}
+
+// CheckFormat is the one rule for the formats of stored data. It refuses a newer
+// format with a *FormatError and accepts an older one. The caller that accepts an
+// older one stores the known format before it writes, so that an older program does
+// not misread the data later.
+func CheckFormat(data, stored string, known int) error {
+	found, err := strconv.Atoi(stored)
+	switch {
+	case err != nil || found < 1:
+		return fmt.Errorf("%s has the format %q, which no fanfare wrote: choose another directory, or restore this one from a backup", data, stored)
+	case found > known:
+		return &FormatError{Data: data, Found: found, Known: known}
+	}
+	return nil
+}
+
+// Format is the format of a store's keys and values.
+type Format struct {
+	// Key is where the store keeps its format.
+	Key []byte
+	// Known is the format that this version writes and the newest that it reads.
+	Known int
+	// OneByte stores the format as a single byte and not in digits.
+	OneByte bool
+}
+
+// check applies the rule to a store, and gives a new store its format.
+func (f Format) check(db *pebble.DB) error {
+	value, closer, err := db.Get(f.Key)
+	if err == nil {
+		stored := string(value)
+		if f.OneByte && len(value) == 1 {
+			stored = strconv.Itoa(int(value[0]))
+		}
+		if err := errors.Join(CheckFormat("the store", stored, f.Known), closer.Close()); err != nil || stored == strconv.Itoa(f.Known) {
+			return err
+		}
+	} else if !errors.Is(err, pebble.ErrNotFound) {
+		return err
+	}
+	written := []byte(strconv.Itoa(f.Known))
+	if f.OneByte {
+		written = []byte{byte(f.Known)}
+	}
+	return db.Set(f.Key, written, pebble.Sync)
+}
+
+// checkPebble refuses files of a Pebble that is newer than this version's, before
+// Pebble does so in its own words.
+func checkPebble(fs vfs.FS, dir string) error {
+	stored, err := atomicfs.ReadMarker(fs, dir, "format-version")
+	if err != nil || stored == "" { // a new directory has no marker
+		return err
+	}
+	return CheckFormat("the Pebble store", stored, int(pebble.FormatNewest))
+}

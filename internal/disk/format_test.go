@@ -1,0 +1,76 @@
+package disk_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+)
+
+func wantNewer(t *testing.T, err error, found, known int) {
+	t.Helper()
+	newer, ok := errors.AsType[*disk.FormatError](err)
+	if !ok || newer.Found != found || newer.Known != known || !strings.Contains(err.Error(), "use a newer fanfare") {
+		t.Errorf("error = %v, want a FormatError of %d and %d that says what to do", err, found, known)
+	}
+}
+
+// A newer program reads the store of an older one, and from then on the older one
+// refuses it.
+func TestAnOlderFormatIsReadAndANewerOneRefused(t *testing.T) {
+	for _, oneByte := range []bool{false, true} {
+		fs := vfs.NewMem()
+		format := func(known int) disk.Format {
+			return disk.Format{Key: []byte("format"), Known: known, OneByte: oneByte}
+		}
+		for _, known := range []int{1, 1, 3} {
+			db, err := openFormat(fs, format(known))
+			if err != nil {
+				t.Fatalf("format %d: %v", known, err)
+			}
+			if err := db.Close(func() {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // the lock of a refused store is free again
+			_, err := openFormat(fs, format(2))
+			wantNewer(t, err, 3, 2)
+		}
+	}
+}
+
+func TestAFormatThatNoVersionWroteIsRefused(t *testing.T) {
+	for _, stored := range []string{"", "0", "-1", "x", "\x01"} {
+		fs := vfs.NewMem()
+		db := open(t, fs)
+		if err := errors.Join(db.Set([]byte("format"), []byte(stored), pebble.Sync), db.Close(func() {})); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openFormat(fs, disk.Format{Key: []byte("format"), Known: 1}); err == nil || !strings.Contains(err.Error(), "no fanfare wrote") {
+			t.Errorf("format %q: error = %v", stored, err)
+		}
+	}
+}
+
+// Pebble's own format has the same rule: its library may be older than the files.
+func TestFilesOfANewerPebbleAreRefused(t *testing.T) {
+	fs := vfs.NewMem()
+	if err := open(t, fs).Close(func() {}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(files, func(name string) bool { return strings.HasPrefix(name, "marker.format-version.") })
+	if err := fs.Rename("data/"+files[i], "data/marker.format-version.000099.099"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = openFormat(fs, disk.Format{Key: []byte("format"), Known: 1})
+	wantNewer(t, err, 99, int(pebble.FormatNewest))
+}

@@ -1,0 +1,95 @@
+// Package planttest plants bugs into the product, to prove that tests can fail. A
+// planted bug is an edit of the product's source. The compiler lays the edited copy
+// over the real file, so the product holds no switch for it.
+//
+// It must never change a file of the repository, and nothing but tests may import it.
+package planttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Edit replaces text that occurs exactly once in a file, named from the repository's
+// root. If the product has changed so that the text does not fit, the test fails and
+// the bug has to be planted anew.
+type Edit struct{ File, Old, New string }
+
+// Root returns the repository's root, which is the folder of go.mod.
+func Root(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+}
+
+// Overlay writes the edited copies and returns the file for the compiler's -overlay.
+func Overlay(t *testing.T, root string, edits []Edit) string {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for i, e := range edits {
+		source := filepath.Join(root, e.File)
+		from := source
+		if copied, ok := replace[source]; ok {
+			from = copied
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte(e.Old)); n != 1 {
+			t.Fatalf("edit %d occurs %d times in %s, want once: plant the bug anew", i, n, e.File)
+		}
+		copied := filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(copied, bytes.Replace(text, []byte(e.Old), []byte(e.New), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[source] = copied
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Build builds the tests of the caller's package under an overlay and returns their
+// binary. A test runs in the folder of its package.
+func Build(t *testing.T, overlay string) (binary string) {
+	t.Helper()
+	binary = filepath.Join(t.TempDir(), "planted.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("the planted bug does not build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// MustFail runs a test of a planted bug's binary, count times at most. It fails t unless
+// that test fails and prints want.
+func MustFail(t *testing.T, binary, test, want string, count int) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.failfast", "-test.count", strconv.Itoa(count))
+	out, err := run.CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+		t.Fatalf("%s passes with the planted bug (%v), so it proves nothing:\n%s", test, err, out)
+	}
+	if !strings.Contains(string(out), want) {
+		t.Errorf("%s fails with the planted bug, but does not say %q:\n%s", test, want, out)
+	}
+}

@@ -1,0 +1,49 @@
+package embedded
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+)
+
+// The archive is a directory that the first version of this package wrote: one message
+// and one dead letter in a sorted file, one message in the log.
+func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
+	dir := disktest.Unzip(t, "testdata/format1.zip")
+	b, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := receive(t, b, 2); !slices.Equal(ids, []string{"logged", "sorted"}) {
+		t.Errorf("received %v", ids)
+	}
+	letters, err := b.ListDead(t.Context(), topicName, 10)
+	if err != nil || len(letters) != 1 || letters[0].ID != "dead" || letters[0].Reason != "why" {
+		t.Errorf("dead letters %+v, %v", letters, err)
+	}
+	if err := errors.Join(b.db.Set([]byte("f"), []byte{2}, pebble.Sync), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{})
+	if newer, ok := errors.AsType[*disk.FormatError](err); !ok || newer.Found != 2 || newer.Known != 1 {
+		t.Errorf("error = %v, want a FormatError of 2 and 1", err)
+	}
+}
+
+// An older Fanfare opens a new directory only while both formats stay.
+func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
+	b := mustOpen(t, vfs.NewMem())
+	value, closer, err := b.db.Get([]byte("f"))
+	if err != nil || string(value) != "\x01" || b.db.FormatMajorVersion() != 21 {
+		t.Fatalf("format %q, %v, of Pebble %d; want 1 and 21", value, err, b.db.FormatMajorVersion())
+	}
+	if err := closer.Close(); err != nil {
+		t.Error(err)
+	}
+}

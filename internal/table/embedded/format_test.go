@@ -1,0 +1,47 @@
+package embedded
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/table"
+)
+
+// The archive is a directory that the first version of this package wrote: one item in
+// a sorted file and one in the log, both in the index.
+func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
+	dir := disktest.Unzip(t, "testdata/format1.zip")
+	s := open(t, dir, Options{SweepEvery: -1})
+	for pk, want := range map[string]int64{"sorted": 1, "logged": 2} {
+		if got := number(t, s, pk); got != want {
+			t.Errorf("%s = %d, want %d", pk, got, want)
+		}
+	}
+	items, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: "g", Index: true}), 0)
+	if err != nil || len(items) != 2 || items[0].Key.PK != "logged" || items[0].Str("text") != "é" {
+		t.Errorf("the index has %v, %v", items, err)
+	}
+	if err := errors.Join(s.db.Set([]byte("mformat"), []byte("2"), pebble.Sync), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{})
+	if newer, ok := errors.AsType[*disk.FormatError](err); !ok || newer.Found != 2 || newer.Known != 1 {
+		t.Errorf("error = %v, want a FormatError of 2 and 1", err)
+	}
+}
+
+// An older Fanfare opens a new directory only while both formats stay.
+func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	value, closer, err := s.db.Get([]byte("mformat"))
+	if err != nil || string(value) != "1" || s.db.FormatMajorVersion() != 24 {
+		t.Fatalf("format %q, %v, of Pebble %d; want 1 and 24", value, err, s.db.FormatMajorVersion())
+	}
+	if err := closer.Close(); err != nil {
+		t.Error(err)
+	}
+}
