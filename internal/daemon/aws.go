@@ -81,8 +81,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	p.cleanups.addCloser("queue", broker.Close)
 	return &engine{
 		store: store, broker: broker, checks: []obs.Check{{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping}},
-		transient: func(err error) bool { return transient(err) || sqs.Transient(err) },
-		writers:   awsWriters, pageSize: PageSize, postWorkers: awsPostWorkers, chunkWorkers: awsChunkWorkers,
+		writers: awsWriters, pageSize: PageSize, postWorkers: awsPostWorkers, chunkWorkers: awsChunkWorkers,
 		devSecret: []byte(p.cfg.DevSecret),
 	}, nil
 }

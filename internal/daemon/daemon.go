@@ -268,7 +268,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		{queue.TopicChunks, worker.HandleChunks, eng.chunkWorkers},
 	} {
 		consumer := &queue.Consumer{
-			Topic: c.topic, Broker: eng.broker, Handle: c.handle, Workers: c.workers, Transient: eng.transient,
+			Topic: c.topic, Broker: eng.broker, Handle: c.handle, Workers: c.workers,
 			Grace: p.opt.Grace, Now: p.opt.Now, Log: p.log.Named("fanout"),
 		}
 		roots.start("fanout of "+c.topic, consumer.Run)
@@ -279,7 +279,7 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: table.Measure(eng.store, metrics.Table(obs.FlowLikes)), Broker: eng.broker, Now: p.opt.Now,
 		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
-		Transient: eng.transient, Grace: p.opt.Grace, Log: p.log.Named("likes"),
+		Grace: p.opt.Grace, Log: p.log.Named("likes"),
 		Observe: func(o likeagg.Outcome) {
 			if o.Flushed {
 				metrics.Flush()

@@ -22,8 +22,6 @@ type engine struct {
 	checks []obs.Check
 	// stalls tell by store how often writes were held up, if it is embedded.
 	stalls map[string]func() disk.Stalls
-	// transient tells errors that only time mends.
-	transient func(error) bool
 	// writers is how many requests of one page of entries may be out.
 	writers int
 	// pageSize is how many followers are read at once, 0 for the worker's default.
@@ -34,13 +32,6 @@ type engine struct {
 	devSecret []byte
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
 	watch func(ctx context.Context) error
-}
-
-// transient tells errors that only time mends.
-func transient(err error) bool {
-	_, isTable := errors.AsType[*table.UnavailableError](err)
-	_, isQueue := errors.AsType[*queue.UnavailableError](err)
-	return isTable || isQueue || errors.Is(err, queue.ErrClosed)
 }
 
 // likesInFlight is how many unanswered likes an aggregator may hold: some windows
@@ -69,7 +60,7 @@ func (p *process) openEmbedded() (*engine, error) {
 		return nil, err
 	}
 	p.cleanups.addCloser("data directory", dir.Close)
-	e := &engine{transient: transient, writers: 1, postWorkers: 16, chunkWorkers: 4, devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{writers: 1, postWorkers: 16, chunkWorkers: 4, devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err

@@ -35,7 +35,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"sync"
 	"time"
 
@@ -75,9 +74,6 @@ type Config struct {
 	// Random decides incarnations' names and jitter; crypto/rand if nil. It is
 	// called by one goroutine at a time.
 	Random func() uint64
-	// Transient tells errors of unknown outcome that only time mends. An
-	// UnavailableError always is one.
-	Transient func(error) bool
 	// Grace is how long windows may go on after the stop before their messages
 	// are handed back.
 	Grace time.Duration
@@ -139,48 +135,20 @@ func cryptoRandom() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Run aggregates until ctx is cancelled, then stops in two phases: it takes no more
-// messages, closes all windows and waits for them, Grace at most; then it gives the
-// rest back. It returns when everything it started has ended. Its error is nil after
-// a stop.
+// Run aggregates until ctx ends, then stops in two phases as queue.Session does: it
+// closes all windows and waits for them, Grace at most. It returns when everything it
+// started has ended. Its error is nil after a stop.
 func (a *Aggregator) Run(ctx context.Context) error {
-	subscription, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
-	defer unsubscribe()
-	in, err := a.cfg.Broker.Subscribe(subscription, queue.TopicLikes)
-	if err != nil {
-		return fmt.Errorf("aggregate likes: %w", err)
-	}
-	working, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	r := newRun(a.cfg)
-	var workers sync.WaitGroup
-	for range a.cfg.PutConcurrency {
-		workers.Go(r.pool.work)
-	}
-	r.collect(ctx, working, in)
-
-	idle := r.stop(working)
-	grace := time.NewTimer(a.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case <-idle:
-	case <-grace.C:
-		abandon() // every request now ends, and with it every window
-		<-idle
-	}
-	r.pool.stop()
-	workers.Wait()
-	unsubscribe()
-	for msg := range in { // what was received and not taken goes back at once
-		handBack(msg)
-	}
-	if ctx.Err() == nil {
-		return fmt.Errorf("aggregate likes: the subscription ended: %w", queue.ErrClosed)
-	}
-	return nil
-}
-
-func handBack(msg *message.Message) {
-	queue.ReceiveOf(msg).RetryAfter(0)
-	msg.Nack()
+	session := queue.Session{Subscriber: a.cfg.Broker, Topic: queue.TopicLikes, Grace: a.cfg.Grace}
+	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
+		r := newRun(a.cfg)
+		var workers sync.WaitGroup
+		for range a.cfg.PutConcurrency {
+			workers.Go(r.pool.work)
+		}
+		r.collect(ctx, working, in)
+		<-r.stop(working) // once working ends, so does every request, and with it every window
+		r.pool.stop()
+		workers.Wait()
+	})
 }

@@ -73,7 +73,7 @@ func (w *window) attempt(ctx context.Context, version string, send func() error)
 		if err == nil || known(err) {
 			return err
 		}
-		if w.run.transient(err) {
+		if queue.Transient(err) {
 			strange = 0
 		} else if strange++; strange >= maxStrange {
 			return &endedError{"the table fails in an unknown way", err}
@@ -121,12 +121,6 @@ func known(err error) bool {
 	}
 	_, ok := errors.AsType[*table.InvalidError](err)
 	return ok
-}
-
-func (r *run) transient(err error) bool {
-	_, unavailable := errors.AsType[*table.UnavailableError](err)
-	return unavailable || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		(r.cfg.Transient != nil && r.cfg.Transient(err))
 }
 
 // begin looks the post up, once a window, and lets the pool apply the actions.
@@ -298,7 +292,7 @@ func (w *window) end(ctx context.Context, err error, owed bool) {
 // settle answers messages, by the rules of queue.Handler.
 func (r *run) settle(ctx context.Context, msgs []*message.Message, err error) {
 	defer r.answered(len(msgs))
-	answerer := queue.Answerer{Topic: queue.TopicLikes, Dead: r.cfg.Broker, Transient: r.transient, Log: r.cfg.Log}
+	answerer := queue.Answerer{Topic: queue.TopicLikes, Dead: r.cfg.Broker, Log: r.cfg.Log}
 	for _, msg := range msgs {
 		answerer.Answer(ctx, msg, err, ctx.Err() != nil)
 	}

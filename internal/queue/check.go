@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"unicode/utf8"
@@ -9,25 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// ErrInvalid is wrapped by Publish for a topic or a message that no backend could
-// carry unharmed. Nothing of that call was published.
-var ErrInvalid = errors.New("invalid message")
-
-// UnavailableError wraps a failure that another try may mend: throttling, a lost
-// connection, a timeout. Whether the call took effect is unknown. Callers answer 503
-// or back off.
-type UnavailableError struct {
-	Op  string
-	Err error
-}
-
-func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("queue: %s: unavailable, try again: %v", e.Op, e.Err)
-}
-
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// topicName is what SQS allows in the name of a queue, with room for a prefix and
+// topicName matches the names that SQS allows for a queue, with room for a prefix and
 // for the ending of the dead-letter queue.
 var topicName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 
@@ -39,9 +20,9 @@ func CheckTopic(topic string) error {
 	return nil
 }
 
-// Check is for backends: it refuses, before anything is sent, a message that SQS
-// would refuse, so that all backends accept the same. Its errors wrap ErrTooLarge
-// or ErrInvalid.
+// Check is for backends. It refuses a message that SQS would refuse, so that all
+// backends accept the same messages. They call it before they send anything. Its errors
+// wrap ErrTooLarge or ErrInvalid.
 func Check(msgs ...*message.Message) error {
 	for _, msg := range msgs {
 		if err := check(msg); err != nil {
@@ -75,7 +56,7 @@ func check(msg *message.Message) error {
 	return nil
 }
 
-// Size is what a message counts against MaxMessageBytes.
+// Size returns the bytes of msg that count against MaxMessageBytes.
 func Size(msg *message.Message) int {
 	size := len(msg.UUID) + len(msg.Payload) + wireOverhead
 	for key, value := range msg.Metadata {
@@ -85,9 +66,9 @@ func Size(msg *message.Message) int {
 }
 
 const (
-	// attributeOverhead is the name of a metadata entry's data type on SQS.
+	// attributeOverhead is the size of the data type that SQS stores with an attribute.
 	attributeOverhead = len("String")
-	// wireOverhead is the attribute that carries the UUID on SQS.
+	// wireOverhead is the size of the attribute that carries the UUID on SQS.
 	wireOverhead = len("_watermill_message_uuid") + attributeOverhead
 )
 
@@ -106,7 +87,7 @@ func checkText(what, s string) error {
 	return nil
 }
 
-// allowed tells the characters that SQS carries: those of XML 1.0.
+// allowed reports whether SQS carries r: it carries the characters of XML 1.0.
 func allowed(r rune) bool {
 	return r >= ' ' && r != '\uFFFE' && r != '\uFFFF' || r == '\t' || r == '\n' || r == '\r'
 }

@@ -14,24 +14,22 @@ import (
 	"fanfare/messages"
 )
 
-// MaxAttempts is how often a message may fail in a way that is neither known to be
-// transient nor permanent before it becomes a dead letter with its error.
+// MaxAttempts is how often a message may fail with an error that is neither transient
+// nor permanent. After that it becomes a dead letter with its error.
 const MaxAttempts = 20
 
-// Handler processes one event. Its error decides what becomes of the message:
+// Handler processes one event. Its error decides the message's next step:
 //
-//   - nil: done, it is removed.
-//   - *messages.PermanentError: to the dead letters at once, with the reason.
-//   - *Later: not now, on purpose; it comes again after the delay and never becomes
-//     a dead letter for that.
-//   - an error that Consumer.Transient knows, or a cancelled context: it comes
-//     again with backoff.
-//   - any other: it comes again with backoff, and becomes a dead letter with the
-//     error when it was received more than MaxAttempts times.
+//   - nil: the message is removed.
+//   - *messages.PermanentError: it becomes a dead letter at once, with the reason.
+//   - *Later: it comes again after the delay, and never becomes a dead letter for that.
+//   - an error for which Transient is true: it comes again with backoff.
+//   - any other: it comes again with backoff. When it was received more than
+//     MaxAttempts times, it becomes a dead letter with the error.
 type Handler func(ctx context.Context, e messages.Event) error
 
-// Later leaves a message for later, on purpose.
-type Later struct { //nolint:errname // it reads as what a handler asks for: return &queue.Later{…}
+// Later is the answer of a Handler that postpones a message on purpose.
+type Later struct { //nolint:errname // a handler asks for it in words: return &queue.Later{…}
 	After  time.Duration
 	Reason string
 }
@@ -48,56 +46,25 @@ type Consumer struct {
 	Handle Handler
 	// Workers is how many messages are handled at the same time.
 	Workers int
-	// Transient tells errors that only time mends: throttling, network.
-	Transient func(error) bool
 	// Grace is how long handlers may go on after the stop before their context
 	// is cancelled.
 	Grace time.Duration
-	// Now is the clock that ages are measured on.
+	// Now is the clock that decides whether an event is too old.
 	Now func() time.Time
 	Log *zap.Logger
 }
 
-// Run consumes until ctx is cancelled, then stops in two phases: it takes no more
-// messages and waits for the handlers, Grace at most; then it gives the rest back.
-// It returns when everything it started has ended. Its error is nil after a stop.
+// Run consumes until ctx ends, then stops as Session does. It returns when everything it
+// started has ended.
 func (c *Consumer) Run(ctx context.Context) error {
-	subscription, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
-	defer unsubscribe()
-	in, err := c.Broker.Subscribe(subscription, c.Topic)
-	if err != nil {
-		return fmt.Errorf("consume %s: %w", c.Topic, err)
-	}
-	working, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	var workers sync.WaitGroup
-	for range max(1, c.Workers) {
-		workers.Go(func() { c.work(ctx, working, in) })
-	}
-	finished := make(chan struct{})
-	var waiter sync.WaitGroup
-	waiter.Go(func() { workers.Wait(); close(finished) })
-	defer waiter.Wait()
-	select {
-	case <-finished: // the subscription ended by itself
-	case <-ctx.Done():
-		grace := time.NewTimer(c.Grace)
-		defer grace.Stop()
-		select {
-		case <-finished:
-		case <-grace.C:
-			abandon()
-			<-finished
+	session := Session{Subscriber: c.Broker, Topic: c.Topic, Grace: c.Grace}
+	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
+		var workers sync.WaitGroup
+		for range max(1, c.Workers) {
+			workers.Go(func() { c.work(ctx, working, in) })
 		}
-	}
-	unsubscribe()
-	for msg := range in { // what was received and not begun goes back at once
-		handBack(msg)
-	}
-	if ctx.Err() == nil {
-		return fmt.Errorf("consume %s: the subscription ended: %w", c.Topic, ErrClosed)
-	}
-	return nil
+		workers.Wait()
+	})
 }
 
 func (c *Consumer) work(taking, working context.Context, in <-chan *message.Message) {
@@ -110,7 +77,7 @@ func (c *Consumer) work(taking, working context.Context, in <-chan *message.Mess
 				return
 			}
 			if taking.Err() != nil {
-				handBack(msg)
+				HandBack(msg)
 				return
 			}
 			c.process(working, msg)
@@ -124,38 +91,37 @@ func (c *Consumer) process(working context.Context, msg *message.Message) {
 	defer context.AfterFunc(working, cancel)()
 
 	err := c.handle(ctx, msg)
-	Answerer{Topic: c.Topic, Dead: c.Broker, Transient: c.transient, Log: c.Log}.Answer(ctx, msg, err, working.Err() != nil)
+	Answerer{Topic: c.Topic, Dead: c.Broker, Log: c.Log}.Answer(ctx, msg, err, working.Err() != nil)
 }
 
-// Answerer answers messages by what their handler returned: the rules of Handler,
-// for Consumer and for who reads a subscription itself.
+// Answerer answers messages by their handler's errors, as Handler describes. It serves
+// Consumer, and consumers that read a subscription themselves.
 type Answerer struct {
-	Topic     string
-	Dead      DeadLetters
-	Transient func(error) bool
-	Log       *zap.Logger
+	Topic string
+	Dead  DeadLetters
+	Log   *zap.Logger
 }
 
-// Answer acks msg, puts it to the dead letters, or gives it back. stopping gives back
-// at once whatever failed.
+// Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, a message
+// that failed is handed back whatever the error.
 func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, stopping bool) {
 	if err == nil {
 		msg.Ack()
 		return
 	}
-	delivery := ReceiveOf(msg)
+	receive := ReceiveOf(msg)
 	log := a.Log.With(zap.String("topic", a.Topic), zap.String("message_id", msg.UUID),
-		zap.Int("receives", delivery.Receives), zap.Error(err))
+		zap.Int("receives", receive.Receives), zap.Error(err))
 	later, isLater := errors.AsType[*Later](err)
 	_, isPermanent := errors.AsType[*messages.PermanentError](err)
 	switch {
 	case stopping:
-		delivery.RetryAfter(0)
+		receive.RetryAfter(0)
 		log.Info("handed back at the stop")
 	case isLater:
-		delivery.RetryAfter(later.After)
+		receive.RetryAfter(later.After)
 		log.Debug("left for later")
-	case isPermanent, delivery.Receives > MaxAttempts && !a.Transient(err):
+	case isPermanent, receive.Receives > MaxAttempts && !Transient(err):
 		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {
 			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))
 			break
@@ -164,14 +130,14 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 		msg.Ack()
 		return
 	default:
-		log.Warn("failed, the message comes again", zap.Duration("after", delivery.Delay()))
+		log.Warn("failed, the message comes again", zap.Duration("after", receive.Delay()))
 	}
 	msg.Nack()
 }
 
-// handle decodes msg and runs the handler. A panic there is a defect that costs one
-// message its attempt, not the process its other work; one that the handler caught
-// on another goroutine comes as its error.
+// handle decodes msg and runs the handler. A panic there costs one message an attempt,
+// and does not end the process. A panic that the handler caught on another goroutine
+// comes as its error.
 func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 	err := panics.Catch(func() error {
 		event, err := messages.Decode(msg.Payload)
@@ -187,26 +153,4 @@ func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 		c.Log.Error("handler panicked", zap.Any("panic", p.Value), zap.String("stack", p.Stack))
 	}
 	return err
-}
-
-func (c *Consumer) transient(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		(c.Transient != nil && c.Transient(err))
-}
-
-func handBack(msg *message.Message) {
-	ReceiveOf(msg).RetryAfter(0)
-	msg.Nack()
-}
-
-// Message wraps an encoded event for Publish, with the group key it is fair by.
-// ctx bounds the publish.
-func Message(ctx context.Context, e messages.Event) (*message.Message, error) {
-	payload, err := messages.Encode(e)
-	if err != nil {
-		return nil, err
-	}
-	msg := message.NewMessageWithContext(ctx, e.Head().EventID, payload)
-	msg.Metadata.Set(MetaGroup, e.Group())
-	return msg, nil
 }

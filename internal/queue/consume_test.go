@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// broker is a queue in memory that records the answers. It delivers each message
+// broker is a queue in memory that records the answers. It delivers a nacked message
 // again after its delay, and closes its channel when the subscription ends.
 type broker struct {
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type broker struct {
 	dead    map[string]string
 	deadErr error
 	ended   chan struct{}
-	// answers counts the messages, ending the subscription.
+	// answers counts the messages, and ending the subscription, until they have ended.
 	answers, ending sync.WaitGroup
 }
 
@@ -61,8 +61,8 @@ func (b *broker) Subscribe(ctx context.Context, _ string) (<-chan *message.Messa
 
 func (b *broker) Close() error { return nil }
 
-// deliver offers a message until it is acked or the subscription ends. It starts
-// with the given receive count.
+// deliver offers a message until it is acked or the subscription ends. receives is the
+// number of its first receive.
 func (b *broker) deliver(msg *message.Message, receives int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,8 +74,8 @@ func (b *broker) deliver(msg *message.Message, receives int) {
 	b.answers.Go(func() {
 		for ; ; receives++ {
 			copied := msg.Copy()
-			delivery := queue.NewReceive(receives)
-			ctx, cancel := context.WithCancel(queue.WithReceive(context.Background(), delivery))
+			receive := queue.NewReceive(receives)
+			ctx, cancel := context.WithCancel(queue.WithReceive(context.Background(), receive))
 			copied.SetContext(ctx)
 			select {
 			case b.in <- copied:
@@ -88,7 +88,7 @@ func (b *broker) deliver(msg *message.Message, receives int) {
 			case <-copied.Acked():
 				a.acked = true
 			case <-copied.Nacked():
-				a.delay = delivery.Delay()
+				a.delay = receive.Delay()
 			}
 			cancel()
 			b.mu.Lock()
@@ -142,7 +142,7 @@ func (b *broker) failDeadLetters(err error) {
 	b.deadErr = err
 }
 
-// event is a message with an event of now.
+// event returns a message with an event that happened now.
 func event(t *testing.T) *message.Message {
 	t.Helper()
 	eventID, err := id.NewGenerator(time.Now).New()
@@ -158,12 +158,10 @@ func event(t *testing.T) *message.Message {
 	return msg
 }
 
-var errThrottled = errors.New("throttled")
-
-// consuming runs a consumer in virtual time while test runs, then stops it. It does so
-// on one thread: the broker's time.After(0) runs in the thread that waits for it, and two
-// timers of a bubble run at once end the process under the race detector, since they
-// share one context of it (runtime/time.go, unlockAndRun).
+// consuming runs a consumer in virtual time while test runs, then stops it. It uses one
+// thread only: the broker's time.After(0) runs on the thread that waits for it. Two timers
+// of one bubble share a context of the race detector, and end the process if they run at
+// the same time (runtime/time.go, unlockAndRun).
 func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *broker, stop func())) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -171,8 +169,7 @@ func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *br
 		b := newBroker()
 		c := &queue.Consumer{
 			Topic: queue.TopicLikes, Broker: b, Handle: handle, Workers: 4, Grace: 10 * time.Second,
-			Transient: func(err error) bool { return errors.Is(err, errThrottled) },
-			Now:       time.Now, Log: zap.NewNop(),
+			Now: time.Now, Log: zap.NewNop(),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -248,7 +245,7 @@ func TestUnstoredDeadLetterComesAgain(t *testing.T) {
 	})
 }
 
-// pass lets virtual time go by.
+// pass waits in virtual time.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 	synctest.Wait()
@@ -278,7 +275,7 @@ func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
 
 func TestTransientErrorsNeverKillAMessage(t *testing.T) {
 	for name, err := range map[string]error{
-		"throttled": fmt.Errorf("write: %w", errThrottled),
+		"throttled": fmt.Errorf("write: %w", &queue.UnavailableError{Op: "send", Err: errors.New("throttled")}),
 		"cancelled": fmt.Errorf("read: %w", context.Canceled),
 		"timeout":   fmt.Errorf("read: %w", context.DeadlineExceeded),
 	} {
@@ -311,7 +308,7 @@ func TestLaterNeverKillsAMessage(t *testing.T) {
 		pass(70 * time.Second)
 		got := b.answersOf(msg)
 		if len(got) < 10 || b.reason(msg) != "" {
-			t.Fatalf("%d answers, dead letter %q, want one each 7 s and none dead", len(got), b.reason(msg))
+			t.Fatalf("%d answers, dead letter %q, want an answer every 7 s and no dead letter", len(got), b.reason(msg))
 		}
 		for _, a := range got {
 			if a != (answer{delay: 7 * time.Second}) {
@@ -343,10 +340,10 @@ func TestPanicCostsOneAttemptAndNoOtherMessage(t *testing.T) {
 		b.deliver(second, 1)
 		pass(time.Second)
 		if got := b.answersOf(first); !slices.Equal(got, []answer{{delay: time.Second}, {acked: true}}) {
-			t.Errorf("answers to the one that panicked %v, want a nack and an ack", got)
+			t.Errorf("answers to the message whose handler panicked: %v, want a nack and an ack", got)
 		}
 		if got := b.answersOf(second); !slices.Equal(got, []answer{{acked: true}}) {
-			t.Errorf("answers to the other %v, want an ack", got)
+			t.Errorf("answers to the other message: %v, want an ack", got)
 		}
 	})
 }
@@ -389,11 +386,11 @@ func TestStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
 func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
 	consuming(t, func(ctx context.Context, _ messages.Event) error {
 		<-ctx.Done()
-		return errors.New("some error made of it")
+		return errors.New("an error that does not wrap the context's")
 	}, func(t *testing.T, b *broker, stop func()) {
 		t.Helper()
 		msg := event(t)
-		b.deliver(msg, 300) // any failure would kill it now
+		b.deliver(msg, 300) // another failure would make it a dead letter
 		synctest.Wait()
 		stop()
 		pass(9 * time.Second)
@@ -405,7 +402,7 @@ func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
 		if len(got) == 0 || b.reason(msg) != "" {
 			t.Errorf("answers %v, dead letter %q, want it handed back", got, b.reason(msg))
 		}
-		for _, a := range got { // the closing subscription may get it once more
+		for _, a := range got { // the subscription may deliver it once more before it ends
 			if a != (answer{delay: 0}) {
 				t.Errorf("answer %+v, want it handed back at once", a)
 			}

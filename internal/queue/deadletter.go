@@ -13,7 +13,7 @@ import (
 // maxReason bounds the reason of a dead letter, in bytes.
 const maxReason = 1000
 
-// NewDeadLetter is for backends: it returns what DeadLetter has to store of msg.
+// NewDeadLetter is for backends. It returns the letter that DeadLetter stores for msg.
 // The reason is cut to 1,000 bytes of text that SQS accepts.
 func NewDeadLetter(topic string, msg *message.Message, reason string, now time.Time) DeadLetter {
 	return DeadLetter{
@@ -27,8 +27,8 @@ func NewDeadLetter(topic string, msg *message.Message, reason string, now time.T
 	}
 }
 
-// Message is for backends: it returns d as the message that a dead-letter queue
-// carries, its own fields among the metadata.
+// Message is for backends. It returns d as the message in a dead-letter queue: the
+// fields of the letter are entries of its metadata.
 func (d *DeadLetter) Message() *message.Message {
 	msg := message.NewMessage(d.ID, d.Payload)
 	maps.Copy(msg.Metadata, d.Metadata)
@@ -39,15 +39,16 @@ func (d *DeadLetter) Message() *message.Message {
 	return msg
 }
 
-// Original is for backends: it returns the message that Redrive publishes again.
+// Original is for backends. It returns the message that Redrive publishes again.
 func (d *DeadLetter) Original() *message.Message {
 	msg := message.NewMessage(d.ID, d.Payload)
 	maps.Copy(msg.Metadata, d.Metadata)
 	return msg
 }
 
-// ParseDeadLetter is for backends: the reverse of DeadLetter.Message. What came into
-// the dead-letter queue by another way has the reason that the transport gave up.
+// ParseDeadLetter is for backends. It is the reverse of DeadLetter.Message. A message
+// without a reason was put into the dead-letter queue by the transport itself, after too
+// many receives.
 func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	d := DeadLetter{ID: msg.UUID, Topic: topic, Payload: msg.Payload, Metadata: maps.Clone(msg.Metadata)}
 	if d.Metadata == nil {
@@ -62,9 +63,9 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	if d.Reason == "" {
 		d.Reason = "received too often without an answer"
 	}
-	take(MetaSource) // the dead-letter queue says it
-	// A time or number that another tool wrote in another form stays zero: it is
-	// shown to people and decides nothing.
+	take(MetaSource) // the caller knows the topic
+	// If another tool wrote the time or the number in another form, it stays zero:
+	// people see it, and no code uses it.
 	if at, err := time.Parse(time.RFC3339Nano, take(MetaFailedAt)); err == nil {
 		d.FailedAt = at
 	}
@@ -74,7 +75,7 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	return d
 }
 
-// Selected is for backends: it tells whether ids names d; no ids name all.
+// Selected is for backends. It reports whether ids contains d's ID, or is empty.
 func (d *DeadLetter) Selected(ids []string) bool {
 	return len(ids) == 0 || slices.Contains(ids, d.ID)
 }

@@ -1,112 +1,112 @@
-// Package queue is the transport port. Its seam is Watermill's Publisher and
-// Subscriber; around them it names the topics, says what a backend adds (group
-// keys, receive counts, delays, dead letters, depth) and holds the one loop that
-// consumes (consume.go). It knows no event's meaning and no table.
+// Package queue is the transport port: Watermill's Publisher and Subscriber, the topics,
+// and the services that a backend adds (group keys, receive counts, delays, dead letters,
+// depth). It also has the code that all consumers share: the subscription with its stop
+// (session.go), the loop that handles events (consume.go), and the decision which errors
+// are transient (errors.go). It must never know the meaning of an event, or a table.
 //
-// # What every backend keeps
+// # Contract of every backend
 //
 //   - Publish returns nil only when all its messages are durable (I5). After an
 //     error any of them may have been published.
-//   - At least once, in no order. A message that was neither acked nor nacked is
-//     delivered again after its visibility timeout; while its consumer holds it,
-//     the backend extends the timeout.
-//   - Ack removes a message, in the background and soon: one that was acked may
-//     come again, if the removal failed.
-//   - Nack gives it back for a delay: Receive.RetryAfter's, else Backoff of its
-//     receive count.
-//   - Messages with the same GroupKey wait behind each other, not behind those of
-//     other groups (I8). It orders nothing.
-//   - At most MaxInFlight messages of a subscription are out unanswered (I9).
-//   - Close stops receiving, waits for what is out within the grace, hands the
-//     rest back with delay 0, then closes the channel.
+//   - Each message is delivered at least once. There is no order. A message that was
+//     neither acked nor nacked is delivered again after its visibility timeout. While a
+//     consumer holds the message, the backend extends the timeout.
+//   - Ack removes a message soon, in the background. An acked message may come again
+//     if the removal fails.
+//   - Nack gives a message back after a delay: the one set by Receive.RetryAfter, else
+//     Backoff of its receive count.
+//   - A message waits for others with the same group key, and not for those of other
+//     groups (I8). The group key orders nothing.
+//   - At most MaxInFlight messages of a subscription are unanswered (I9).
+//   - Close stops receiving, waits as long as the grace for unanswered messages, hands
+//     the rest back with delay 0, then closes the channel.
+//   - A dead letter is stored with its reason until somebody sends it again or drops
+//     it (I6).
 package queue
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/backoff"
 )
 
 // The topics. A backend adds its own prefix to their names.
 const (
 	// TopicPosts carries PostCreated and Followed.
 	TopicPosts = "posts"
-	// TopicChunks carries FanoutPlan and FanoutChunk, apart so that no ordinary
-	// post waits behind a celebrity's chunks (I8).
+	// TopicChunks carries FanoutPlan and FanoutChunk. They have a topic of their own
+	// so that no ordinary post waits for the chunks of a celebrity (I8).
 	TopicChunks = "chunks"
 	// TopicLikes carries Liked and Unliked.
 	TopicLikes = "likes"
 )
 
-// Topics returns all topics.
+// Topics returns the names of all topics.
 func Topics() []string { return []string{TopicPosts, TopicChunks, TopicLikes} }
 
 // Metadata keys that backends know.
 const (
 	// MetaGroup is the group key of a message.
 	MetaGroup = "group"
-	// MetaReason is, on a dead letter, why it is one.
+	// MetaReason is the reason of a dead letter.
 	MetaReason = "reason"
-	// MetaSource is, on a dead letter, the topic it came from.
+	// MetaSource is the topic from which a dead letter came.
 	MetaSource = "source"
-	// MetaFailedAt is, on a dead letter, when it became one (RFC 3339).
+	// MetaFailedAt is the time at which a message became a dead letter (RFC 3339).
 	MetaFailedAt = "failed_at"
-	// MetaReceives is, on a dead letter, how often it had been received.
+	// MetaReceives is the number of receives of a message before it became a dead
+	// letter.
 	MetaReceives = "receives"
 )
 
 // Limits.
 const (
-	// MaxMessageBytes is the largest payload and metadata together: SQS's limit of
-	// 1 MiB, less room for what a dead letter adds.
+	// MaxMessageBytes bounds payload and metadata together. It is SQS's limit of
+	// 1 MiB, less room for the metadata that a dead letter adds.
 	MaxMessageBytes = 1<<20 - 4096
-	// MaxMetadata is the largest number of metadata entries: SQS takes ten
-	// attributes, and one is Watermill's message id.
+	// MaxMetadata is the largest number of metadata entries. SQS takes ten
+	// attributes, and one of them is Watermill's message id.
 	MaxMetadata = 9
 )
 
-// ErrTooLarge is wrapped by Publish for a message over MaxMessageBytes or with more
-// than MaxMetadata entries. Nothing of that call was published.
-var ErrTooLarge = errors.New("message too large")
-
-// ErrClosed is wrapped by calls on a closed Publisher or Subscriber.
-var ErrClosed = errors.New("queue is closed")
-
-// Broker is what a process needs of a backend.
+// Broker is a backend as a process uses it.
 type Broker interface {
 	message.Publisher
 	message.Subscriber
 	DeadLetters
-	// Depth counts the messages of a topic, approximately on SQS.
+	// Depth counts the messages of a topic. On SQS the counts are approximate.
 	Depth(ctx context.Context, topic string) (Depth, error)
 }
 
-// Depth counts messages.
+// Depth has the numbers of messages of a topic, by state.
 type Depth struct {
-	// Ready may be received now, Delayed later, InFlight are out unanswered.
+	// Ready messages may be received now, Delayed ones later. InFlight messages were
+	// received and are unanswered.
 	Ready, Delayed, InFlight int64
 	// Dead is the number of dead letters.
 	Dead int64
 }
 
-// DeadLetters puts away what can never be processed and gets it back (I6).
+// DeadLetters stores messages that can never be processed, and sends them again (I6).
 type DeadLetters interface {
-	// DeadLetter stores a copy of msg, received from topic, durably with its
-	// reason. The caller acks msg afterwards, and nacks it on error.
+	// DeadLetter stores a copy of msg, received from topic, durably with the reason.
+	// The caller acks msg afterwards, or nacks it on an error.
 	DeadLetter(ctx context.Context, topic string, msg *message.Message, reason string) error
 
-	// ListDead returns up to limit dead letters of topic, oldest first where the
-	// backend keeps an order. It removes nothing.
+	// ListDead returns up to limit dead letters of topic. The oldest comes first if
+	// the backend keeps an order. It removes nothing.
 	ListDead(ctx context.Context, topic string, limit int) ([]DeadLetter, error)
 
-	// Redrive publishes dead letters again and removes them: those whose ID is in
-	// ids, or all if ids is empty. refuse (if not nil) may keep one where it is,
-	// with the reason. It returns how many were sent and how many refused.
+	// Redrive publishes dead letters again and removes them: those with an ID in ids,
+	// or all if ids is empty. If refuse is not nil and returns an error for a letter,
+	// that letter stays. Redrive returns how many letters it sent and how many were
+	// refused.
 	Redrive(ctx context.Context, topic string, ids []string, refuse func(DeadLetter) error) (sent, refused int, err error)
 
-	// DropDead removes dead letters as Redrive selects them, for good.
+	// DropDead removes dead letters for good. It selects them as Redrive does.
 	DropDead(ctx context.Context, topic string, ids []string) (dropped int, err error)
 }
 
@@ -122,55 +122,48 @@ type DeadLetter struct {
 	Receives int
 }
 
-// Receive is one receive of a message, as the backend knows it. It travels in the
-// message's context; ReceiveOf returns it.
+// Receive is one receive of a message. It travels in the context of the message;
+// ReceiveOf returns it.
 type Receive struct {
-	// Receives counts the times the message was received, this one included.
-	// Messages that were handed back count too.
+	// Receives is how often the message was received, this time included. Receives
+	// that ended with a hand-back count too.
 	Receives int
-	// retryAfter is what a Nack asks for; below 0: Backoff(Receives).
+	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
 }
 
-// NewReceive is for backends.
+// NewReceive is for backends. It returns the receive with this number.
 func NewReceive(receives int) *Receive { return &Receive{Receives: receives, retryAfter: -1} }
 
-// RetryAfter sets the delay that the coming Nack asks for, at most 12 hours.
-func (d *Receive) RetryAfter(delay time.Duration) { d.retryAfter = min(max(delay, 0), 12*time.Hour) }
+// RetryAfter sets the delay for the Nack that follows, 12 hours at most.
+func (r *Receive) RetryAfter(delay time.Duration) { r.retryAfter = min(max(delay, 0), 12*time.Hour) }
 
-// Delay is for backends: how long a nacked message stays invisible.
-func (d *Receive) Delay() time.Duration {
-	if d.retryAfter >= 0 {
-		return d.retryAfter
+// Delay is for backends. It returns how long the message stays invisible after a Nack.
+func (r *Receive) Delay() time.Duration {
+	if r.retryAfter >= 0 {
+		return r.retryAfter
 	}
-	return Backoff(d.Receives)
+	return Backoff(r.Receives)
 }
 
 type receiveKey struct{}
 
-// WithReceive is for backends: it returns ctx with d.
-func WithReceive(ctx context.Context, d *Receive) context.Context {
-	return context.WithValue(ctx, receiveKey{}, d)
+// WithReceive is for backends. It returns a context of a message that carries r.
+func WithReceive(ctx context.Context, r *Receive) context.Context {
+	return context.WithValue(ctx, receiveKey{}, r)
 }
 
-// ReceiveOf returns what the backend knows of this receive of msg. For a message
-// from elsewhere it is a first receive whose RetryAfter has no effect.
+// ReceiveOf returns the receive that msg came by. If msg did not come from a backend, it
+// returns a first receive whose RetryAfter has no effect.
 func ReceiveOf(msg *message.Message) *Receive {
-	if d, ok := msg.Context().Value(receiveKey{}).(*Receive); ok {
-		return d
+	if r, ok := msg.Context().Value(receiveKey{}).(*Receive); ok {
+		return r
 	}
 	return NewReceive(1)
 }
 
-// Backoff is the delay after a failed attempt: doubling from 1 second, 5 minutes
-// at most.
+// Backoff returns the delay after this many receives of a message that failed: 1 second
+// after the first, doubled for each later one, and 5 minutes at most.
 func Backoff(receives int) time.Duration {
-	const first, most = time.Second, 5 * time.Minute
-	if receives < 1 {
-		receives = 1
-	}
-	if receives > 10 {
-		return most
-	}
-	return min(first<<(receives-1), most)
+	return backoff.Exponential{First: time.Second, Most: 5 * time.Minute}.Bound(receives)
 }

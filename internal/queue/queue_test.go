@@ -1,7 +1,9 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 func TestBackoffDoublesToFiveMinutes(t *testing.T) {
@@ -22,16 +26,16 @@ func TestBackoffDoublesToFiveMinutes(t *testing.T) {
 	}
 }
 
-func TestDeliveryDelayIsTheBackoffUnlessAsked(t *testing.T) {
-	d := queue.NewReceive(3)
-	if got := d.Delay(); got != queue.Backoff(3) {
+func TestDelayOfANackIsTheBackoffUnlessSet(t *testing.T) {
+	r := queue.NewReceive(3)
+	if got := r.Delay(); got != queue.Backoff(3) {
 		t.Errorf("delay %s, want the backoff", got)
 	}
 	for ask, want := range map[time.Duration]time.Duration{
 		-time.Second: 0, 0: 0, time.Minute: time.Minute, 24 * time.Hour: 12 * time.Hour,
 	} {
-		d.RetryAfter(ask)
-		if got := d.Delay(); got != want {
+		r.RetryAfter(ask)
+		if got := r.Delay(); got != want {
 			t.Errorf("asked for %s: %s, want %s", ask, got, want)
 		}
 	}
@@ -65,6 +69,32 @@ func TestDeadLetterOfTheTransportHasAReason(t *testing.T) {
 	}
 }
 
+func TestTransientErrors(t *testing.T) {
+	cause := errors.New("some defect")
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{cause, false},
+		{queue.ErrTooLarge, false},
+		{&messages.PermanentError{Reason: "no such post"}, false},
+		{&queue.UnavailableError{Op: "send", Err: cause}, true},
+		{&table.UnavailableError{Op: "put", Err: cause}, true},
+		{queue.ErrClosed, true},
+		{context.Canceled, true},
+		{context.DeadlineExceeded, true},
+	} {
+		err := test.err
+		if err != nil {
+			err = fmt.Errorf("publish: %w", err)
+		}
+		if got := queue.Transient(err); got != test.want {
+			t.Errorf("%v: transient is %v, want %v", err, got, test.want)
+		}
+	}
+}
+
 func TestUnavailableErrorCarriesItsCause(t *testing.T) {
 	cause := errors.New("throttled")
 	err := error(&queue.UnavailableError{Op: "send", Err: cause})
@@ -73,8 +103,8 @@ func TestUnavailableErrorCarriesItsCause(t *testing.T) {
 	}
 }
 
-// What Check accepts, SQS must: the limits are the suite's (queuetest), this holds
-// that no text gets it to panic or to let an invalid one through.
+// The suite (queuetest) tests the limits of Check. This test looks for a text that makes
+// Check panic, or that is invalid and gets through.
 func FuzzCheck(f *testing.F) {
 	f.Add("id", "key", "value", "payload")
 	f.Add("", "a b", "\xff", "\x00")

@@ -326,7 +326,7 @@ func (w *World) fanout(p *Proc) {
 
 func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
 	consumer := &queue.Consumer{
-		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Transient: transient, Now: p.Now, Log: zap.NewNop(),
+		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Now: p.Now, Log: zap.NewNop(),
 	}
 	p.Go(func(ctx context.Context) { w.ended(p, topic, consumer.Run(ctx)) })
 }
@@ -334,7 +334,7 @@ func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
 func (w *World) likeagg(p *Proc) {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: p.Store(), Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.inHand, PutConcurrency: 4,
-		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Transient: transient, Plant: w.plant, Log: zap.NewNop(),
+		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Plant: w.plant, Log: zap.NewNop(),
 	})
 	p.Go(func(ctx context.Context) { w.ended(p, "likes", aggregator.Run(ctx)) })
 }
@@ -347,8 +347,6 @@ func (w *World) ended(p *Proc, what string, err error) {
 		w.load.violations = append(w.load.violations, fmt.Sprintf("stuck: %s of %s ended: %v", what, p.Name, err))
 	}
 }
-
-func transient(err error) bool { return isUnavailable(err) }
 
 // shutDown kills every process and waits for what it started.
 func (w *World) shutDown() {

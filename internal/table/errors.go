@@ -97,3 +97,6 @@ func (e *UnavailableError) Error() string {
 }
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Unavailable marks the error for queue.Transient.
+func (*UnavailableError) Unavailable() {}

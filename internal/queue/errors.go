@@ -1,0 +1,48 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrInvalid is wrapped by Publish for a topic or a message that some backend cannot
+// carry unharmed. Nothing of that call was published.
+var ErrInvalid = errors.New("invalid message")
+
+// ErrTooLarge is wrapped by Publish for a message over MaxMessageBytes or with more
+// than MaxMetadata entries. Nothing of that call was published.
+var ErrTooLarge = errors.New("message too large")
+
+// ErrClosed is wrapped by calls on a closed Publisher or Subscriber.
+var ErrClosed = errors.New("queue is closed")
+
+// UnavailableError wraps a failure that another try may mend: throttling, a lost
+// connection, a timeout. Whether the call took effect is unknown. Callers answer 503
+// or back off.
+type UnavailableError struct {
+	Op  string
+	Err error
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("queue: %s: unavailable, try again: %v", e.Op, e.Err)
+}
+
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Unavailable marks the error for Transient.
+func (*UnavailableError) Unavailable() {}
+
+// Transient reports whether time alone can mend err: a backend is unavailable, the queue
+// was closed at the stop of the process, or a context ended. Each backend knows which of
+// its failures those are, and returns them as an error with the method Unavailable: the
+// UnavailableError of this package or of package table.
+func Transient(err error) bool {
+	_, unavailable := errors.AsType[interface {
+		error
+		Unavailable()
+	}](err)
+	return unavailable || errors.Is(err, ErrClosed) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
