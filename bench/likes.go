@@ -103,11 +103,8 @@ func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err err
 		return Cost{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	server, err := startQueues(0)
-	if err != nil {
-		return Cost{}, err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
+	server := startQueues(0)
+	defer server.stop()
 	t, err := openTransport(ctx, kind, server, map[string]int{queue.TopicLikes: likesInHand})
 	if err != nil {
 		return Cost{}, err
@@ -123,7 +120,7 @@ func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err err
 		if err != nil {
 			return Cost{}, err
 		}
-		if err := server.load(t.prefix+queue.TopicLikes, msg); err != nil {
+		if err := server.Load(t.prefix+queue.TopicLikes, msg); err != nil {
 			return Cost{}, err
 		}
 	}

@@ -17,23 +17,16 @@ import (
 	"fanfare/internal/queue"
 )
 
-// queuesFor starts queues that a test stops at its end.
+// queuesFor starts queues that stop at the end of the test.
 func queuesFor(t *testing.T, latency time.Duration) *queues {
 	t.Helper()
-	server, err := startQueues(latency)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := startQueues(latency)
+	t.Cleanup(server.stop)
 	return server
 }
 
-// Both transports get from the stand-in what they sent.
-func TestTheQueueStandInServesBothTransports(t *testing.T) {
+// Both transports receive each message that they sent, once.
+func TestTheFakeSQSServesBothTransports(t *testing.T) {
 	for _, kind := range []string{"ours", "stock"} {
 		t.Run(kind, func(t *testing.T) {
 			server := queuesFor(t, time.Millisecond)
@@ -69,7 +62,7 @@ func TestTheQueueStandInServesBothTransports(t *testing.T) {
 				delete(want, msg.UUID)
 				msg.Ack()
 			}
-			if err := until(t.Context(), server.idle); err != nil {
+			if err := until(t.Context(), server.Idle); err != nil {
 				t.Fatal(errors.New("messages were not deleted"))
 			}
 		})
@@ -78,7 +71,7 @@ func TestTheQueueStandInServesBothTransports(t *testing.T) {
 
 // TestDeliveriesTakeFewQueueRequests is T5 as the endpoint counts it: the product's
 // fan-out on its SQS transport and its DynamoDB store, both on loopback. Long polls
-// that found nothing do not count: an idle worker makes them, too.
+// that brought no message do not count: an idle worker makes them, too.
 func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 	for _, followers := range []int{4_000, 5_000, 100_000} {
 		t.Run(fmt.Sprint(followers), func(t *testing.T) {
@@ -112,7 +105,7 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 			if err := (&env{}).complete(t.Context(), s.store, post.ID, int64(followers)); err != nil {
 				t.Fatal(err)
 			}
-			if err := until(t.Context(), server.idle); err != nil {
+			if err := until(t.Context(), server.Idle); err != nil {
 				t.Fatal("messages were not deleted")
 			}
 			requests := server.counts()
@@ -122,12 +115,12 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 				}
 			}
 			perThousand := 1000 * float64(requests.total()) / float64(followers+1)
-			t.Logf("%.2f requests per 1,000 deliveries: %s; and %d polls that found nothing", perThousand, requests, server.emptyPolls())
+			t.Logf("%.2f requests per 1,000 deliveries: %s", perThousand, requests)
 			if perThousand > 3 {
 				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5): %s", perThousand, requests)
 			}
 			if got := entries.Load(); got != int64(followers) {
-				t.Errorf("%d entries written, want each of %d once", got, followers)
+				t.Errorf("%d entries written, want one for each of %d followers", got, followers)
 			}
 		})
 	}
@@ -144,7 +137,7 @@ func TestLikesAreCountedByWindows(t *testing.T) {
 	}
 }
 
-// TestAWorkerCollectsAsTheDaemonsDo looks at the GOGC of this process, which Work sets.
+// TestAWorkerCollectsAsTheDaemonsDo reads the GOGC of this process, which Work sets.
 func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
 	const stock = 100
 	defer debug.SetGCPercent(debug.SetGCPercent(stock))
@@ -154,7 +147,7 @@ func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
 		want    int
 	}{
 		{[]string{"HOME=/"}, daemon.GCPercent},
-		{[]string{"GOGC=100"}, stock}, // what the runtime has set from it stays
+		{[]string{"GOGC=100"}, stock}, // the runtime has set it already
 	} {
 		debug.SetGCPercent(stock)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -112,11 +112,8 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		return 0, cost, err
 	}
 	defer tables.Stop()
-	queues, err := startQueues(scaleLatency)
-	if err != nil {
-		return 0, cost, err
-	}
-	defer func() { err = errors.Join(err, queues.stop()) }()
+	queues := startQueues(scaleLatency)
+	defer queues.stop()
 	s, err := openScale(ctx, tables.URL, queues.url)
 	if err != nil {
 		return 0, cost, err

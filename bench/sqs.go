@@ -68,11 +68,8 @@ func sqsTransport(ctx context.Context, e *env) ([]Result, error) {
 // measureTransport publishes for a while, then consumes what was published.
 func (e *env) measureTransport(ctx context.Context, kind string, latency time.Duration) (published, consumed Cost, err error) {
 	e.say("%s transport at %s", kind, latency)
-	server, err := startQueues(latency)
-	if err != nil {
-		return published, consumed, err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
+	server := startQueues(latency)
+	defer server.stop()
 	t, err := openTransport(ctx, kind, server, nil)
 	if err != nil {
 		return published, consumed, err

@@ -115,11 +115,8 @@ func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	if err := seedTable(ctx, store, star(followers)); err != nil {
 		return nil, err
 	}
-	server, err := startQueues(0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
+	server := startQueues(0)
+	defer server.stop()
 	client, err := server.client(ctx, 32)
 	if err != nil {
 		return nil, err
@@ -135,7 +132,7 @@ func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 		return nil, err
 	}
 	if err := until(ctx, func() bool {
-		return count.Load() >= followers && server.idle()
+		return count.Load() >= followers && server.Idle()
 	}); err != nil {
 		return nil, err
 	}

@@ -10,15 +10,15 @@ import (
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
+	"fanfare/internal/queue/sqstest"
 )
 
-// The endpoint is the fake in this process, 5 ms away: what is measured is the
+// The endpoint is the fake in this process, 5 ms away. So these benchmarks measure the
 // transport and the SDK.
-func benchBroker(b *testing.B) (*fake, *sqs.Broker) {
+func benchBroker(b *testing.B) (*sqstest.Server, *sqs.Broker) {
 	b.Helper()
-	f := newFake()
-	f.latency = 5 * time.Millisecond
-	broker := sqs.New(clientOn(f), sqs.Options{
+	f := sqstest.New(5 * time.Millisecond)
+	broker := sqs.New(sqstest.Client(f), sqs.Options{
 		Prefix: "test", Pollers: 32, Requests: 32, PollWait: time.Second, MaxInFlight: map[string]int{topic: 2000},
 	})
 	b.Cleanup(func() {
@@ -43,7 +43,7 @@ func BenchmarkPublish(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	b.ReportMetric(float64(f.counted()["SendMessageBatch"])/float64(b.N)*1000, "requests/1000msg")
+	b.ReportMetric(float64(f.Requests()[opSend])/float64(b.N)*1000, "requests/1000msg")
 }
 
 func BenchmarkConsume(b *testing.B) {
@@ -69,5 +69,5 @@ func BenchmarkConsume(b *testing.B) {
 		(<-in).Ack()
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	b.ReportMetric(float64(f.counted()["ReceiveMessage"])/float64(b.N)*1000, "receives/1000msg")
+	b.ReportMetric(float64(f.Requests()[opReceive])/float64(b.N)*1000, "receives/1000msg")
 }

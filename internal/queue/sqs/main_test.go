@@ -1,0 +1,205 @@
+package sqs_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/queue/sqstest"
+)
+
+// The SDK's HTTP client keeps idle connections and has no way to close them. Those to
+// LocalStack may outlive the tests by their idle timeout. Watermill's test kit lets its
+// multiplier wait for a reader that has left, if a test ends with messages under way.
+func TestMain(m *testing.M) {
+	const multiplier = "github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe"
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction(multiplier+".func2"),
+		goleak.IgnoreAnyFunction(multiplier+".func3"))
+}
+
+const (
+	topic    = queue.TopicPosts
+	mainName = "test-posts"
+	deadName = "test-posts-dlq"
+)
+
+// Operations of SQS.
+const (
+	opSend    = "SendMessageBatch"
+	opReceive = "ReceiveMessage"
+	opDelete  = "DeleteMessageBatch"
+	opChange  = "ChangeMessageVisibilityBatch"
+)
+
+// A visibility timeout and a poll that are easy to calculate with.
+const (
+	visibility = 30 * time.Second
+	pollWait   = 5 * time.Second
+)
+
+// bubble is a test in virtual time with a broker on a fake SQS.
+type bubble struct {
+	*testing.T
+	sqs    *sqstest.Server
+	broker *sqs.Broker
+	// logged has the broker's warnings and errors.
+	logged *observer.ObservedLogs
+}
+
+// inBubble runs test in virtual time, on an SQS with this latency.
+func inBubble(t *testing.T, latency time.Duration, test func(t *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubble{T: t, sqs: sqstest.New(latency)}
+		b.broker = b.open()
+		test(b)
+	})
+}
+
+// open returns another broker on the same SQS.
+func (t *bubble) open() *sqs.Broker {
+	core, logged := observer.New(zap.WarnLevel)
+	t.logged = logged
+	b := sqs.New(sqstest.Client(t.sqs), sqs.Options{Prefix: "test", Visibility: visibility, PollWait: pollWait, Log: zap.New(core)})
+	closeAfter(t.T, b)
+	return b
+}
+
+func closeAfter(t *testing.T, b *sqs.Broker) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func msgs(n int) []*message.Message {
+	out := make([]*message.Message, n)
+	for i := range out {
+		out[i] = message.NewMessage(fmt.Sprint("id-", i), []byte("x"))
+	}
+	return out
+}
+
+func (t *bubble) publish(msgs ...*message.Message) {
+	t.Helper()
+	if err := t.broker.Publish(topic, msgs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subscribe returns a subscription that ends with the test, or before by stop.
+func (t *bubble) subscribe() (in <-chan *message.Message, stop context.CancelFunc) {
+	t.Helper()
+	return t.subscribeTo(t.broker)
+}
+
+func (t *bubble) subscribeTo(b *sqs.Broker) (in <-chan *message.Message, stop context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	in, err := b.Subscribe(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, cancel
+}
+
+// hold publishes n messages and receives them, without an answer.
+func (t *bubble) hold(n int) (held []*message.Message, in <-chan *message.Message, stop context.CancelFunc) {
+	t.Helper()
+	t.publish(msgs(n)...)
+	in, stop = t.subscribe()
+	for range n {
+		held = append(held, <-in)
+	}
+	return held, in, stop
+}
+
+// collect acks messages until n different ones came.
+func (t *bubble) collect(in <-chan *message.Message, n int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for len(seen) < n {
+		select {
+		case msg := <-in:
+			seen[msg.UUID] = true
+			msg.Ack()
+		case <-time.After(time.Hour):
+			t.Fatalf("%d of %d messages came within an hour", len(seen), n)
+		}
+	}
+}
+
+// pass waits in virtual time.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
+
+// wantLeft lets the broker delete for ten seconds, then wants n messages in the queue.
+func (t *bubble) wantLeft(n int) {
+	t.Helper()
+	pass(10 * time.Second)
+	if got := t.sqs.Len(mainName); got != n {
+		t.Errorf("%d messages left, want %d", got, n)
+	}
+}
+
+// wantHeld wants all messages to be held since their first receive, and their handlers to
+// go on.
+func (t *bubble) wantHeld(held []*message.Message) {
+	t.Helper()
+	for _, msg := range held {
+		if queue.ReceiveOf(msg).Receives != 1 || msg.Context().Err() != nil {
+			t.Errorf("message %s was lost", msg.UUID)
+		}
+	}
+}
+
+// wantNoMore wants the channel to have no message now.
+func (t *bubble) wantNoMore(in <-chan *message.Message) {
+	t.Helper()
+	select {
+	case msg := <-in:
+		t.Errorf("message %s came, with receive count %d", msg.UUID, queue.ReceiveOf(msg).Receives)
+	default:
+	}
+}
+
+// wantRequests wants this number of requests of an operation.
+func (t *bubble) wantRequests(op string, n int, why string) {
+	t.Helper()
+	if got := t.sqs.Requests()[op]; got != n {
+		t.Errorf("%d requests %s, want %d: %s", got, op, n, why)
+	}
+}
+
+// failing returns a fault of these entries of a batch. SQS may accept them next time.
+func failing(ids ...string) sqstest.Fault {
+	entries := map[string]sqstest.EntryFault{}
+	for i, id := range ids {
+		entries[id] = sqstest.EntryFault{Code: "InternalError"}
+		if i%2 == 1 {
+			entries[id] = sqstest.EntryFault{Code: "RequestThrottled", Sender: true}
+		}
+	}
+	return sqstest.Fault{Entries: entries}
+}
+
+// omitting returns a fault that leaves entry 3 out of the reply, without an effect.
+func omitting() sqstest.Fault {
+	return sqstest.Fault{Entries: map[string]sqstest.EntryFault{"3": {}}}
+}

@@ -1,0 +1,206 @@
+package sqs_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqstest"
+)
+
+// A subscription ends at most 4 s after the last poll, and Close at most 4 s after the last
+// subscription. The daemon relies on that.
+const (
+	longestDrain = 4 * time.Second
+	longestStop  = pollWait + longestDrain
+)
+
+// hang is a fault of a request that never gets a reply.
+func hang() sqstest.Fault { return sqstest.Fault{Delay: time.Hour} }
+
+// Messages that a poll brings after the stop are visible to other consumers at once.
+func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
+	inBubble(t, 0, func(t *bubble) {
+		t.publish(msgs(10)...)
+		t.sqs.FailNth(1, opReceive, sqstest.Fault{Hold: 4 * time.Second})
+		in, stop := t.subscribe()
+		pass(time.Second)
+		stop()
+		if _, open := <-in; open {
+			t.Error("a message came after the stop")
+		}
+		if n := t.sqs.Visible(mainName); n != 10 {
+			t.Errorf("%d of 10 messages are visible after the subscription ended", n)
+		}
+	})
+}
+
+// Close waits for the polls, sends, deletes, extensions and hand-backs that are under way.
+// It loses no message and leaves none hidden.
+func TestCloseInEveryPhase(t *testing.T) {
+	for at := time.Duration(0); at < 3*time.Second; at += 150 * time.Millisecond {
+		t.Run(at.String(), func(t *testing.T) {
+			inBubble(t, 100*time.Millisecond, func(t *bubble) {
+				t.publish(msgs(60)...)
+				in, _ := t.subscribe()
+				acked, published := 0, 60
+				var working sync.WaitGroup
+				working.Go(func() {
+					for msg := range in {
+						switch len(msg.UUID) % 3 {
+						case 0:
+							acked++
+							msg.Ack()
+						case 1:
+							queue.HandBack(msg)
+							time.Sleep(70 * time.Millisecond) //nolint:forbidigo // virtual time
+						default: // no answer
+						}
+					}
+				})
+				working.Go(func() {
+					for i := range 40 {
+						if t.broker.Publish(topic, message.NewMessage(fmt.Sprint("more-", i), []byte("x"))) != nil {
+							return
+						}
+						published++
+					}
+				})
+				time.Sleep(at) //nolint:forbidigo // virtual time
+				if err := t.broker.Close(); err != nil {
+					t.Error(err)
+				}
+				working.Wait()
+				left := t.sqs.Len(mainName)
+				if visible := t.sqs.Visible(mainName); visible != left {
+					t.Errorf("%d of %d messages are visible after close", visible, left)
+				}
+				if left < published-acked {
+					t.Errorf("%d messages left of %d with %d acks", left, published, acked)
+				}
+			})
+		})
+	}
+}
+
+// holdHanging holds n messages, and has extensions and polls under way that get no reply.
+func (t *bubble) holdHanging(n int) (held []*message.Message, in <-chan *message.Message, stop func()) {
+	t.Helper()
+	held, in, stop = t.hold(n)
+	t.sqs.FailFor(time.Hour, hang())
+	pass(15 * time.Second)
+	if t.sqs.Requests()[opChange] == 0 {
+		t.Fatal("no extension is under way")
+	}
+	return held, in, stop
+}
+
+// wantAgain wants n messages to come when SQS replies again.
+func (t *bubble) wantAgain(n int) {
+	t.Helper()
+	t.sqs.SetFault(nil)
+	in, _ := t.subscribeTo(t.open())
+	t.collect(in, n)
+}
+
+func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
+	inBubble(t, 0, func(t *bubble) {
+		held, in, stop := t.holdHanging(60)
+		for i, msg := range held {
+			switch i % 3 {
+			case 0:
+				msg.Ack()
+			case 1:
+				msg.Nack()
+			}
+		}
+		pass(time.Second)
+		began := time.Now()
+		stop()
+		for range in {
+			t.Error("a message came after the stop")
+		}
+		if took := time.Since(began); took > longestStop {
+			t.Errorf("the subscription ended after %s, want %s at most", took, longestStop)
+		}
+		t.wantAgain(60)
+	})
+}
+
+// wantCut closes the broker and wants that to take at most this time, and to cut requests.
+func (t *bubble) wantCut(most time.Duration) {
+	t.Helper()
+	began := time.Now()
+	if err := t.broker.Close(); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("close: %v, want an error since it cut requests", err)
+	}
+	if took := time.Since(began); took > most {
+		t.Errorf("closed after %s, want %s at most", took, most)
+	}
+}
+
+func TestCloseEndsWhateverSQSDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		subscribed bool
+		most       time.Duration
+	}{
+		"with a subscription": {true, longestStop + longestDrain},
+		"with sends only":     {false, longestDrain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(t *bubble) {
+				if test.subscribed {
+					t.holdHanging(60)
+				} else {
+					t.publish(msgs(60)...)
+					t.sqs.FailFor(time.Hour, hang())
+				}
+				var publishing sync.WaitGroup
+				for i := range 20 {
+					publishing.Go(func() {
+						err := t.broker.Publish(topic, message.NewMessage(fmt.Sprint("more-", i), []byte("x")))
+						if !errors.Is(err, queue.ErrClosed) || !queue.Transient(err) {
+							t.Errorf("publish: %v, want a transient error for the stop", err)
+						}
+					})
+				}
+				synctest.Wait()
+				t.wantCut(test.most)
+				publishing.Wait()
+				t.wantAgain(60)
+			})
+		})
+	}
+}
+
+// Each entry that failed in a batch is sent again alone, up to three times. If SQS hangs,
+// ten entries take 10 × 3 × 20 s.
+func TestCloseCutsTriesOneByOne(t *testing.T) {
+	inBubble(t, 0, func(t *bubble) {
+		batch, hang := failing("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), hang()
+		first := true
+		t.sqs.SetFault(func(op string) *sqstest.Fault {
+			switch {
+			case op != opSend:
+				return nil
+			case first:
+				first = false
+				return &batch
+			}
+			return &hang
+		})
+		published := make(chan error, 1)
+		go func() { published <- t.broker.Publish(topic, msgs(10)...) }()
+		pass(time.Second)
+		t.wantCut(longestDrain)
+		if err := <-published; !queue.Transient(err) {
+			t.Errorf("publish: %v, want a transient error", err)
+		}
+	})
+}

@@ -1,0 +1,384 @@
+// Package sqstest is Amazon SQS in memory, below the real SDK: for the tests of queue/sqs
+// and of the daemon, and for benchmarks. A Server speaks the awsjson protocol as an HTTP
+// client (in virtual time too) or as an HTTP handler. Messages have receive counts,
+// receipts and visibility timeouts as on SQS, and each request can fail as SQS or the
+// network fail. There are no queue settings: each queue exists from its first use.
+//
+// The product must never import it.
+package sqstest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing/iotest"
+	"time"
+
+	wsqs "github.com/ThreeDotsLabs/watermill-aws/sqs"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"fanfare/internal/backoff"
+)
+
+// defaultVisibility is SQS's visibility timeout for receives that set none.
+const defaultVisibility = 30 * time.Second
+
+// Server is SQS. It implements aws.HTTPClient and http.Handler.
+type Server struct {
+	latency time.Duration
+
+	mu       sync.Mutex
+	queues   map[string]*fifo
+	requests map[string]int
+	full     int
+	fault    func(op string) *Fault
+}
+
+// New returns a server without messages. Each request takes at least latency.
+func New(latency time.Duration) *Server {
+	return &Server{latency: latency, queues: map[string]*fifo{}, requests: map[string]int{}}
+}
+
+// Client returns the real SDK's client over an HTTP client, which may be a Server.
+func Client(over aws.HTTPClient) *sqs.Client {
+	return sqs.NewFromConfig(aws.Config{
+		Region: "us-east-1", HTTPClient: over, BaseEndpoint: aws.String("http://fake"),
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+}
+
+// Load puts a message into the queue without a request.
+func (s *Server) Load(name string, msg *message.Message) error {
+	m, err := wsqs.DefaultMarshalerUnmarshaler{}.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	attributes, err := json.Marshal(m.MessageAttributes)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(name)
+	defer q.wake()
+	_, err = q.send(&entry{MessageBody: aws.ToString(m.Body), MessageAttributes: attributes})
+	return err
+}
+
+// Requests returns the number of requests so far, by operation.
+func (s *Server) Requests() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.requests)
+}
+
+// FullReceives returns how many receives have brought messages.
+func (s *Server) FullReceives() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full
+}
+
+// Len returns how many messages a queue has.
+func (s *Server) Len(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue(name).len()
+}
+
+// Visible returns how many messages of a queue may be received now.
+func (s *Server) Visible(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(name)
+	q.show(time.Now())
+	return q.ready.Len()
+}
+
+// Groups returns the group ids of the messages of a queue that may be received now.
+func (s *Server) Groups(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(name)
+	q.show(time.Now())
+	var groups []string
+	for e := q.ready.Front(); e != nil; e = e.Next() {
+		groups = append(groups, e.Value.(*stored).group)
+	}
+	return groups
+}
+
+// Idle reports whether all messages were deleted.
+func (s *Server) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.queues {
+		if q.len() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// queue returns a queue, made at its first use. The caller holds mu.
+func (s *Server) queue(name string) *fifo {
+	q := s.queues[name]
+	if q == nil {
+		q = newFIFO()
+		s.queues[name] = q
+	}
+	return q
+}
+
+// The fields of the requests and replies that the product and watermill-aws use.
+type (
+	request struct {
+		entry
+		QueueName           string
+		QueueURL            string `json:"QueueUrl"`
+		Entries             []entry
+		MaxNumberOfMessages int
+		WaitTimeSeconds     int
+	}
+	entry struct {
+		ID                string `json:"Id"`
+		MessageBody       string
+		MessageAttributes json.RawMessage
+		MessageGroupID    string `json:"MessageGroupId"`
+		ReceiptHandle     string
+		VisibilityTimeout int
+	}
+	success struct {
+		ID               string `json:"Id,omitempty"`
+		MessageID        string `json:"MessageId,omitempty"`
+		MD5OfMessageBody string `json:",omitempty"`
+	}
+	failure struct {
+		ID          string `json:"Id"`
+		Code        string
+		SenderFault bool
+		Message     string
+	}
+	received struct {
+		MessageID         string `json:"MessageId"`
+		ReceiptHandle     string
+		Body              string
+		MD5OfBody         string
+		MessageAttributes json.RawMessage `json:",omitempty"`
+		Attributes        struct{ ApproximateReceiveCount string }
+	}
+)
+
+// apiError is SQS's refusal of a request.
+type apiError struct {
+	status        int
+	code, message string
+}
+
+func (e *apiError) Error() string { return e.code + ": " + e.message }
+
+func refused(code, format string, args ...any) error {
+	return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
+}
+
+// Do implements aws.HTTPClient.
+func (s *Server) Do(req *http.Request) (*http.Response, error) {
+	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+	var in request
+	text, err := io.ReadAll(req.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, fault := req.Context(), s.begin(op)
+	if err := wait(ctx, s.latency+fault.Delay); err != nil {
+		return nil, err
+	}
+	var out any
+	if fault.Status != 0 {
+		err = &apiError{fault.Status, fault.Code, "as planned"}
+	} else {
+		out, err = s.do(ctx, op, cmp.Or(req.URL.Host, req.Host), &in, fault)
+	}
+	status := http.StatusOK
+	if e, ok := errors.AsType[*apiError](err); ok {
+		status, out = e.status, map[string]string{"__type": "com.amazonaws.sqs#" + e.code, "message": e.message}
+	} else if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, fault.Hold); err != nil {
+		return nil, err
+	}
+	if fault.Lost {
+		return nil, io.ErrUnexpectedEOF
+	}
+	data, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	var body io.Reader = bytes.NewReader(data)
+	if fault.Cut {
+		body = io.MultiReader(bytes.NewReader(data[:len(data)/2]), iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		ContentLength: int64(len(data)), Body: io.NopCloser(body),
+	}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	resp, err := s.Do(req)
+	if err == nil {
+		maps.Copy(w.Header(), resp.Header)
+		w.WriteHeader(resp.StatusCode)
+		_, err = io.Copy(w, resp.Body)
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // it breaks the connection
+	}
+}
+
+// begin counts a request and chooses its fault.
+func (s *Server) begin(op string) Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests[op]++
+	if s.fault != nil {
+		if f := s.fault(op); f != nil {
+			return *f
+		}
+	}
+	return Fault{}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return ctx.Err()
+	}
+	return backoff.Wait(ctx, d)
+}
+
+// do has the effect of a request and returns its reply. Its error is an apiError, or the
+// context's.
+func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fault) (any, error) {
+	if op == "GetQueueUrl" {
+		return map[string]string{"QueueUrl": "http://" + host + "/000000000000/" + in.QueueName}, nil
+	}
+	name := in.QueueURL[strings.LastIndexByte(in.QueueURL, '/')+1:]
+	if op == "ReceiveMessage" {
+		return s.receive(ctx, name, in)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(name)
+	q.show(time.Now())
+	if op == "GetQueueAttributes" {
+		return map[string]any{"Attributes": map[string]string{
+			"ApproximateNumberOfMessages": strconv.Itoa(q.ready.Len()), "ApproximateNumberOfMessagesNotVisible": strconv.Itoa(len(q.hidden)),
+			"ApproximateNumberOfMessagesDelayed": "0", "QueueArn": "arn:fake",
+		}}, nil
+	}
+	single, isBatch := strings.CutSuffix(op, "Batch")
+	var effect func(*entry) (success, error)
+	switch single {
+	case "SendMessage":
+		effect = q.send
+		defer q.wake()
+	case "DeleteMessage":
+		effect = q.remove
+	case "ChangeMessageVisibility":
+		effect = q.hide
+		defer q.wake()
+	default:
+		return nil, refused("InvalidAction", "the fake does not know %s", op)
+	}
+	if !isBatch {
+		return effect(&in.entry)
+	}
+	return batch(in.Entries, effect, fault)
+}
+
+// batch applies effect to each entry. The fault fails or leaves out some of them.
+func batch(entries []entry, effect func(*entry) (success, error), fault Fault) (any, error) {
+	size := 0
+	for i := range entries {
+		size += len(entries[i].MessageBody)
+	}
+	switch {
+	case len(entries) == 0:
+		return nil, refused("EmptyBatchRequest", "no entries")
+	case len(entries) > 10:
+		return nil, refused("TooManyEntriesInBatchRequest", "%d entries", len(entries))
+	case size > 1<<20:
+		return nil, refused("BatchRequestTooLong", "%d bytes", size)
+	}
+	out := struct {
+		Successful []success
+		Failed     []failure `json:",omitempty"`
+	}{Successful: make([]success, 0, len(entries))}
+	for i := range entries {
+		e := &entries[i]
+		if f, ok := fault.Entries[e.ID]; ok {
+			if f.Code != "" {
+				out.Failed = append(out.Failed, failure{e.ID, f.Code, f.Sender, "as planned"})
+			}
+			continue
+		}
+		done, err := effect(e)
+		if refusal, ok := errors.AsType[*apiError](err); ok {
+			out.Failed = append(out.Failed, failure{e.ID, refusal.code, true, refusal.message})
+			continue
+		}
+		done.ID = e.ID
+		out.Successful = append(out.Successful, done)
+	}
+	return out, nil
+}
+
+// receive is a long poll. A poll whose client has left takes no messages.
+func (s *Server) receive(ctx context.Context, name string, in *request) (any, error) {
+	type reply struct{ Messages []received }
+	visibility := defaultVisibility
+	if in.VisibilityTimeout > 0 {
+		visibility = time.Duration(in.VisibilityTimeout) * time.Second
+	}
+	until := time.Now().Add(time.Duration(in.WaitTimeSeconds) * time.Second)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		q, now := s.queue(name), time.Now()
+		got := q.receive(now, max(1, in.MaxNumberOfMessages), visibility)
+		arrived, next := q.arrived, q.next(until)
+		if len(got) > 0 {
+			s.full++
+		}
+		s.mu.Unlock()
+		if len(got) > 0 || !now.Before(until) {
+			return reply{got}, nil
+		}
+		timer := time.NewTimer(next.Sub(now))
+		select {
+		case <-arrived:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
