@@ -46,9 +46,7 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	}
 	publish(t, b, sent)
 	in := subscribe(t, b)
-	first := receive(t, in)
-	queue.ReceiveOf(first).RetryAfter(0)
-	first.Nack()
+	queue.HandBack(receive(t, in))
 	msg := receive(t, in)
 	if err := b.DeadLetter(t.Context(), topic, msg, "no such \x00 version"); err != nil {
 		t.Fatalf("dead letter: %v", err)
@@ -192,7 +190,7 @@ func consumer(t *testing.T, backend Backend) {
 	go func() { ended <- c.Run(ctx) }()
 	waitDead(t, b, bad.UUID, unreadable.UUID)
 	waitDepth(t, b, queue.Depth{Dead: 2})
-	eventually(t, func() string { // SQS counts what is on its way nowhere
+	eventually(t, func() string { // SQS counts messages that are on their way in no state
 		if n, tries := done.Load(), postponed.Load(); n < 2 || tries < 2 {
 			return fmt.Sprintf("%d done, %d tries of the postponed, want 2 and 2", n, tries)
 		}

@@ -1,6 +1,7 @@
-// Package queuetest is the one suite that every queue.Broker passes. Each backend's
-// tests call Run, and RunWatermill for Watermill's own conformance suite. What it
-// tests is the contract in package queue, not how a backend keeps it.
+// Package queuetest is the one suite that every queue.Broker passes. The tests of each
+// backend call Run, and RunWatermill for Watermill's own conformance suite. It tests the
+// contract of package queue, and must never test how a backend keeps it. The product must
+// never import it.
 package queuetest
 
 import (
@@ -16,31 +17,32 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Patience is how long the suite waits for what must happen.
+// Patience is how long the suite waits for an event before it fails.
 const Patience = 2 * time.Minute
 
-// visibility is the shortest that the suite asks for. A broker extends it when two
-// thirds are left, and must get that done before the end, on a machine with more to do.
+// visibility is the shortest visibility timeout in the suite. A broker extends it when two
+// thirds are left, and must manage that before the end on a busy machine.
 const visibility = 9 * time.Second
 
-// Options are what a test asks of the broker it opens. Zero fields leave the choice
-// to the backend.
+// Options are a test's settings for the broker that it opens. The backend chooses a value
+// for zero fields.
 type Options struct {
-	// MaxInFlight is the bound of each subscription.
+	// MaxInFlight bounds the unanswered messages of each subscription.
 	MaxInFlight int
-	// Visibility is how long a message stays out whose consumer vanished.
+	// Visibility is the time after which the message of a consumer that vanished comes
+	// again.
 	Visibility time.Duration
 }
 
-// Backend is one storage, empty and used by one test alone.
+// Backend is one storage. It is empty, and only one test uses it.
 type Backend struct {
-	// Open opens a broker on the storage and closes it when the test ends. It is
-	// called again after a Close or Crash.
+	// Open opens a broker on the storage and closes it at the end of the test. Tests
+	// call it again after a Close or Crash.
 	Open func(t *testing.T, o Options) queue.Broker
-	// Crash ends a broker as kill -9 would: nothing is handed back or written.
+	// Crash ends a broker as kill -9 would: it hands nothing back and writes nothing.
 	Crash func(t *testing.T, b queue.Broker)
-	// Fair says that the backend itself is fair by group key, not the service
-	// behind it.
+	// Fair says that the backend itself is fair by group key. If it is false, the
+	// service that the backend uses is.
 	Fair bool
 }
 
@@ -57,23 +59,23 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		{"a publish of many messages delivers all", manyAtOnce},
 		{"the largest message goes through", largest},
 		{"text of any kind survives", textSurvives},
-		{"what cannot be carried is refused before anything is sent", refused},
+		{"a message that cannot be carried is refused before anything is sent", refused},
 		{"an ack removes", ackRemoves},
 		{"a nack counts receives and comes back at once when asked to", nackAtOnce},
 		{"a nack comes back after the delay", nackDelayed},
 		{"a nack without a delay backs off", nackBacksOff},
 		{"a message whose consumer crashed comes back", crashedConsumer},
 		{"a held message is not delivered to another", heldLong},
-		{"no more than MaxInFlight are out", maxInFlight},
-		{"the end of a subscription hands back what is unanswered", handsBack},
+		{"no more than MaxInFlight messages are unanswered", maxInFlight},
+		{"the end of a subscription hands back the unanswered messages", handsBack},
 		{"the context of a message ends with its answer", messageContext},
 		{"a dead letter keeps message and reason", deadLetterKept},
-		{"redrive sends all, some or what is not refused", redrive},
+		{"redrive sends all, some, or those not refused", redrive},
 		{"drop removes dead letters for good", drop},
 		{"depth counts by state", depth},
 		{"competing subscribers lose nothing", competing},
 		{"after close all calls say so", closed},
-		{"a consumer sorts out good, bad and later", consumer},
+		{"a consumer handles, postpones and buries messages", consumer},
 		{"a large group does not delay a small one", fair},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -85,7 +87,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 
 const topic = queue.TopicPosts
 
-// message with a payload that says which it is.
+// newMessage returns a message with i in its payload.
 func newMessage(group string, i int) *message.Message {
 	msg := message.NewMessage(watermill.NewULID(), fmt.Appendf(nil, `{"n":%d}`, i))
 	if group != "" {
@@ -126,12 +128,11 @@ func subscribeUntil(t *testing.T, b queue.Broker) (<-chan *message.Message, cont
 	return in, cancel
 }
 
-// endSubscription returns when a subscription takes no more messages.
+// endSubscription ends a subscription and hands back the messages that it still brings.
 func endSubscription(in <-chan *message.Message, cancel context.CancelFunc) {
 	cancel()
 	for msg := range in {
-		queue.ReceiveOf(msg).RetryAfter(0)
-		msg.Nack()
+		queue.HandBack(msg)
 	}
 }
 
@@ -150,7 +151,7 @@ func receive(t *testing.T, in <-chan *message.Message) *message.Message {
 	return nil
 }
 
-// receiveAll acks messages until each of want came at least once.
+// receiveAll acks messages until each message of want came at least once.
 func receiveAll(t *testing.T, in <-chan *message.Message, want []*message.Message) {
 	t.Helper()
 	missing := map[string]bool{}
@@ -170,14 +171,14 @@ func nothingFor(t *testing.T, in <-chan *message.Message, d time.Duration) {
 	select {
 	case msg, open := <-in:
 		if open {
-			t.Fatalf("message %s came (receive %d), none was to", msg.UUID, queue.ReceiveOf(msg).Receives)
+			t.Fatalf("message %s came (receive %d), want none", msg.UUID, queue.ReceiveOf(msg).Receives)
 		}
 		t.Fatal("the subscription ended")
 	case <-time.After(d):
 	}
 }
 
-// eventually waits until check returns "", which says what is wrong.
+// eventually waits until check returns no problem.
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	deadline := time.After(Patience)

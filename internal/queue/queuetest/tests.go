@@ -152,7 +152,7 @@ func refused(t *testing.T, backend Backend) {
 			t.Errorf("topic %q: error %v, want %v", name, err, queue.ErrInvalid)
 		}
 	}
-	waitDepth(t, b, queue.Depth{}) // none of the good ones beside them was sent
+	waitDepth(t, b, queue.Depth{}) // no good message of the same calls was sent
 }
 
 func ackRemoves(t *testing.T, backend Backend) {
@@ -180,12 +180,10 @@ func nackAtOnce(t *testing.T, backend Backend) {
 	in := subscribe(t, b)
 	for want := 1; want <= 5; want++ {
 		msg := receive(t, in)
-		delivery := queue.ReceiveOf(msg)
-		if delivery.Receives != want || !msg.Equals(sent) {
-			t.Fatalf("receive %d of %s, want receive %d of %s", delivery.Receives, msg.UUID, want, sent.UUID)
+		if n := queue.ReceiveOf(msg).Receives; n != want || !msg.Equals(sent) {
+			t.Fatalf("receive %d of %s, want receive %d of %s", n, msg.UUID, want, sent.UUID)
 		}
-		delivery.RetryAfter(0)
-		msg.Nack()
+		queue.HandBack(msg)
 	}
 }
 
@@ -195,7 +193,7 @@ func nackDelayed(t *testing.T, backend Backend) {
 	publish(t, b, newMessage("g", 1), newMessage("h", 2))
 	in := subscribe(t, b)
 	first, second := receive(t, in), receive(t, in)
-	// So far apart that no pause of the machine between them turns them round.
+	// The delays are so far apart that a pause of the machine does not swap them.
 	queue.ReceiveOf(first).RetryAfter(12 * time.Second)
 	first.Nack()
 	queue.ReceiveOf(second).RetryAfter(time.Second)
@@ -225,7 +223,7 @@ func nackBacksOff(t *testing.T, backend Backend) {
 	again.Ack()
 }
 
-// waitDelayed waits until a nacked message is delayed: SQS counts it as in flight.
+// waitDelayed waits until a nacked message is delayed. SQS counts it as in flight.
 func waitDelayed(t *testing.T, b queue.Broker) {
 	t.Helper()
 	eventually(t, func() string {
@@ -251,7 +249,7 @@ func crashedConsumer(t *testing.T, backend Backend) {
 		receive(t, in)
 	}
 	waitDepth(t, b, queue.Depth{InFlight: 3})
-	nothingFor(t, in, 3*time.Second) // a backend may note receives a little later
+	nothingFor(t, in, 3*time.Second) // a backend may store the receive counts a little later
 	backend.Crash(t, b)
 	b = backend.Open(t, Options{})
 	in = subscribe(t, b)
@@ -273,7 +271,7 @@ func heldLong(t *testing.T, backend Backend) {
 	for range 12 {
 		held = append(held, receive(t, in))
 	}
-	nothingFor(t, subscribe(t, b), 2*visibility+time.Second) // it must be extended again and again
+	nothingFor(t, subscribe(t, b), 2*visibility+time.Second) // the broker must extend the timeout several times
 	for _, msg := range held {
 		if msg.Context().Err() != nil {
 			t.Errorf("the context of %s ended while it was held", msg.UUID)
@@ -307,7 +305,8 @@ func maxInFlight(t *testing.T, backend Backend) {
 
 func handsBack(t *testing.T, backend Backend) {
 	t.Helper()
-	// A visibility longer than the suite's patience: what comes was handed back.
+	// The visibility timeout is longer than the suite's patience, so a message that comes
+	// was handed back.
 	b := backend.Open(t, Options{Visibility: 10 * Patience})
 	sent := newMessages("g", 25)
 	publish(t, b, sent...)
@@ -324,7 +323,7 @@ func handsBack(t *testing.T, backend Backend) {
 		case <-time.After(Patience):
 			t.Fatal("the context of a message outlived its subscription")
 		}
-		msg.Ack() // too late, it is another's
+		msg.Ack() // too late: another consumer may have it
 	}
 	receiveAll(t, subscribe(t, b), sent)
 	waitDepth(t, b, queue.Depth{})
@@ -422,7 +421,7 @@ func closed(t *testing.T, backend Backend) {
 func fair(t *testing.T, backend Backend) {
 	t.Helper()
 	if !backend.Fair {
-		return // the service behind it sees to that
+		return // the service is fair
 	}
 	b := backend.Open(t, Options{MaxInFlight: 1})
 	publish(t, b, newMessages("celebrity", 10_000)...)
@@ -430,7 +429,8 @@ func fair(t *testing.T, backend Backend) {
 	receive(t, in).Ack()
 	small := []*message.Message{newMessage("ordinary", 1), newMessage("another", 2)}
 	publish(t, b, small...)
-	// One of the large group may have been taken before; each round has one more.
+	// The broker may have received one message of the large group already. Each round has
+	// one more of them.
 	position := map[string]int{}
 	for i := range 6 {
 		msg := receive(t, in)

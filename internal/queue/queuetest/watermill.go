@@ -16,13 +16,13 @@ import (
 	"fanfare/internal/queue"
 )
 
-// features is what our brokers are to Watermill: persistent, without consumer
+// features describes our brokers to Watermill: they are persistent, without consumer
 // groups, order or exactly-once delivery.
 func features() tests.Features { return tests.Features{Persistent: true} }
 
 // RunWatermill runs Watermill's conformance suite, in its short mode under -short.
-// Each pair of publisher and subscriber is a handle of its own on a broker that
-// open returns; prepare makes a topic that the suite thought up.
+// Each pair of publisher and subscriber has handles of its own on a broker that open
+// returns. prepare makes a topic, since the suite invents its topics.
 func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare func(ctx context.Context, b queue.Broker, topic string) error) {
 	t.Helper()
 	f := features()
@@ -30,7 +30,7 @@ func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare fu
 	tests.TestPubSub(t, f, func(t *testing.T) (message.Publisher, message.Subscriber) {
 		t.Helper()
 		b := open(t)
-		// Two, since the suite closes the one and goes on with the other.
+		// The suite closes one of the pair and goes on with the other.
 		return &handle{broker: b, prepare: prepare, closing: make(chan struct{})},
 			&handle{broker: b, prepare: prepare, closing: make(chan struct{})}
 	}, nil)
@@ -83,7 +83,7 @@ func (h *handle) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 				if !open {
 					return
 				}
-				// The suite nacks hundreds of times and expects them soon.
+				// The suite nacks hundreds of messages and expects them soon.
 				queue.ReceiveOf(msg).RetryAfter(0)
 				select {
 				case out <- msg:
@@ -93,8 +93,7 @@ func (h *handle) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 			case <-h.closing:
 				cancel()
 				for msg := range in {
-					queue.ReceiveOf(msg).RetryAfter(0)
-					msg.Nack()
+					queue.HandBack(msg)
 				}
 				return
 			}
@@ -114,18 +113,18 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// listSkips makes a child process list what the suite would skip.
+// listSkips is the variable that makes a child process list the tests that are skipped.
 const listSkips = "FANFARE_LIST_WATERMILL_SKIPS"
 
 var skipLine = regexp.MustCompile(`^\s*--- SKIP: [^/]+/(Test\w+)/`)
 
-// CheckWatermillSkips fails unless the tests that Watermill's suite skips for our
-// features are the ones named in the file, one on each line with the reason behind
-// a colon. It is called by a test of that name, which runs itself once more.
+// CheckWatermillSkips fails if Watermill's suite skips other tests for our features than
+// those that the file names. Each line of the file has a name, a colon and the reason. The
+// check runs the test that calls it again, in a child process.
 func CheckWatermillSkips(t *testing.T, file string) {
 	t.Helper()
 	if os.Getenv(listSkips) != "" {
-		// What is not skipped asks for a pair, and fails.
+		// A test that is not skipped asks for a pair, and fails.
 		tests.TestPubSub(t, features(), func(t *testing.T) (message.Publisher, message.Subscriber) {
 			t.Helper()
 			t.FailNow()

@@ -15,19 +15,19 @@ import (
 	"fanfare/internal/queue"
 )
 
-// What Create sets.
+// The settings of the queues that Create makes.
 const (
 	retention     = 4 * 24 * time.Hour
 	deadRetention = 14 * 24 * time.Hour
-	// maxReceiveCount is the native redrive policy: the backstop for consumers
-	// that die before they answer.
+	// maxReceiveCount is the limit of SQS's own redrive policy. It stops messages
+	// whose consumers always die before they answer.
 	maxReceiveCount = 1000
-	// maxBody is what SQS takes.
+	// maxBody is the largest message that SQS allows.
 	maxBody = 1 << 20
 )
 
-// Create makes the queues of the topics, all of queue.Topics if none are named, and
-// their dead-letter queues. Those that exist get their settings corrected.
+// Create makes the queues of the topics and their dead-letter queues. If no topic is named,
+// it does so for all of queue.Topics. It corrects the settings of queues that exist.
 func (b *Broker) Create(ctx context.Context, topics ...string) error {
 	if len(topics) == 0 {
 		topics = queue.Topics()
@@ -54,8 +54,8 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 		if _, err := b.createOne(ctx, b.queueName(topic), map[string]string{
 			"MessageRetentionPeriod":        inSeconds(retention),
 			"MaximumMessageSize":            strconv.Itoa(maxBody),
-			"VisibilityTimeout":             inSeconds(b.visibility),
-			"ReceiveMessageWaitTimeSeconds": inSeconds(b.pollWait),
+			"VisibilityTimeout":             inSeconds(b.opt.Visibility),
+			"ReceiveMessageWaitTimeSeconds": inSeconds(b.opt.PollWait),
 			"RedrivePolicy":                 string(policy),
 		}); err != nil {
 			return err
@@ -64,7 +64,8 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 	return nil
 }
 
-// createOne returns the URL of a queue with these attributes.
+// createOne makes a queue with these attributes, or sets them if it exists. It returns the
+// URL.
 func (b *Broker) createOne(ctx context.Context, name string, attributes map[string]string) (string, error) {
 	created, err := b.client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	if err == nil {
@@ -74,14 +75,14 @@ func (b *Broker) createOne(ctx context.Context, name string, attributes map[stri
 	if !ok {
 		return "", classify("create queue "+name, err)
 	}
-	l, err := b.lane(ctx, name)
+	q, err := b.find(ctx, name)
 	if err != nil {
 		return "", errors.Join(err, exists)
 	}
-	if _, err := b.client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &l.url, Attributes: attributes}); err != nil {
+	if _, err := b.client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &q.url, Attributes: attributes}); err != nil {
 		return "", classify("set attributes of queue "+name, err)
 	}
-	return l.url, nil
+	return q.url, nil
 }
 
 func inSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
@@ -104,14 +105,14 @@ func (b *Broker) attributes(ctx context.Context, url string, names ...types.Queu
 	return out.Attributes, nil
 }
 
-// Ping fails unless the queues of all topics can be reached.
+// Ping fails if the queue of some topic cannot be reached.
 func (b *Broker) Ping(ctx context.Context) error {
 	for _, topic := range queue.Topics() {
-		l, err := b.topicLane(ctx, topic, "")
+		q, err := b.findTopic(ctx, topic, "")
 		if err != nil {
 			return fmt.Errorf("ping: %w", err)
 		}
-		if _, err := b.arn(ctx, l.url); err != nil {
+		if _, err := b.arn(ctx, q.url); err != nil {
 			return fmt.Errorf("ping: %w", err)
 		}
 	}
@@ -131,11 +132,11 @@ type Description struct {
 func (b *Broker) Describe(ctx context.Context) ([]Description, error) {
 	var all []Description
 	for _, topic := range queue.Topics() {
-		l, err := b.topicLane(ctx, topic, "")
+		q, err := b.findTopic(ctx, topic, "")
 		if err != nil {
 			return nil, fmt.Errorf("describe: %w", err)
 		}
-		attributes, err := b.attributes(ctx, l.url, types.QueueAttributeNameAll)
+		attributes, err := b.attributes(ctx, q.url, types.QueueAttributeNameAll)
 		if err != nil {
 			return nil, fmt.Errorf("describe: %w", err)
 		}
@@ -143,13 +144,13 @@ func (b *Broker) Describe(ctx context.Context) ([]Description, error) {
 		if err != nil {
 			return nil, fmt.Errorf("describe: %w", err)
 		}
-		all = append(all, Description{topic, b.queueName(topic), l.url, depth, attributes})
+		all = append(all, Description{topic, b.queueName(topic), q.url, depth, attributes})
 	}
 	return all, nil
 }
 
-// Depth implements queue.Broker. SQS counts approximately, and counts what was
-// nacked with a delay as in flight.
+// Depth implements queue.Broker. SQS's counts are approximate. They include messages that
+// were nacked with a delay in InFlight.
 func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {
@@ -169,11 +170,11 @@ func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 }
 
 func (b *Broker) counts(ctx context.Context, topic, suffix string) (queue.Depth, error) {
-	l, err := b.topicLane(ctx, topic, suffix)
+	q, err := b.findTopic(ctx, topic, suffix)
 	if err != nil {
 		return queue.Depth{}, err
 	}
-	attributes, err := b.attributes(ctx, l.url, types.QueueAttributeNameApproximateNumberOfMessages,
+	attributes, err := b.attributes(ctx, q.url, types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible)
 	if err != nil {
 		return queue.Depth{}, err
@@ -189,7 +190,7 @@ func (b *Broker) counts(ctx context.Context, topic, suffix string) (queue.Depth,
 		InFlight: number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
 	}
 	if err != nil {
-		return queue.Depth{}, fmt.Errorf("attributes of %s: %w", l.url, err)
+		return queue.Depth{}, fmt.Errorf("attributes of %s: %w", q.url, err)
 	}
 	return d, nil
 }

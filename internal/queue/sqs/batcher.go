@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	// maxEntries is how many entries SQS takes in a batch.
+	// maxEntries is SQS's limit on the entries of a batch.
 	maxEntries = 10
-	// maxBatchBytes is how large a batch of messages may be.
+	// maxBatchBytes is SQS's limit on the size of a batch of messages.
 	maxBatchBytes = 1 << 20
-	// linger is how long an entry waits for company while another request of its
-	// kind is under way. When none is, it does not wait.
+	// linger is how long an entry waits for others to share its request while another
+	// request is under way. When none is, the entry does not wait.
 	linger = 3 * time.Millisecond
 )
 
-// batcher joins the entries of many callers in requests of ten. A request goes out
-// at once when none is under way; else when it is full, or its first entry has
-// waited for linger, if no more than lanes are under way.
+// batcher joins the entries of many callers in requests of ten. If no request is under way,
+// the next one starts at once. Else it starts when it is full or its first entry has waited
+// for linger, and when fewer than parallel requests are under way.
 type batcher[T any] struct {
 	// do makes one request and returns an error, or nil, for each entry.
-	do    func(entries []T) []error
-	lanes int
+	do       func(entries []T) []error
+	parallel int
 
 	mu      sync.Mutex
 	waiting []queued[T]
 	running int
 	// timer runs while an entry waits that is not in a full batch.
 	timer *time.Timer
-	// all counts entries that are not answered; Wait is for the shutdown.
-	all sync.WaitGroup
+	// unanswered counts the entries that are not answered. Close waits for it.
+	unanswered sync.WaitGroup
 }
 
 type queued[T any] struct {
@@ -39,14 +39,14 @@ type queued[T any] struct {
 	done  func(error)
 }
 
-func newBatcher[T any](lanes int, do func([]T) []error) *batcher[T] {
-	return &batcher[T]{do: do, lanes: lanes}
+func newBatcher[T any](parallel int, do func([]T) []error) *batcher[T] {
+	return &batcher[T]{do: do, parallel: parallel}
 }
 
-// add hands in entries. done is called once for each, from another goroutine; size
-// tells what an entry counts against maxBatchBytes.
+// add queues entries. done is called once for each of them, from another goroutine. size
+// returns the bytes of an entry that count against maxBatchBytes.
 func (b *batcher[T]) add(done func(error), size func(i int) int, entries ...T) {
-	b.all.Add(len(entries))
+	b.unanswered.Add(len(entries))
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,12 +56,12 @@ func (b *batcher[T]) add(done func(error), size func(i int) int, entries ...T) {
 	b.start()
 }
 
-// small is the size of entries that no limit of bytes concerns.
+// small is the size of entries that have no limit in bytes.
 func small(int) int { return 0 }
 
-// start sends what may go now. The caller holds mu.
+// start starts the requests that may start now. The caller holds mu.
 func (b *batcher[T]) start() {
-	for len(b.waiting) > 0 && b.running < b.lanes {
+	for len(b.waiting) > 0 && b.running < b.parallel {
 		n, full := b.next()
 		wait := linger - time.Since(b.waiting[0].since)
 		if !full && b.running > 0 && wait > 0 {
@@ -71,11 +71,11 @@ func (b *batcher[T]) start() {
 		batch := b.waiting[:n:n]
 		b.waiting = b.waiting[n:]
 		b.running++
-		go b.run(batch) // owned by the entries' callers: they wait for done, Close for all
+		go b.run(batch) // the callers of add wait for it by done, Close by unanswered
 	}
 }
 
-// next returns how many entries the next batch has and whether no more would fit.
+// next returns the number of entries in the next batch, and whether the batch is full.
 func (b *batcher[T]) next() (n int, full bool) {
 	size := 0
 	for n < len(b.waiting) && n < maxEntries {
@@ -88,7 +88,7 @@ func (b *batcher[T]) next() (n int, full bool) {
 	return n, n == maxEntries
 }
 
-// wakeIn looks again after d. The caller holds mu.
+// wakeIn calls start after d. The caller holds mu.
 func (b *batcher[T]) wakeIn(d time.Duration) {
 	if b.timer != nil {
 		return
@@ -113,11 +113,11 @@ func (b *batcher[T]) run(batch []queued[T]) {
 	b.mu.Unlock()
 	for i, q := range batch {
 		q.done(errs[i])
-		b.all.Done()
+		b.unanswered.Done()
 	}
 }
 
-// addAll hands in small entries and waits for all of them.
+// addAll queues small entries and waits for all of them. It returns the first error.
 func (b *batcher[T]) addAll(entries []T) error {
 	done := make(chan error, len(entries))
 	b.add(func(err error) { done <- err }, small, entries...)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// metaPacked is, on a dead letter with many metadata entries, all of them as a
-	// JSON object: SQS takes ten attributes.
+	// metaPacked is the one metadata entry of a dead letter with too many for SQS's ten
+	// attributes: a JSON object of all of them.
 	metaPacked = "metadata"
-	// walkHold is how long a walk through dead letters hides what it looked at.
-	// Should it die, they are back after that.
+	// walkHold is how long a walk through dead letters hides those that it received.
+	// If the process dies, the letters are visible again after that.
 	walkHold = 2 * time.Minute
-	// walkWait is the long poll of a walk: SQS asks all its servers, so an empty
-	// reply means that there are no more.
+	// walkWait makes the receives of a walk long polls. SQS asks all its servers for
+	// those, so an empty reply means that there are no more letters.
 	walkWait = time.Second
-	// maxWalk bounds what a walk hides: SQS allows 120,000 in flight.
+	// maxWalk bounds the letters that a walk hides. SQS allows 120,000 in flight.
 	maxWalk = 50_000
 )
 
@@ -37,22 +37,22 @@ func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Mess
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
 	defer end()
-	l, err := b.topicLane(ctx, topic, deadSuffix)
+	q, err := b.findTopic(ctx, topic, deadSuffix)
 	if err != nil {
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
-	letter := queue.NewDeadLetter(topic, msg, reason, b.now())
+	letter := queue.NewDeadLetter(topic, msg, reason, b.opt.Now())
 	packed, err := pack(letter)
 	if err != nil {
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
-	if err := l.sendAll(ctx, []*message.Message{packed.Message()}); err != nil {
+	if err := q.sendAll(ctx, []*message.Message{packed.Message()}); err != nil {
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
 	return nil
 }
 
-// pack makes room for what a dead letter adds to the metadata.
+// pack puts all metadata into one entry, if d has too many entries as a message.
 func pack(d queue.DeadLetter) (queue.DeadLetter, error) {
 	if len(d.Message().Metadata) <= queue.MaxMetadata {
 		return d, nil
@@ -72,14 +72,14 @@ func unpack(d queue.DeadLetter) queue.DeadLetter {
 	}
 	var meta message.Metadata
 	if err := json.Unmarshal([]byte(packed), &meta); err != nil {
-		return d // a message's own entry of that name
+		return d // the message itself has an entry of that name
 	}
 	d.Metadata = meta
 	return d
 }
 
-// ListDead implements queue.DeadLetters. While it looks, the letters are hidden from
-// other walks.
+// ListDead implements queue.DeadLetters. While it runs, the letters are hidden from other
+// processes.
 func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue.DeadLetter, error) {
 	var letters []queue.DeadLetter
 	err := b.walk(ctx, topic, limit, func(found []found) ([]string, error) {
@@ -97,24 +97,25 @@ func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue
 	return letters, nil
 }
 
-// Redrive implements queue.DeadLetters. A letter is removed after it was sent, so a
-// crash between the two sends it twice. One that dies again meanwhile is left. It
-// looks at 50,000 letters at most; call it again for more.
+// Redrive implements queue.DeadLetters. It removes a letter after it was sent, so after a
+// crash between the two the letter is sent twice. If a message becomes a dead letter again
+// during the call, that letter stays. It reads 50,000 letters at most; call it again for
+// more.
 func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
-	again := map[string]bool{}
+	resent := map[string]bool{}
 	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, err error) {
-		target, err := b.topicLane(ctx, topic, "")
+		target, err := b.findTopic(ctx, topic, "")
 		if err != nil {
 			return nil, err
 		}
 		var msgs []*message.Message
 		for _, f := range found {
 			switch {
-			case !f.letter.Selected(ids) || again[f.letter.ID]:
+			case !f.letter.Selected(ids) || resent[f.letter.ID]:
 			case refuse != nil && refuse(f.letter) != nil:
 				refused++
 			default:
-				again[f.letter.ID] = true
+				resent[f.letter.ID] = true
 				msgs = append(msgs, f.letter.Original())
 				remove = append(remove, f.receipt)
 			}
@@ -134,7 +135,7 @@ func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse
 	return sent, refused, nil
 }
 
-// DropDead implements queue.DeadLetters. It looks at 50,000 letters at most.
+// DropDead implements queue.DeadLetters. It reads 50,000 letters at most.
 func (b *Broker) DropDead(ctx context.Context, topic string, ids []string) (dropped int, err error) {
 	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, err error) {
 		for _, f := range found {
@@ -157,34 +158,34 @@ type found struct {
 	receipt string
 }
 
-// walk receives dead letters in tens, limit at most, and offers them to look, which
-// returns the receipts of those to remove. The rest stays hidden until the end, so
-// that none is met twice, and is then shown again.
-func (b *Broker) walk(ctx context.Context, topic string, limit int, look func([]found) (remove []string, err error)) (err error) {
+// walk receives dead letters in tens, limit at most, and gives them to visit, which returns
+// the receipts of those to remove. The others stay hidden until the end of the walk, so
+// that no letter is visited twice.
+func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([]found) (remove []string, err error)) (err error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {
 		return err
 	}
 	defer end()
-	l, err := b.topicLane(ctx, topic, deadSuffix)
+	q, err := b.findTopic(ctx, topic, deadSuffix)
 	if err != nil {
 		return err
 	}
-	b.redriving.Lock()
-	defer b.redriving.Unlock()
+	b.walking.Lock()
+	defer b.walking.Unlock()
 	var kept []string
 	defer func() {
 		show := make([]visibility, len(kept))
 		for i, receipt := range kept {
 			show[i] = visibility{receipt: receipt}
 		}
-		if showErr := l.visibility.addAll(show); err == nil {
+		if showErr := q.visibility.addAll(show); err == nil {
 			err = ignoreLasting(showErr)
 		}
 	}()
-	met := map[string]bool{}
-	for len(met) < limit {
-		batch, err := b.receiveDead(ctx, l, topic, min(limit-len(met), maxEntries), met)
+	visited := map[string]bool{}
+	for len(visited) < limit {
+		batch, err := b.receiveDead(ctx, q, topic, min(limit-len(visited), maxEntries), visited)
 		if err != nil {
 			return err
 		}
@@ -194,14 +195,14 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, look func([]
 		for _, f := range batch {
 			kept = append(kept, f.receipt)
 		}
-		remove, err := look(batch)
+		remove, err := visit(batch)
 		if err != nil {
 			return err
 		}
 		if len(remove) == 0 {
 			continue
 		}
-		if err := l.remove.addAll(remove); err != nil {
+		if err := q.remove.addAll(remove); err != nil {
 			return err
 		}
 		kept = slices.DeleteFunc(kept, func(receipt string) bool { return slices.Contains(remove, receipt) })
@@ -209,16 +210,16 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, look func([]
 	return nil
 }
 
-// receiveDead returns the next letters that were not met before, none at the end.
-func (b *Broker) receiveDead(ctx context.Context, l *lane, topic string, n int, met map[string]bool) ([]found, error) {
+// receiveDead returns the next letters and adds them to visited. At the end there are none.
+func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, n int, visited map[string]bool) ([]found, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Not cancelled: a reply that nobody reads would hide its letters.
+	// It is not cancelled with ctx: a reply that nobody reads would hide its letters.
 	polling, cancel := b.within(context.WithoutCancel(ctx), walkWait+pollTimeout)
 	defer cancel()
 	out, err := b.client.ReceiveMessage(polling, &sqs.ReceiveMessageInput{
-		QueueUrl: &l.url, MaxNumberOfMessages: int32(n),
+		QueueUrl: &q.url, MaxNumberOfMessages: int32(n),
 		VisibilityTimeout: seconds(walkHold), WaitTimeSeconds: seconds(walkWait),
 		MessageAttributeNames: []string{"All"},
 	})
@@ -232,19 +233,19 @@ func (b *Broker) receiveDead(ctx context.Context, l *lane, topic string, n int, 
 		if err != nil {
 			return nil, fmt.Errorf("dead letter %s: %w", aws.ToString(m.MessageId), err)
 		}
-		if id := aws.ToString(m.MessageId); !met[id] {
-			met[id] = true
+		if id := aws.ToString(m.MessageId); !visited[id] {
+			visited[id] = true
 			batch = append(batch, found{unpack(queue.ParseDeadLetter(topic, msg)), aws.ToString(m.ReceiptHandle)})
 		}
 	}
 	if len(batch) == 0 && len(out.Messages) > 0 {
-		return nil, errors.New("the walk took so long that letters came again: what it did is done, call it again for the rest")
+		return nil, errors.New("this took so long that the first letters came again: the work so far is done, run it again for the rest")
 	}
 	return batch, nil
 }
 
-// ignoreLasting drops failures to show a letter again whose receipt expired: it is
-// shown already.
+// ignoreLasting drops the error of a letter that could not be shown again because its
+// receipt had expired: such a letter is visible already.
 func ignoreLasting(err error) error {
 	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
 		return nil

@@ -15,23 +15,14 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Transient tells errors that only time mends. It is the one place that decides
-// that for SQS; queue.Consumer takes it.
-func Transient(err error) bool {
-	if _, ok := errors.AsType[*queue.UnavailableError](err); ok {
-		return true
-	}
-	if err == nil {
-		return false
-	}
-	// A limit of SQS on messages in flight: it ends when some are answered.
+// transient is the one place that decides which failures of SQS time alone can mend.
+func transient(err error) bool {
+	// SQS limits the messages in flight: the error ends when some of them are answered.
 	if _, ok := errors.AsType[*types.OverLimit](err); ok {
 		return true
 	}
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		if transientCode(api.ErrorCode()) {
-			return true
-		}
+	if api, ok := errors.AsType[smithy.APIError](err); ok && transientCode(api.ErrorCode()) {
+		return true
 	}
 	if reply, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && (reply.HTTPStatusCode() >= 500 || reply.HTTPStatusCode() == 429) {
 		return true
@@ -40,14 +31,15 @@ func Transient(err error) bool {
 	if _, ok := errors.AsType[*smithy.DeserializationError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return true
 	}
-	// No connection, or one that broke or timed out.
+	// There is no connection, or it broke or timed out.
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
 	return retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }
 
-// transientCode knows the error codes of calls and of single entries of a batch.
+// transientCode reports whether an error code, of a call or of an entry of a batch, is
+// transient.
 func transientCode(code string) bool {
 	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
 		return true
@@ -62,12 +54,9 @@ func transientCode(code string) bool {
 	return false
 }
 
-// classify wraps what went wrong in op: as queue.UnavailableError if it is transient.
+// classify wraps an error of op, as a queue.UnavailableError if it is transient.
 func classify(op string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case Transient(err):
+	if transient(err) {
 		return &queue.UnavailableError{Op: op, Err: err}
 	}
 	if _, ok := errors.AsType[*types.QueueDoesNotExist](err); ok {
@@ -84,7 +73,7 @@ type entryError struct {
 
 func (e *entryError) Error() string { return e.code + ": " + e.message }
 
-// lasting tells whether sending the entry again cannot help.
+// lasting reports whether the entry would fail again.
 func (e *entryError) lasting() bool { return e.senderFault && !transientCode(e.code) }
 
 func newEntryError(e *types.BatchResultErrorEntry) *entryError {

@@ -11,22 +11,22 @@ import (
 	"fanfare/internal/queue"
 )
 
-// A reply that does not say which entry failed has all of them fail: one that is done
-// twice is no loss, one that is taken for done is.
+// If a reply does not say which entry failed, all of them fail. To repeat one that was done
+// loses nothing; to believe that one was done would.
 func TestAFailureOfAnUnknownEntryIsThatOfAll(t *testing.T) {
 	for name, ids := range map[string][]string{
 		"another name": {"entry-1"}, "beyond the last": {"2"}, "below the first": {"-1"}, "twice the same": {"1", "1"}, "none": {""},
 	} {
-		errs := try(t.Context(), "send", []string{"a", "b"}, func(context.Context, []string) ([]types.BatchResultErrorEntry, error) {
+		errs := try(t.Context(), "send", []string{"a", "b"}, func(context.Context, []string) (reply, error) {
 			var failed []types.BatchResultErrorEntry
 			for _, id := range ids {
 				failed = append(failed, types.BatchResultErrorEntry{Id: aws.String(id), Code: aws.String("InternalError")})
 			}
-			return failed, nil
+			return reply{2 - len(failed), failed}, nil
 		})
 		for i, err := range errs {
 			if _, ok := errors.AsType[*queue.UnavailableError](err); !ok {
-				t.Errorf("%s: entry %d: %v, want that it is unavailable", name, i, err)
+				t.Errorf("%s: entry %d: %v, want an UnavailableError", name, i, err)
 			}
 		}
 	}

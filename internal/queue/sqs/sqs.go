@@ -1,22 +1,19 @@
-// Package sqs is the queue on Amazon SQS: a transport that batches, behind
-// Watermill's Publisher and Subscriber, with watermill-aws's marshaler as the wire
-// format.
+// Package sqs is the queue on Amazon SQS: a transport that batches, with Watermill's
+// Publisher and Subscriber. The wire format is that of watermill-aws's marshaler.
 //
-// Everything that SQS takes in tens is sent in tens: sends, deletes, changes of
-// visibility, each joined over all callers (batcher.go). Received messages are out
-// many at a time, up to MaxInFlight a subscription (I9); their visibility is
-// extended while they are held. Fairness by group key is the service's, through
-// MessageGroupId (I8).
+// SQS takes sends, deletes and changes of visibility in tens. So each kind is joined over
+// all callers (batcher.go). A subscription holds many messages at a time, MaxInFlight at
+// most (I9), and extends their visibility timeout while it holds them. SQS itself is fair
+// by group key, through MessageGroupId (I8).
 //
-// A received batch is never left to its visibility timeout: polls are not
-// cancelled, what they bring after the stop is handed back at once.
+// It must never
 //
-// Nothing that AWS does keeps a stop waiting for good: what a subscription has out
-// when its drain is over is left to its visibility timeout, and requests that are
-// under way when that of Close is over are cut.
-//
-// Every publish and answer is a request or part of one; nothing is kept in memory
-// between a Publish and its return (I5).
+//   - keep a message in memory only: Publish returns when SQS has the message (I5);
+//   - leave a received batch to its visibility timeout at a stop: polls are not cancelled,
+//     and messages that they bring after the stop are handed back at once;
+//   - wait for AWS without end at a stop. When the drain of a subscription is over, it
+//     leaves its messages to their visibility timeout. When the drain of Close is over, it
+//     cuts the requests that are under way.
 package sqs
 
 import (
@@ -25,6 +22,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,8 +46,8 @@ const (
 	DefaultRequests    = 16
 )
 
-// drainTime is how long answers may take after the last poll of a subscription that
-// ends, and requests after the last subscription of a Broker that closes.
+// drainTime is how long a subscription that ends waits for answers after its last poll, and
+// how long Close waits for requests after the last subscription.
 const drainTime = 4 * time.Second
 
 // deadSuffix ends the name of a dead-letter queue.
@@ -64,63 +62,61 @@ var (
 type Options struct {
 	// Prefix begins the names of the queues: prefix-topic and prefix-topic-dlq.
 	Prefix string
-	// Visibility is how long a message stays out whose consumer vanished, in whole
-	// seconds. It is extended while a consumer holds the message.
+	// Visibility is the visibility timeout, in whole seconds: after it, the message of
+	// a consumer that vanished comes again. While a consumer holds a message, its
+	// timeout is extended.
 	Visibility time.Duration
 	// Pollers is how many receives of a subscription may run at the same time.
-	// Only one does while the queue has little.
+	// While the queue has few messages, only one runs.
 	Pollers int
 	// PollWait is how long a receive waits for messages, in whole seconds, 20 at
 	// most. The stop of a subscription takes up to that long, and four seconds
 	// more when AWS does not answer.
 	PollWait time.Duration
-	// Requests is how many sends, deletes and changes of visibility of a queue may
-	// run at the same time, each.
+	// Requests is how many sends may run at the same time for each queue, and how many
+	// deletes, and how many changes of visibility.
 	Requests int
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
-	// Grace is how long a subscription that ends waits for the answers to what is
-	// out, before it hands that back. Consumers that stop in two phases, as
-	// queue.Consumer does, need none.
+	// Grace is how long a subscription that ends waits for the answers of its
+	// consumer before it hands the messages back. Consumers that use queue.Session
+	// have answered by then, and need no grace here.
 	Grace time.Duration
 	// Now is the clock of dead letters, time.Now if nil.
 	Now func() time.Time
-	// Log receives what goes wrong in the background. Nil: nothing is logged.
+	// Log receives the errors of background work. If it is nil, nothing is logged.
 	Log *zap.Logger
 }
 
 // Broker is a queue.Broker on SQS.
 type Broker struct {
-	client      *sqs.Client
-	prefix      string
-	visibility  time.Duration
-	pollers     int
-	pollWait    time.Duration
-	requests    int
-	maxInFlight map[string]int
-	grace       time.Duration
-	now         func() time.Time
-	log         *zap.Logger
+	client *sqs.Client
+	opt    Options
 
 	mu     sync.Mutex
 	closed bool
-	lanes  map[string]*lane // by name of the queue
+	queues map[string]*remoteQueue // by name
 
+	// stopping is closed when Close begins.
 	stopping chan struct{}
-	// life ends when Close cuts the requests that are under way, by cut.
+	// life ends when Close calls cut, and with it the requests that are under way.
 	life context.Context //nolint:containedctx // requests outlive the calls that made them
 	cut  context.CancelCauseFunc
-	// subscriptions and calls are counted, so that Close outlasts them.
+	// Close waits for the subscriptions and calls.
 	subscriptions, calls sync.WaitGroup
-	// redriving: one walk through dead letters at a time, or they hide letters
-	// from each other.
-	redriving sync.Mutex
+	// walking is held during a walk through dead letters: two walks at a time would
+	// hide letters from each other.
+	walking sync.Mutex
 }
 
 var _ queue.Broker = (*Broker)(nil)
 
 // New returns a Broker. It makes no request; Ping does. The caller closes it.
 func New(client *sqs.Client, o Options) *Broker {
+	o.Visibility = max(defaultTo(o.Visibility, DefaultVisibility).Round(time.Second), time.Second)
+	o.Pollers = defaultTo(o.Pollers, DefaultPollers)
+	o.PollWait = min(max(defaultTo(o.PollWait, DefaultPollWait).Round(time.Second), time.Second), 20*time.Second)
+	o.Requests = defaultTo(o.Requests, DefaultRequests)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -129,13 +125,7 @@ func New(client *sqs.Client, o Options) *Broker {
 	}
 	life, cut := context.WithCancelCause(context.Background())
 	return &Broker{
-		life: life, cut: cut,
-		client: client, prefix: o.Prefix,
-		visibility: max(defaultTo(o.Visibility, DefaultVisibility).Round(time.Second), time.Second),
-		pollers:    defaultTo(o.Pollers, DefaultPollers),
-		pollWait:   min(max(defaultTo(o.PollWait, DefaultPollWait).Round(time.Second), time.Second), 20*time.Second),
-		requests:   defaultTo(o.Requests, DefaultRequests), maxInFlight: o.MaxInFlight, grace: o.Grace,
-		now: o.Now, log: o.Log, lanes: map[string]*lane{}, stopping: make(chan struct{}),
+		client: client, opt: o, queues: map[string]*remoteQueue{}, stopping: make(chan struct{}), life: life, cut: cut,
 	}
 }
 
@@ -146,9 +136,9 @@ func defaultTo[T int | time.Duration](value, fallback T) T {
 	return value
 }
 
-func (b *Broker) queueName(topic string) string { return b.prefix + "-" + topic }
+func (b *Broker) queueName(topic string) string { return b.opt.Prefix + "-" + topic }
 
-// begin counts one of running, until the returned func, unless the Broker is closed.
+// begin adds one to running until end is called. It fails if the Broker is closed.
 func (b *Broker) begin(running *sync.WaitGroup) (end func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,20 +149,20 @@ func (b *Broker) begin(running *sync.WaitGroup) (end func(), err error) {
 	return running.Done, nil
 }
 
-// within returns ctx ending also after timeout and when Close cuts the requests.
+// within returns a context that also ends after timeout, and when Close cuts the requests.
 func (b *Broker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	unhook := context.AfterFunc(b.life, cancel)
 	return ctx, func() { unhook(); cancel() }
 }
 
-// lane returns the batchers of a queue, asking SQS for its URL once.
-func (b *Broker) lane(ctx context.Context, name string) (*lane, error) {
+// find returns the queue of this name. It asks SQS for the URL the first time.
+func (b *Broker) find(ctx context.Context, name string) (*remoteQueue, error) {
 	b.mu.Lock()
-	l, ok := b.lanes[name]
+	q, ok := b.queues[name]
 	b.mu.Unlock()
 	if ok {
-		return l, nil
+		return q, nil
 	}
 	asking, cancel := b.within(ctx, requestTimeout)
 	defer cancel()
@@ -182,23 +172,25 @@ func (b *Broker) lane(ctx context.Context, name string) (*lane, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if l, ok := b.lanes[name]; ok { // another was faster
-		return l, nil
+	if q, ok := b.queues[name]; ok { // another call was faster
+		return q, nil
 	}
-	l = b.newLane(aws.ToString(out.QueueUrl))
-	b.lanes[name] = l
-	return l, nil
+	q = b.newQueue(aws.ToString(out.QueueUrl))
+	b.queues[name] = q
+	return q, nil
 }
 
-func (b *Broker) topicLane(ctx context.Context, topic, suffix string) (*lane, error) {
+// findTopic returns the queue of a topic, or its dead-letter queue if suffix is
+// deadSuffix.
+func (b *Broker) findTopic(ctx context.Context, topic, suffix string) (*remoteQueue, error) {
 	if err := queue.CheckTopic(topic); err != nil {
 		return nil, err
 	}
-	return b.lane(ctx, b.queueName(topic)+suffix)
+	return b.find(ctx, b.queueName(topic)+suffix)
 }
 
 // Publish implements message.Publisher. The context of the first message bounds the
-// wait; requests that are under way go on.
+// wait. Requests that are under way go on.
 func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
 	end, err := b.begin(&b.calls)
 	if err != nil {
@@ -212,18 +204,18 @@ func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
 	if err := queue.Check(msgs...); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
-	l, err := b.topicLane(ctx, topic, "")
+	q, err := b.findTopic(ctx, topic, "")
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
-	if err := l.sendAll(ctx, msgs); err != nil {
+	if err := q.sendAll(ctx, msgs); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	return nil
 }
 
-// sendAll returns when all messages were sent, or the first error is known.
-func (l *lane) sendAll(ctx context.Context, msgs []*message.Message) error {
+// sendAll returns when each message was sent or failed, or ctx has ended.
+func (q *remoteQueue) sendAll(ctx context.Context, msgs []*message.Message) error {
 	entries := make([]types.SendMessageBatchRequestEntry, len(msgs))
 	for i, msg := range msgs {
 		entry, err := marshal(msg)
@@ -236,26 +228,20 @@ func (l *lane) sendAll(ctx context.Context, msgs []*message.Message) error {
 		return err
 	}
 	done := make(chan error, len(msgs))
-	l.send.add(func(err error) { done <- err }, func(i int) int { return queue.Size(msgs[i]) }, entries...)
-	var first error
+	q.send.add(func(err error) { done <- err }, func(i int) int { return queue.Size(msgs[i]) }, entries...)
+	var errs []error
 	for range msgs {
 		select {
 		case err := <-done:
-			first = errors.Join(first, sameOnce(first, err))
+			// The error of a batch comes for each of its messages.
+			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err)
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return first
-}
-
-// sameOnce leaves out an error that was told already: that of a batch comes once
-// for each of its messages.
-func sameOnce(have, err error) error {
-	if have != nil && err != nil && have.Error() == err.Error() {
-		return nil
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 func marshal(msg *message.Message) (types.SendMessageBatchRequestEntry, error) {
@@ -272,13 +258,13 @@ func marshal(msg *message.Message) (types.SendMessageBatchRequestEntry, error) {
 
 func unmarshal(m *types.Message) (*message.Message, error) {
 	if a, ok := m.MessageAttributes[wsqs.UUIDAttribute]; ok && a.StringValue == nil {
-		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer's, and not a string
+		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer set it, and not to a string
 	}
 	return wsqs.DefaultMarshalerUnmarshaler{}.Unmarshal(m)
 }
 
-// groupID returns a group key as SQS takes it, hashed if it has other characters or
-// is too long.
+// groupID returns a group key as a MessageGroupId. It returns a hash if the key has
+// characters that SQS does not take there, or is too long.
 func groupID(group string) string {
 	const allowed = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 	ok := len(group) <= 128
@@ -293,10 +279,10 @@ func groupID(group string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Close ends the subscriptions, hands back what they have out and waits for the
-// requests that are under way; those that last longer than drainTime after the last
-// subscription it cuts, and says so: their messages come again. Calls from then on
-// fail with queue.ErrClosed.
+// Close ends the subscriptions, hands their messages back and waits for the requests that
+// are under way. If some last longer than drainTime after the last subscription, it cuts
+// them and returns an error; their messages come again. Calls fail with queue.ErrClosed
+// from then on.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	if !b.closed {
@@ -304,7 +290,7 @@ func (b *Broker) Close() error {
 		close(b.stopping)
 	}
 	b.mu.Unlock()
-	cut := time.AfterFunc(b.grace+b.pollWait+drainTime, func() { b.cut(errCut) })
+	cut := time.AfterFunc(b.opt.Grace+b.opt.PollWait+drainTime, func() { b.cut(errCut) })
 	b.subscriptions.Wait()
 	if cut.Stop() {
 		cut.Reset(drainTime)
@@ -312,8 +298,8 @@ func (b *Broker) Close() error {
 	b.calls.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, l := range b.lanes {
-		l.wait()
+	for _, q := range b.queues {
+		q.wait()
 	}
 	if !cut.Stop() {
 		return fmt.Errorf("close: %w", errCut)

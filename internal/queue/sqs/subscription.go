@@ -14,57 +14,56 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/queue"
 )
 
 const (
-	// pollTimeout is what a receive may take beyond its wait.
+	// pollTimeout bounds a receive, together with the time that it waits for messages.
 	pollTimeout = 15 * time.Second
-	// After a failed receive the next one waits, doubling between these.
-	minPollBackoff, maxPollBackoff = 100 * time.Millisecond, 5 * time.Second
 	// maxDelay is the longest visibility timeout of SQS.
 	maxDelay = 12 * time.Hour
 )
 
 // subscription delivers the messages of one queue to one channel.
 //
-// It has a goroutine for each poller, for each message that is out, and for the
-// heartbeat; run waits for all of them. It ends drainTime after the last poll should
-// have, whatever SQS does.
+// It has a goroutine for each poller, for each unanswered message, and for the heartbeat.
+// run waits for all of them. Whatever SQS does, the subscription ends drainTime after the
+// last poll should have ended.
 type subscription struct {
 	b       *Broker
 	topic   string
-	lane    *lane
+	queue   *remoteQueue
 	channel chan *message.Message
 	max     int
-	// stopped is closed when no more is to be received, abandon when the grace
-	// after that is over.
-	stopped, abandon chan struct{}
+	// abandon is closed when the grace after the stop is over.
+	abandon chan struct{}
 	// life ends when the drain is over: nothing waits for SQS from then on.
 	life    context.Context //nolint:containedctx // it is the life of the subscription
 	answers sync.WaitGroup
 
 	mu   sync.Mutex
 	wake sync.Cond
-	// out is what was received and whose answer has not reached SQS.
+	// out has the messages that were received and whose answer SQS does not have.
 	out map[*held]struct{}
-	// reserved is room that polls under way may fill, polling their number.
+	// polling is the number of polls under way, reserved the messages that they may
+	// bring.
 	reserved, polling int
-	// wanted is how many polls may run: more when they come back full, fewer when
-	// they come back empty.
+	// wanted is how many polls may run. It grows when a poll comes back full, and
+	// shrinks when one comes back empty.
 	wanted int
-	// extensions are under way.
+	// extensions is the number of extensions under way.
 	extensions int
-	ended      bool
+	stopped    bool
 }
 
 // held is a message that was received and not answered.
 type held struct {
 	receipt string
-	// until is when it may be seen by others, if it is not extended.
+	// until is the end of the visibility timeout, if it is not extended.
 	until time.Time
-	// extending says that an extension is under way, answered that there must be
-	// no more.
+	// extending says that an extension is under way. After answered is set, none
+	// may begin.
 	extending, answered bool
 	cancel              context.CancelFunc
 }
@@ -76,19 +75,18 @@ func (b *Broker) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", topic, err)
 	}
-	l, err := b.topicLane(ctx, topic, "")
+	q, err := b.findTopic(ctx, topic, "")
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("subscribe to %s: %w", topic, err)
 	}
 	s := &subscription{
-		b: b, topic: topic, lane: l, channel: make(chan *message.Message),
-		max:     defaultTo(b.maxInFlight[topic], DefaultMaxInFlight),
-		stopped: make(chan struct{}), abandon: make(chan struct{}),
-		out: map[*held]struct{}{}, wanted: 1,
+		b: b, topic: topic, queue: q, channel: make(chan *message.Message),
+		max:     defaultTo(b.opt.MaxInFlight[topic], DefaultMaxInFlight),
+		abandon: make(chan struct{}), out: map[*held]struct{}{}, wanted: 1,
 	}
 	s.wake.L = &s.mu
-	go func() { // Close waits for it, by end
+	go func() { // Close waits for it: end counts it
 		defer end()
 		s.run(ctx)
 	}()
@@ -108,20 +106,22 @@ func (s *subscription) run(ctx context.Context) {
 	var pollers, heart sync.WaitGroup
 	beating, stopHeart := context.WithCancel(context.WithoutCancel(ctx))
 	heart.Go(func() { s.heartbeat(beating) })
-	for range s.b.pollers {
-		pollers.Go(func() { s.poll(ctx) })
+	taking, stop := context.WithCancel(ctx)
+	defer stop()
+	for range s.b.opt.Pollers {
+		pollers.Go(func() { s.poll(taking) })
 	}
 	select {
 	case <-ctx.Done():
 	case <-s.b.stopping:
 	}
-	close(s.stopped)
+	stop()
 	s.mu.Lock()
-	s.ended = true
+	s.stopped = true
 	s.wake.Broadcast()
 	s.mu.Unlock()
-	grace := time.AfterFunc(s.b.grace, func() { close(s.abandon) })
-	drained := time.AfterFunc(s.b.grace+s.b.pollWait+drainTime, cut)
+	grace := time.AfterFunc(s.b.opt.Grace, func() { close(s.abandon) })
+	drained := time.AfterFunc(s.b.opt.Grace+s.b.opt.PollWait+drainTime, cut)
 	pollers.Wait()
 	s.answers.Wait()
 	grace.Stop()
@@ -129,19 +129,19 @@ func (s *subscription) run(ctx context.Context) {
 	stopHeart()
 	heart.Wait()
 	if left := len(s.out); left > 0 {
-		s.b.log.Warn("SQS took no answer before the stop, the messages come again after their visibility timeout",
+		s.b.opt.Log.Warn("SQS took no answer before the stop, the messages come again after their visibility timeout",
 			zap.String("topic", s.topic), zap.Int("messages", left))
 	}
 }
 
-// reserve waits for room and a turn to poll, and returns how many messages may be
-// asked for; 0 at the end. One poll always runs if there is any room; others wait
-// until there is room for ten.
+// reserve waits until another poll may run. It returns how many messages the poll may ask
+// for, and 0 at the stop. If there is any room, one poll runs. Others wait until there is
+// room for ten messages.
 func (s *subscription) reserve() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		if s.ended {
+		if s.stopped {
 			return 0
 		}
 		room := s.max - len(s.out) - s.reserved
@@ -155,7 +155,7 @@ func (s *subscription) reserve() int {
 	}
 }
 
-// release ends a poll that had reserved room for n and puts what came into out.
+// release ends a poll that had reserved room for n messages, and notes those that came.
 func (s *subscription) release(n int, came []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *subscription) release(n int, came []*held) {
 	s.polling--
 	switch len(came) {
 	case n:
-		s.wanted = min(s.wanted+1, s.b.pollers)
+		s.wanted = min(s.wanted+1, s.b.opt.Pollers)
 	case 0:
 		s.wanted = max(s.wanted-1, 1)
 	}
@@ -173,9 +173,9 @@ func (s *subscription) release(n int, came []*held) {
 	s.wake.Broadcast()
 }
 
-// poll receives and delivers until the end.
-func (s *subscription) poll(ctx context.Context) {
-	backoff := minPollBackoff
+// poll receives and delivers until taking ends.
+func (s *subscription) poll(taking context.Context) {
+	pause, failures := backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}, 0
 	for {
 		n := s.reserve()
 		if n == 0 {
@@ -185,33 +185,31 @@ func (s *subscription) poll(ctx context.Context) {
 		holds := make([]*held, len(received))
 		msgs := make([]*message.Message, len(received))
 		for i := range received {
-			msgs[i], holds[i] = s.open(ctx, &received[i])
+			msgs[i], holds[i] = s.open(taking, &received[i])
 		}
 		s.release(n, holds)
 		if err != nil {
-			s.b.log.Warn("receive failed", zap.String("topic", s.topic), zap.Duration("next_in", backoff), zap.Error(err))
-			select {
-			case <-time.After(backoff):
-			case <-s.stopped:
-			}
-			backoff = min(2*backoff, maxPollBackoff)
+			failures++
+			wait := pause.Bound(failures)
+			s.b.opt.Log.Warn("receive failed", zap.String("topic", s.topic), zap.Duration("next_in", wait), zap.Error(err))
+			_ = backoff.Wait(taking, wait) // reserve sees the stop
 			continue
 		}
-		backoff = minPollBackoff
+		failures = 0
 		for i := range msgs {
-			s.deliver(msgs[i], holds[i])
+			s.deliver(taking, msgs[i], holds[i])
 		}
 	}
 }
 
-// receive makes one request. It is not cancelled at the stop but after the drain: a
-// reply that nobody reads strands its messages for their visibility timeout.
+// receive makes one request. The stop does not cancel it, but the end of the drain does: a
+// reply that nobody reads hides its messages for their visibility timeout.
 func (s *subscription) receive(n int) ([]types.Message, error) {
-	ctx, cancel := context.WithTimeout(s.life, s.b.pollWait+pollTimeout)
+	ctx, cancel := context.WithTimeout(s.life, s.b.opt.PollWait+pollTimeout)
 	defer cancel()
 	out, err := s.b.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl: &s.lane.url, MaxNumberOfMessages: int32(n),
-		VisibilityTimeout: seconds(s.b.visibility), WaitTimeSeconds: seconds(s.b.pollWait),
+		QueueUrl: &s.queue.url, MaxNumberOfMessages: int32(n),
+		VisibilityTimeout: seconds(s.b.opt.Visibility), WaitTimeSeconds: seconds(s.b.opt.PollWait),
 		MessageAttributeNames:       []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
 	})
@@ -221,48 +219,45 @@ func (s *subscription) receive(n int) ([]types.Message, error) {
 	return out.Messages, nil
 }
 
-// open makes a Watermill message of what came, nil if it cannot.
-func (s *subscription) open(ctx context.Context, m *types.Message) (*message.Message, *held) {
-	h := &held{receipt: aws.ToString(m.ReceiptHandle), until: time.Now().Add(s.b.visibility), cancel: func() {}}
+// open makes a Watermill message of m. If that is not possible, the message is nil.
+func (s *subscription) open(taking context.Context, m *types.Message) (*message.Message, *held) {
+	h := &held{receipt: aws.ToString(m.ReceiptHandle), until: time.Now().Add(s.b.opt.Visibility), cancel: func() {}}
 	msg, err := unmarshal(m)
 	if err != nil {
-		// It comes again and ends by the native redrive policy.
-		s.b.log.Error("message cannot be read", zap.String("topic", s.topic), zap.String("sqs_message_id", aws.ToString(m.MessageId)), zap.Error(err))
+		// It comes again until SQS's own redrive policy makes it a dead letter.
+		s.b.opt.Log.Error("message cannot be read", zap.String("topic", s.topic), zap.String("sqs_message_id", aws.ToString(m.MessageId)), zap.Error(err))
 		return nil, h
 	}
 	receives, err := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 	if err != nil || receives < 1 {
 		receives = 1
 	}
-	// The context outlives the subscription's by the grace.
-	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), queue.NewReceive(receives)))
+	// The message's context outlives the subscription's by the grace.
+	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(taking), queue.NewReceive(receives)))
 	h.cancel = cancel
 	msg.SetContext(msgCtx)
 	return msg, h
 }
 
-// deliver sends a message to the channel and leaves a goroutine behind that waits
-// for its answer. After the stop it hands the message back.
-func (s *subscription) deliver(msg *message.Message, h *held) {
+// deliver sends a message to the channel and starts a goroutine that waits for its answer.
+// After the stop it hands the message back.
+func (s *subscription) deliver(taking context.Context, msg *message.Message, h *held) {
 	if msg == nil {
 		s.answers.Go(func() { s.handBack(h, queue.Backoff(1)) })
 		return
 	}
-	select {
-	case <-s.stopped:
-		s.answers.Go(func() { s.handBack(h, 0) })
-		return
-	default:
+	if taking.Err() == nil {
+		select {
+		case s.channel <- msg:
+			s.answers.Go(func() { s.await(msg, h) })
+			return
+		case <-taking.Done():
+		}
 	}
-	select {
-	case s.channel <- msg:
-		s.answers.Go(func() { s.await(msg, h) })
-	case <-s.stopped:
-		s.answers.Go(func() { s.handBack(h, 0) })
-	}
+	s.answers.Go(func() { s.handBack(h, 0) })
 }
 
-// await waits for the answer to a message, and until SQS has it.
+// await waits for the consumer's answer to a message, and until SQS has it.
 func (s *subscription) await(msg *message.Message, h *held) {
 	select {
 	case <-msg.Acked():
@@ -271,7 +266,7 @@ func (s *subscription) await(msg *message.Message, h *held) {
 		s.handBack(h, queue.ReceiveOf(msg).Delay())
 	case <-s.abandon:
 		select {
-		case <-msg.Acked(): // at the same moment
+		case <-msg.Acked(): // it came at the same moment
 			s.ack(h)
 		case <-msg.Nacked():
 			s.handBack(h, queue.ReceiveOf(msg).Delay())
@@ -281,18 +276,18 @@ func (s *subscription) await(msg *message.Message, h *held) {
 	}
 }
 
-// ack deletes. It ends the message's context first, so that the handler's part is
-// over even if SQS takes its time.
+// ack deletes the message. It ends the message's context first: the handler is done, even
+// if SQS is slow.
 func (s *subscription) ack(h *held) {
 	h.cancel()
 	s.mu.Lock()
 	h.answered = true
 	s.mu.Unlock()
-	s.answered(h, func(done func(error)) { s.lane.remove.add(done, small, h.receipt) }, "delete")
+	s.answered(h, func(done func(error)) { s.queue.remove.add(done, small, h.receipt) }, "delete")
 }
 
-// handBack changes the visibility. An extension that is under way must not come
-// after it, or the message would be hidden from all.
+// handBack makes the message visible after delay. It waits for an extension that is under
+// way: if that came later, it would hide the message from all consumers.
 func (s *subscription) handBack(h *held, delay time.Duration) {
 	h.cancel()
 	s.mu.Lock()
@@ -306,12 +301,11 @@ func (s *subscription) handBack(h *held, delay time.Duration) {
 		return
 	}
 	change := visibility{h.receipt, seconds(min(delay, maxDelay))}
-	s.answered(h, func(done func(error)) { s.lane.visibility.add(done, small, change) }, "hand back")
+	s.answered(h, func(done func(error)) { s.queue.visibility.add(done, small, change) }, "hand back")
 }
 
-// answered sends an answer, waits for its outcome and frees the room. An answer that
-// fails is not lost: the message comes again after its visibility timeout. So it does
-// when the drain ends first, unless the answer still arrives.
+// answered sends an answer, waits for its outcome and frees the room. If the answer fails,
+// or the drain ends first, the message comes again after its visibility timeout.
 func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	done := make(chan error, 1)
 	send(func(err error) { done <- err })
@@ -322,10 +316,10 @@ func (s *subscription) answered(h *held, send func(func(error)), what string) {
 		return
 	}
 	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
-		// The receipt expired: another consumer has or had the message.
-		s.b.log.Info("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
+		// The receipt has expired: another consumer has received the message.
+		s.b.opt.Log.Info("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
 	} else if err != nil {
-		s.b.log.Warn("answer failed, the message comes again", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
+		s.b.opt.Log.Warn("answer failed, the message comes again", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,10 +327,10 @@ func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	s.wake.Broadcast()
 }
 
-// heartbeat extends the visibility of what is held until ctx ends, and waits for the
-// extensions that are under way then.
+// heartbeat extends the visibility timeout of the held messages until ctx ends. Then it
+// waits for the extensions that are under way.
 func (s *subscription) heartbeat(ctx context.Context) {
-	tick := time.NewTicker(s.b.visibility / 6)
+	tick := time.NewTicker(s.b.opt.Visibility / 6)
 	defer tick.Stop()
 	for {
 		select {
@@ -352,18 +346,18 @@ func (s *subscription) heartbeat(ctx context.Context) {
 		now := time.Now()
 		s.mu.Lock()
 		for h := range s.out {
-			if !h.extending && !h.answered && h.until.Sub(now) < s.b.visibility*2/3 {
+			if !h.extending && !h.answered && h.until.Sub(now) < s.b.opt.Visibility*2/3 {
 				h.extending = true
 				s.extensions++
-				s.lane.visibility.add(func(err error) { s.extended(h, now, err) }, small, visibility{h.receipt, seconds(s.b.visibility)})
+				s.queue.visibility.add(func(err error) { s.extended(h, now, err) }, small, visibility{h.receipt, seconds(s.b.opt.Visibility)})
 			}
 		}
 		s.mu.Unlock()
 	}
 }
 
-// extended notes the outcome of an extension. A message that SQS no longer lets us
-// hold is another consumer's soon: its handler is told by its context.
+// extended notes the outcome of an extension. If SQS does not let us hold the message any
+// more, it goes to another consumer: the end of the message's context tells the handler.
 func (s *subscription) extended(h *held, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,7 +365,7 @@ func (s *subscription) extended(h *held, began time.Time, err error) {
 	s.extensions--
 	s.wake.Broadcast()
 	if err == nil {
-		h.until = began.Add(s.b.visibility)
+		h.until = began.Add(s.b.opt.Visibility)
 		return
 	}
 	if h.answered {
@@ -380,7 +374,7 @@ func (s *subscription) extended(h *held, began time.Time, err error) {
 	if failed, ok := errors.AsType[*entryError](err); (ok && failed.lasting()) || time.Now().After(h.until) {
 		h.cancel()
 	}
-	s.b.log.Warn("visibility not extended", zap.String("topic", s.topic), zap.Error(err))
+	s.b.opt.Log.Warn("visibility not extended", zap.String("topic", s.topic), zap.Error(err))
 }
 
 // seconds rounds up, so that no delay gets shorter.
