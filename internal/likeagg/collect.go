@@ -204,7 +204,7 @@ func (r *run) stop(working context.Context) (idle <-chan struct{}) {
 
 // start runs p's window if it is closed and no former one runs. The caller holds mu.
 func (r *run) start(working context.Context, p *post) {
-	if !p.closed || p.count == 0 || (p.running && !r.cfg.Plant.OverlapWindows) {
+	if !p.closed || p.count == 0 || p.running {
 		return
 	}
 	w := &window{

@@ -99,9 +99,6 @@ func (w *window) fate(ctx context.Context, a *action, g schema.Flush) (counted b
 			wait := w.run.cfg.Window << min(max(a.receives, 1)-1, 5)
 			return false, &queue.Later{After: wait, Reason: "another aggregator may be flushing the user's former action"}
 		}
-		if w.run.cfg.Plant.NoFence {
-			return false, nil
-		}
 		if err := w.once(g.Inc, func() error { return w.fence(ctx, a, g) }); err != nil {
 			return false, err
 		}
@@ -117,7 +114,7 @@ func (w *window) judge(count schema.LikeCount, g schema.Flush) (counted, known b
 	case count.Fenced[g.Inc]:
 		return false, true
 	case !flushed && older(g.Inc, prunedDays, w.run.cfg.Now()):
-		return !w.run.cfg.Plant.PrunedNotCounted, true
+		return true, true // its entry was pruned
 	}
 	return false, false
 }

@@ -78,18 +78,10 @@ func (w *window) put(ctx context.Context, a *action, next *schema.Like, cond tab
 		next.TTL = w.run.cfg.Now().Add(likeTTL)
 	}
 	in := table.PutInput{Item: next.Item(), If: cond}
-	unresolved := false
 	err = w.attempt(ctx, a.version, func() error {
 		_, err := w.run.cfg.Store.Put(ctx, in)
-		if w.run.cfg.Plant.FlushUnresolved && err != nil && !known(err) {
-			unresolved = true
-			return nil
-		}
 		return err
 	})
-	if unresolved {
-		return nil, true, nil
-	}
 	if err == nil {
 		return next, true, nil
 	}

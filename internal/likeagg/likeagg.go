@@ -81,8 +81,6 @@ type Config struct {
 	// Observe hears of each window that ended, if it is not nil. It is called on
 	// several goroutines and must be quick.
 	Observe func(Outcome)
-	// Plant is for the simulation only.
-	Plant Plant
 }
 
 // Outcome says what became of one window.

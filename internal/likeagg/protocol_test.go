@@ -27,7 +27,7 @@ type rig struct {
 func step(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
-		w := newWorld(1, false, Plant{})
+		w := newWorld(1, false)
 		r := &rig{world: w, t: t, post: w.posts[0]}
 		w.tune = func(cfg *Config) { cfg.IndexLikes = true }
 		w.script = r.fates(nil)

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,7 +27,6 @@ import (
 type world struct {
 	seed   uint64
 	faulty bool
-	plant  Plant
 	// script and tune, if set, decide the fate of calls and the configuration.
 	script func(op string, key table.Key) fate
 	tune   func(*Config)
@@ -50,7 +48,6 @@ type world struct {
 	procs []*proc
 	// started counts the processes there have been.
 	started int
-	truth   map[[2]string]bool // latest action by post and user
 	posts   []string
 	ids     *id.Generator
 }
@@ -131,7 +128,7 @@ func (w *world) start() *proc {
 	cfg := Config{
 		Store: p, Broker: p.connection, Now: func() time.Time { return time.Now().Add(p.skew) },
 		Window: time.Second, MaxMessages: 40, PutConcurrency: 4, IndexLikes: w.seed%2 == 0,
-		Random: dice.Uint64, Grace: 10 * time.Second, Plant: w.plant,
+		Random: dice.Uint64, Grace: 10 * time.Second,
 		Observe: func(o Outcome) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -305,10 +302,10 @@ func (p *proc) Update(_ context.Context, in table.UpdateInput) (table.WriteResul
 }
 
 // newWorld returns a world with posts and three processes.
-func newWorld(seed uint64, faulty bool, plant Plant) *world {
+func newWorld(seed uint64, faulty bool) *world {
 	w := &world{
-		seed: seed, faulty: faulty, plant: plant, mem: tabletest.NewMemory(),
-		calls: map[string]int{}, fired: map[string]int{}, truth: map[[2]string]bool{},
+		seed: seed, faulty: faulty, mem: tabletest.NewMemory(),
+		calls: map[string]int{}, fired: map[string]int{},
 		queue: &fakeQueue{changed: make(chan struct{})},
 	}
 	w.ids = id.NewSeededGenerator(time.Now, rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}))
@@ -344,59 +341,6 @@ func encode(version, post, user string, liked bool) []byte {
 	return payload
 }
 
-// act publishes a like or unlike by the seed.
-func (w *world) act(dice *rand.Rand) []byte {
-	post := w.posts[0]
-	if dice.IntN(3) == 0 {
-		post = w.posts[dice.IntN(len(w.posts))]
-	}
-	users := []int{8, 80}[dice.IntN(2)] // some act again and again, some once
-	key := [2]string{post, fmt.Sprintf("user%d", dice.IntN(users))}
-	w.truth[key] = dice.IntN(3) > 0
-	payload := encode(w.newID(), post, key[1], w.truth[key])
-	after := time.Duration(dice.Int64N(int64(300 * time.Millisecond)))
-	if w.faulty && dice.IntN(5) == 0 {
-		after = time.Duration(dice.Int64N(int64(20 * time.Second)))
-	}
-	w.queue.publish(payload, after)
-	return payload
-}
-
-// publish publishes n actions.
-func (w *world) publish(dice *rand.Rand, n int) (published [][]byte) {
-	for range n {
-		published = append(published, w.act(dice))
-		pass(time.Duration(1 + dice.Int64N(int64(400*time.Millisecond))))
-	}
-	return published
-}
-
-// work publishes n actions while processes crash, stop and pause.
-func (w *world) work(dice *rand.Rand, n int) (published [][]byte) {
-	for range n {
-		published = append(published, w.publish(dice, 1)...)
-		if !w.faulty {
-			continue
-		}
-		slot := dice.IntN(len(w.procs))
-		switch p := w.procs[slot]; dice.IntN(25) {
-		case 0:
-			p.crash()
-			w.procs[slot] = w.start()
-		case 1:
-			w.fire("stop")
-			p.stop()
-			<-p.ended
-			w.procs[slot] = w.start()
-		case 2:
-			w.fire("pause")
-			resume := p.pause(false)
-			time.AfterFunc(time.Duration(dice.Int64N(int64(time.Minute))), resume)
-		}
-	}
-	return published
-}
-
 // settle waits until the queue is empty and every late effect happened.
 func (w *world) settle() string {
 	w.mu.Lock()
@@ -416,115 +360,6 @@ func (w *world) settle() string {
 		}
 	}
 	return fmt.Sprintf("%d messages never settle", w.queue.len())
-}
-
-// check compares the table with the latest actions.
-func (w *world) check() string {
-	var wrong []string
-	for i, post := range w.posts {
-		var want, stored int64
-		for key, liked := range w.truth {
-			if liked && key[0] == post && i != 3 {
-				want++
-			}
-		}
-		shards := 1 + i%2*2
-		for shard := range shards {
-			items, _, err := table.Collect(w.mem.Query(context.Background(), table.Query{PK: schema.LikesPK(post, shard, shards), Consistent: true}), 0)
-			if err != nil {
-				return err.Error()
-			}
-			for _, it := range items {
-				l, err := schema.ParseLike(it)
-				if err != nil {
-					return err.Error()
-				}
-				if l.Liked {
-					stored++
-				}
-				if l.Liked != w.truth[[2]string{post, l.User}] {
-					wrong = append(wrong, fmt.Sprintf("post %d user %s: liked = %t", i, l.User, l.Liked))
-				}
-			}
-		}
-		res, err := w.mem.Get(context.Background(), table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
-		if err != nil {
-			return err.Error()
-		}
-		if got := schema.ParseLikeCount(res.Item).Likes; got != want || stored != want {
-			wrong = append(wrong, fmt.Sprintf("post %d: count %d, %d likes stored, want %d", i, got, stored, want))
-		}
-	}
-	slices.Sort(wrong)
-	if len(wrong) > 0 {
-		wrong = append(wrong, fmt.Sprintf("dead letters: %q", w.queue.dead[:min(3, len(w.queue.dead))]))
-	}
-	return strings.Join(wrong, "; ")
-}
-
-// expire deletes about half of the items whose ttl has passed.
-func (w *world) expire(dice *rand.Rand) {
-	for i, post := range w.posts {
-		shards := 1 + i%2*2
-		for shard := range shards {
-			items, _, err := table.Collect(w.mem.Query(context.Background(), table.Query{PK: schema.LikesPK(post, shard, shards)}), 0)
-			if err != nil {
-				panic(err)
-			}
-			for _, it := range items {
-				if table.Expired(it, time.Now()) && dice.IntN(2) == 0 {
-					w.fire("expired")
-					if _, err := w.mem.Delete(context.Background(), table.DeleteInput{Key: it.Key}); err != nil {
-						panic(err)
-					}
-				}
-			}
-		}
-	}
-}
-
-// simulate runs one seed: two times of work with 40 days between, which a sleeping
-// process spans. It returns what is wrong, "" for nothing.
-func simulate(seed uint64, faulty bool, plant Plant) (violation string, w *world) {
-	w = newWorld(seed, faulty, plant)
-	for range 3 {
-		w.procs = append(w.procs, w.start())
-	}
-	defer w.end()
-	dice := rand.New(rand.NewPCG(seed, 1))
-	w.queue.publish([]byte("not an event"), 0)
-	dead := 1
-	old := w.work(dice, 100)
-
-	sleeper := w.procs[2]
-	resume := sleeper.pause(true)
-	old = append(old, w.publish(dice, 20)...)
-	if v := w.settle(); v != "" {
-		resume()
-		return v, w
-	}
-	if v := w.check(); v != "" {
-		resume()
-		return "before the days: " + v, w
-	}
-	pass(40 * 24 * time.Hour)
-	w.expire(dice)
-	for range 3 { // redriven too late
-		dead++
-		w.queue.publish(old[dice.IntN(len(old))], 0)
-	}
-	resume()
-	w.work(dice, 80)
-	if v := w.settle(); v != "" {
-		return v, w
-	}
-	if v := w.check(); v != "" {
-		return "after the days: " + v, w
-	}
-	if len(w.queue.dead) < dead {
-		return fmt.Sprintf("%d dead letters, want %d", len(w.queue.dead), dead), w
-	}
-	return "", w
 }
 
 // end stops all processes.

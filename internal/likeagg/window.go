@@ -202,15 +202,6 @@ func (w *window) finish(ctx context.Context) {
 			delta += counts(a.stamped.Liked) - counts(a.stamped.Base)
 		}
 	}
-	if w.run.cfg.Plant.AckBeforeFlush {
-		for _, a := range w.actions {
-			if a.err == nil {
-				for _, msg := range a.messages {
-					msg.Ack()
-				}
-			}
-		}
-	}
 	if stamped == 0 {
 		w.end(ctx, nil, false)
 		return
@@ -240,9 +231,6 @@ func (w *window) flush(ctx context.Context, delta int64) error {
 	}
 	err := w.attempt(ctx, "", func() error {
 		_, err := w.run.cfg.Store.Update(ctx, in)
-		if w.run.cfg.Plant.AddTwice && err != nil && !known(err) {
-			in.If = nil
-		}
 		return err
 	})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {

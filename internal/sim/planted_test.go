@@ -55,12 +55,12 @@ func bugs() []bug {
 		consume  = "internal/queue/consume.go"
 	)
 	return []bug{
-		{"no fence", "I3", []edit{{ledger, `if w.run.cfg.Plant.NoFence {`, `if true {`}}},
-		{"overlapping windows of one post", "I3", []edit{{collect, `(p.running && !r.cfg.Plant.OverlapWindows)`, `false`}}},
-		{"pruned ledger read as not counted", "I3", []edit{{ledger, `return !w.run.cfg.Plant.PrunedNotCounted, true`, `return false, true`}}},
-		{"delta added twice after a lost answer", "I3", []edit{{window, `if w.run.cfg.Plant.AddTwice && err != nil && !known(err) {`, `if err != nil && !known(err) {`}}},
-		{"flush past an unresolved put", "I3", []edit{{like, `if w.run.cfg.Plant.FlushUnresolved && err != nil && !known(err) {`, `if err != nil && !known(err) {`}}},
-		{"ack before flush", "I3", []edit{{window, `if w.run.cfg.Plant.AckBeforeFlush {`, `if true {`}}},
+		{"no fence", "I3", []edit{{ledger, `if err := w.once(g.Inc, func() error { return w.fence(ctx, a, g) }); err != nil {`, `if g.Seq > 0 { return false, nil }; if err := w.once(g.Inc, func() error { return w.fence(ctx, a, g) }); err != nil {`}}},
+		{"overlapping windows of one post", "I3", []edit{{collect, `p.count == 0 || p.running {`, `p.count == 0 {`}}},
+		{"pruned ledger read as not counted", "I3", []edit{{ledger, `return true, true // its entry was pruned`, `return false, true`}}},
+		{"delta added twice after a lost answer", "I3", []edit{{window, `_, err := w.run.cfg.Store.Update(ctx, in)`, `_, err := w.run.cfg.Store.Update(ctx, in); if err != nil && !known(err) { in.If = nil }`}}},
+		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.run.cfg.Store.Put(ctx, in)`, `_, err := w.run.cfg.Store.Put(ctx, in); if err != nil && !known(err) { return nil }`}}},
+		{"ack before flush", "I3", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
 		{"lost-answer put counted twice", "I3", []edit{
 			{like, `return old, nil // written, though the answer was lost`, `old.LikeShards = -1; return old, nil`},
 			{window, `delta += counts(a.stamped.Liked) - counts(a.stamped.Base)`,

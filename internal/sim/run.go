@@ -36,8 +36,8 @@ type Options struct {
 	// Faults, if not nil, are the kinds of fault that happen: the others are drawn,
 	// and left out.
 	Faults []string
-	// Plant breaks the aggregators.
-	Plant likeagg.Plant
+	// LikesTable, if not nil, wraps the table of the aggregators: a test breaks it there.
+	LikesTable func(table.Store) table.Store
 	// Fans, if above 0, makes that many users like the same post once each, and
 	// nothing else happen after that post.
 	Fans int
@@ -61,7 +61,7 @@ func Run(t *testing.T, seed uint64, o Options) Result {
 	var res Result
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed)
-		w.trace.keep, w.plant = o.KeepTrace, o.Plant
+		w.trace.keep, w.likesTable = o.KeepTrace, o.LikesTable
 		for _, kind := range Faults() {
 			w.off[kind] = o.Faults != nil && !slices.Contains(o.Faults, kind)
 		}
@@ -332,9 +332,13 @@ func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
 }
 
 func (w *World) likeagg(p *Proc) {
+	store := p.Store()
+	if w.likesTable != nil {
+		store = w.likesTable(store)
+	}
 	aggregator := likeagg.New(likeagg.Config{
-		Store: p.Store(), Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.inHand, PutConcurrency: 4,
-		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Plant: w.plant, Log: zap.NewNop(),
+		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.inHand, PutConcurrency: 4,
+		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 	p.Go(func(ctx context.Context) { w.ended(p, "likes", aggregator.Run(ctx)) })
 }

@@ -26,7 +26,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fanfare/internal/likeagg"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -58,9 +57,9 @@ type World struct {
 	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
 
-	plant  likeagg.Plant
-	inHand int  // bounds what one process has in hand
-	aged   bool // days have passed: messages may have become too old
+	likesTable func(table.Store) table.Store
+	inHand     int  // bounds what one process has in hand
+	aged       bool // days have passed: messages may have become too old
 
 	released map[string]int    // calls by name
 	names    map[string]string // of messages, by id
