@@ -30,10 +30,10 @@ test-tools:
 # -short leaves Watermill's conformance suite at its short mode and the
 # simulation at 50 seeds; test-long, sim and test-crash go further.
 test: test-tools
-	scripts/with-emulators.sh $(GO) test -race -short -tags e2e -timeout 30m ./...
+	scripts/with-emulators.sh $(GO) test -race -short -tags e2e,invariants -timeout 30m ./...
 
 test-long: test-tools
-	scripts/with-emulators.sh $(GO) test -race -tags e2e -timeout 60m ./internal/queue/... ./internal/table/... ./e2e
+	scripts/with-emulators.sh $(GO) test -race -tags e2e,invariants -timeout 60m ./internal/queue/... ./internal/table/... ./e2e
 
 # Kills and stops the real binaries under load, and puts a bad network between them
 # and AWS. A round waits a minute for what the killed one held; some run at once.
@@ -53,12 +53,12 @@ bench: bin/fanfare
 
 # Deterministic: a seed that fails prints the command that replays it, and is shrunk.
 sim:
-	$(GO) test -c -o bin/sim.test ./internal/sim
+	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM)
 
 # The test of the test: each planted bug has to be found within 300 seeds.
 sim-planted:
-	$(GO) test -c -o bin/sim.test ./internal/sim
+	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
 
 # For hours: seeds that nobody has run, then real processes killed again and again.

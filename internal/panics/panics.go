@@ -10,6 +10,8 @@ package panics
 import (
 	"fmt"
 	"runtime/debug"
+
+	"fanfare/internal/invariants"
 )
 
 // Error is a panic that was caught. It always is a defect of the code.
@@ -25,6 +27,9 @@ func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 func Catch(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			if v, ok := p.(*invariants.Violation); ok {
+				panic(v) // a failed assertion ends the test or the simulation
+			}
 			err = &Error{Value: p, Stack: string(debug.Stack())}
 		}
 	}()
