@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,33 +54,37 @@ const (
 	mostSteps = 400_000
 )
 
-// Run runs one seed in a bubble of virtual time and checks every invariant.
+// Run runs one seed in a bubble of virtual time and checks every invariant. The seed
+// is a label of the goroutines, for the trace of one that panics.
 func Run(t *testing.T, seed uint64, o Options) Result {
 	t.Helper()
 	if o.Operations == 0 {
 		o.Operations = defaultOperations
 	}
 	var res Result
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(seed)
-		w.trace.keep, w.likesTable = o.KeepTrace, o.LikesTable
-		for _, kind := range Faults() {
-			w.off[kind] = o.Faults != nil && !slices.Contains(o.Faults, kind)
-		}
-		if o.Fans > 0 {
-			w.inHand = o.Fans // windows close by time
-		}
-		load := newWorkload(w, users)
-		w.load = load
-		w.build(load)
-		w.live(t.Context(), o)
-		w.shutDown()
-		res = Result{
-			Seed: seed, Violations: load.violations, Fired: w.Fired, Met: w.Met, Operations: load.made,
-			Steps: w.steps, Trace: w.trace.sum, Lines: w.trace.lines,
-		}
+	pprof.Do(t.Context(), pprof.Labels("seed", strconv.FormatUint(seed, 10)), func(context.Context) {
+		synctest.Test(t, func(t *testing.T) { res = run(t, seed, o) })
 	})
 	return res
+}
+
+func run(t *testing.T, seed uint64, o Options) Result {
+	w := newWorld(seed)
+	w.trace.keep, w.likesTable = o.KeepTrace, o.LikesTable
+	for _, kind := range Faults() {
+		w.off[kind] = o.Faults != nil && !slices.Contains(o.Faults, kind)
+	}
+	if o.Fans > 0 {
+		w.inHand = o.Fans // windows close by time
+	}
+	w.load = newWorkload(w, users)
+	w.build(w.load)
+	w.live(t.Context(), o)
+	w.shutDown()
+	return Result{
+		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
+		Steps: w.steps, Trace: w.trace.sum, Lines: w.trace.lines,
+	}
 }
 
 // live is the life of a world: profiles, a storm, quiet, in some worlds days or

@@ -110,9 +110,13 @@ var summary string
 // TestMain keeps the simulation on one thread, which costs nothing as one call runs
 // at a time anyway: timers of a bubble share one context of the race detector
 // (runtime/time.go, unlockAndRun), and two of them run at once by two threads end
-// the process with a failed CHECK of ThreadSanitizer.
+// the process with a failed CHECK of ThreadSanitizer. An assertion of the product that
+// fails ends the process too: the trace of its goroutine names the seed.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
+	if err := os.Setenv("GODEBUG", "tracebacklabels=1,"+os.Getenv("GODEBUG")); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if summary != "" {
 		fmt.Println(summary)
