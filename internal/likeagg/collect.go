@@ -8,57 +8,47 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/messages"
 )
 
-// run is the state of one Run.
-type run struct {
+// collector is the state of one Run. It takes messages into windows and starts them.
+type collector struct {
 	cfg  Config
 	pool *pool
-	// wake tells the collector that there is room again.
+	// wake gets a value when there is room for messages again.
 	wake chan struct{}
 
 	mu sync.Mutex
-	// held counts the messages in hand.
+	// held counts the unanswered messages.
 	held int
-	// posts are those with an open or a running window.
-	posts map[string]*post
-	// open are the windows in the order in which they close by time.
-	open []opening
-	// idle is closed when nothing is in hand after the stop.
+	// posts are the posts with a window that collects or runs.
+	posts map[string]*postWindows
+	// opened are the windows in the order in which their time ends.
+	opened []*window
+	// idle is closed after the stop, when every message is answered.
 	idle     chan struct{}
 	stopping bool
-	// inc is the incarnation of the next window, "" before the first and after
-	// one that ended with an unflushed window; seq is its last flush.
+	// inc is the incarnation of the next window, "" before the first one and after a
+	// lost one; seq is its last flush.
 	inc    string
 	incDay int64
 	seq    int64
+	// retired are the incarnations of lost windows. Only assertions read it.
+	retired map[string]bool
 }
 
-// post is a post with messages in hand. Its open window collects while a former one
-// may still run; it starts when it is closed and the former one ended.
-type post struct {
-	id      string
-	running bool
-	// The open window: actions in order of arrival, one a user.
-	actions []*action
-	byUser  map[string]*action
-	count   int
-	opened  time.Time
-	closed  bool
+// postWindows are the windows of one post: one may run while the next one collects.
+type postWindows struct {
+	running *window
+	// next starts when it is closed and no other window of the post runs.
+	next *window
 }
 
-// opening is a window to close in time. One that closed by count stays in the list,
-// and is not p's open window any more when its turn comes.
-type opening struct {
-	post *post
-	at   time.Time
-}
-
-// action is a user's newest action in a window, with all messages that it settles:
-// what the older ones asked for is no longer wanted.
+// action is a user's newest action in a window. It settles all messages of that user:
+// nobody wants the older ones any more.
 type action struct {
 	user, version string
 	liked         bool
@@ -66,27 +56,27 @@ type action struct {
 	// receives is the highest receive count of the messages.
 	receives int
 
-	// stamped is the like as stored, nil if nothing had to be written; err says
-	// why the action was not applied.
+	// stamped is the like as stored, nil if nothing had to be written. err is the
+	// reason why the action was not applied.
 	stamped *schema.Like
 	err     error
 }
 
-func newRun(cfg Config) *run {
-	return &run{
-		cfg: cfg, pool: newPool(), wake: make(chan struct{}, 1),
-		posts: make(map[string]*post), idle: make(chan struct{}),
+func newCollector(cfg Config) *collector {
+	return &collector{
+		cfg: cfg, pool: newPool(), wake: make(chan struct{}, 1), posts: make(map[string]*postWindows),
+		idle: make(chan struct{}), retired: make(map[string]bool),
 	}
 }
 
 // collect takes messages until ctx is cancelled or in is closed, and closes windows
 // in time.
-func (r *run) collect(ctx, working context.Context, in <-chan *message.Message) {
-	timer := time.NewTimer(r.cfg.Window)
+func (c *collector) collect(ctx, working context.Context, in <-chan *message.Message) {
+	timer := time.NewTimer(c.cfg.Window)
 	defer timer.Stop()
 	var armed time.Time
 	for ctx.Err() == nil {
-		due, full := r.closeDue(working)
+		due, full := c.closeDue(working)
 		if !due.Equal(armed) && !due.IsZero() {
 			timer.Reset(time.Until(due))
 			armed = due
@@ -97,75 +87,82 @@ func (r *run) collect(ctx, working context.Context, in <-chan *message.Message) 
 		}
 		select {
 		case <-ctx.Done():
-		case <-r.wake:
+		case <-c.wake:
 		case <-timer.C:
 			armed = time.Time{}
 		case msg, more := <-from:
 			if !more {
 				return
 			}
-			r.take(working, msg)
+			c.take(working, msg)
 		}
 	}
 }
 
-// closeDue closes the windows whose time has come, or all of them when no more
-// messages may be taken. It returns when the next one is due, zero for none, and
-// whether there is no more room.
-func (r *run) closeDue(working context.Context) (due time.Time, full bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// closeDue closes the windows whose time has ended, or all windows if there is no room
+// for more messages. It returns when the next window is due, zero for none, and
+// whether there is no room.
+func (c *collector) closeDue(working context.Context) (due time.Time, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	full = r.held >= r.cfg.MaxMessages
-	for len(r.open) > 0 {
-		o := r.open[0]
-		if stale := o.post.closed || o.post.count == 0 || !o.post.opened.Equal(o.at); !stale {
-			if due := o.at.Add(r.cfg.Window); !full && due.After(now) {
+	full = c.held >= c.cfg.MaxMessages
+	for len(c.opened) > 0 {
+		w := c.opened[0]
+		if !w.closed { // a full window was closed before its time
+			if due := w.openedAt.Add(c.cfg.Window); !full && due.After(now) {
 				return due, full
 			}
-			o.post.closed = true
-			r.start(working, o.post)
+			w.closed = true
+			c.start(working, w.post)
 		}
-		r.open = r.open[1:]
+		c.opened = c.opened[1:]
 	}
 	return time.Time{}, full
 }
 
 // take puts a message into its post's window, or to the dead letters.
-func (r *run) take(working context.Context, msg *message.Message) {
-	like, liked, err := decode(msg, r.cfg.Now())
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held++
+func (c *collector) take(working context.Context, msg *message.Message) {
+	like, liked, err := decode(msg, c.cfg.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held++
+	invariants.Check(c.held <= c.cfg.MaxMessages, "I9: %d messages are held, %d may be", c.held, c.cfg.MaxMessages)
 	if err != nil {
-		r.pool.run(1, func(int) { r.settle(working, []*message.Message{msg}, err) }, nil)
+		c.pool.enqueue(1, func(int) { c.settle(working, []*message.Message{msg}, err) }, nil)
 		return
 	}
-	p := r.posts[like.PostID]
+	p := c.posts[like.PostID]
 	if p == nil {
-		p = &post{id: like.PostID}
-		r.posts[p.id] = p
+		p = &postWindows{}
+		c.posts[like.PostID] = p
 	}
-	if p.count == 0 {
-		p.opened, p.byUser = time.Now(), make(map[string]*action)
-		r.open = append(r.open, opening{p, p.opened})
+	if p.next == nil {
+		p.next = &window{cfg: &c.cfg, collector: c, post: like.PostID, openedAt: time.Now(), byUser: make(map[string]*action)}
+		c.opened = append(c.opened, p.next)
 	}
-	p.count++
-	a := p.byUser[like.UserID]
+	w := p.next
+	w.add(like, liked, msg)
+	if w.messages >= max(1, c.cfg.MaxMessages/2) {
+		w.closed = true
+		c.start(working, w.post)
+	}
+}
+
+// add lets msg into a window that collects.
+func (w *window) add(like *messages.Like, liked bool, msg *message.Message) {
+	w.messages++
+	a := w.byUser[like.UserID]
 	if a == nil {
 		a = &action{user: like.UserID}
-		p.byUser[a.user] = a
-		p.actions = append(p.actions, a)
+		w.byUser[a.user] = a
+		w.actions = append(w.actions, a)
 	}
 	if like.EventID > a.version {
 		a.version, a.liked = like.EventID, liked
 	}
 	a.messages = append(a.messages, msg)
 	a.receives = max(a.receives, queue.ReceiveOf(msg).Receives)
-	if p.count >= max(1, r.cfg.MaxMessages/2) {
-		p.closed = true
-		r.start(working, p)
-	}
 }
 
 // decode returns the like that msg carries. Every error is permanent.
@@ -186,57 +183,70 @@ func decode(msg *message.Message, now time.Time) (like *messages.Like, liked boo
 	return nil, false, &messages.PermanentError{Reason: fmt.Sprintf("a %s in the queue of likes", event.Kind())}
 }
 
-// stop closes all windows. The channel is closed when nothing is in hand.
-func (r *run) stop(working context.Context) (idle <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stopping = true
-	for _, o := range r.open {
-		o.post.closed = true
-		r.start(working, o.post)
+// stop closes all windows. The channel is closed when every message is answered.
+func (c *collector) stop(working context.Context) (idle <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+	for _, w := range c.opened {
+		w.closed = true
+		c.start(working, w.post)
 	}
-	r.open = nil
-	if r.held == 0 {
-		close(r.idle)
+	c.opened = nil
+	if c.held == 0 {
+		close(c.idle)
 	}
-	return r.idle
+	return c.idle
 }
 
-// start runs p's window if it is closed and no former one runs. The caller holds mu.
-func (r *run) start(working context.Context, p *post) {
-	if !p.closed || p.count == 0 || p.running {
+// start runs the post's next window if that is closed and no other one runs. The
+// caller holds mu.
+func (c *collector) start(working context.Context, post string) {
+	p := c.posts[post]
+	if p == nil || p.next == nil || !p.next.closed || p.running != nil {
 		return
 	}
-	w := &window{
-		run: r, post: p, actions: p.actions, count: p.count, opened: p.opened, my: r.stamp(),
-	}
-	p.running = true
-	p.actions, p.byUser, p.count, p.closed = nil, nil, 0, false
-	r.pool.run(1, func(int) { w.begin(working) }, nil)
+	w := p.next
+	w.stamp = c.nextStamp()
+	invariants.Check(!c.retired[w.stamp.Inc], "I3: incarnation %s lost a window and stamps another one", w.stamp.Inc)
+	p.running, p.next = w, nil
+	c.pool.enqueue(1, func(int) { w.begin(working) }, nil)
 }
 
-// ended is told when p's window has ended and its messages were answered.
-func (r *run) ended(working context.Context, p *post) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p.running = false
-	if p.count == 0 {
-		delete(r.posts, p.id)
+// ended makes way for the next window of w's post. All messages of w are answered.
+func (c *collector) ended(working context.Context, w *window) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.posts[w.post]
+	invariants.Check(p != nil && p.running == w, "I3: two windows of post %s ran at the same time", w.post)
+	p.running = nil
+	if p.next == nil {
+		delete(c.posts, w.post)
 		return
 	}
-	r.start(working, p)
+	c.start(working, w.post)
 }
 
-// answered is told that n messages left the hand.
-func (r *run) answered(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held -= n
-	if r.stopping && r.held == 0 {
-		close(r.idle)
+// answered makes room for n messages.
+func (c *collector) answered(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held -= n
+	invariants.Check(c.held >= 0, "I6: more messages were answered than taken")
+	if c.stopping && c.held == 0 {
+		close(c.idle)
 	}
 	select {
-	case r.wake <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
+	}
+}
+
+// settle answers messages by the rules of queue.Handler.
+func (c *collector) settle(ctx context.Context, msgs []*message.Message, err error) {
+	defer c.answered(len(msgs))
+	answerer := queue.Answerer{Topic: queue.TopicLikes, Dead: c.cfg.Broker, Log: c.cfg.Log}
+	for _, msg := range msgs {
+		answerer.Answer(ctx, msg, err, ctx.Err() != nil)
 	}
 }

@@ -10,14 +10,15 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
-// An incarnation's name starts with its day, the days since 1970 in dayDigits
-// digits of base dayBase, and goes on with 40 random bits.
+// The name of an incarnation begins with its day, the days since 1970 in dayDigits
+// digits of base dayBase. 40 random bits follow.
 const (
 	dayDigits   = 4
 	dayBase     = 36
@@ -25,8 +26,8 @@ const (
 	randBits    = 5
 	randAlpha   = "0123456789abcdefghjkmnpqrstvwxyz"
 	maxAgeDays  = int64(messages.MaxAge / (24 * time.Hour))
-	prunedDays  = maxAgeDays + 1 // absent and older: its entry was pruned
-	pruningDays = maxAgeDays + 2 // older: pruned now; a day later than believed, for clocks that differ
+	prunedDays  = maxAgeDays + 1 // an older incarnation without an entry was pruned
+	pruningDays = maxAgeDays + 2 // an older entry is pruned now; a day more, as clocks differ
 	maxPruned   = 100            // entries that one flush prunes
 )
 
@@ -45,8 +46,8 @@ func newIncarnation(day int64, random uint64) string {
 	return s
 }
 
-// dayOfIncarnation is the day in a name. What is no incarnation's name is of no
-// known day, so nothing is concluded from its age.
+// dayOfIncarnation returns the day in a name. Another string has no known day, so
+// nothing is concluded from its age.
 func dayOfIncarnation(inc string) (day int64, ok bool) {
 	if len(inc) != dayDigits+randDigits {
 		return 0, false
@@ -55,95 +56,113 @@ func dayOfIncarnation(inc string) (day int64, ok bool) {
 	return day, err == nil
 }
 
-// older tells whether inc began more than days ago.
-func older(inc string, days int64, now time.Time) bool {
+// olderThan reports whether inc began more than this many days ago.
+func olderThan(inc string, days int64, now time.Time) bool {
 	day, ok := dayOfIncarnation(inc)
 	return ok && dayOf(now)-day > days
 }
 
-// stamp names the flush of a window that starts: a new incarnation each day and
-// after one that ended. The caller holds mu.
-func (r *run) stamp() schema.Flush {
-	if today := dayOf(r.cfg.Now()); r.inc == "" || r.incDay != today {
-		r.inc, r.incDay, r.seq = newIncarnation(today, r.cfg.Random()), today, 0
+// nextStamp names the flush of a window that starts. It begins a new incarnation each
+// day and after a lost window. The caller holds mu.
+func (c *collector) nextStamp() schema.Flush {
+	if today := dayOf(c.cfg.Now()); c.inc == "" || c.incDay != today {
+		c.inc, c.incDay, c.seq = newIncarnation(today, c.cfg.Random()), today, 0
 	}
-	r.seq++
-	return schema.Flush{Inc: r.inc, Seq: r.seq}
+	c.seq++
+	return schema.Flush{Inc: c.inc, Seq: c.seq}
 }
 
-// retire ends an incarnation that did not flush what it stamped.
-func (r *run) retire(inc string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.inc == inc {
-		r.inc = ""
+// retire ends an incarnation that lost a window: it may have stamped likes that no
+// flush of it counted.
+func (c *collector) retire(inc string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inc == inc {
+		c.inc = ""
+	}
+	if invariants.Enabled {
+		c.retired[inc] = true
 	}
 }
 
-// fate tells whether the flush g was counted or never will be. While neither is
-// known the message is left for later; after some receives g's incarnation is
-// fenced.
-func (w *window) fate(ctx context.Context, a *action, g schema.Flush) (counted bool, err error) {
-	if g.Inc == w.my.Inc && g.Seq < w.my.Seq {
-		return true, nil // windows are serial, and an incarnation ends with an unflushed one
+// flushState is the state of a flush by the ledger.
+type flushState int
+
+const (
+	flushOpen    flushState = iota // it may still happen
+	flushCounted                   // it happened
+	flushNever                     // a fence keeps it from happening
+)
+
+// stateOf returns the state of the flush g by a ledger.
+func stateOf(g schema.Flush, ledger schema.LikeCount, now time.Time) flushState {
+	seq, flushed := ledger.Done[g.Inc]
+	switch {
+	case flushed && seq >= g.Seq:
+		return flushCounted
+	case ledger.Fenced[g.Inc]:
+		return flushNever
+	case !flushed && olderThan(g.Inc, prunedDays, now):
+		return flushCounted // its entry was pruned
 	}
+	return flushOpen
+}
+
+// counted reports whether the flush g happened; if not, it never will. A message that
+// meets an open flush is left for later, and from FenceAfter receives on g's
+// incarnation is fenced.
+func (w *window) counted(ctx context.Context, a *action, g schema.Flush) (bool, error) {
+	if g.Inc == w.stamp.Inc && g.Seq < w.stamp.Seq {
+		// Windows of a post are serial, and an incarnation ends with a lost window.
+		if ledger := w.lastLedger(); ledger != nil {
+			invariants.Check(ledger.Done[g.Inc] >= g.Seq, "I3: window %s takes flush %s for done, the ledger does not have it", w.stamp, g)
+		}
+		return true, nil
+	}
+	invariants.Check(g.Inc != w.stamp.Inc, "I3: window %s meets a like of the later window %s", w.stamp, g)
 	for {
-		count, err := w.ledger(ctx, a)
+		ledger, err := w.readLedger(ctx, a.version)
 		if err != nil {
 			return false, err
 		}
-		if counted, known := w.judge(count, g); known {
-			return counted, nil
+		if state := stateOf(g, ledger, w.cfg.Now()); state != flushOpen {
+			return state == flushCounted, nil
 		}
-		if a.receives < w.run.cfg.FenceAfter {
-			wait := w.run.cfg.Window << min(max(a.receives, 1)-1, 5)
+		if a.receives < w.cfg.FenceAfter {
+			wait := w.cfg.Window << min(max(a.receives, 1)-1, 5)
 			return false, &queue.Later{After: wait, Reason: "another aggregator may be flushing the user's former action"}
 		}
-		if err := w.once(g.Inc, func() error { return w.fence(ctx, a, g) }); err != nil {
+		if _, err, _ = w.shared.Do("fence "+g.Inc, func() (any, error) { return nil, w.fence(ctx, a.version, g) }); err != nil {
 			return false, err
 		}
 	}
 }
 
-// judge reads a flush's fate from the ledger.
-func (w *window) judge(count schema.LikeCount, g schema.Flush) (counted, known bool) {
-	seq, flushed := count.Done[g.Inc]
-	switch {
-	case flushed && seq >= g.Seq:
-		return true, true
-	case count.Fenced[g.Inc]:
-		return false, true
-	case !flushed && older(g.Inc, prunedDays, w.run.cfg.Now()):
-		return true, true // its entry was pruned
-	}
-	return false, false
-}
-
-// fence makes sure that g is never counted, unless it was, and learns what the ledger
-// says then: many likes may wait for the same answer.
-func (w *window) fence(ctx context.Context, a *action, g schema.Flush) error {
+// fence makes sure that g never happens, unless it already did. The answer brings the
+// ledger, which all likes that wait for the same fence are judged by.
+func (w *window) fence(ctx context.Context, version string, g schema.Flush) error {
 	var res table.WriteResult
-	err := w.attempt(ctx, a.version, func() (err error) {
-		res, err = w.run.cfg.Store.Update(ctx, table.UpdateInput{
-			Key: schema.LikeCountKey(w.post.id),
+	err := w.attempt(ctx, version, func() (err error) {
+		res, err = w.cfg.Store.Update(ctx, table.UpdateInput{
+			Key: schema.LikeCountKey(w.post),
 			Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}},
 			If:  notFlushed(g), ReturnNew: true,
 		})
 		return err
 	})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
-		w.learn(failed.Old)
+		w.setLedger(failed.Old)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("fence %s: %w", g.Inc, err)
 	}
-	w.learn(res.Item)
+	w.setLedger(res.Item)
 	w.mu.Lock()
 	w.fences++
 	w.mu.Unlock()
-	w.run.cfg.Log.Info("fenced an aggregator that left a window unflushed",
-		zap.String("post_id", w.post.id), zap.String("incarnation", g.Inc))
+	w.cfg.Log.Info("fenced an aggregator that left a window unflushed",
+		zap.String("post_id", w.post), zap.String("incarnation", g.Inc))
 	return nil
 }
 
@@ -152,76 +171,57 @@ func notFlushed(g schema.Flush) table.Cond {
 	return table.Any{table.AttrAbsent{Name: done}, table.Less{Name: done, Value: table.N(g.Seq)}}
 }
 
-// ledger returns the post's count item as the window knows it; it reads it once. An
-// older answer does: what was decided stays so, and what was not is fenced on a
-// condition.
-func (w *window) ledger(ctx context.Context, a *action) (schema.LikeCount, error) {
-	if seen := w.lastSeen(); seen != nil {
-		return *seen, nil
-	}
-	err := w.once("", func() error {
-		var res table.GetResult
-		err := w.attempt(ctx, a.version, func() (err error) {
-			res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(w.post.id), Consistent: true})
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("read the ledger: %w", err)
+// readLedger returns the post's count item as the window knows it; the window reads it
+// once. An older answer is as good: a state other than open never changes, and a
+// fence is written on a condition.
+func (w *window) readLedger(ctx context.Context, version string) (schema.LikeCount, error) {
+	for {
+		if ledger := w.lastLedger(); ledger != nil {
+			return *ledger, nil
 		}
-		w.learn(res.Item)
-		return nil
+		_, err, _ := w.shared.Do("read", func() (any, error) { return nil, w.fetchLedger(ctx, version) })
+		if err != nil {
+			return schema.LikeCount{}, err
+		}
+	}
+}
+
+func (w *window) fetchLedger(ctx context.Context, version string) error {
+	var res table.GetResult
+	err := w.attempt(ctx, version, func() (err error) {
+		res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
+		return err
 	})
 	if err != nil {
-		return schema.LikeCount{}, err
+		return fmt.Errorf("read the ledger: %w", err)
 	}
-	return w.ledger(ctx, a)
+	w.setLedger(res.Item)
+	return nil
 }
 
-func (w *window) lastSeen() *schema.LikeCount {
+func (w *window) lastLedger() *schema.LikeCount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.seen
+	return w.ledger
 }
 
-func (w *window) learn(count *table.Item) {
-	read := schema.ParseLikeCount(count)
+func (w *window) setLedger(count *table.Item) {
+	ledger := schema.ParseLikeCount(count)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen = &read
+	w.ledger = &ledger
 }
 
-// once does something, or waits for another worker of the window that does it.
-func (w *window) once(name string, do func() error) error {
-	w.mu.Lock()
-	if busy := w.busy[name]; busy != nil {
-		w.mu.Unlock()
-		<-busy
-		return nil // the caller looks again
-	}
-	done := make(chan struct{})
-	if w.busy == nil {
-		w.busy = make(map[string]chan struct{})
-	}
-	w.busy[name] = done
-	w.mu.Unlock()
-	err := do()
-	w.mu.Lock()
-	delete(w.busy, name)
-	w.mu.Unlock()
-	close(done)
-	return err
-}
-
-// prunable returns the entries that the flush may drop. Those of a fenced
-// incarnation stay: it ended with an unflushed window, and absent it would be
-// believed to have flushed it.
-func prunable(count *schema.LikeCount, now time.Time) []string {
-	if count == nil {
+// prunable returns the entries that the flush may drop. The entries of a fenced
+// incarnation stay: it lost a window, and without an entry that window would be taken
+// for flushed.
+func prunable(ledger *schema.LikeCount, now time.Time) []string {
+	if ledger == nil {
 		return nil
 	}
 	var names []string
-	for inc := range count.Done {
-		if older(inc, pruningDays, now) && !count.Fenced[inc] {
+	for inc := range ledger.Done {
+		if olderThan(inc, pruningDays, now) && !ledger.Fenced[inc] {
 			names = append(names, schema.AttrFlushed(inc))
 		}
 	}

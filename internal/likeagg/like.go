@@ -11,16 +11,16 @@ import (
 	"fanfare/messages"
 )
 
-// likeTTL is how long an item that is neither liked nor counted stays: longer than
-// any message that it must refuse, clocks that differ included.
+// likeTTL is the life of an item that is neither liked nor counted. It must refuse
+// older messages, so it outlives all of them, on clocks that differ too.
 const likeTTL = messages.MaxAge + 3*24*time.Hour
 
 // apply stores a user's action under this window's stamp. It returns the like as it
-// was stamped, or nil if what the action asked for was already counted or outdated.
+// was stamped, or nil if the action was already counted or is outdated.
 func (w *window) apply(ctx context.Context, a *action) (stamped *schema.Like, err error) {
 	var old *schema.Like
 	if !a.liked || a.receives > 1 {
-		// It nearly always meets a like: a read is cheaper than a put that fails.
+		// There nearly always is a like: a read is cheaper than a put that fails.
 		if old, err = w.read(ctx, a); err != nil {
 			return nil, err
 		}
@@ -29,10 +29,10 @@ func (w *window) apply(ctx context.Context, a *action) (stamped *schema.Like, er
 		next := &schema.Like{Liked: a.liked, Version: a.version}
 		var unchanged table.Cond = table.Absent{}
 		if old != nil {
-			if old.Flush == w.my {
-				return old, nil // written, though the answer was lost
+			if old.Flush == w.stamp {
+				return old, nil // this window wrote it, though the answer was lost
 			}
-			if next, err = w.decide(ctx, a, old); next == nil || err != nil {
+			if next, err = w.nextState(ctx, a, old); next == nil || err != nil {
 				return nil, err
 			}
 			unchanged = table.All{
@@ -47,10 +47,10 @@ func (w *window) apply(ctx context.Context, a *action) (stamped *schema.Like, er
 	}
 }
 
-// decide says what becomes of a like that another flush owns: nil if there is
-// nothing to do, else its next state, on top of what was counted.
-func (w *window) decide(ctx context.Context, a *action, old *schema.Like) (*schema.Like, error) {
-	counted, err := w.fate(ctx, a, old.Flush)
+// nextState returns the state that follows old, which another flush was to count. It
+// is nil if there is nothing to do.
+func (w *window) nextState(ctx context.Context, a *action, old *schema.Like) (*schema.Like, error) {
+	counted, err := w.counted(ctx, a, old.Flush)
 	if err != nil {
 		return nil, err
 	}
@@ -62,24 +62,24 @@ func (w *window) decide(ctx context.Context, a *action, old *schema.Like) (*sche
 		return next, nil
 	}
 	next.Base = old.Base
-	if old.Version >= a.version { // newer than this action, and left to us to count
+	if old.Version >= a.version { // newer than this action, and now this window's to count
 		next.Liked, next.Version = old.Liked, old.Version
 	}
 	return next, nil
 }
 
-// put writes next with this window's stamp if cond holds. If it does not, it returns
-// the like that is there instead, nil for none.
+// put writes next with this window's stamp if cond holds. If cond does not hold, it
+// returns the stored like instead, nil for none.
 func (w *window) put(ctx context.Context, a *action, next *schema.Like, cond table.Cond) (now *schema.Like, written bool, err error) {
-	next.Post, next.User, next.LikeShards = w.post.id, a.user, w.shards
-	next.Flush, next.Indexed = w.my, w.run.cfg.IndexLikes
+	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards
+	next.Flush, next.Indexed = w.stamp, w.cfg.IndexLikes
 	next.TTL = time.Time{}
 	if !next.Liked && !next.Base {
-		next.TTL = w.run.cfg.Now().Add(likeTTL)
+		next.TTL = w.cfg.Now().Add(likeTTL)
 	}
 	in := table.PutInput{Item: next.Item(), If: cond}
 	err = w.attempt(ctx, a.version, func() error {
-		_, err := w.run.cfg.Store.Put(ctx, in)
+		_, err := w.cfg.Store.Put(ctx, in)
 		return err
 	})
 	if err == nil {
@@ -96,7 +96,7 @@ func (w *window) put(ctx context.Context, a *action, next *schema.Like, cond tab
 func (w *window) read(ctx context.Context, a *action) (*schema.Like, error) {
 	var res table.GetResult
 	err := w.attempt(ctx, a.version, func() (err error) {
-		res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeKey(w.post.id, a.user, w.shards), Consistent: true})
+		res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeKey(w.post, a.user, w.shards), Consistent: true})
 		return err
 	})
 	if err != nil {

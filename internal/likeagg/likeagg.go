@@ -1,34 +1,36 @@
-// Package likeagg counts likes exactly (I3) at one write a like and one a post and
-// window. It reads Liked and Unliked, stores each user's latest action, and adds
-// what a window of actions changed to the post's count in one UpdateItem.
+// Package likeagg counts likes exactly (I3), at one write for each like and one for
+// each window: m likes of a post that meet in one window cost 1 + 1/m writes each. It
+// reads Liked and Unliked, stores each user's latest action, and adds the change of a
+// whole window to the post's count in one UpdateItem.
 //
 // # How
 //
-// Messages are held unanswered in windows, one a post, which close by time or by
-// count. A window stamps each like that it writes with the flush that is to count
-// it, a Flush: an incarnation of this aggregator and a number. The count item keeps
-// a ledger of the flushes that happened. So whoever meets a like knows from its
-// stamp and the ledger whether its state was counted; a fence in the ledger turns
-// "not yet" into "never", atomically with the flush. The whole protocol is in
-// docs/LIKES.md; here it is window.go (a window's life), like.go (one like) and
-// ledger.go (stamps, fates, pruning).
+// A window holds the messages of one post unanswered, and closes by time or by their
+// number. It writes each like with a stamp: the flush that is to count it, named by
+// an incarnation of this aggregator and a number. The count item keeps a ledger of the
+// flushes that happened. So anyone who meets a like learns from its stamp and the
+// ledger whether its state was counted. A fence in the ledger turns "not yet" into
+// "never", atomically with the flush. docs/LIKES.md is the whole protocol, and
+// testdata shows it in scenarios. The code is collect.go (messages into windows),
+// window.go (the life of a window), like.go (one like), ledger.go (stamps, fences,
+// pruning) and attempt.go (a request until its outcome is known).
 //
 // # What it must never do
 //
-//   - Flush while the outcome of one of the window's writes is unknown.
-//   - Run two windows of one post at the same time: the ledger keeps the highest
+//   - Flush while one of the window's writes has an unknown outcome.
+//   - Run two windows of one post at the same time. The ledger keeps the highest
 //     number only, so a later flush would hide that an earlier one never happened.
 //   - Go on with an incarnation that stamped something and did not flush it.
 //   - Answer a message before the flush that counts it is known to have happened.
-//   - Send anything for a window that slept into another age.
-//   - Go on counting after a panic of its own: what it holds in memory might be wrong
-//     by then. Such a panic ends the process, which costs nothing but time: whoever
-//     receives the messages again counts them once. A panic of the table is a failure
-//     of unknown outcome like others, and ends at most the window.
+//   - Send a request for a window that slept until its stamp may be pruned.
+//   - Go on after a panic of its own: its memory might be wrong by then. Such a panic
+//     ends the process, which costs only time, as the messages come again and are
+//     counted once. A panic of the table is a failure of unknown outcome like others,
+//     and ends at most the window.
 //
-// It keeps I3 (likes exact), I5 (a message is acked when its effect is durable), I6
-// (what can never be applied becomes a dead letter with its reason) and I9: at most
-// MaxMessages are in hand and PutConcurrency requests are out.
+// It keeps I3 (likes exact), I5 (a message is acked when its effect is durable), I6 (a
+// message that can never be applied becomes a dead letter with its reason) and I9: at
+// most MaxMessages are held and PutConcurrency requests are out.
 package likeagg
 
 import (
@@ -45,7 +47,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Config is what an Aggregator needs. Store and Broker are required, the rest has
+// Config configures an Aggregator. Store and Broker are required, the rest has
 // defaults.
 type Config struct {
 	Store  table.Store
@@ -56,45 +58,46 @@ type Config struct {
 	// Now is the clock of ages, incarnations and as-of times; time.Now if nil.
 	// Windows are timed by package time.
 	Now func() time.Time
-	// Window is how long a post's window collects, from its first message; 1 s
-	// if 0. Longer is cheaper and later.
+	// Window is the time for which a post's window collects, from its first message;
+	// 1 s if 0. A longer window is cheaper and later.
 	Window time.Duration
-	// MaxMessages is how many messages may be in hand; 20,000 if 0. When that
-	// many are, all windows close; half of it closes one post's window. The
-	// broker should let as many out.
+	// MaxMessages bounds the unanswered messages; 20,000 if 0. At that number all
+	// windows close, and a window with half of it closes alone. The broker should let
+	// as many out.
 	MaxMessages int
-	// PutConcurrency is how many requests may be out; 256 if 0.
+	// PutConcurrency bounds the requests that are out; 256 if 0.
 	PutConcurrency int
-	// FenceAfter is the receive count from which on a message that meets an
-	// unflushed like fences its aggregator instead of waiting for it; 4 if 0.
+	// FenceAfter is a receive count; 4 if 0. From it on a message that meets an
+	// unflushed like fences its aggregator instead of waiting for it.
 	FenceAfter int
-	// IndexLikes puts likes into the index of a user's likes, at one write unit
-	// more a like.
+	// IndexLikes puts likes into the index of a user's likes, at one more write unit a
+	// like.
 	IndexLikes bool
 	// Random decides incarnations' names and jitter; crypto/rand if nil. It is
 	// called by one goroutine at a time.
 	Random func() uint64
-	// Grace is how long windows may go on after the stop before their messages
-	// are handed back.
+	// Grace is the time that windows have after the stop. Then their messages are
+	// handed back.
 	Grace time.Duration
 	Log   *zap.Logger
-	// Observe hears of each window that ended, if it is not nil. It is called on
-	// several goroutines and must be quick.
+	// Observe is called with each window that ended, if it is not nil. Several
+	// goroutines call it, and it must be quick.
 	Observe func(Outcome)
 }
 
-// Outcome says what became of one window.
+// Outcome is the result of one window.
 type Outcome struct {
-	// Messages were in it; Applied users' actions were stored and counted.
+	// Messages is their number in the window, Applied the number of users whose
+	// actions were stored and counted.
 	Messages, Applied int
-	// Flushed tells whether it wrote the count.
+	// Flushed reports whether the window wrote the count.
 	Flushed bool
-	// Lost tells whether it ended without the flush that it owed: fenced by
-	// another aggregator, asleep for too long, or stopped.
+	// Lost reports whether the window ended as by a crash: another aggregator fenced
+	// it, it slept for too long, or it was stopped.
 	Lost bool
-	// Fences is how many incarnations of others it fenced.
+	// Fences is the number of other incarnations that the window fenced.
 	Fences int
-	// Lag is the time from its first message to its end.
+	// Lag is the time from the window's first message to its end.
 	Lag time.Duration
 }
 
@@ -102,7 +105,9 @@ type Outcome struct {
 type Aggregator struct{ cfg Config }
 
 // New returns an aggregator. Run starts it.
-func New(cfg Config) *Aggregator {
+func New(cfg Config) *Aggregator { return &Aggregator{cfg.withDefaults()} }
+
+func (cfg Config) withDefaults() Config {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -124,7 +129,7 @@ func New(cfg Config) *Aggregator {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	return &Aggregator{cfg}
+	return cfg
 }
 
 func cryptoRandom() uint64 {
@@ -139,7 +144,7 @@ func cryptoRandom() uint64 {
 func (a *Aggregator) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: a.cfg.Broker, Topic: queue.TopicLikes, Grace: a.cfg.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
-		r := newRun(a.cfg)
+		r := newCollector(a.cfg)
 		var workers sync.WaitGroup
 		for range a.cfg.PutConcurrency {
 			workers.Go(r.pool.work)

@@ -4,8 +4,8 @@ import "sync"
 
 // pool runs the requests of all windows on a bounded number of workers (I9). The
 // windows take turns, one request each, so that a hot post does not hold up the
-// others. The order depends on nothing but the order of calls, so that a simulation
-// can replay it.
+// others. The order of the requests follows from the order of the calls alone, so that
+// a simulation can replay it.
 type pool struct {
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -13,7 +13,8 @@ type pool struct {
 	stopped bool
 }
 
-// batch is n calls of do that may run at the same time, and then one of then.
+// batch is n calls of do, which may run at the same time, and one call of then after
+// them.
 type batch struct {
 	n, next, left int
 	do            func(i int)
@@ -26,8 +27,8 @@ func newPool() *pool {
 	return p
 }
 
-// run queues a batch and returns; n is at least 1, then may be nil.
-func (p *pool) run(n int, do func(i int), then func()) {
+// enqueue queues a batch and returns; n is at least 1, then may be nil.
+func (p *pool) enqueue(n int, do func(i int), then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turns = append(p.turns, &batch{n: n, left: n, do: do, then: then})
@@ -38,7 +39,7 @@ func (p *pool) run(n int, do func(i int), then func()) {
 	p.more.Broadcast()
 }
 
-// stop ends the workers when nothing is queued any more.
+// stop ends the workers once the queue is empty.
 func (p *pool) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +55,7 @@ func (p *pool) work() {
 			p.more.Wait()
 		}
 		if len(p.turns) == 0 {
-			p.mu.Unlock() // not deferred: a panic comes from where it is not held
+			p.mu.Unlock() // not deferred: do and then may panic, and run without it
 			return
 		}
 		b := p.turns[0]

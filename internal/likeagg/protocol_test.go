@@ -226,7 +226,7 @@ func TestAnUnflushedLikeIsWaitedForThenFencedAndCounted(t *testing.T) {
 			Key: schema.LikeCountKey(r.post), Set: []table.Attr{{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)}},
 			If: table.All{notFlushed(g), table.AttrAbsent{Name: schema.AttrFenced(g.Inc)}},
 		})
-		if !known(err) {
+		if !refused(err) {
 			t.Errorf("a fenced flush: %v", err)
 		}
 	})

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 
 	"fanfare/internal/id"
+	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -18,145 +20,71 @@ import (
 	"fanfare/messages"
 )
 
-// window is one post's messages of one time: looked at, stamped, flushed once,
-// answered. Its steps run on the pool's workers.
+// window is one post's messages of some time. It collects them, is closed, looks the
+// post up, stamps the likes, flushes once and answers the messages. Its steps run on
+// the pool's workers.
 type window struct {
-	run     *run
-	post    *post
+	cfg       *Config
+	collector *collector
+	post      string
+	openedAt  time.Time
+
+	// The collector's mutex guards these while the window collects.
+	closed   bool
+	messages int
+	// actions are one a user, in the order of arrival.
 	actions []*action
-	count   int
-	opened  time.Time
-	// my is the flush that is to count what the window writes.
-	my schema.Flush
-	// shards is the post's number of like shards, as stored with the post.
+	byUser  map[string]*action
+
+	// stamp is the flush that is to count the likes that the window writes.
+	stamp schema.Flush
+	// shards is the number of the post's like shards, as stored with the post.
 	shards int
+	// unresolved counts the requests of unknown outcome. Only assertions read it.
+	unresolved atomic.Int64
+	// shared lets one worker read the ledger or fence for all that wait for it.
+	shared singleflight.Group
 
 	mu sync.Mutex
-	// seen is the count item as last read, nil if it was not.
-	seen *schema.LikeCount
-	// busy holds what a worker does for all of them.
-	busy   map[string]chan struct{}
+	// ledger is the count item as last read, nil before that.
+	ledger *schema.LikeCount
 	fences int
-}
-
-// endedError ends a window as a crash would: nothing more is sent, nothing acked,
-// and its incarnation is not used again.
-type endedError struct {
-	reason string
-	err    error
-}
-
-func (e *endedError) Error() string {
-	if e.err == nil {
-		return "window ended: " + e.reason
-	}
-	return fmt.Sprintf("window ended: %s: %v", e.reason, e.err)
-}
-
-func (e *endedError) Unwrap() error { return e.err }
-
-// maxStrange is how many failures of an unknown kind a request may have in a row
-// before its window ends.
-const maxStrange = 5
-
-// attempt sends one request until its outcome is known: its error is nil, one that
-// says that nothing was written, or an endedError. version is the event id of the
-// message at work, "" for the window as a whole.
-func (w *window) attempt(ctx context.Context, version string, send func() error) error {
-	const first, most = 50 * time.Millisecond, 5 * time.Second
-	strange, delay := 0, first
-	for {
-		if err := w.awake(ctx, version); err != nil {
-			return err
-		}
-		err := panics.Catch(send) // after a panic of the store the outcome is unknown, too
-		if err == nil || known(err) {
-			return err
-		}
-		if queue.Transient(err) {
-			strange = 0
-		} else if strange++; strange >= maxStrange {
-			return &endedError{"the table fails in an unknown way", err}
-		}
-		// A jitter of half of the delay spreads the workers that failed together.
-		jitter := w.run.jitter(delay / 2)
-		timer := time.NewTimer(delay/2 + jitter)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-		delay = min(2*delay, most)
-	}
-}
-
-func (r *run) jitter(below time.Duration) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Duration(r.cfg.Random() % uint64(below))
-}
-
-// awake refuses to go on in another age than the window began in: its stamps might
-// be believed counted and its guards be gone.
-func (w *window) awake(ctx context.Context, version string) error {
-	now := w.run.cfg.Now()
-	switch {
-	case ctx.Err() != nil:
-		return &endedError{"stopped", ctx.Err()}
-	case older(w.my.Inc, 1, now):
-		return &endedError{"its incarnation is of another day than today and yesterday", nil}
-	case version != "" && messages.CheckIDAge("event_id", version, now) != nil:
-		return &endedError{"its message grew too old", nil}
-	}
-	return nil
-}
-
-// known tells whether err says that nothing was written.
-func known(err error) bool {
-	if _, ok := errors.AsType[*table.ConditionError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*table.CancelledError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*table.InvalidError](err)
-	return ok
 }
 
 // begin looks the post up, once a window, and lets the pool apply the actions.
 func (w *window) begin(ctx context.Context) {
 	ref, err := w.lookup(ctx)
-	if err == nil && ref != nil && !ref.Deleted && w.old() {
-		_, err = w.ledger(ctx, &action{})
+	if err == nil && ref != nil && !ref.Deleted && w.mayPrune() {
+		_, err = w.readLedger(ctx, "")
 	}
 	switch {
 	case err != nil:
 		w.end(ctx, err, false)
 	case ref == nil:
 		for _, a := range w.actions {
-			a.err = unknownPost(w.post.id, a.receives)
+			a.err = unknownPost(w.post, a.receives)
 		}
 		w.end(ctx, nil, false)
 	case ref.Deleted: // likes of a deleted post have no effect
 		w.end(ctx, nil, false)
 	default:
 		w.shards = ref.LikeShards
-		w.run.pool.run(len(w.actions), func(i int) {
+		w.collector.pool.enqueue(len(w.actions), func(i int) {
 			a := w.actions[i]
 			a.stamped, a.err = w.apply(ctx, a)
 		}, func() { w.finish(ctx) })
 	}
 }
 
-// lookup reads the post by id, nil if there is none: whether it was deleted, and its
-// number of shards, which an event may have wrong. A stale answer does for what
-// never changes and for a delete at the same time; that there is no post needs a
-// consistent one.
+// lookup reads the post by id, nil if there is none. The window needs to know whether
+// it was deleted, and the number of its shards, which an event may have wrong. A
+// stale answer is good enough for both: the shards never change, and a delete may as
+// well come a moment later. Only the absence of the post needs a consistent read.
 func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	for _, consistent := range []bool{false, true} {
 		var res table.GetResult
 		err := w.attempt(ctx, "", func() (err error) {
-			res, err = w.run.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(w.post.id), Consistent: consistent})
+			res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(w.post), Consistent: consistent})
 			return err
 		})
 		if err != nil {
@@ -181,36 +109,38 @@ func unknownPost(post string, receives int) error {
 	return &queue.Later{After: queue.Backoff(receives), Reason: "there is no such post yet"}
 }
 
-// old tells whether the post is old enough for its ledger to have something to
-// prune; a younger one need not be looked at.
-func (w *window) old() bool {
-	made, err := id.Time(w.post.id)
-	return err == nil && dayOf(w.run.cfg.Now())-dayOf(made) > pruningDays
+// mayPrune reports whether the post is old enough to have entries to prune in its
+// ledger. A younger post saves the read.
+func (w *window) mayPrune() bool {
+	made, err := id.Time(w.post)
+	return err == nil && dayOf(w.cfg.Now())-dayOf(made) > pruningDays
 }
 
-// finish flushes what the actions changed, if they stamped anything.
+// finish flushes the changes of the actions, if they stamped anything.
 func (w *window) finish(ctx context.Context) {
-	var delta int64
-	stamped := 0
+	var delta, stamped int64
 	for _, a := range w.actions {
-		if ended, ok := errors.AsType[*endedError](a.err); ok {
-			w.end(ctx, ended, false)
+		if lost, ok := errors.AsType[*lostError](a.err); ok {
+			w.end(ctx, lost, false)
 			return
 		}
 		if a.stamped != nil {
+			invariants.Check(a.stamped.Flush == w.stamp, "I3: window %s is to count a like stamped %s", w.stamp, a.stamped.Flush)
 			stamped++
-			delta += counts(a.stamped.Liked) - counts(a.stamped.Base)
+			delta += likes(a.stamped.Liked) - likes(a.stamped.Base)
 		}
 	}
 	if stamped == 0 {
 		w.end(ctx, nil, false)
 		return
 	}
+	invariants.Check(-stamped <= delta && delta <= stamped, "I3: %d users change the count of post %s by %d", stamped, w.post, delta)
 	w.end(ctx, w.flush(ctx, delta), true)
 }
 
-func counts(b bool) int64 {
-	if b {
+// likes is the part of one user in a post's count.
+func likes(liked bool) int64 {
+	if liked {
 		return 1
 	}
 	return 0
@@ -218,47 +148,49 @@ func counts(b bool) int64 {
 
 // flush adds delta to the post's count, once, and enters itself in the ledger.
 func (w *window) flush(ctx context.Context, delta int64) error {
-	now := w.run.cfg.Now()
+	invariants.Check(w.unresolved.Load() == 0, "I3: flush %s of post %s while %d requests have an unknown outcome", w.stamp, w.post, w.unresolved.Load())
+	now := w.cfg.Now()
 	in := table.UpdateInput{
-		Key: schema.LikeCountKey(w.post.id),
+		Key: schema.LikeCountKey(w.post),
 		Set: []table.Attr{
-			{Name: schema.AttrFlushed(w.my.Inc), Value: table.N(w.my.Seq)},
+			{Name: schema.AttrFlushed(w.stamp.Inc), Value: table.N(w.stamp.Seq)},
 			{Name: schema.AttrAsOf, Value: table.N(now.UnixMilli())},
 		},
 		Add:    []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
-		Remove: prunable(w.seen, now),
-		If:     table.All{notFlushed(w.my), table.AttrAbsent{Name: schema.AttrFenced(w.my.Inc)}},
+		Remove: prunable(w.lastLedger(), now),
+		If:     table.All{notFlushed(w.stamp), table.AttrAbsent{Name: schema.AttrFenced(w.stamp.Inc)}},
 	}
 	err := w.attempt(ctx, "", func() error {
-		_, err := w.run.cfg.Store.Update(ctx, in)
+		_, err := w.cfg.Store.Update(ctx, in)
 		return err
 	})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
-		if schema.ParseLikeCount(failed.Old).Done[w.my.Inc] >= w.my.Seq {
+		if seq := schema.ParseLikeCount(failed.Old).Done[w.stamp.Inc]; seq >= w.stamp.Seq {
+			invariants.Check(seq == w.stamp.Seq, "I3: post %s has flush %d of incarnation %s before flush %d", w.post, seq, w.stamp.Inc, w.stamp.Seq)
 			return nil // it had been applied, and the answer was lost
 		}
-		return &endedError{"fenced by another aggregator", nil}
+		return &lostError{"fenced by another aggregator", nil}
 	}
 	if err != nil {
-		return &endedError{"the flush failed", err}
+		return &lostError{"the flush failed", err}
 	}
 	return nil
 }
 
 // end answers the window's messages and makes way for the post's next window. err
-// fails all of them.
-func (w *window) end(ctx context.Context, err error, owed bool) {
-	ended, lost := errors.AsType[*endedError](err)
-	out := Outcome{Messages: w.count, Flushed: owed && err == nil, Lost: lost, Fences: w.fences}
-	if lost {
-		w.run.retire(w.my.Inc)
-		log := w.run.cfg.Log.With(zap.String("post_id", w.post.id), zap.Int("messages", w.count), zap.Error(err))
+// fails all of them. flushed reports whether the window came to its flush.
+func (w *window) end(ctx context.Context, err error, flushed bool) {
+	lost, isLost := errors.AsType[*lostError](err)
+	out := Outcome{Messages: w.messages, Flushed: flushed && err == nil, Lost: isLost, Fences: w.fences}
+	if isLost {
+		w.collector.retire(w.stamp.Inc)
+		log := w.cfg.Log.With(zap.String("post_id", w.post), zap.Int("messages", w.messages), zap.Error(err))
 		if caught, ok := errors.AsType[*panics.Error](err); ok {
 			log = log.With(zap.String("stack", caught.Stack))
 		}
 		log.Warn("a window ended without its flush, its messages come again")
-		if ended.err == nil || ctx.Err() != nil {
-			err = &queue.Later{Reason: ended.reason}
+		if lost.err == nil || ctx.Err() != nil {
+			err = &queue.Later{Reason: lost.reason}
 		}
 	}
 	for _, a := range w.actions {
@@ -268,20 +200,11 @@ func (w *window) end(ctx context.Context, err error, owed bool) {
 		if a.err == nil && a.stamped != nil {
 			out.Applied++
 		}
-		w.run.settle(ctx, a.messages, a.err)
+		w.collector.settle(ctx, a.messages, a.err)
 	}
-	out.Lag = time.Since(w.opened)
-	if w.run.cfg.Observe != nil {
-		w.run.cfg.Observe(out)
+	out.Lag = time.Since(w.openedAt)
+	if w.cfg.Observe != nil {
+		w.cfg.Observe(out)
 	}
-	w.run.ended(ctx, w.post)
-}
-
-// settle answers messages, by the rules of queue.Handler.
-func (r *run) settle(ctx context.Context, msgs []*message.Message, err error) {
-	defer r.answered(len(msgs))
-	answerer := queue.Answerer{Topic: queue.TopicLikes, Dead: r.cfg.Broker, Log: r.cfg.Log}
-	for _, msg := range msgs {
-		answerer.Answer(ctx, msg, err, ctx.Err() != nil)
-	}
+	w.collector.ended(ctx, w)
 }

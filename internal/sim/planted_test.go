@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -55,18 +56,18 @@ func bugs() []bug {
 		consume  = "internal/queue/consume.go"
 	)
 	return []bug{
-		{"no fence", "I3", []edit{{ledger, `if err := w.once(g.Inc, func() error { return w.fence(ctx, a, g) }); err != nil {`, `if g.Seq > 0 { return false, nil }; if err := w.once(g.Inc, func() error { return w.fence(ctx, a, g) }); err != nil {`}}},
-		{"overlapping windows of one post", "I3", []edit{{collect, `p.count == 0 || p.running {`, `p.count == 0 {`}}},
-		{"pruned ledger read as not counted", "I3", []edit{{ledger, `return true, true // its entry was pruned`, `return false, true`}}},
-		{"delta added twice after a lost answer", "I3", []edit{{window, `_, err := w.run.cfg.Store.Update(ctx, in)`, `_, err := w.run.cfg.Store.Update(ctx, in); if err != nil && !known(err) { in.If = nil }`}}},
-		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.run.cfg.Store.Put(ctx, in)`, `_, err := w.run.cfg.Store.Put(ctx, in); if err != nil && !known(err) { return nil }`}}},
+		{"no fence", "I3", []edit{{ledger, `if a.receives < w.cfg.FenceAfter {`, `if a.receives >= w.cfg.FenceAfter { return false, nil }; if true {`}}},
+		{"overlapping windows of one post", "I3", []edit{{collect, `!p.next.closed || p.running != nil {`, `!p.next.closed {`}}},
+		{"pruned ledger read as not counted", "I3", []edit{{ledger, `return flushCounted // its entry was pruned`, `return flushNever`}}},
+		{"delta added twice after a lost answer", "I3", []edit{{window, `_, err := w.cfg.Store.Update(ctx, in)`, `_, err := w.cfg.Store.Update(ctx, in); if err != nil && !refused(err) { in.If = nil }`}}},
+		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.cfg.Store.Put(ctx, in)`, `_, err := w.cfg.Store.Put(ctx, in); if err != nil && !refused(err) { return nil }`}}},
 		{"ack before flush", "I3", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
 		{"lost-answer put counted twice", "I3", []edit{
-			{like, `return old, nil // written, though the answer was lost`, `old.LikeShards = -1; return old, nil`},
-			{window, `delta += counts(a.stamped.Liked) - counts(a.stamped.Base)`,
-				`delta += counts(a.stamped.Liked) - counts(a.stamped.Base); if a.stamped.LikeShards < 0 { delta += counts(a.stamped.Liked) - counts(a.stamped.Base) }`},
+			{like, `return old, nil // this window wrote it, though the answer was lost`, `old.LikeShards = -1; return old, nil`},
+			{window, `delta += likes(a.stamped.Liked) - likes(a.stamped.Base)`,
+				`delta += likes(a.stamped.Liked) - likes(a.stamped.Base); if a.stamped.LikeShards < 0 { delta += likes(a.stamped.Liked) - likes(a.stamped.Base) }`},
 		}},
-		{"nack that drops the rest of a batch", "I6 stuck", []edit{{window, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
+		{"nack that drops the rest of a batch", "I6 stuck", []edit{{collect, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
 		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {`, `error(nil); dlErr != nil {`}}},
 		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack),`, `TTL: s.cfg.Now().Add(time.Minute),`}}},
 		{"mark not written on unfollow", "I1 I2", []edit{{follows,
@@ -170,8 +171,13 @@ func (b bug) overlay(t *testing.T, root string) string {
 	return file
 }
 
-// isViolation matches what workload.fail writes.
-var isViolation = regexp.MustCompile(`^(I\d|stuck|oracle): `)
+var (
+	// isViolation matches the text of workload.fail.
+	isViolation = regexp.MustCompile(`^(I\d|stuck|oracle): `)
+	// isPanic matches an assertion that failed, isLabel the seed of its goroutine.
+	isPanic = regexp.MustCompile(`(?m)^panic: (I\d+: .*?)( \[recovered.*)?$`)
+	isLabel = regexp.MustCompile(`"?seed"?: ?"?(\d+)`)
+)
 
 // isBroken tells whether a violation is of an invariant that the bug breaks.
 func (b bug) isBroken(violation string) bool {
@@ -179,22 +185,27 @@ func (b bug) isBroken(violation string) bool {
 	return slices.Contains(strings.Fields(b.breaks), invariant)
 }
 
-// find returns the first seed that finds something, and what.
+// find returns the first seed that finds something, and what it found: a violation that
+// the oracle reports, or an assertion of the product that fails.
 func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations []string, output string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "sim.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./internal/sim")
+	build := exec.CommandContext(t.Context(), "go", "test", "-tags", "invariants", "-c", "-overlay", overlay, "-o", binary, "./internal/sim")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("planted bug %q does not build: %v\n%s", b.name, err, out)
 	}
-	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "300", "-stop", "-shrink", "0")
-	run.Dir = filepath.Join(root, "internal", "sim")
-	out, err := run.CombinedOutput()
-	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+	out, failed := runSeeds(t, root, binary, "-seeds", "300", "-stop")
+	if !failed {
 		return 0, nil, ""
 	}
-	for line := range strings.Lines(string(out)) {
+	if panicked := isPanic.FindStringSubmatch(out); panicked != nil {
+		violations = []string{panicked[1]}
+		if label := isLabel.FindStringSubmatch(out); label != nil {
+			seed, _ = strconv.ParseUint(label[1], 10, 64) // 0 finds nothing
+		}
+	}
+	for line := range strings.Lines(out) {
 		_, rest, ok := strings.Cut(line, "sim_test.go:")
 		if !ok {
 			continue
@@ -209,26 +220,38 @@ func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations [
 		}
 	}
 	if len(violations) > 0 {
-		b.replay(t, binary, run.Dir, seed)
+		b.replay(t, root, binary, seed)
 	}
-	return seed, violations, string(out)
+	return seed, violations, out
+}
+
+// runSeeds runs the simulation with a bug planted.
+func runSeeds(t *testing.T, root, binary string, args ...string) (output string, failed bool) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), binary, append([]string{"-test.run", "^TestSeeds$", "-shrink", "0"}, args...)...)
+	run.Dir = filepath.Join(root, "internal", "sim")
+	out, err := run.CombinedOutput()
+	_, failed = errors.AsType[*exec.ExitError](err)
+	return string(out), failed
 }
 
 // replay runs the seed that found the bug twice: the traces must be equal, byte for
-// byte.
-func (b bug) replay(t *testing.T, binary, dir string, seed uint64) {
+// byte, or end in the same failed assertion.
+func (b bug) replay(t *testing.T, root, binary string, seed uint64) {
 	t.Helper()
 	var traces [2]string
 	for i := range traces {
-		run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-seeds", "1", "-from", fmt.Sprint(seed), "-trail", "-shrink", "0")
-		run.Dir = dir
-		out, err := run.CombinedOutput()
-		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
-			t.Errorf("planted bug %q: seed %d found it, and does not any more: %v", b.name, seed, err)
+		out, failed := runSeeds(t, root, binary, "-seeds", "1", "-from", fmt.Sprint(seed), "-trail")
+		if !failed {
+			t.Errorf("planted bug %q: seed %d found it, and does not any more", b.name, seed)
 			return
 		}
-		for line := range strings.Lines(string(out)) {
-			if !strings.HasPrefix(line, "--- ") { // which says how long it took
+		if panicked := isPanic.FindString(out); panicked != "" {
+			traces[i] = strings.Repeat(panicked+"\n", 100)
+			continue
+		}
+		for line := range strings.Lines(out) {
+			if !strings.HasPrefix(line, "--- ") { // says how long it took
 				traces[i] += line
 			}
 		}
