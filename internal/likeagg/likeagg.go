@@ -15,7 +15,7 @@
 // window.go (the life of a window), like.go (one like), ledger.go (stamps, fences,
 // pruning) and attempt.go (a request until its outcome is known).
 //
-// # What it must never do
+// # Never
 //
 //   - Flush while one of the window's writes has an unknown outcome.
 //   - Run two windows of one post at the same time. The ledger keeps the highest
@@ -144,14 +144,14 @@ func cryptoRandom() uint64 {
 func (a *Aggregator) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: a.cfg.Broker, Topic: queue.TopicLikes, Grace: a.cfg.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
-		r := newCollector(a.cfg)
+		c := newCollector(a.cfg)
 		var workers sync.WaitGroup
 		for range a.cfg.PutConcurrency {
-			workers.Go(r.pool.work)
+			workers.Go(c.pool.work)
 		}
-		r.collect(ctx, working, in)
-		<-r.stop(working) // once working ends, so does every request, and with it every window
-		r.pool.stop()
+		c.collect(ctx, working, in)
+		<-c.stop(working) // once working ends, so does every request, and with it every window
+		c.pool.stop()
 		workers.Wait()
 	})
 }

@@ -1,0 +1,374 @@
+package likeagg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// world is a table in memory, a queue and some aggregators, in virtual time.
+type world struct {
+	t     *testing.T
+	post  string // the post that send likes
+	mem   *tabletest.Memory
+	queue *fakeQueue
+	ids   *id.Generator
+	procs []*proc
+	tune  func(*Config)
+	lates sync.WaitGroup
+	// fault decides the fault that a request meets. ended, if set, is called after its
+	// effect.
+	fault func(r request) fault
+	ended func(r request, met fault, err error)
+
+	mu        sync.Mutex
+	faults    map[string]fault // by operation and number: "put1"
+	requested map[string]int   // by operation
+	units     float64          // write units
+	out       []Outcome
+	// calling is the number of requests that are out, mostCalling the highest ever.
+	calling, mostCalling int
+}
+
+// request is one call of the table.
+type request struct {
+	p   *proc
+	op  string // one of "post", "like", "ledger", which read, and "put", "flush", "fence"
+	key table.Key
+	in  table.UpdateInput // of a flush or fence
+}
+
+// fault is the mishap of a request.
+type fault int
+
+const (
+	none     fault = iota
+	failed         // an error, no effect
+	lost           // the effect, but an error
+	late           // an error, and the effect two minutes later
+	slow           // the effect after ten seconds, and then the answer
+	crashed        // the process dies before the effect
+	denied         // an error that nobody knows, no effect
+	panicked       // the effect, and then a panic
+)
+
+// step runs f in virtual time and on one thread: the timers of a bubble share one
+// context of the race detector (runtime/time.go, unlockAndRun), and two of them run
+// at once by two threads end the process with a failed CHECK of ThreadSanitizer.
+func step(t *testing.T, f func(w *world)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, mem: tabletest.NewMemory(), queue: newFakeQueue(), requested: map[string]int{}}
+		w.ids = id.NewSeededGenerator(time.Now, rand.NewChaCha8([32]byte{1}))
+		w.fault = w.planned
+		w.post = w.newPost(schema.PostRef{LikeShards: 1})
+		defer w.end()
+		f(w)
+	})
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+func (w *world) newID() string {
+	made, err := w.ids.New()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return made
+}
+
+func (w *world) newPost(ref schema.PostRef) string {
+	ref.ID, ref.Author = w.newID(), "author"
+	if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: ref.Item()}); err != nil {
+		w.t.Fatal(err)
+	}
+	return ref.ID
+}
+
+// planned is the fault by faults.
+func (w *world) planned(r request) fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.faults[fmt.Sprint(r.op, w.requested[r.op])]
+}
+
+// proc is one process: an aggregator and its table.
+type proc struct {
+	table.Store // only Get, Put and Update are called
+	w           *world
+	name        string
+	stop        context.CancelFunc
+	dead        chan struct{}
+	ended       chan struct{}
+	err         error // of Run, once it ended
+}
+
+func (w *world) run() *proc {
+	return w.start("", w.queue, rand.New(rand.NewPCG(uint64(len(w.procs)), 1)).Uint64)
+}
+
+func (w *world) start(name string, broker broker, random func() uint64) *proc {
+	p := &proc{w: w, name: name, dead: make(chan struct{}), ended: make(chan struct{})}
+	cfg := Config{
+		Store: p, Broker: broker, Window: time.Second, MaxMessages: 40, PutConcurrency: 4, IndexLikes: true,
+		Random: random, Grace: 10 * time.Second,
+		Observe: func(o Outcome) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.out = append(w.out, o)
+		},
+	}
+	if w.tune != nil {
+		w.tune(&cfg)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	w.procs = append(w.procs, p)
+	agg := New(cfg)
+	go func() { defer close(p.ended); p.err = agg.Run(ctx) }()
+	return p
+}
+
+// end stops all processes.
+func (w *world) end() {
+	for _, p := range w.procs {
+		p.stop()
+		<-p.ended
+	}
+	w.lates.Wait()
+}
+
+var errDead = errors.New("the process is dead")
+
+func (p *proc) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// call makes one request and lets it meet its fault.
+func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
+	w := r.p.w
+	w.mu.Lock()
+	w.requested[r.op]++
+	w.calling++
+	w.mostCalling = max(w.mostCalling, w.calling)
+	w.mu.Unlock()
+	defer func() { w.mu.Lock(); w.calling--; w.mu.Unlock() }()
+	if r.p.isDead() {
+		return nothing, errDead
+	}
+	if r.p.name == "" { // in a scenario a request takes no time
+		pass(10 * time.Millisecond)
+	}
+	met := w.fault(r)
+	apply := func() (R, error) {
+		res, err := effect()
+		if w.ended != nil {
+			w.ended(r, met, err)
+		}
+		return res, err
+	}
+	unknown := &table.UnavailableError{Op: r.op, Err: errors.New("planned")}
+	switch met {
+	case failed:
+		return nothing, unknown
+	case lost:
+		_, _ = apply() // the caller does not hear of it
+		return nothing, unknown
+	case late:
+		w.lates.Go(func() { pass(2 * time.Minute); _, _ = apply() })
+		return nothing, unknown
+	case slow:
+		pass(10 * time.Second)
+	case crashed:
+		close(r.p.dead)
+		r.p.stop()
+		return nothing, errDead
+	case denied:
+		return nothing, errors.New("access denied")
+	case panicked:
+		_, _ = apply() // the caller does not hear of it
+		panic("boom")
+	case none:
+	}
+	return apply()
+}
+
+func (p *proc) Get(_ context.Context, in table.GetInput) (table.GetResult, error) {
+	op := "post"
+	if strings.HasSuffix(in.Key.PK, "#likecount") {
+		op = "ledger"
+	} else if strings.Contains(in.Key.PK, "#likelist") {
+		op = "like"
+	}
+	return call(request{p: p, op: op, key: in.Key}, func() (table.GetResult, error) { return p.w.mem.Get(context.Background(), in) })
+}
+
+// billed adds a write's units.
+func (w *world) billed(res table.WriteResult, err error) (table.WriteResult, error) {
+	units := res.Units
+	if refusal, ok := errors.AsType[*table.ConditionError](err); ok {
+		units = refusal.Units
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.units += units.Write
+	return res, err
+}
+
+func (p *proc) Put(_ context.Context, in table.PutInput) (table.WriteResult, error) {
+	return call(request{p: p, op: "put", key: in.Item.Key}, func() (table.WriteResult, error) {
+		return p.w.billed(p.w.mem.Put(context.Background(), in))
+	})
+}
+
+func (p *proc) Update(_ context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	op := "fence"
+	if len(in.Add) > 0 {
+		op = "flush"
+	}
+	return call(request{p, op, in.Key, in}, func() (table.WriteResult, error) {
+		return p.w.billed(p.w.mem.Update(context.Background(), in))
+	})
+}
+
+func encode(version, post, user string, liked bool) []byte {
+	like := messages.Like{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: post, UserID: user}
+	var event messages.Event = &messages.Liked{Like: like}
+	if !liked {
+		event = &messages.Unliked{Like: like}
+	}
+	payload, err := messages.Encode(event)
+	if err != nil {
+		panic(err)
+	}
+	return payload
+}
+
+// send publishes an action and returns its version.
+func (w *world) send(user string, liked bool) string {
+	version := w.newID()
+	w.queue.publish(encode(version, w.post, user, liked))
+	return version
+}
+
+// settle waits until the queue is empty and every late effect happened.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 2000 {
+		pass(3 * time.Second)
+		if w.queue.len() == 0 {
+			w.lates.Wait()
+			pass(time.Minute)
+			return
+		}
+	}
+	w.t.Fatalf("%d messages never settle", w.queue.len())
+}
+
+// store puts a like that another aggregator stamped.
+func (w *world) store(l schema.Like) {
+	w.t.Helper()
+	l.Post = w.post
+	if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: l.Item()}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// setCount changes the count item.
+func (w *world) setCount(attrs ...table.Attr) {
+	w.t.Helper()
+	if _, err := w.mem.Update(w.t.Context(), table.UpdateInput{Key: schema.LikeCountKey(w.post), Set: attrs}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// likes are the likes of the post, by user.
+func (w *world) likes(shards int) []schema.Like {
+	w.t.Helper()
+	var all []schema.Like
+	for shard := range shards {
+		items, _, err := table.Collect(w.mem.Query(w.t.Context(), table.Query{PK: schema.LikesPK(w.post, shard, shards), Consistent: true}), 0)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, it := range items {
+			l, err := schema.ParseLike(it)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b schema.Like) int { return strings.Compare(a.User, b.User) })
+	return all
+}
+
+// count reads the post's count item.
+func (w *world) count() schema.LikeCount {
+	w.t.Helper()
+	res, err := w.mem.Get(w.t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return schema.ParseLikeCount(res.Item)
+}
+
+func (w *world) wantCount(likes int64) schema.LikeCount {
+	w.t.Helper()
+	count := w.count()
+	if count.Likes != likes {
+		w.t.Errorf("the count is %d, want %d", count.Likes, likes)
+	}
+	return count
+}
+
+// wantWrites compares the writes of likes, and of the count by flushes and fences.
+func (w *world) wantWrites(puts, updates int) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := w.requested["flush"] + w.requested["fence"]; w.requested["put"] != puts || got != updates {
+		w.t.Errorf("%d puts and %d updates, want %d and %d", w.requested["put"], got, puts, updates)
+	}
+}
+
+func (w *world) wantDead(n int, reason string) {
+	w.t.Helper()
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	if len(w.queue.dead) != n || n > 0 && !strings.Contains(w.queue.dead[n-1], reason) {
+		w.t.Errorf("dead letters %q, want %d, the last with %q", w.queue.dead, n, reason)
+	}
+}
+
+func (w *world) outcomes() []Outcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.out)
+}
+
+// others is a flush of another aggregator that began today.
+func others(n uint64) schema.Flush {
+	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
+}
