@@ -102,7 +102,7 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := (&env{}).complete(t.Context(), s.store, post.ID, int64(followers)); err != nil {
+			if err := (&env{}).complete(t.Context(), w.feed, post.ID, int64(followers)); err != nil {
 				t.Fatal(err)
 			}
 			if err := until(t.Context(), server.Idle); err != nil {

@@ -12,11 +12,9 @@ import (
 
 	"fanfare/bench/standin"
 	"fanfare/internal/daemon"
-	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue/sqs"
-	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
 
@@ -150,7 +148,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 	if err != nil {
 		return 0, cost, err
 	}
-	if err := e.complete(ctx, s.store, post.ID, int64(followers)); err != nil {
+	if err := e.complete(ctx, f, post.ID, int64(followers)); err != nil {
 		return 0, cost, err
 	}
 	took = time.Since(begin)
@@ -170,8 +168,7 @@ func cpuOfAll(ps []process) (sum time.Duration, err error) {
 }
 
 // complete waits until the ledger says that a post is delivered.
-func (e *env) complete(ctx context.Context, store table.Store, post string, followers int64) error {
-	ledger := fanout.NewLedger(store)
+func (e *env) complete(ctx context.Context, f *feed.Service, post string, followers int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not delivered after two minutes"))
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -182,11 +179,11 @@ func (e *env) complete(ctx context.Context, store table.Store, post string, foll
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		d, err := ledger.Delivery(ctx, post)
+		d, err := f.Delivery(ctx, author, post)
 		if err != nil {
 			return ctxErr(ctx, err)
 		}
-		if d.State != fanout.StateComplete {
+		if d.State != feed.DeliveryComplete {
 			continue
 		}
 		if *d.Delivered != followers+1 {

@@ -196,9 +196,8 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *obs.Health, authn authn, ids *id.Generator) (string, error) {
 	store := table.Measure(eng.store, metrics.Table(obs.FlowAPI))
 	api, err := httpapi.New(httpapi.Config{
-		Feed:       p.newFeed(eng, store, metrics, ids),
-		Deliveries: fanout.NewLedger(store),
-		Verifier:   authn.verifier, Tokens: authn.tokens,
+		Feed:     p.newFeed(eng, store, metrics, ids),
+		Verifier: authn.verifier, Tokens: authn.tokens,
 		Health: health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
 		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
 	})

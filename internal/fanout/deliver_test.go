@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -67,7 +68,7 @@ func TestEntriesThatWouldBeExpiredAreNotWritten(t *testing.T) {
 		w.enqueue(e)
 		w.drain(w.worker)
 		w.wantHome(follower(0))
-		if d := w.delivery(e.PostID); d.State != fanout.StateComplete || *d.Delivered != 1 {
+		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete || *d.Delivered != 1 {
 			t.Errorf("delivery = %s, %d", d.State, *d.Delivered)
 		}
 	}
@@ -170,7 +171,7 @@ func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 				w.wantHome(follower(i), e.PostID)
 			}
 		}
-		if d := w.delivery(e.PostID); d.State != fanout.StateComplete {
+		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete {
 			t.Errorf("delivery is %s", d.State)
 		}
 		if t.Failed() {
@@ -209,7 +210,7 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 			t.Errorf("delete at call %d: %d entries were written after it", at, w.observed-before)
 		}
 		d := w.delivery(e.PostID)
-		if d.State != fanout.StateCancelled && (d.State != fanout.StateComplete || *d.Delivered != n+1) {
+		if d.State != feed.DeliveryCancelled && (d.State != feed.DeliveryComplete || *d.Delivered != n+1) {
 			t.Errorf("delete at call %d: delivery is %s with %d", at, d.State, *d.Delivered)
 		}
 	}
@@ -247,18 +248,20 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	w := newWorld(t, 30, small)
 	e := w.post()
-	if d := w.delivery(e.PostID); d.State != fanout.StateQueued || d.Planned != nil || d.Delivered != nil ||
+	_, err := w.EnsurePost(t.Context(), e)
+	w.must(err)
+	if d := w.delivery(e.PostID); d.State != feed.DeliveryQueued || d.Planned != nil || d.Delivered != nil ||
 		d.ChunksDone != nil || d.ChunksTotal != nil || d.StartedAt != nil || !d.AcceptedAt.Equal(w.now) {
 		t.Errorf("before it began: %+v", d)
 	}
 	w.must(w.worker.HandlePosts(t.Context(), e))
 	d := w.delivery(e.PostID)
-	if d.State != fanout.StateRunning || *d.Planned != 31 || *d.Delivered != 1 || *d.ChunksDone != 0 || d.ChunksTotal != nil ||
+	if d.State != feed.DeliveryRunning || *d.Planned != 31 || *d.Delivered != 1 || *d.ChunksDone != 0 || d.ChunksTotal != nil ||
 		d.Attempts != 1 || !d.StartedAt.Equal(w.now) || d.CompletedAt != nil {
 		t.Errorf("when it began: %+v", d)
 	}
 	w.must(handle(t.Context(), w.worker, w.take())) // plans three chunks of five
-	if d := w.delivery(e.PostID); d.State != fanout.StateRunning || d.ChunksTotal != nil {
+	if d := w.delivery(e.PostID); d.State != feed.DeliveryRunning || d.ChunksTotal != nil {
 		t.Errorf("while it is planned: %+v", d)
 	}
 	w.must(handle(t.Context(), w.worker, w.take()))
@@ -268,17 +271,17 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	w.drain(w.worker)
 	d = w.delivery(e.PostID)
-	if d.State != fanout.StateComplete || *d.ChunksDone != 5 || *d.ChunksTotal != 5 || *d.Delivered != 31 || !d.CompletedAt.Equal(w.now) {
+	if d.State != feed.DeliveryComplete || *d.ChunksDone != 5 || *d.ChunksTotal != 5 || *d.Delivered != 31 || !d.CompletedAt.Equal(w.now) {
 		t.Errorf("at the end: %+v", d)
 	}
 	w.deletePost(e.PostID)
-	if d := w.delivery(e.PostID); d.State != fanout.StateComplete {
+	if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete {
 		t.Errorf("deleted afterwards: %s, want the final state", d.State)
 	}
 	unborn := w.post()
 	w.deletePost(unborn.PostID)
 	w.must(w.worker.HandlePosts(t.Context(), unborn))
-	if d := w.delivery(unborn.PostID); d.State != fanout.StateCancelled || d.Planned != nil {
+	if d := w.delivery(unborn.PostID); d.State != feed.DeliveryCancelled || d.Planned != nil {
 		t.Errorf("deleted before it began: %+v", d)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
 	"fanfare/internal/table"
@@ -131,7 +132,7 @@ func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 						}
 					}
 					d := w.delivery(e.PostID)
-					if d.State != fanout.StateComplete || *d.Delivered < int64(n+1) || *d.Delivered > int64(n+arrivals+1) {
+					if d.State != feed.DeliveryComplete || *d.Delivered < int64(n+1) || *d.Delivered > int64(n+arrivals+1) {
 						t.Errorf("delivery is %s with %d", d.State, *d.Delivered)
 					}
 					if t.Failed() {

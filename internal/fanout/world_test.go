@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -263,9 +264,9 @@ func (w *world) wantHome(user string, posts ...string) {
 	}
 }
 
-func (w *world) delivery(postID string) fanout.Delivery {
+func (w *world) delivery(postID string) feed.Delivery {
 	w.Helper()
-	d, err := fanout.NewLedger(w.mem).Delivery(w.Context(), postID)
+	d, err := feed.New(feed.Config{Store: w.mem, Now: w.clock}).Delivery(w.Context(), author, postID)
 	w.must(err)
 	return d
 }
@@ -279,7 +280,7 @@ func (w *world) wantDelivered(postID string, n int) {
 		w.wantHome(follower(i), postID)
 	}
 	d := w.delivery(postID)
-	if d.State != fanout.StateComplete {
+	if d.State != feed.DeliveryComplete {
 		w.Fatalf("delivery is %s, want complete", d.State)
 	}
 	if *d.Delivered != int64(n+1) || *d.Planned != int64(n+1) {

@@ -34,13 +34,6 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	return postOf(p), nil
 }
 
-// PostAuthor returns the author of a post. It knows deleted posts too, because authors
-// may still look at the delivery of a post that they deleted.
-func (s *Service) PostAuthor(ctx context.Context, post string) (string, error) {
-	byID, err := s.postByID(ctx, post)
-	return byID.Author, err
-}
-
 // ownPost returns user's living post.
 func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRef, error) {
 	byID, err := s.livingPost(ctx, post)

@@ -52,9 +52,8 @@ type Counters interface {
 
 // Config is what an API needs.
 type Config struct {
-	Feed       *feed.Service
-	Deliveries Deliveries
-	Verifier   auth.Verifier
+	Feed     *feed.Service
+	Verifier auth.Verifier
 	// Tokens makes POST /v1/dev/token part of the API, if it is not nil.
 	Tokens TokenIssuer
 	Health *obs.Health
@@ -71,20 +70,19 @@ type Config struct {
 
 // API is an http.Handler.
 type API struct {
-	feed       *feed.Service
-	deliveries Deliveries
-	verifier   auth.Verifier
-	tokens     TokenIssuer
-	limiter    *limiter
-	origins    []string
-	slots      chan struct{}
-	counters   Counters
-	observe    func(route, method string, status int, took time.Duration)
-	now        func() time.Time
-	log        *zap.Logger
-	mux        *http.ServeMux
-	huma       huma.API
-	document   []byte
+	feed     *feed.Service
+	verifier auth.Verifier
+	tokens   TokenIssuer
+	limiter  *limiter
+	origins  []string
+	slots    chan struct{}
+	counters Counters
+	observe  func(route, method string, status int, took time.Duration)
+	now      func() time.Time
+	log      *zap.Logger
+	mux      *http.ServeMux
+	huma     huma.API
+	document []byte
 }
 
 // New returns an API.
@@ -94,7 +92,7 @@ func New(cfg Config) (*API, error) {
 		cfg.MaxConcurrent = maxConcurrent
 	}
 	a := &API{
-		feed: cfg.Feed, deliveries: cfg.Deliveries, verifier: cfg.Verifier, tokens: cfg.Tokens,
+		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets),
 		origins: cfg.Origins, slots: make(chan struct{}, cfg.MaxConcurrent),
 		counters: cfg.Counters, observe: cfg.Counters.Request, now: cfg.Now, log: cfg.Log,

@@ -4,15 +4,7 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
 )
-
-// Deliveries tells how far posts are delivered.
-type Deliveries interface {
-	Delivery(ctx context.Context, post string) (fanout.Delivery, error)
-}
 
 // Delivery is how far a post is delivered. What is not known yet is null.
 type Delivery struct {
@@ -31,14 +23,7 @@ func (a *API) registerDelivery() {
 	type deliveryOut struct{ Body Delivery }
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/delivery", "get-delivery", "Posts", "Tell how far your post is delivered, also after it was deleted", http.StatusOK, http.StatusForbidden, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*deliveryOut, error) {
-			author, err := a.feed.PostAuthor(ctx, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			if author != userOf(ctx) {
-				return nil, &feed.Error{Kind: feed.Forbidden, Detail: "only its author sees how a post is delivered"}
-			}
-			d, err := a.deliveries.Delivery(ctx, in.ID)
+			d, err := a.feed.Delivery(ctx, userOf(ctx), in.ID)
 			if err != nil {
 				return nil, err
 			}

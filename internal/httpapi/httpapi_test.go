@@ -22,7 +22,6 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/auth"
-	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
@@ -101,7 +100,7 @@ func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
 			Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now,
 			TimelineTTL: time.Hour, LikesByUser: true, RequestID: obs.RequestID, Log: zap.NewNop(),
 		}),
-		Deliveries: fanout.NewLedger(w.store), Verifier: dev, Tokens: dev, Health: obs.NewHealth(),
+		Verifier: dev, Tokens: dev, Health: obs.NewHealth(),
 		Counters: w.counted, Now: time.Now, Log: zap.NewNop(),
 	}
 	for _, c := range change {

@@ -18,7 +18,6 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/obs"
 	"fanfare/internal/panics"
-	"fanfare/internal/table"
 )
 
 // The types of problem. They are part of the contract: clients decide by them.
@@ -156,7 +155,7 @@ func (a *API) toProblem(err error) *Problem {
 	}
 	e, ok := errors.AsType[*feed.Error](err)
 	if !ok {
-		return portProblem(err)
+		return internal()
 	}
 	switch e.Kind {
 	case feed.NotFound:
@@ -181,14 +180,6 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case feed.Unavailable:
 		return unavailable(e.Detail, e.RetryAfter)
-	}
-	return internal()
-}
-
-// portProblem words what a port said without the domain in between.
-func portProblem(err error) *Problem {
-	if _, ok := errors.AsType[*table.UnavailableError](err); ok || errors.Is(err, context.DeadlineExceeded) {
-		return unavailable("the table did not answer in time: try again", time.Second)
 	}
 	return internal()
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -113,7 +112,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	w.checkLikes(ctx, service, living)
 	w.checkDeleted(ctx, service)
 	w.checkTexts(ctx, service, living)
-	w.checkLedgers(ctx, living)
+	w.checkDeliveries(ctx, service, living)
 }
 
 // checkDeleted holds that a deleted post is gone by its id too (I2).
@@ -132,17 +131,16 @@ func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
 	}
 }
 
-// checkLedgers holds that each delivery of a living post is complete and counts
+// checkDeliveries holds that each delivery of a living post is complete and counts
 // nobody twice.
-func (w *World) checkLedgers(ctx context.Context, living map[string]map[string]bool) {
-	ledger := fanout.NewLedger(w.store)
+func (w *World) checkDeliveries(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
 	for _, author := range w.load.users {
 		for _, post := range sorted(living[author]) {
-			d, err := ledger.Delivery(ctx, post)
+			d, err := service.Delivery(ctx, author, post)
 			switch {
 			case err != nil:
 				w.load.fail("I6", "delivery of %s: %v", post, err)
-			case d.State != fanout.StateComplete:
+			case d.State != feed.DeliveryComplete:
 				w.load.fail("I6", "delivery of %s by %s is %s, want complete", post, author, d.State)
 			case d.Delivered == nil || *d.Delivered > int64(len(w.load.users)):
 				w.load.fail("I6", "delivery of %s counts more than all %d users", post, len(w.load.users))
