@@ -11,12 +11,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxBodyBytes is the largest body that is accepted.
@@ -91,14 +91,10 @@ func checkRequest(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	body, p := readBody(w, r)
+	var faults []FieldError
 	if p == nil {
-		p = checkJSON(body)
+		faults, p = checkBody(body)
 	}
-	if p != nil {
-		p.write(w)
-		return
-	}
-	faults, p := checkFields(body)
 	if p != nil {
 		p.write(w)
 		return
@@ -185,57 +181,9 @@ func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	return malformed("the body could not be read")
 }
 
-// checkJSON refuses what is not JSON in UTF-8. The standard decoder would put
-// U+FFFD in the place of bad bytes and lone surrogates, silently.
-func checkJSON(body []byte) *Problem {
-	switch {
-	case len(bytes.TrimSpace(body)) == 0:
-		return malformed("the body is missing: send a JSON object")
-	case !utf8.Valid(body):
-		return malformed("the body is not valid UTF-8")
-	case !json.Valid(body):
-		return malformed("the body is not well-formed JSON")
-	case loneSurrogate(body):
-		return malformed(`the body has half of a surrogate pair (\ud800 to \udfff): it stands for no character`)
-	}
-	return nil
-}
-
-// loneSurrogate tells whether well-formed JSON has an escaped surrogate without its
-// other half.
-func loneSurrogate(body []byte) bool {
-	high := false // the escape just before is the first half of a pair
-	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' {
-			if high {
-				return true
-			}
-			continue
-		}
-		i++ // the escaped character: JSON is well-formed, so it is there
-		if body[i] != 'u' {
-			if high {
-				return true
-			}
-			continue
-		}
-		unit, err := strconv.ParseUint(string(body[i+1:i+5]), 16, 16)
-		if err != nil {
-			return true // cannot be: four hex digits follow
-		}
-		i += 4
-		isHigh, isLow := unit >= 0xD800 && unit < 0xDC00, unit >= 0xDC00 && unit < 0xE000
-		if isLow != high {
-			return true
-		}
-		high = isHigh
-	}
-	return high
-}
-
 type faultsKey struct{}
 
-// bodyFaults returns what checkFields found in the request of ctx.
+// bodyFaults returns what checkBody found in the request of ctx.
 func bodyFaults(ctx context.Context) []FieldError {
 	faults, ok := ctx.Value(faultsKey{}).([]FieldError)
 	if !ok {
@@ -244,42 +192,65 @@ func bodyFaults(ctx context.Context) []FieldError {
 	return faults
 }
 
-// checkFields looks at the top level of a body, which is all there is: null, which
-// huma takes for absent, and a name there twice, of which the decoder takes the last.
-// A number that no float can hold is a Problem at once: huma could not go on.
-func checkFields(body []byte) ([]FieldError, *Problem) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil, invalid(FieldError{"body", "is not a JSON object"})
+// checkBody reads a body once. jsontext refuses bad UTF-8, half of a surrogate pair, a
+// name that occurs twice and data after the end; encoding/json would decode the first
+// two as U+FFFD and take the last of two values. Beside the returned faults huma looks
+// for more; after a Problem it could not go on.
+func checkBody(body []byte) ([]FieldError, *Problem) {
+	dec := jsontext.NewDecoder(bytes.NewReader(body))
+	faults, readable, err := checkFields(dec)
+	if errors.Is(err, io.EOF) {
+		return nil, malformed("the body is missing: send a JSON object")
 	}
-	var faults []FieldError
-	seen := map[string]bool{}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, malformed("the body is not well-formed JSON")
+	if err == nil {
+		if _, err = dec.ReadToken(); err == nil {
+			err = errors.New("data follows its end")
 		}
-		field, ok := name.(string)
-		if !ok {
-			return nil, malformed("the body is not well-formed JSON")
-		}
-		var value any
-		if err := dec.Decode(&value); err != nil {
-			return nil, malformed("the body is not well-formed JSON")
-		}
-		if seen[field] {
-			faults = append(faults, FieldError{field, "occurs more than once"})
-		}
-		seen[field] = true
-		if value == nil {
-			faults = append(faults, FieldError{field, "is null: leave it out instead"})
-		}
-		if hugeNumber(value) {
-			return nil, invalid(append(faults, FieldError{field, "has a number that is out of range"})...)
-		}
+	}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		field := strings.Join(slices.Collect(syntax.JSONPointer.Tokens()), ".")
+		return nil, invalid(append(faults, FieldError{field, "occurs more than once"})...)
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, malformed("the body is not well-formed JSON in UTF-8: " + strings.TrimPrefix(err.Error(), "jsontext: "))
+	}
+	if !readable {
+		return nil, invalid(faults...)
 	}
 	return faults, nil
+}
+
+// checkFields reads one value. It finds null, which huma takes for absent. The value is
+// not readable to huma if it is no object, or has a number that no float can hold.
+func checkFields(dec *jsontext.Decoder) (faults []FieldError, readable bool, err error) {
+	if dec.PeekKind() != '{' {
+		_, err = dec.ReadValue()
+		return []FieldError{{"body", "is not a JSON object"}}, false, err
+	}
+	if _, err = dec.ReadToken(); err != nil {
+		return nil, false, err
+	}
+	readable = true
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return faults, false, err
+		}
+		field := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return faults, false, err
+		}
+		var decoded any
+		switch kind := value.Kind(); {
+		case kind == 'n':
+			faults = append(faults, FieldError{field, "is null: leave it out instead"})
+		case kind != '"' && json.Unmarshal(value, &decoded) != nil: // a well-formed value fails by its numbers only
+			faults, readable = append(faults, FieldError{field, "has a number that is out of range"}), false
+		}
+	}
+	_, err = dec.ReadToken()
+	return faults, readable, err
 }
 
 // unmarshal reads a body. To JSON Schema, and so to huma, 60.0 and 6e1 are integers;
@@ -299,25 +270,4 @@ func unmarshal(body []byte, v any) error {
 		return err
 	}
 	return json.Unmarshal(plain, v)
-}
-
-func hugeNumber(value any) bool {
-	switch v := value.(type) {
-	case json.Number:
-		_, err := v.Float64()
-		return err != nil
-	case []any:
-		for _, element := range v {
-			if hugeNumber(element) {
-				return true
-			}
-		}
-	case map[string]any:
-		for _, element := range v {
-			if hugeNumber(element) {
-				return true
-			}
-		}
-	}
-	return false
 }
