@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
@@ -23,7 +24,7 @@ func (a *app) deadLettersCommand() *cobra.Command {
 
 // onDeadLetters makes a command that works on dead letters: on the queues of
 // FANFARE_ENGINE=aws, else through the admin address of a running fanfare up.
-func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters daemon.DeadLetters, args []string) error) *cobra.Command {
+func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters admin.Operator, args []string) error) *cobra.Command {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 && !slices.Contains(queue.Topics(), args[0]) {
@@ -34,13 +35,13 @@ func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, lette
 			return err
 		}
 		if cfg.Engine != config.EngineAWS {
-			return do(c.Context(), daemon.NewAdminClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}), args)
+			return do(c.Context(), admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}), args)
 		}
 		broker, err := daemon.OpenQueues(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
-		err = do(c.Context(), daemon.NewDeadLetters(broker, time.Now), args)
+		err = do(c.Context(), admin.NewOperator(broker, time.Now), args)
 		return errors.Join(err, broker.Close())
 	}
 	return c
@@ -54,15 +55,15 @@ func (a *app) deadLettersList() *cobra.Command {
 	}
 	c.Flags().IntVar(&limit, "limit", 100, "how many of a topic at most")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onDeadLetters(c, func(ctx context.Context, letters daemon.DeadLetters, args []string) error {
-		if limit < 1 || limit > daemon.MaxDeadLetters {
-			return wrongUse(fmt.Errorf("--limit: 1 to %d, not %d", daemon.MaxDeadLetters, limit))
+	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
+		if limit < 1 || limit > admin.MaxDeadLetters {
+			return wrongUse(fmt.Errorf("--limit: 1 to %d, not %d", admin.MaxDeadLetters, limit))
 		}
 		topics := queue.Topics()
 		if len(args) > 0 {
 			topics = args
 		}
-		all := []daemon.DeadLetter{}
+		all := []admin.DeadLetter{}
 		for _, topic := range topics {
 			found, err := letters.List(ctx, topic, limit)
 			if err != nil {
@@ -72,7 +73,7 @@ func (a *app) deadLettersList() *cobra.Command {
 		}
 		if asJSON {
 			return a.printJSON(struct {
-				Items []daemon.DeadLetter `json:"items"`
+				Items []admin.DeadLetter `json:"items"`
 			}{all})
 		}
 		rows := [][]string{{"TOPIC", "ID", "FAILED AT", "RECEIVES", "REASON"}}
@@ -86,8 +87,8 @@ func (a *app) deadLettersList() *cobra.Command {
 func (a *app) deadLettersShow() *cobra.Command {
 	c := &cobra.Command{Use: "show TOPIC ID", Short: "Print one dead letter whole, as JSON", Args: cobra.ExactArgs(2)}
 	c.Flags().Bool("json", true, "print one JSON object (it always does)")
-	return a.onDeadLetters(c, func(ctx context.Context, letters daemon.DeadLetters, args []string) error {
-		found, err := letters.List(ctx, args[0], daemon.MaxDeadLetters)
+	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
+		found, err := letters.List(ctx, args[0], admin.MaxDeadLetters)
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (a *app) deadLettersRedrive() *cobra.Command {
 	}
 	c.Flags().BoolVar(&all, "all", false, "all of the topic")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onDeadLetters(c, func(ctx context.Context, letters daemon.DeadLetters, args []string) error {
+	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		ids, err := selection(args, all)
 		if err != nil {
 			return err
@@ -142,7 +143,7 @@ func (a *app) deadLettersDrop() *cobra.Command {
 	c := &cobra.Command{Use: "drop TOPIC {ID… | --all}", Short: "Remove dead letters for good", Args: cobra.MinimumNArgs(1)}
 	c.Flags().BoolVar(&all, "all", false, "all of the topic")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onDeadLetters(c, func(ctx context.Context, letters daemon.DeadLetters, args []string) error {
+	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		ids, err := selection(args, all)
 		if err != nil {
 			return err

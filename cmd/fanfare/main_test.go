@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/client"
-	"fanfare/internal/daemon"
+	"fanfare/internal/admin"
 	"fanfare/internal/datadir"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
@@ -334,9 +334,9 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 		}
 		return out
 	}
-	list := func(args ...string) []daemon.DeadLetter {
+	list := func(args ...string) []admin.DeadLetter {
 		t.Helper()
-		var answer struct{ Items []daemon.DeadLetter }
+		var answer struct{ Items []admin.DeadLetter }
 		dlq(&answer, append([]string{"ls", "--json"}, args...)...)
 		return answer.Items
 	}
@@ -344,7 +344,7 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	if text := dlq(nil, "ls"); !strings.Contains(text, "poison-1") || !strings.Contains(text, "post_recited") || !strings.Contains(text, "older than") {
 		t.Errorf("ls says %s", text)
 	}
-	var shown daemon.DeadLetter
+	var shown admin.DeadLetter
 	dlq(&shown, "show", "posts", "poison-1")
 	if shown.ID != "poison-1" || shown.Topic != "posts" || shown.Payload != `{"type":"post_recited"}` || !strings.Contains(shown.Reason, "post_recited") || shown.Receives != 1 {
 		t.Errorf("show says %+v", shown)

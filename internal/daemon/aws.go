@@ -8,9 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/awsclient"
 	"fanfare/internal/config"
-	"fanfare/internal/obs"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table/dynamo"
 )
@@ -80,7 +80,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	return &engine{
-		store: store, broker: broker, checks: []obs.Check{{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping}},
+		store: store, broker: broker, checks: []admin.Check{{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping}},
 		writers: awsWriters, pageSize: PageSize, postWorkers: awsPostWorkers, chunkWorkers: awsChunkWorkers,
 		devSecret: []byte(p.cfg.DevSecret),
 	}, nil

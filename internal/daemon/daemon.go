@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -22,7 +23,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/auth"
+	"fanfare/internal/backoff"
 	"fanfare/internal/config"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
@@ -110,45 +113,31 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := obs.RegisterDepth(reg, eng.broker.Depth); err != nil {
+	if err := eng.register(reg); err != nil {
 		return err
-	}
-	for store, stalls := range eng.stalls {
-		if err := obs.RegisterStalls(reg, store, stalls); err != nil {
-			return err
-		}
 	}
 	authn, err := p.newAuthn(eng)
 	if err != nil {
 		return err
 	}
-	health := obs.NewHealth(append(eng.checks, authn.checks...)...)
+	health := admin.NewHealth(append(eng.checks, authn.checks...)...)
 	if err := awaitDependencies(ctx, health); err != nil {
 		return err
 	}
 
-	// The admin server outlives the roots, so that a stop can be watched.
-	adminListener, err := listen(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr)
+	listener, err := listen(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr)
 	if err != nil {
 		return err
 	}
-	mux := obs.AdminMux(reg, health)
-	handleDeadLetters(mux, eng.broker, p.opt.Now)
-	admin := newRoots(context.WithoutCancel(ctx), p.log)
-	// pprof streams for as long as its caller asks, so there is no write timeout.
-	server := newServer(mux, p.log)
-	server.WriteTimeout = 0
-
 	roots := newRoots(ctx, p.log)
 	defer roots.cancel()
-	addresses := Addresses{Admin: adminListener.Addr().String()}
+	addresses := Addresses{Admin: listener.Addr().String()}
 	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn); err != nil {
 		roots.cancel()
-		return errors.Join(err, roots.wait(), adminListener.Close())
+		return errors.Join(err, roots.wait(), listener.Close())
 	}
-	// Only now: who is told that the process is ready sends it requests at once.
-	admin.start("admin", func(ctx context.Context) error { return serve(ctx, server, adminListener, time.Second) })
-	p.cleanups.add("admin", func(context.Context) error { admin.cancel(); return admin.wait() })
+	// The roles come first: a client that sees the process ready sends requests at once.
+	p.serveAdmin(ctx, listener, admin.NewHandler(reg, health, eng.broker, p.opt.Now))
 	if eng.watch != nil {
 		roots.start("disk", eng.watch)
 	}
@@ -166,8 +155,18 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
+// serveAdmin answers on the admin address. It outlives the roots, so that an operator can
+// watch a stop.
+func (p *process) serveAdmin(ctx context.Context, l net.Listener, h http.Handler) {
+	server := newServer(h, p.log)
+	server.WriteTimeout = 0 // pprof streams for as long as its caller asks
+	own := newRoots(context.WithoutCancel(ctx), p.log)
+	own.start("admin", func(ctx context.Context) error { return serve(ctx, server, l, time.Second) })
+	p.cleanups.add("admin", func(context.Context) error { own.cancel(); return own.wait() })
+}
+
 // startRoles starts the roots of the roles and returns the API's address.
-func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *obs.Health, authn authn) (string, error) {
+func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn) (string, error) {
 	ids := id.NewGenerator(p.opt.Now)
 	address := ""
 	if p.opt.Roles.API {
@@ -193,7 +192,7 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 	})
 }
 
-func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *obs.Health, authn authn, ids *id.Generator) (string, error) {
+func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator) (string, error) {
 	store := table.Measure(eng.store, metrics.Table(obs.FlowAPI))
 	api, err := httpapi.New(httpapi.Config{
 		Feed:     p.newFeed(eng, store, metrics, ids),
@@ -226,7 +225,7 @@ type authn struct {
 	verifier auth.Verifier
 	// tokens issues dev tokens, if not nil.
 	tokens httpapi.TokenIssuer
-	checks []obs.Check
+	checks []admin.Check
 	// run, if not nil, keeps the keys fresh.
 	run func(context.Context) error
 }
@@ -245,7 +244,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		keys := auth.NewKeySet(p.cfg.JWKSURL, &http.Client{Timeout: keyTimeout}, p.opt.Now, p.log.Named("keys"))
 		return authn{
 			verifier: auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now),
-			checks:   []obs.Check{{Name: "keys", Ask: keys.Ready}},
+			checks:   []admin.Check{{Name: "keys", Ask: keys.Ready}},
 			run:      keys.Run,
 		}, nil
 	}
@@ -290,7 +289,7 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 
 // awaitDependencies returns when everything answers, or with the names of what does
 // not.
-func awaitDependencies(ctx context.Context, health *obs.Health) error {
+func awaitDependencies(ctx context.Context, health *admin.Health) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
@@ -298,11 +297,7 @@ func awaitDependencies(ctx context.Context, health *obs.Health) error {
 		if len(failing) == 0 {
 			return nil
 		}
-		timer := time.NewTimer(startRetry)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if backoff.Wait(ctx, startRetry) != nil {
 			var names []string
 			var errs []error
 			for _, f := range failing {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
@@ -19,7 +22,7 @@ import (
 type engine struct {
 	store  table.Store
 	broker queue.Broker
-	checks []obs.Check
+	checks []admin.Check
 	// stalls tell by store how often writes were held up, if it is embedded.
 	stalls map[string]func() disk.Stalls
 	// writers is how many requests of one page of entries may be out.
@@ -32,6 +35,19 @@ type engine struct {
 	devSecret []byte
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
 	watch func(ctx context.Context) error
+}
+
+// register adds the engine's metrics to reg.
+func (e *engine) register(reg prometheus.Registerer) error {
+	if err := obs.RegisterDepth(reg, e.broker.Depth); err != nil {
+		return err
+	}
+	for store, stalls := range e.stalls {
+		if err := obs.RegisterStalls(reg, store, stalls); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // likesInFlight is how many unanswered likes an aggregator may hold: some windows
@@ -80,7 +96,7 @@ func (p *process) openEmbedded() (*engine, error) {
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
 	e.stalls = map[string]func() disk.Stalls{"table": store.Stalls, "queue": broker.Stalls}
-	e.checks = []obs.Check{
+	e.checks = []admin.Check{
 		{Name: "table", Ask: func(context.Context) error { return store.Health() }},
 		{Name: "queue", Ask: func(context.Context) error { return broker.Health() }},
 	}

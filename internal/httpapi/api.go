@@ -24,9 +24,9 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
-	"fanfare/internal/obs"
 )
 
 const (
@@ -56,7 +56,7 @@ type Config struct {
 	Verifier auth.Verifier
 	// Tokens makes POST /v1/dev/token part of the API, if it is not nil.
 	Tokens TokenIssuer
-	Health *obs.Health
+	Health *admin.Health
 	// RateLimit is how many requests a second a user may make, 0 for any number.
 	RateLimit int
 	// Origins may call the API from a browser.

@@ -21,6 +21,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
@@ -100,7 +101,7 @@ func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
 			Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now,
 			TimelineTTL: time.Hour, LikesByUser: true, RequestID: obs.RequestID, Log: zap.NewNop(),
 		}),
-		Verifier: dev, Tokens: dev, Health: obs.NewHealth(),
+		Verifier: dev, Tokens: dev, Health: admin.NewHealth(),
 		Counters: w.counted, Now: time.Now, Log: zap.NewNop(),
 	}
 	for _, c := range change {
@@ -413,9 +414,9 @@ func TestWithoutDevTokensTheirCallIsNotThere(t *testing.T) {
 
 func TestNotReadyNamesWhatDoesNotAnswer(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
-		c.Health = obs.NewHealth(
-			obs.Check{Name: "table", Ask: func(context.Context) error { return errors.New("at 10.0.0.7") }},
-			obs.Check{Name: "queue", Ask: func(context.Context) error { return nil }})
+		c.Health = admin.NewHealth(
+			admin.Check{Name: "table", Ask: func(context.Context) error { return errors.New("at 10.0.0.7") }},
+			admin.Check{Name: "queue", Ask: func(context.Context) error { return nil }})
 	})
 	res := w.call(t, "", "GET", "/readyz", "")
 	if res.Code != 503 || !strings.Contains(res.Body.String(), `"failing":["table"]`) || strings.Contains(res.Body.String(), "10.0.0.7") {

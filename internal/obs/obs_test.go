@@ -9,10 +9,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -39,7 +39,7 @@ func TestLogIsOneLineOfJSONAnEvent(t *testing.T) {
 func scrape(t *testing.T, reg *prometheus.Registry) string {
 	t.Helper()
 	res := httptest.NewRecorder()
-	obs.AdminMux(reg, obs.NewHealth()).ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	if res.Code != http.StatusOK {
 		t.Fatalf("metrics answered %d %s", res.Code, res.Body)
 	}
@@ -99,39 +99,6 @@ func TestRegistryRefusesASecondSet(t *testing.T) {
 	}
 	if _, err := obs.NewMetrics(reg); err == nil {
 		t.Error("two sets in one registry")
-	}
-}
-
-func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stuck := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		h := obs.NewHealth(obs.Check{Name: "table", Ask: stuck}, obs.Check{Name: "queue", Ask: stuck},
-			obs.Check{Name: "keys", Ask: func(context.Context) error { return nil }})
-		start := time.Now()
-		failing := h.Failing(t.Context())
-		if len(failing) != 2 || failing[0].Name != "table" || failing[1].Name != "queue" || time.Since(start) != 2*time.Second {
-			t.Errorf("failing are %v after %s", failing, time.Since(start))
-		}
-	})
-}
-
-func TestACheckThatPanicsFails(t *testing.T) {
-	h := obs.NewHealth(obs.Check{Name: "table", Ask: func(context.Context) error { panic("boom") }})
-	if failing := h.Failing(t.Context()); len(failing) != 1 || failing[0].Name != "table" {
-		t.Errorf("failing are %v", failing)
-	}
-}
-
-func TestDrainingIsNotReadyButAlive(t *testing.T) {
-	h := obs.NewHealth()
-	h.Drain()
-	mux := obs.AdminMux(prometheus.NewRegistry(), h)
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/debug/pprof/cmdline": http.StatusOK} {
-		res := httptest.NewRecorder()
-		mux.ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		if res.Code != want {
-			t.Errorf("%s answered %d", path, res.Code)
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import (
 	"bytes"
@@ -29,25 +29,25 @@ type DeadLetter struct {
 	Payload  string           `json:"payload,omitempty"`
 }
 
-// DeadLetters are the operations on dead letters, on a broker or on the admin
-// address of the process that owns it.
-type DeadLetters interface {
+// Operator works on dead letters: on a broker, or through the admin address of the
+// process that owns the broker.
+type Operator interface {
 	// List returns up to limit dead letters of a topic.
 	List(ctx context.Context, topic string, limit int) ([]DeadLetter, error)
-	// Redrive sends those in ids again, or all; too old ones stay.
+	// Redrive sends the letters in ids again, or all of them. Letters that are too old stay.
 	Redrive(ctx context.Context, topic string, ids []string) (Redriven, error)
-	// Drop removes those in ids, or all, for good.
+	// Drop removes the letters in ids, or all of them, for good.
 	Drop(ctx context.Context, topic string, ids []string) (dropped int, err error)
 }
 
-// Redriven says what became of a redrive.
+// Redriven counts the letters of a redrive.
 type Redriven struct {
 	Sent    int `json:"sent"`
 	Refused int `json:"refused"`
 }
 
-// NewDeadLetters returns the operations on a broker.
-func NewDeadLetters(broker queue.DeadLetters, now func() time.Time) DeadLetters {
+// NewOperator returns an Operator on a broker.
+func NewOperator(broker queue.DeadLetters, now func() time.Time) Operator {
 	return &brokerLetters{broker, now}
 }
 
@@ -72,7 +72,7 @@ func (b *brokerLetters) Redrive(ctx context.Context, topic string, ids []string)
 	sent, refused, err := b.broker.Redrive(ctx, topic, ids, func(l queue.DeadLetter) error {
 		event, err := messages.Decode(l.Payload)
 		if err != nil {
-			return nil //nolint:nilerr // a consumer of another version may know it
+			return nil //nolint:nilerr // a consumer of another version may understand the message
 		}
 		return messages.CheckAge(event, b.now())
 	})
@@ -83,7 +83,7 @@ func (b *brokerLetters) Drop(ctx context.Context, topic string, ids []string) (i
 	return b.broker.DropDead(ctx, topic, ids)
 }
 
-// MaxDeadLetters is how many are listed at once.
+// MaxDeadLetters is the largest number of letters in one list.
 const MaxDeadLetters = 1000
 
 type deadLetterRequest struct {
@@ -95,15 +95,14 @@ type deadLetterAnswer struct {
 	Dropped int `json:"dropped"`
 }
 
-// handleDeadLetters adds the operations on dead letters to the admin mux. The address
-// asks for no token, so what changes something must not come from a web page.
-func handleDeadLetters(mux *http.ServeMux, broker queue.DeadLetters, now func() time.Time) {
-	letters := NewDeadLetters(broker, now)
+// handleDeadLetters adds the operations on dead letters to mux. The address asks for no
+// token, so a web page must not be able to change anything.
+func handleDeadLetters(mux *http.ServeMux, letters Operator) {
 	guard := http.NewCrossOriginProtection()
 	mux.HandleFunc("GET /admin/dead-letters/{topic}", func(w http.ResponseWriter, r *http.Request) {
 		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 		if err != nil || limit < 1 || limit > MaxDeadLetters {
-			http.Error(w, fmt.Sprintf("limit is not between 1 and %d", MaxDeadLetters), http.StatusUnprocessableEntity)
+			http.Error(w, fmt.Sprintf("limit must be 1 to %d", MaxDeadLetters), http.StatusUnprocessableEntity)
 			return
 		}
 		answer(w, r, func(ctx context.Context, topic string) (any, error) { return letters.List(ctx, topic, limit) })
@@ -124,7 +123,7 @@ func change(do func(ctx context.Context, topic string, ids []string) (any, error
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&in); err != nil {
-			http.Error(w, "the body is not {\"ids\": […]}: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, "the body must be {\"ids\": […]}: "+err.Error(), http.StatusBadRequest)
 			return
 		}
 		answer(w, r, func(ctx context.Context, topic string) (any, error) { return do(ctx, topic, in.IDs) })
@@ -143,43 +142,43 @@ func answer(w http.ResponseWriter, r *http.Request, do func(ctx context.Context,
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A client that went away does not want the answer.
+	// A failed write means that the client is gone.
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// AdminClient speaks to the admin address of a running process.
-type AdminClient struct {
+// Client calls the admin address of a running process.
+type Client struct {
 	base   string
 	client *http.Client
 }
 
-// NewAdminClient returns a client of the admin address addr (HOST:PORT).
-func NewAdminClient(addr string, client *http.Client) *AdminClient {
-	return &AdminClient{"http://" + addr, client}
+// NewClient returns a client of the admin address addr (HOST:PORT).
+func NewClient(addr string, client *http.Client) *Client {
+	return &Client{"http://" + addr, client}
 }
 
-// List implements DeadLetters.
-func (c *AdminClient) List(ctx context.Context, topic string, limit int) ([]DeadLetter, error) {
+// List implements Operator.
+func (c *Client) List(ctx context.Context, topic string, limit int) ([]DeadLetter, error) {
 	var out []DeadLetter
 	err := c.call(ctx, http.MethodGet, "/admin/dead-letters/"+url.PathEscape(topic)+"?limit="+strconv.Itoa(limit), nil, &out)
 	return out, err
 }
 
-// Redrive implements DeadLetters.
-func (c *AdminClient) Redrive(ctx context.Context, topic string, ids []string) (Redriven, error) {
+// Redrive implements Operator.
+func (c *Client) Redrive(ctx context.Context, topic string, ids []string) (Redriven, error) {
 	var out deadLetterAnswer
 	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/redrive", deadLetterRequest{ids}, &out)
 	return out.Redriven, err
 }
 
-// Drop implements DeadLetters.
-func (c *AdminClient) Drop(ctx context.Context, topic string, ids []string) (int, error) {
+// Drop implements Operator.
+func (c *Client) Drop(ctx context.Context, topic string, ids []string) (int, error) {
 	var out deadLetterAnswer
 	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/drop", deadLetterRequest{ids}, &out)
 	return out.Dropped, err
 }
 
-func (c *AdminClient) call(ctx context.Context, method, path string, in, out any) error {
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := body(in)
 	if err != nil {
 		return err

@@ -1,4 +1,10 @@
-package obs
+// Package admin is the admin address of a process: its metrics, profiles and health,
+// and the operations on dead letters with their client.
+//
+// It asks for no token, so it must never take a change from a web page, and the error of
+// a dependency goes to the log, never into an answer (I10). It decides nothing about
+// messages: the queue and the messages do.
+package admin
 
 import (
 	"context"
@@ -13,9 +19,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"fanfare/internal/panics"
+	"fanfare/internal/queue"
 )
 
-// Check asks one dependency whether it answers.
+// Check asks one dependency whether it works.
 type Check struct {
 	Name string
 	Ask  func(context.Context) error
@@ -24,8 +31,8 @@ type Check struct {
 // checkTimeout is how long a dependency has to answer.
 const checkTimeout = 2 * time.Second
 
-// Health answers /healthz and /readyz. It is ready while every check passes, and
-// not once it drains.
+// Health answers /healthz and /readyz. A process is ready while every check passes,
+// until it drains.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
@@ -37,8 +44,8 @@ func NewHealth(checks ...Check) *Health { return &Health{checks: checks} }
 // Drain makes the process not ready, so that no new work is sent to it.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Failing asks every dependency at once and returns what does not answer, in the
-// order of the checks.
+// Failing asks all dependencies at once and returns the failures in the order of the
+// checks.
 func (h *Health) Failing(ctx context.Context) []Failure {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -57,7 +64,7 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 	return failing
 }
 
-// Failure is a dependency that does not answer.
+// Failure is a dependency that does not work.
 type Failure struct {
 	Name string
 	Err  error
@@ -65,12 +72,11 @@ type Failure struct {
 
 type healthBody struct {
 	Status string `json:"status"`
-	// Failing names what does not answer. The errors go to the log of who asks
-	// for them, not to strangers.
+	// Failing holds names only. The errors are for the log, not for strangers.
 	Failing []string `json:"failing,omitempty"`
 }
 
-// Live answers /healthz: the process is up.
+// Live answers /healthz. The process is up if it can answer.
 func (h *Health) Live(w http.ResponseWriter, _ *http.Request) {
 	writeHealth(w, http.StatusOK, healthBody{Status: "ok"})
 }
@@ -100,13 +106,13 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(status)
-	// A client that went away does not want the answer.
+	// A failed write means that the client is gone.
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// AdminMux returns the handler of the admin address: /metrics, /debug/pprof/,
-// /healthz and /readyz. Others add to it.
-func AdminMux(reg prometheus.Gatherer, health *Health) *http.ServeMux {
+// NewHandler returns the handler of the admin address: /metrics, /debug/pprof/, /healthz,
+// /readyz, and the operations on broker's dead letters.
+func NewHandler(reg prometheus.Gatherer, health *Health, broker queue.DeadLetters, now func() time.Time) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", health.Live)
@@ -116,5 +122,6 @@ func AdminMux(reg prometheus.Gatherer, health *Health) *http.ServeMux {
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	handleDeadLetters(mux, NewOperator(broker, now))
 	return mux
 }
