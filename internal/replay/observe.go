@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"fanfare/internal/backoff"
 )
 
 // observer looks at a service: its reads, its queues, its units.
@@ -92,7 +94,7 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 	phase := o.progress.start("waiting for the queues", 0)
 	defer phase.finish()
 	least, since, empty := -1.0, time.Now(), 0
-	for ctx.Err() == nil {
+	for {
 		depth, ok := o.metrics.read(ctx).depth()
 		switch {
 		case ok && depth == 0:
@@ -109,7 +111,9 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 			o.progress.say(fmt.Sprintf("the queues do not get emptier (%.0f messages); reading back as it is", max(0, least)))
 			return
 		}
-		pause(ctx, depthInterval)
+		if backoff.Wait(ctx, depthInterval) != nil {
+			return
+		}
 	}
 }
 
@@ -117,15 +121,5 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 func (o *observer) warnOfDeadLetters(before, after reading) {
 	if n := after.dead() - before.dead(); n > 0 {
 		o.progress.say(fmt.Sprintf("%.0f messages were dead-lettered meanwhile: see `fanfare dlq ls`", n))
-	}
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"fanfare/client"
+	"fanfare/internal/backoff"
 )
 
 // Config says what to play, against what.
@@ -307,10 +308,9 @@ func (p *player) like(ctx context.Context, c *client.Client, post string) error 
 	until := time.Now().Add(likeWithin)
 	for {
 		err := c.Like(ctx, post)
-		if !gone(err) || time.Now().After(until) || ctx.Err() != nil {
+		if !gone(err) || time.Now().After(until) || backoff.Wait(ctx, likeAgain) != nil {
 			return err
 		}
-		pause(ctx, likeAgain)
 	}
 }
 

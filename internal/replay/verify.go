@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fanfare/client"
+	"fanfare/internal/backoff"
 )
 
 // Check reads a journal back and verifies it against the service. Calls without
@@ -100,7 +101,9 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 		if len(todo) == 0 || time.Since(since) > o.Settle {
 			return o.report(t, findings), nil
 		}
-		pause(ctx, recheck)
+		if err := backoff.Wait(ctx, recheck); err != nil {
+			return Report{}, fmt.Errorf("read back: %w", err)
+		}
 	}
 }
 

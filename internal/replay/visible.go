@@ -9,6 +9,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"fanfare/client"
+	"fanfare/internal/backoff"
 )
 
 const (
@@ -49,13 +50,15 @@ func (v *visibility) watch(owner *sync.WaitGroup, observe func()) {
 func (v *visibility) observe(ctx context.Context, viewer *client.Client, post string, answered time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, answered.Add(v.unseen))
 	defer cancel()
-	for look := firstLook; ctx.Err() == nil; look = min(2*look, maxLook) {
+	for look := firstLook; ; look = min(2*look, maxLook) {
 		found, err := inHome(ctx, viewer, post)
 		if found && err == nil {
 			v.add(time.Since(answered))
 			return
 		}
-		pause(ctx, look)
+		if backoff.Wait(ctx, look) != nil {
+			break
+		}
 	}
 	if time.Since(answered) >= v.unseen {
 		v.add(v.unseen)
