@@ -1,8 +1,9 @@
 // Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
-// that call it and for the client's own examples. Deliveries and like counts
-// are immediate; nothing else of the contract's reads and writes of users, follows,
-// posts, likes and homes is simplified. It has no comments, pull homes or ledger, and it
-// must never be taken for the product: tokens are unsigned.
+// that call it and for the client's own examples. It has no comments, likes by user,
+// deliveries, pull homes or ranges of time. It refuses few values, and a method that a
+// path does not allow is not found. The rest keeps the contract, with deliveries and like
+// counts that are immediate: a test of the client runs the contract's rows against it.
+// It must never be taken for the product, because its tokens are unsigned.
 //
 // A test plants faults by wrapping the handler, or by the Alter hooks.
 package clienttest
@@ -47,7 +48,7 @@ type Server struct {
 
 type keyed struct {
 	in   client.PostInput
-	post string
+	post client.Post
 }
 
 // New returns an empty service.
@@ -70,6 +71,7 @@ func New() *Server {
 		"DELETE /v1/me/following/{id}":             s.unfollow,
 		"POST /v1/posts":                           s.createPost,
 		"GET /v1/posts/{id}":                       s.post,
+		"PATCH /v1/posts/{id}":                     s.editPost,
 		"DELETE /v1/posts/{id}":                    s.deletePost,
 		"GET /v1/users/{id}/posts":                 s.postsByUser,
 		"PUT /v1/posts/{id}/like":                  s.like,
@@ -82,24 +84,34 @@ func New() *Server {
 		s.mux.HandleFunc(pattern, s.authed(answer))
 	}
 	s.mux.HandleFunc("POST /v1/dev/token", s.devToken)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusNotFound, problem(http.StatusNotFound))
+	})
 	return s
 }
 
 // ServeHTTP answers as the contract says.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := r.Header.Get("X-Request-Id")
+	if requestID == "" || strings.Contains(requestID, " ") {
+		requestID = "clienttest"
+	}
+	w.Header().Set("X-Request-Id", requestID)
+	s.mux.ServeHTTP(w, r)
+}
 
-const tokenPrefix = "for-" // what an unsigned token says before its user
+const tokenPrefix = "for-" // an unsigned token is this and its user
 
 func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		UserID string `json:"user_id"`
-		TTL    int64  `json:"ttl_s"`
+		UserID string  `json:"user_id"`
+		TTL    float64 `json:"ttl_s"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.UserID == "" {
 		write(w, http.StatusUnprocessableEntity, problem(http.StatusUnprocessableEntity, "user_id"))
 		return
 	}
-	ttl := time.Duration(cmp.Or(in.TTL, 3600)) * time.Second
+	ttl := time.Duration(cmp.Or(in.TTL, 3600) * float64(time.Second))
 	write(w, http.StatusOK, client.DevToken{Token: tokenPrefix + in.UserID, ExpiresAt: time.Now().Add(ttl).UTC()})
 }
 
@@ -113,7 +125,10 @@ func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.Hand
 			return
 		}
 		s.mu.Lock()
-		status, body := answer(user, r)
+		status, body := s.known(user, r)
+		if status == 0 {
+			status, body = answer(user, r)
+		}
 		s.mu.Unlock()
 		if status == http.StatusCreated {
 			if post, ok := body.(client.Post); ok {
@@ -122,6 +137,22 @@ func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.Hand
 		}
 		write(w, status, body)
 	}
+}
+
+// known refuses a write by a user without a profile, and a path that names an unknown
+// user or post; its status is 0 for any other request.
+func (s *Server) known(user string, r *http.Request) (int, any) {
+	if _, ok := s.users[user]; !ok && r.Method != http.MethodGet && r.URL.Path != "/v1/me" {
+		return fail(http.StatusConflict)
+	}
+	for _, name := range []string{"id", "other"} {
+		named := r.PathValue(name)
+		_, isUser := s.users[named]
+		if _, isPost := s.posts[named]; named != "" && !isUser && !isPost {
+			return fail(http.StatusNotFound)
+		}
+	}
+	return 0, nil
 }
 
 func write(w http.ResponseWriter, status int, body any) {
@@ -140,8 +171,16 @@ func write(w http.ResponseWriter, status int, body any) {
 	}
 }
 
+// kinds are the contract's types of problem (docs/openapi.json).
+func kinds() map[int]string {
+	return map[int]string{
+		http.StatusBadRequest: "malformed", http.StatusUnauthorized: "unauthenticated", http.StatusForbidden: "forbidden",
+		http.StatusNotFound: "not-found", http.StatusConflict: "profile-missing", http.StatusUnprocessableEntity: "invalid",
+	}
+}
+
 func problem(status int, fields ...string) client.Problem {
-	p := client.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status}
+	p := client.Problem{Type: kinds()[status], Title: http.StatusText(status), Status: status, Detail: "clienttest refuses the request"}
 	for _, field := range fields {
 		p.Errors = append(p.Errors, client.FieldError{Field: field, Detail: "is not valid"})
 	}
@@ -149,12 +188,6 @@ func problem(status int, fields ...string) client.Problem {
 }
 
 func fail(status int, fields ...string) (int, any) { return status, problem(status, fields...) }
-
-func missingProfile() (int, any) {
-	p := problem(http.StatusConflict)
-	p.Type = "profile-missing"
-	return p.Status, p
-}
 
 // page cuts one page of items that are sorted by key in the list's order.
 func page[T any](r *http.Request, items []T, key func(T) string) (int, any) {
@@ -213,7 +246,7 @@ func (s *Server) readUser(user string) client.User {
 
 func (s *Server) me(user string, _ *http.Request) (int, any) {
 	if _, ok := s.users[user]; !ok {
-		return missingProfile()
+		return fail(http.StatusConflict)
 	}
 	return http.StatusOK, s.readUser(user)
 }
@@ -233,9 +266,6 @@ func (s *Server) putMe(user string, r *http.Request) (int, any) {
 }
 
 func (s *Server) user(_ string, r *http.Request) (int, any) {
-	if _, ok := s.users[r.PathValue("id")]; !ok {
-		return fail(http.StatusNotFound)
-	}
 	return http.StatusOK, s.readUser(r.PathValue("id"))
 }
 
@@ -292,12 +322,6 @@ func (s *Server) follow(user string, r *http.Request) (int, any) {
 	if author == user {
 		return fail(http.StatusUnprocessableEntity, "id")
 	}
-	if _, ok := s.users[user]; !ok {
-		return missingProfile()
-	}
-	if _, ok := s.users[author]; !ok {
-		return fail(http.StatusNotFound)
-	}
 	if s.follows[user] == nil {
 		s.follows[user] = map[string]time.Time{}
 	}
@@ -308,14 +332,14 @@ func (s *Server) follow(user string, r *http.Request) (int, any) {
 }
 
 func (s *Server) unfollow(user string, r *http.Request) (int, any) {
+	if r.PathValue("id") == user {
+		return fail(http.StatusUnprocessableEntity, "id")
+	}
 	delete(s.follows[user], r.PathValue("id"))
 	return http.StatusNoContent, nil
 }
 
 func (s *Server) createPost(user string, r *http.Request) (int, any) {
-	if _, ok := s.users[user]; !ok {
-		return missingProfile()
-	}
 	var in client.PostInput
 	if err := decode(r, &in); err != nil || badText(in.Text, 1, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
@@ -326,7 +350,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 		if before.in != in {
 			return fail(http.StatusUnprocessableEntity, "Idempotency-Key")
 		}
-		return http.StatusCreated, s.posts[before.post]
+		return http.StatusCreated, before.post
 	}
 	postID, err := s.ids.New()
 	if err != nil {
@@ -335,23 +359,37 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC()}
 	s.posts[post.ID] = post
 	s.byUser[user] = append(s.byUser[user], post.ID)
-	s.keys[key] = keyed{in, post.ID}
+	s.keys[key] = keyed{in, post}
 	return http.StatusCreated, post
 }
 
 func (s *Server) post(_ string, r *http.Request) (int, any) {
-	if post, ok := s.posts[r.PathValue("id")]; ok {
-		return http.StatusOK, post
+	return http.StatusOK, s.posts[r.PathValue("id")]
+}
+
+func (s *Server) editPost(user string, r *http.Request) (int, any) {
+	post := s.posts[r.PathValue("id")]
+	var in client.PostEdit
+	switch err := decode(r, &in); {
+	case err != nil || in.Text != nil && badText(*in.Text, 1, 5000):
+		return fail(http.StatusUnprocessableEntity, "text")
+	case post.AuthorID != user:
+		return fail(http.StatusForbidden)
 	}
-	return fail(http.StatusNotFound)
+	if in.Text != nil {
+		post.Text = *in.Text
+	}
+	if in.ImageURL != nil {
+		post.ImageURL = *in.ImageURL
+	}
+	post.EditedAt = time.Now().UTC()
+	s.posts[post.ID] = post
+	return http.StatusOK, post
 }
 
 func (s *Server) deletePost(user string, r *http.Request) (int, any) {
-	post, ok := s.posts[r.PathValue("id")]
-	switch {
-	case !ok:
-		return fail(http.StatusNotFound)
-	case post.AuthorID != user:
+	post := s.posts[r.PathValue("id")]
+	if post.AuthorID != user {
 		return fail(http.StatusForbidden)
 	}
 	delete(s.posts, post.ID)
@@ -369,9 +407,6 @@ func (s *Server) postsByUser(_ string, r *http.Request) (int, any) {
 
 func (s *Server) like(user string, r *http.Request) (int, any) {
 	post := r.PathValue("id")
-	if _, ok := s.posts[post]; !ok {
-		return fail(http.StatusNotFound)
-	}
 	if s.likes[post] == nil {
 		s.likes[post] = map[string]time.Time{}
 	}
@@ -382,9 +417,6 @@ func (s *Server) like(user string, r *http.Request) (int, any) {
 }
 
 func (s *Server) unlike(user string, r *http.Request) (int, any) {
-	if _, ok := s.posts[r.PathValue("id")]; !ok {
-		return fail(http.StatusNotFound)
-	}
 	delete(s.likes[r.PathValue("id")], user)
 	return http.StatusAccepted, nil
 }
@@ -407,9 +439,6 @@ func (s *Server) count(post string) int64 {
 }
 
 func (s *Server) likeCount(_ string, r *http.Request) (int, any) {
-	if _, ok := s.posts[r.PathValue("id")]; !ok {
-		return fail(http.StatusNotFound)
-	}
 	return http.StatusOK, client.LikeCount{Count: s.count(r.PathValue("id")), AsOf: time.Now().UTC()}
 }
 
