@@ -1,15 +1,14 @@
-// Package httpapi is the HTTP face of a feed: the calls of the contract, their
-// OpenAPI document, and what stands before them: authentication, limits, and errors
-// as RFC 9457 problems.
+// Package httpapi is the HTTP face of a feed: the calls of the contract, their OpenAPI
+// document, authentication, limits, and errors as RFC 9457 problems.
 //
-// It decides nothing about feeds: it reads a request, calls the domain, and words
-// the answer. It must never let a request without a valid token reach the domain
-// (I10), read a body or keep a list without a bound (I9), or answer success before
-// the domain did (I5). Domain errors become HTTP in one place, problem.go.
+// It decides nothing about feeds: it reads a request, calls the domain and words the
+// answer. It must never let a request without a valid token reach the domain (I10), read
+// a body or keep a list without a bound (I9), or answer success before the domain did
+// (I5). Errors become HTTP in one place, problem.go.
 //
 // A request passes ServeHTTP (request id, panics, metrics), cors, admit (bounded
-// concurrency), route (404, 405), then huma's middlewares authenticate and
-// checkRequest, and the operation.
+// concurrency), route (404, 405), then huma's middlewares authenticate and checkRequest,
+// and the operation.
 package httpapi
 
 import (
@@ -30,12 +29,11 @@ import (
 )
 
 const (
-	// maxConcurrent is how many requests are in work at once, unless Config says
-	// otherwise.
+	// maxConcurrent is the default of Config.MaxConcurrent.
 	maxConcurrent = 1024
-	// requestTimeout is when a call gives up on the table and the queue.
+	// requestTimeout bounds the time that a call waits for the table and the queue.
 	requestTimeout = 15 * time.Second
-	// apiVersion is that of the contract, not of the program.
+	// apiVersion is the version of the contract, not of the program.
 	apiVersion = "1"
 )
 
@@ -44,24 +42,24 @@ type TokenIssuer interface {
 	Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error)
 }
 
-// Counters hear what was accepted and answered.
+// Counters count accepted likes and answered requests.
 type Counters interface {
 	Like()
 	Request(route, method string, status int, took time.Duration)
 }
 
-// Config is what an API needs.
+// Config holds the parts and settings of an API.
 type Config struct {
 	Feed     *feed.Service
 	Verifier auth.Verifier
-	// Tokens makes POST /v1/dev/token part of the API, if it is not nil.
+	// Tokens, if not nil, adds POST /v1/dev/token to the API.
 	Tokens TokenIssuer
 	Health *admin.Health
-	// RateLimit is how many requests a second a user may make, 0 for any number.
+	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
-	// Origins may call the API from a browser.
+	// Origins lists the origins of web pages that may call the API.
 	Origins []string
-	// MaxConcurrent is how many requests are in work at once; 0 is 1,024.
+	// MaxConcurrent bounds the requests that are handled at once; 0 is 1,024.
 	MaxConcurrent int
 	Counters      Counters
 	Now           func() time.Time
@@ -101,6 +99,7 @@ func New(cfg Config) (*API, error) {
 	a.huma = humago.New(a.mux, humaConfig())
 	a.huma.UseMiddleware(a.authenticate, checkRequest)
 	a.registerUsers()
+	a.registerFollows()
 	a.registerPosts()
 	a.registerDelivery()
 	a.registerComments()
@@ -123,31 +122,27 @@ func New(cfg Config) (*API, error) {
 // Document returns the OpenAPI document.
 func (a *API) Document() []byte { return a.document }
 
-// Handle adds a handler that belongs to the same address but not to the contract,
-// such as the console. pattern is one of http.ServeMux's.
-func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
-
 func humaConfig() huma.Config {
 	cfg := huma.DefaultConfig("Fanfare", apiVersion)
 	cfg.Info.Description = "A feed: posts, follows, likes and home timelines. Errors are RFC 9457 problems whose type is stable. " +
 		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page."
-	// The document and its page are our own, and answers carry no $schema links.
+	// The document and its page are our own. Answers carry no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
 	cfg.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "sub is the user id."},
+		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The claim sub is the user id."},
 	}
 	return cfg
 }
 
-// operation describes one call: what is common to all is here.
+// operation describes one call. It adds the values that all calls share.
 func operation(method, path, name, tag, summary string, status int, errs ...int) huma.Operation {
 	return huma.Operation{
 		OperationID: name, Method: method, Path: path, Tags: []string{tag}, Summary: summary, DefaultStatus: status,
-		// huma refuses a body of exactly this size. Ours are refused before, one
-		// byte above MaxBodyBytes.
+		// huma refuses a body of exactly this size, so it never meets one: copyBody has
+		// refused every body above MaxBodyBytes.
 		MaxBodyBytes: MaxBodyBytes + 1,
 		Security:     []map[string][]string{{"bearer": {}}},
 		Errors: append([]int{
@@ -157,7 +152,7 @@ func operation(method, path, name, tag, summary string, status int, errs ...int)
 	}
 }
 
-// register adds a call. call's errors are worded by problem.
+// register adds a call. Its errors are worded by problem.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" {
@@ -179,8 +174,8 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 
 // TokenRequest asks for a dev token.
 type TokenRequest struct {
-	UserID string `json:"user_id" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"Who the token speaks for." example:"alice"`
-	TTL    int64  `json:"ttl_s,omitempty" minimum:"1" maximum:"2592000" default:"86400" doc:"How many seconds it is valid."`
+	UserID string `json:"user_id" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"The user that the token stands for." example:"alice"`
+	TTL    int64  `json:"ttl_s,omitempty" minimum:"1" maximum:"2592000" default:"86400" doc:"The life of the token in seconds."`
 }
 
 // Token is a dev token.
@@ -189,12 +184,12 @@ type Token struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// registerTokens adds the call that gives a dev token to whoever asks.
+// registerTokens adds the call that gives a dev token to anyone.
 func (a *API) registerTokens() {
 	type tokenIn struct{ Body TokenRequest }
 	type tokenOut struct{ Body Token }
 	op := operation(http.MethodPost, "/v1/dev/token", "issue-dev-token", "Development",
-		"Get a token for any user. Only with FANFARE_AUTH=dev", http.StatusOK)
+		"Get a token for any user (only with FANFARE_AUTH=dev)", http.StatusOK)
 	op.Security = nil
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	register(a, op, func(_ context.Context, in *tokenIn) (*tokenOut, error) {
@@ -206,15 +201,15 @@ func (a *API) registerTokens() {
 	})
 }
 
-// Page is what every list takes.
+// Page holds the parameters of every list.
 type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"How many items at most."`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The most items to return."`
+	Cursor string `query:"cursor" doc:"The next_cursor of the previous page."`
 }
 
 func (p Page) request() feed.PageRequest { return feed.PageRequest{Limit: p.Limit, Cursor: p.Cursor} }
 
-// List is what every list answers.
+// List is a page of any list.
 type List[T any] struct {
 	Items      []T    `json:"items" nullable:"false"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"Absent on the last page."`
@@ -223,13 +218,26 @@ type List[T any] struct {
 // listOut is a List as an operation answers it.
 type listOut[T any] struct{ Body List[T] }
 
-func list[F, T any](in feed.List[F], item func(F) T) *listOut[T] {
-	out := &listOut[T]{List[T]{Items: make([]T, len(in.Items)), NextCursor: in.NextCursor}}
-	for i, it := range in.Items {
-		out.Body.Items[i] = item(it)
+// converted turns the result of a call of the domain into an operation's, by to.
+func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
+	return func(value F, err error) (*O, error) {
+		if err != nil {
+			return nil, err
+		}
+		return to(value), nil
 	}
-	return out
 }
 
-// empty answers without a body.
+// listed is converted for a list, by item.
+func listed[F, T any](item func(F) T) func(feed.List[F], error) (*listOut[T], error) {
+	return converted(func(in feed.List[F]) *listOut[T] {
+		out := &listOut[T]{List[T]{Items: make([]T, len(in.Items)), NextCursor: in.NextCursor}}
+		for i, it := range in.Items {
+			out.Body.Items[i] = item(it)
+		}
+		return out
+	})
+}
+
+// empty is an answer without a body.
 type empty struct{}

@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxBodyBytes is the largest body that is accepted.
+// MaxBodyBytes is the size of the largest body that the API accepts.
 const MaxBodyBytes = 64 * 1024
 
 type userKey struct{}
@@ -33,8 +33,8 @@ func userOf(ctx context.Context) string {
 	return user
 }
 
-// authenticate lets nobody in without a valid token (I10), but for operations that
-// need none.
+// authenticate refuses requests without a valid token (I10), unless the operation needs
+// none.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	if len(ctx.Operation().Security) == 0 {
 		next(ctx)
@@ -53,13 +53,13 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	}
 	if wait := a.limiter.take(user, a.now()); wait > 0 {
 		newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
-			"you make more requests than are allowed: slow down").retryAfter(wait).write(w)
+			"you send more requests than the limit allows: slow down").retryAfter(wait).write(w)
 		return
 	}
 	next(huma.WithValue(ctx, userKey{}, user))
 }
 
-// bearer returns the token of the Authorization header, the only place for it.
+// bearer returns the token of the Authorization header. No other place is read.
 func bearer(r *http.Request) (string, *Problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -69,13 +69,13 @@ func bearer(r *http.Request) (string, *Problem) {
 	scheme, token, ok := strings.Cut(values[0], " ")
 	token = strings.TrimSpace(token)
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", unauthenticated("the Authorization header is not Bearer TOKEN")
+		return "", unauthenticated("the Authorization header must be Bearer TOKEN")
 	}
 	return token, nil
 }
 
-// checkRequest looks at what huma would pass over: query parameters that are
-// unknown, empty or there twice, and the bytes of the body.
+// checkRequest makes the checks that huma does not: query parameters must be known, not
+// empty and given once, and a body must be strict JSON.
 func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	if p := checkParams(ctx.Operation(), r); p != nil {
@@ -137,7 +137,7 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 	return nil
 }
 
-// readBody reads the body.
+// readBody returns the body of a request that has one.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "" {
 		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "application/json" {
@@ -152,8 +152,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	return body.Bytes(), nil
 }
 
-// ignoreBody refuses a body that is too large where none is wanted at all. Another one
-// does no harm.
+// ignoreBody refuses a body that is too large, for an operation that takes none. A smaller
+// body does no harm.
 func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.ContentLength >= 0 && r.ContentLength <= MaxBodyBytes { // nearly always 0
 		return nil
@@ -161,10 +161,10 @@ func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
 	return copyBody(io.Discard, w, r)
 }
 
-// copyBody reads the body up to the limit, however it is sent.
+// copyBody reads the body up to the limit, with or without a Content-Length.
 func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	tooLarge := newProblem(http.StatusRequestEntityTooLarge, typeTooLarge, "Body too large",
-		fmt.Sprintf("a body has at most %d bytes", MaxBodyBytes))
+		fmt.Sprintf("the largest body has %d bytes", MaxBodyBytes))
 	if r.ContentLength > MaxBodyBytes {
 		return tooLarge
 	}
@@ -253,9 +253,9 @@ func checkFields(dec *jsontext.Decoder) (faults []FieldError, readable bool, err
 	return faults, readable, err
 }
 
-// unmarshal reads a body. To JSON Schema, and so to huma, 60.0 and 6e1 are integers;
-// the decoder takes none but 60 for one, and tells clients of Go's types. It gets them
-// as it would write them itself.
+// unmarshal reads a body. JSON Schema, and so huma, takes 60.0 and 6e1 for integers, but
+// encoding/json rejects them for an int, with an error that names Go's types. So a number
+// is first written as encoding/json writes it: 60.
 func unmarshal(body []byte, v any) error {
 	err := json.Unmarshal(body, v)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What is accepted must be decoded as it was sent: the decoder's U+FFFD for bad input
-// may only come from one that was there.
+// An accepted body must be decoded as it was sent. The decoder writes U+FFFD for bad input,
+// so a U+FFFD may only come from one in the body.
 func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
 	for _, seed := range []string{
 		`{"text":"a"}`, `{"text":"\ud83d\ude00"}`, `{"text":"\ud83d"}`, `{"text":"\ude00"}`, `{"text":"\ud83d\ud83d\ude00"}`,

@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/feed"
 )
 
-// Comment is a comment of a post.
+// Comment is a comment on a post.
 type Comment struct {
 	ID        string    `json:"id" doc:"A ULID."`
 	PostID    string    `json:"post_id"`
@@ -17,7 +17,7 @@ type Comment struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// CommentInput is a comment to make.
+// CommentInput is a new comment.
 type CommentInput struct {
 	Text string `json:"text" minLength:"1" maxLength:"5000" example:"Well said"`
 }
@@ -33,7 +33,7 @@ func (a *API) registerComments() {
 		Body CommentInput
 	}
 	type createOut struct {
-		Location string `header:"Location" doc:"Names the comment, for DELETE."`
+		Location string `header:"Location" doc:"The path of the comment, for DELETE."`
 		Body     Comment
 	}
 	register(a, operation(http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post", http.StatusCreated, http.StatusNotFound, http.StatusConflict),
@@ -49,20 +49,16 @@ func (a *API) registerComments() {
 		PostPath
 		Page
 	}
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List a post's comments, oldest first", http.StatusOK, http.StatusNotFound),
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List the comments on a post, oldest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Comment], error) {
-			comments, err := a.feed.Comments(ctx, in.ID, in.request())
-			if err != nil {
-				return nil, err
-			}
-			return list(comments, toComment), nil
+			return listed(toComment)(a.feed.Comments(ctx, in.ID, in.request()))
 		})
 
 	type deleteIn struct {
 		PostPath
 		Comment string `path:"comment" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A comment id."`
 	}
-	register(a, operation(http.MethodDelete, "/v1/posts/{id}/comments/{comment}", "delete-comment", tag, "Delete your comment, or one of your post", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+	register(a, operation(http.MethodDelete, "/v1/posts/{id}/comments/{comment}", "delete-comment", tag, "Delete your comment, or a comment on your post", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *deleteIn) (*empty, error) {
 			return nil, a.feed.DeleteComment(ctx, userOf(ctx), in.ID, in.Comment)
 		})
@@ -73,10 +69,6 @@ func (a *API) registerComments() {
 	}
 	register(a, operation(http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[Comment], error) {
-			comments, err := a.feed.CommentsByUser(ctx, in.ID, in.request())
-			if err != nil {
-				return nil, err
-			}
-			return list(comments, toComment), nil
+			return listed(toComment)(a.feed.CommentsByUser(ctx, in.ID, in.request()))
 		})
 }

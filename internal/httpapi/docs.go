@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// docsPage draws the OpenAPI document without anything from another host.
+// docsPage shows the OpenAPI document and loads nothing from another host.
 //
 //go:embed docs.html
 var docsPage []byte
@@ -14,7 +14,7 @@ func (a *API) registerDocs() {
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		w.Header().Set("Cache-Control", "no-cache")
-		// A client that went away does not want the answer.
+		// A failed write means that the client is gone.
 		_, _ = w.Write(a.document)
 	})
 	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {

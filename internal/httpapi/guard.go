@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/obs"
 )
 
-// recorder notes what was answered.
+// recorder remembers the status of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -32,11 +32,11 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController find the writer.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServeHTTP implements http.Handler. Everything passes here: it names the request,
-// turns a panic into a 500, and counts the answer.
+// ServeHTTP implements http.Handler. Every request passes here: it gets an id, a panic
+// becomes a 500, and the answer is counted.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.now()
 	requestID := r.Header.Get("X-Request-Id")
@@ -46,12 +46,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Request-Id", requestID)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store") // what a call answers is its user's alone
+	h.Set("Cache-Control", "no-store") // an answer belongs to one user
 	rec := &recorder{ResponseWriter: w}
 	r = r.WithContext(obs.WithRequestID(r.Context(), requestID))
 	defer func() {
 		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it like this
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it with == too
 				panic(p)
 			}
 			a.log.Error("handler panicked", zap.String("request_id", requestID), zap.String("method", r.Method),
@@ -82,7 +82,7 @@ func (a *API) done(r *http.Request, status int, start time.Time) {
 		zap.String("route", route), zap.Int("status", status), zap.Duration("took", took))
 }
 
-// knownMethod keeps strangers from making up metric labels.
+// knownMethod keeps strangers from inventing metric labels.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -91,9 +91,9 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// cors lets pages of the configured origins call the API. There are no cookies, so
-// no credentials are allowed. It comes before all that answers, or pages could not read
-// that the API is too busy.
+// cors lets pages of the configured origins call the API. There are no cookies, so no
+// credentials are allowed. It runs before anything that answers, or a page could not read
+// that the server is busy.
 func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	if len(a.origins) == 0 {
 		a.admit(w, r)
@@ -119,8 +119,8 @@ func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// admit bounds how many requests are in work at once (I9): what is above gets a fast
-// 503 instead of a slow answer. Health is asked for always.
+// admit bounds the requests that are handled at once (I9): one more gets a fast 503
+// instead of a slow answer. Health is always answered.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 		a.route(w, r)
@@ -131,15 +131,15 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-a.slots }()
 		a.route(w, r)
 	default:
-		unavailable("too many requests are in work: try again", time.Second).write(w)
+		unavailable("the server is busy: try again", time.Second).write(w)
 	}
 }
 
-// route hands the request to the mux, whose own 404, 405 and redirects become
-// Problems. A path that is not clean names nothing: /v1/users//posts must not end
-// up as the user "posts".
+// route passes the request to the mux and turns the mux's own 404, 405 and redirects into
+// Problems. A path that is not clean is not found: /v1/users//posts must not become the
+// user "posts".
 func (a *API) route(w http.ResponseWriter, r *http.Request) {
-	notFound := newProblem(http.StatusNotFound, typeNotFound, "Not found", "there is no such path: see /docs")
+	notFound := newProblem(http.StatusNotFound, typeNotFound, "Not found", "this path does not exist: see /docs")
 	if escaped := r.URL.EscapedPath(); r.Method != http.MethodConnect && path.Clean("/"+escaped) != escaped {
 		notFound.write(w)
 		return
@@ -153,13 +153,13 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(probe, r)
 	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed && allow != "" {
 		newProblem(http.StatusMethodNotAllowed, typeMethodNotAllowed, "Method not allowed",
-			"this path knows "+allow).header("Allow", allow).write(w)
+			"the methods of this path are "+allow).header("Allow", allow).write(w)
 		return
 	}
 	notFound.write(w)
 }
 
-// discard keeps the status and the header of an answer that is not sent.
+// discard keeps the status and the header of an answer, and sends nothing.
 type discard struct {
 	header http.Header
 	status int

@@ -7,15 +7,15 @@ import (
 	"fanfare/internal/feed"
 )
 
-// HomeItem is one entry of a home.
+// HomeItem is one post in a home.
 type HomeItem struct {
 	Post      Post       `json:"post"`
 	Author    HomeAuthor `json:"author"`
 	LikeCount int64      `json:"like_count"`
-	Liked     bool       `json:"liked" doc:"Whether you like it."`
+	Liked     bool       `json:"liked" doc:"True if you like the post."`
 }
 
-// HomeAuthor is what a home shows of an author.
+// HomeAuthor holds the values of an author that a home shows.
 type HomeAuthor struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -29,14 +29,10 @@ func toHomeItem(it feed.HomeItem) HomeItem {
 func (a *API) registerHome() {
 	type homeIn struct {
 		Page
-		Source string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the followees' post lists alone."`
+		Source string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline."`
 	}
-	register(a, operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of whom you follow, newest first", http.StatusOK),
+	register(a, operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first", http.StatusOK),
 		func(ctx context.Context, in *homeIn) (*listOut[HomeItem], error) {
-			items, err := a.feed.Home(ctx, userOf(ctx), feed.HomeQuery{Pull: in.Source == "pull"}, in.request())
-			if err != nil {
-				return nil, err
-			}
-			return list(items, toHomeItem), nil
+			return listed(toHomeItem)(a.feed.Home(ctx, userOf(ctx), feed.HomeQuery{Pull: in.Source == "pull"}, in.request()))
 		})
 }

@@ -34,7 +34,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// published is a publisher that keeps what it was given, or fails.
+// published is a publisher that keeps its messages, or fails.
 type published struct {
 	mu       sync.Mutex
 	messages []*message.Message
@@ -52,7 +52,7 @@ func (p *published) Publish(_ string, msgs ...*message.Message) error {
 
 func (p *published) Close() error { return nil }
 
-// counted keeps what was counted.
+// counted keeps the counted requests.
 type counted struct {
 	mu       sync.Mutex
 	requests []string
@@ -65,7 +65,7 @@ func (c *counted) Request(route, method string, _ int, _ time.Duration) {
 	c.requests = append(c.requests, method+" "+route)
 }
 
-// faulty is a table whose reads do what a test says.
+// faulty is a table whose reads a test can replace.
 type faulty struct {
 	table.Store
 	get func(context.Context) error
@@ -242,15 +242,19 @@ func TestPanicIsA500WithItsRequestID(t *testing.T) {
 	}
 }
 
-func TestPanicBehindHalfAnAnswerCutsIt(t *testing.T) {
+// torn is a ResponseWriter that panics after half of an answer.
+type torn struct{ http.ResponseWriter }
+
+func (w torn) Write(b []byte) (int, error) {
+	_, err := w.ResponseWriter.Write(b[:len(b)/2])
+	panic(errors.Join(errors.New("boom"), err))
+}
+
+func TestPanicAfterHalfAnAnswerCutsTheConnection(t *testing.T) {
 	w := newWorld(t)
-	w.api.Handle("GET /half", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		_, err := io.WriteString(rw, "half")
-		panic(errors.Join(errors.New("boom"), err))
-	}))
-	server := httptest.NewServer(w.api)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.api.ServeHTTP(torn{rw}, r) }))
 	defer server.Close()
-	res, err := server.Client().Get(server.URL + "/half")
+	res, err := server.Client().Get(server.URL + "/openapi.json")
 	if err != nil {
 		return // cut before the headers came through
 	}
@@ -431,7 +435,7 @@ func TestSlowBodyIsATimeout(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")
 	server := httptest.NewUnstartedServer(w.api)
-	// Only the body is late: the head may come as late as a busy machine sends it.
+	// Only the body has a deadline: a busy machine may send the head late.
 	server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = time.Minute, 50*time.Millisecond
 	server.Start()
 	defer server.Close()
@@ -453,5 +457,62 @@ func TestSlowBodyIsATimeout(t *testing.T) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("answer is %s", res.Status)
+	}
+}
+
+// The limits of values stand in the document, as tags of the types, and in the domain.
+func TestDocumentHasTheDomainsLimits(t *testing.T) {
+	w := newWorld(t)
+	w.profile(t, "ann")
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ MaxLength int }
+			}
+		}
+		Paths map[string]map[string]struct {
+			Parameters []struct{ Schema struct{ MaxLength int } }
+		}
+	}
+	if err := json.Unmarshal(w.api.Document(), &document); err != nil {
+		t.Fatal(err)
+	}
+	of := func(schema, field string) int { return document.Components.Schemas[schema].Properties[field].MaxLength }
+	post := func(in feed.PostInput) error { _, err := w.cfg.Feed.CreatePost(t.Context(), "ann", in); return err }
+	profile := func(in feed.ProfileInput) error { _, err := w.cfg.Feed.PutProfile(t.Context(), "ann", in); return err }
+	image := func(n int) string { return "http://" + strings.Repeat("a", n-len("http://")) }
+	created, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := func(in feed.PostEdit) error {
+		_, err := w.cfg.Feed.EditPost(t.Context(), "ann", created.ID, in)
+		return err
+	}
+	for name, tt := range map[string]struct {
+		most int
+		send func(n int) error
+	}{
+		"name":          {of("ProfileInput", "name"), func(n int) error { return profile(feed.ProfileInput{Name: strings.Repeat("ä", n)}) }},
+		"bio":           {of("ProfileInput", "bio"), func(n int) error { return profile(feed.ProfileInput{Name: "A", Bio: strings.Repeat("ä", n)}) }},
+		"profile image": {of("ProfileInput", "image_url"), func(n int) error { return profile(feed.ProfileInput{Name: "A", ImageURL: image(n)}) }},
+		"text":          {of("PostInput", "text"), func(n int) error { return post(feed.PostInput{Text: strings.Repeat("ä", n)}) }},
+		"image":         {of("PostInput", "image_url"), func(n int) error { return post(feed.PostInput{Text: "t", ImageURL: image(n)}) }},
+		"key": {document.Paths["/v1/posts"]["post"].Parameters[0].Schema.MaxLength, func(n int) error {
+			return post(feed.PostInput{Text: "t", IdempotencyKey: strings.Repeat("k", n)})
+		}},
+		"edited text":  {of("PostEdit", "text"), func(n int) error { text := strings.Repeat("ä", n); return edit(feed.PostEdit{Text: &text}) }},
+		"edited image": {of("PostEdit", "image_url"), func(n int) error { url := image(n); return edit(feed.PostEdit{ImageURL: &url}) }},
+		"comment": {of("CommentInput", "text"), func(n int) error {
+			_, err := w.cfg.Feed.CreateComment(t.Context(), "ann", created.ID, strings.Repeat("ä", n))
+			return err
+		}},
+	} {
+		if err := tt.send(tt.most); err != nil {
+			t.Errorf("%s of %d characters: %v", name, tt.most, err)
+		}
+		if e, ok := errors.AsType[*feed.Error](tt.send(tt.most + 1)); !ok || e.Kind != feed.Invalid {
+			t.Errorf("%s of %d characters: %v, want invalid", name, tt.most+1, e)
+		}
 	}
 }

@@ -14,7 +14,7 @@ type Liker struct {
 	LikedAt time.Time `json:"liked_at"`
 }
 
-// LikeCount is how many like a post.
+// LikeCount is the number of users who like a post.
 type LikeCount struct {
 	Count int64     `json:"count"`
 	AsOf  time.Time `json:"as_of"`
@@ -32,8 +32,8 @@ func (a *API) registerLikes() {
 		method, name, summary string
 		do                    func(ctx context.Context, user, post string) error
 	}{
-		{http.MethodPut, "like", "Like a post. The count follows soon", a.feed.Like},
-		{http.MethodDelete, "unlike", "Take your like back. The count follows soon", a.feed.Unlike},
+		{http.MethodPut, "like", "Like a post (the count follows soon)", a.feed.Like},
+		{http.MethodDelete, "unlike", "Take your like back (the count follows soon)", a.feed.Unlike},
 	} {
 		register(a, operation(l.method, "/v1/posts/{id}/like", l.name, tag, l.summary, http.StatusAccepted, http.StatusNotFound, http.StatusConflict),
 			func(ctx context.Context, in *PostPath) (*empty, error) {
@@ -49,17 +49,13 @@ func (a *API) registerLikes() {
 		PostPath
 		Page
 	}
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List who likes a post, by user id", http.StatusOK, http.StatusNotFound),
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Liker], error) {
-			likers, err := a.feed.Likers(ctx, in.ID, in.request())
-			if err != nil {
-				return nil, err
-			}
-			return list(likers, toLiker), nil
+			return listed(toLiker)(a.feed.Likers(ctx, in.ID, in.request()))
 		})
 
 	type countOut struct{ Body LikeCount }
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count a post's likes", http.StatusOK, http.StatusNotFound),
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count the likes of a post", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*countOut, error) {
 			c, err := a.feed.LikeCount(ctx, in.ID)
 			if err != nil {
@@ -73,7 +69,7 @@ func (a *API) registerLikes() {
 		User string `path:"user" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"A user id."`
 	}
 	type likerOut struct{ Body Liker }
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Tell whether a user likes a post", http.StatusOK, http.StatusNotFound),
+	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Get the like of a user on a post", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *likeOfIn) (*likerOut, error) {
 			l, err := a.feed.LikeOf(ctx, in.ID, in.User)
 			if err != nil {
@@ -88,12 +84,10 @@ func (a *API) registerLikes() {
 	}
 	register(a, operation(http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[LikedPost], error) {
-			posts, err := a.feed.LikesByUser(ctx, in.ID, in.request())
-			if err != nil {
-				return nil, err
-			}
-			return list(posts, func(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }), nil
+			return listed(toLikedPost)(a.feed.LikesByUser(ctx, in.ID, in.request()))
 		})
 }
+
+func toLikedPost(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }
 
 func toLiker(l feed.Liker) Liker { return Liker{l.UserID, l.LikedAt.UTC()} }

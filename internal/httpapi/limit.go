@@ -9,12 +9,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxBuckets is how many users' buckets one generation holds.
+// maxBuckets is the number of buckets in one generation.
 const maxBuckets = 50_000
 
-// limiter is a token bucket for each user. It remembers two generations of buckets
-// and forgets the older one when the newer is full, so its memory is bounded (I9);
-// a user who was forgotten starts with a full bucket.
+// limiter holds a token bucket for each user. It keeps two generations of buckets and
+// drops the older one when the newer one is full, so its memory is bounded (I9). A user
+// whose bucket was dropped starts with a full one.
 type limiter struct {
 	perSecond rate.Limit // 0 for no limit
 	burst     int
@@ -30,8 +30,7 @@ func newLimiter(perSecond, capacity int) *limiter {
 	return &limiter{perSecond: rate.Limit(perSecond), burst: 10 * perSecond, capacity: capacity, young: map[string]*rate.Limiter{}}
 }
 
-// take takes one token of user's. If there is none it returns after how long there
-// will be one.
+// take takes one of user's tokens. If none is left it returns the time until the next one.
 func (l *limiter) take(user string, now time.Time) time.Duration {
 	if l.perSecond == 0 {
 		return 0

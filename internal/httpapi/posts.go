@@ -18,16 +18,16 @@ type Post struct {
 	Text      string     `json:"text"`
 	ImageURL  string     `json:"image_url"`
 	CreatedAt time.Time  `json:"created_at"`
-	EditedAt  *time.Time `json:"edited_at,omitempty" doc:"Absent if it was never edited."`
+	EditedAt  *time.Time `json:"edited_at,omitempty" doc:"Absent if the post was never edited."`
 }
 
-// PostInput is a post to make.
+// PostInput is a new post.
 type PostInput struct {
 	Text     string `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
 	ImageURL string `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
 }
 
-// PostEdit changes what is there.
+// PostEdit changes the fields that are given.
 type PostEdit struct {
 	_        struct{} `minProperties:"1"`
 	Text     *string  `json:"text,omitempty" minLength:"1" maxLength:"5000"`
@@ -50,14 +50,16 @@ func toPost(p feed.Post) Post {
 	return out
 }
 
+func toPostOut(p feed.Post) *postOut { return &postOut{toPost(p)} }
+
 func (a *API) registerPosts() {
 	const tag = "Posts"
 	type createIn struct {
-		Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Calls with one key make one post, for 24 hours."`
+		Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"For 24 hours, all calls with the same key make one post."`
 		Body PostInput
 	}
 	type createOut struct {
-		Location string `header:"Location" doc:"Where the post is."`
+		Location string `header:"Location" doc:"The path of the post."`
 		Body     Post
 	}
 	register(a, operation(http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers", http.StatusCreated, http.StatusConflict),
@@ -71,11 +73,7 @@ func (a *API) registerPosts() {
 
 	register(a, operation(http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*postOut, error) {
-			p, err := a.feed.Post(ctx, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return &postOut{toPost(p)}, nil
+			return converted(toPostOut)(a.feed.Post(ctx, in.ID))
 		})
 
 	type editIn struct {
@@ -85,16 +83,12 @@ func (a *API) registerPosts() {
 	register(a, operation(http.MethodPatch, "/v1/posts/{id}", "edit-post", tag, "Change your post", http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *editIn) (*postOut, error) {
 			if in.Body.Text == nil && in.Body.ImageURL == nil {
-				return nil, invalid(FieldError{"body", "names nothing to change: give text, image_url or both"})
+				return nil, invalid(FieldError{"body", "changes nothing: give text, image_url or both"})
 			}
-			p, err := a.feed.EditPost(ctx, userOf(ctx), in.ID, feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL})
-			if err != nil {
-				return nil, err
-			}
-			return &postOut{toPost(p)}, nil
+			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), in.ID, feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL}))
 		})
 
-	register(a, operation(http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post, for good", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+	register(a, operation(http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post for good", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *PostPath) (*empty, error) {
 			return nil, a.feed.DeletePost(ctx, userOf(ctx), in.ID)
 		})
@@ -102,9 +96,9 @@ func (a *API) registerPosts() {
 	type byUserIn struct {
 		UserPath
 		Page
-		Day   string `query:"day" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" patternDescription:"a date, YYYY-MM-DD" doc:"A day, UTC. Not with since or until." example:"2026-07-14"`
-		Since bound  `query:"since" doc:"The earliest time, included."`
-		Until bound  `query:"until" doc:"The latest time, excluded."`
+		Day   string `query:"day" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" patternDescription:"a date, YYYY-MM-DD" doc:"A day in UTC. It cannot be combined with since or until." example:"2026-07-14"`
+		Since bound  `query:"since" doc:"The start of the range, included."`
+		Until bound  `query:"until" doc:"The end of the range, excluded."`
 	}
 	register(a, operation(http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[Post], error) {
@@ -112,16 +106,12 @@ func (a *API) registerPosts() {
 			if p != nil {
 				return nil, p
 			}
-			posts, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())
-			if err != nil {
-				return nil, err
-			}
-			return list(posts, toPost), nil
+			return listed(toPost)(a.feed.PostsByUser(ctx, in.ID, when, in.request()))
 		})
 }
 
-// bound is an end of a range of time, if it is given. The first instant of the
-// calendar, which is Go's zero time, is given like any other.
+// bound is an optional end of a range of time. It needs given, because a client may well
+// send the first instant of the calendar, which is Go's zero time.
 type bound struct {
 	at    time.Time
 	given bool
@@ -138,11 +128,11 @@ func (b *bound) Receiver() reflect.Value { return reflect.ValueOf(&b.at).Elem() 
 // OnParamSet implements huma.ParamReactor.
 func (b *bound) OnParamSet(isSet bool, _ any) { b.given = isSet }
 
-// postRange reads day, or since and until.
+// postRange turns day, or since and until, into the domain's range.
 func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 	if day == "" {
 		if since.given && until.given && !since.at.Before(until.at) {
-			return feed.PostRange{}, invalid(FieldError{"since", "is not before until"})
+			return feed.PostRange{}, invalid(FieldError{"since", "must be before until"})
 		}
 		if until.given {
 			until.at = end(until.at)
@@ -154,13 +144,13 @@ func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 		return feed.PostRange{}, invalid(FieldError{"day", "is not a date"})
 	}
 	if since.given || until.given {
-		return feed.PostRange{}, invalid(FieldError{"day", "cannot be given together with since or until"})
+		return feed.PostRange{}, invalid(FieldError{"day", "cannot be combined with since or until"})
 	}
 	return feed.PostRange{Since: start, Until: end(start.AddDate(0, 0, 1))}, nil
 }
 
-// end is a time that a range ends at. To the domain the zero time is no bound, and no
-// post is older than the Unix epoch.
+// end returns the end of a range for the domain, which takes the zero time for no bound.
+// No post is older than the Unix epoch.
 func end(at time.Time) time.Time {
 	if at.IsZero() {
 		return time.Unix(0, 0)

@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/panics"
 )
 
-// The types of problem. They are part of the contract: clients decide by them.
+// The types of problem are part of the contract: clients decide by them.
 const (
 	typeMalformed        = "malformed"
 	typeUnauthenticated  = "unauthenticated"
@@ -38,22 +38,22 @@ const (
 	typeUnavailable      = "unavailable"
 )
 
-// Problem is an error as clients see it (RFC 9457).
+// Problem is the answer for an error (RFC 9457).
 type Problem struct { //nolint:errname // RFC 9457 calls it a problem
 	Type      string       `json:"type" doc:"Stable name of the kind of problem, a relative URI reference." format:"uri-reference" example:"not-found"`
-	Title     string       `json:"title" doc:"The kind of problem, for people."`
+	Title     string       `json:"title" doc:"The kind of problem in words."`
 	Status    int          `json:"status" doc:"The HTTP status."`
-	Detail    string       `json:"detail,omitempty" doc:"What is wrong here, and what to do."`
-	RequestID string       `json:"request_id,omitempty" doc:"Names the request in the server's log."`
-	Errors    []FieldError `json:"errors,omitempty" nullable:"false" doc:"Each bad field."`
+	Detail    string       `json:"detail,omitempty" doc:"The fault of this request, and how to mend it."`
+	RequestID string       `json:"request_id,omitempty" doc:"The id of the request in the server's log."`
+	Errors    []FieldError `json:"errors,omitempty" nullable:"false" doc:"All bad fields."`
 
 	headers http.Header
 }
 
-// FieldError says what is wrong with one field of a request.
+// FieldError is the fault of one field of a request.
 type FieldError struct {
-	Field  string `json:"field" doc:"The field of the body, or the name of the parameter or header; body for the body as a whole."`
-	Detail string `json:"detail" doc:"What is wrong with it."`
+	Field  string `json:"field" doc:"The name of a field of the body, a parameter or a header; body is the whole body."`
+	Detail string `json:"detail" doc:"The fault."`
 }
 
 // Error implements error.
@@ -95,18 +95,18 @@ func unauthenticated(detail string) *Problem {
 }
 
 func invalid(fields ...FieldError) *Problem {
-	p := newProblem(http.StatusUnprocessableEntity, typeInvalid, "Invalid request", "some fields are not valid: see errors")
+	p := newProblem(http.StatusUnprocessableEntity, typeInvalid, "Invalid request", "some fields are invalid: see errors")
 	p.Errors = distinct(fields)
 	return p
 }
 
 func unavailable(detail string, retry time.Duration) *Problem {
-	return newProblem(http.StatusServiceUnavailable, typeUnavailable, "Not available now", detail).retryAfter(retry)
+	return newProblem(http.StatusServiceUnavailable, typeUnavailable, "Unavailable", detail).retryAfter(retry)
 }
 
 func internal() *Problem {
 	return newProblem(http.StatusInternalServerError, typeInternal, "Internal error",
-		"this is a defect of the server: report it with the request_id")
+		"the server has a defect: report it with the request_id")
 }
 
 // distinct keeps the first error of each field.
@@ -120,8 +120,8 @@ func distinct(fields []FieldError) []FieldError {
 	return out
 }
 
-// problem turns any error into what the client is told. It is the one place that
-// does, and the one that logs what the client is not told.
+// problem turns any error into a Problem. It is the only place that does so. It also logs
+// the causes that a client must not see.
 func (a *API) problem(ctx context.Context, err error) *Problem {
 	p := a.toProblem(err)
 	if p.Status < http.StatusInternalServerError {
@@ -134,9 +134,9 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		log.Debug("the client went away")
+		log.Debug("the client is gone")
 	case p.Status == http.StatusServiceUnavailable:
-		log.Warn("a dependency does not answer")
+		log.Warn("a dependency did not answer")
 	default:
 		log.Error("request failed")
 	}
@@ -151,7 +151,7 @@ func (a *API) toProblem(err error) *Problem {
 		return unauthenticated(e.Error())
 	}
 	if _, ok := errors.AsType[*auth.UnavailableError](err); ok {
-		return unavailable("the token cannot be checked now, because the issuer's keys cannot be had: try again", time.Second)
+		return unavailable("the token cannot be checked now, because the issuer's keys could not be fetched: try again", time.Second)
 	}
 	e, ok := errors.AsType[*feed.Error](err)
 	if !ok {
@@ -184,7 +184,7 @@ func (a *API) toProblem(err error) *Problem {
 	return internal()
 }
 
-// write sends p outside of huma.
+// write sends p without huma.
 func (p *Problem) write(w http.ResponseWriter) {
 	for name, values := range p.headers {
 		w.Header()[name] = values
@@ -192,14 +192,14 @@ func (p *Problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.Header().Del("Content-Length")
 	w.WriteHeader(p.Status)
-	// A client that went away does not want the answer.
+	// A failed write means that the client is gone.
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// setHumaGlobals makes huma's own errors Problems. The library keeps its hooks in
-// globals; they are set once for the process, and depend on nothing of an API.
+// setHumaGlobals turns huma's own errors into Problems. The library keeps its hooks in
+// globals. They are set once for the process and do not depend on an API.
 var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards the library's globals
-	huma.ValidateStrictCasing = true // a field is spelled in one way
+	huma.ValidateStrictCasing = true // a field has one spelling
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return fromHuma(status, msg, errs)
 	}
@@ -215,7 +215,7 @@ var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards 
 	}
 })
 
-// fromHuma words an error that huma found while it read a request.
+// fromHuma words an error that huma found in a request.
 func fromHuma(status int, msg string, errs []error) *Problem {
 	switch status {
 	case http.StatusUnprocessableEntity:
@@ -230,7 +230,7 @@ func fromHuma(status int, msg string, errs []error) *Problem {
 		return malformed(msg)
 	case http.StatusInternalServerError:
 		return internal()
-	default: // none other is left to huma: see check.go. This keeps the schema right.
+	default: // check.go leaves no other status to huma, but its schema needs the answer
 		return newProblem(status, typeMalformed, http.StatusText(status), msg)
 	}
 }
@@ -248,7 +248,7 @@ func toField(d *huma.ErrorDetail) FieldError {
 	if d.Message == "unexpected property" {
 		return FieldError{field, "is unknown"}
 	}
-	if strings.HasPrefix(d.Message, "invalid date/time") { // it goes on with Go's own way to write a format
+	if strings.HasPrefix(d.Message, "invalid date/time") { // huma adds Go's notation of the format
 		return FieldError{field, "is not an RFC 3339 time such as 2026-07-14T09:00:00Z"}
 	}
 	return FieldError{field, d.Message}

@@ -19,35 +19,35 @@ type User struct {
 	Counts    Counts    `json:"counts"`
 }
 
-// Counts are a user's.
+// Counts are the counts of a profile.
 type Counts struct {
 	Followers int64 `json:"followers"`
 	Following int64 `json:"following"`
 	Posts     int64 `json:"posts"`
 }
 
-// Edge is one user of a list of followers, followees or friends.
+// Edge is one user in a list of followers, followed users or friends.
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
 }
 
-// Relationship says who of two users follows the other.
+// Relationship holds the follows between two users.
 type Relationship struct {
 	Following  bool `json:"following"`
 	FollowedBy bool `json:"followed_by"`
 	Friends    bool `json:"friends"`
 }
 
-// ProfileInput is what a user says of itself.
+// ProfileInput holds the values of a profile that its user sets.
 type ProfileInput struct {
 	Name     string `json:"name" minLength:"1" maxLength:"100" example:"Alice"`
 	Bio      string `json:"bio,omitempty" maxLength:"500"`
 	ImageURL string `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
 }
 
-// UserPath names a user in the path. It is exported because huma passes over what
-// is embedded and is not.
+// UserPath names a user in the path. It is exported because huma ignores embedded types
+// that are not.
 type UserPath struct {
 	ID string `path:"id" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"A user id."`
 }
@@ -71,31 +71,24 @@ func (a *API) registerUsers() {
 			if e, ok := errors.AsType[*feed.Error](err); ok && e.Kind == feed.NotFound {
 				err = &feed.Error{Kind: feed.ProfileMissing, Detail: "you have no profile yet: make one first (PUT /v1/me)"}
 			}
-			if err != nil {
-				return nil, err
-			}
-			return toUser(u), nil
+			return converted(toUser)(u, err)
 		})
 
 	type profileIn struct{ Body ProfileInput }
-	register(a, operation(http.MethodPut, "/v1/me", "put-me", tag, "Make or change your profile", http.StatusOK),
+	register(a, operation(http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile", http.StatusOK),
 		func(ctx context.Context, in *profileIn) (*userOut, error) {
-			u, err := a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL})
-			if err != nil {
-				return nil, err
-			}
-			return toUser(u), nil
+			return converted(toUser)(a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL}))
 		})
 
 	register(a, operation(http.MethodGet, "/v1/users/{id}", "get-user", tag, "Get a profile", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *UserPath) (*userOut, error) {
-			u, err := a.feed.User(ctx, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return toUser(u), nil
+			return converted(toUser)(a.feed.User(ctx, in.ID))
 		})
 
+}
+
+func (a *API) registerFollows() {
+	const tag = "Users"
 	type edgesIn struct {
 		UserPath
 		Page
@@ -104,17 +97,13 @@ func (a *API) registerUsers() {
 		name, summary string
 		read          func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
 	}{
-		{"followers", "List who follows a user, by user id", a.feed.Followers},
-		{"following", "List whom a user follows, by user id", a.feed.Following},
-		{"friends", "List who follows a user and is followed by it, by user id", a.feed.Friends},
+		{"followers", "List the followers of a user, by user id", a.feed.Followers},
+		{"following", "List the users that a user follows, by user id", a.feed.Following},
+		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends},
 	} {
 		register(a, operation(http.MethodGet, "/v1/users/{id}/"+l.name, "list-"+l.name, tag, l.summary, http.StatusOK, http.StatusNotFound),
 			func(ctx context.Context, in *edgesIn) (*listOut[Edge], error) {
-				edges, err := l.read(ctx, in.ID, in.request())
-				if err != nil {
-					return nil, err
-				}
-				return list(edges, toEdge), nil
+				return listed(toEdge)(l.read(ctx, in.ID, in.request()))
 			})
 	}
 
@@ -132,7 +121,7 @@ func (a *API) registerUsers() {
 		Other string `path:"other" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"Another user id."`
 	}
 	type pairOut struct{ Body Relationship }
-	register(a, operation(http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Tell who of two users follows the other", http.StatusOK, http.StatusNotFound),
+	register(a, operation(http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Get the follows between two users", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *pairIn) (*pairOut, error) {
 			r, err := a.feed.Relationship(ctx, in.ID, in.Other)
 			if err != nil {

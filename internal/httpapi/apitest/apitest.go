@@ -1,6 +1,6 @@
-// Package apitest is the contract of the HTTP API as a table: a row for each call
-// and for each error of it, over HTTP. It knows a base URL and how to get tokens and
-// nothing else of what it tests, so the same rows run against every engine.
+// Package apitest is the contract of the HTTP API as a table: a row for each call and for
+// each of its errors, over HTTP. It must never know more of the API under test than its
+// URL and its tokens, so that the same rows run against every engine.
 package apitest
 
 import (
@@ -18,28 +18,28 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// Target is an API to test, with fan-out and like counting running behind it.
+// Target is an API to test. Workers deliver its posts and count its likes.
 type Target struct {
-	// URL is its base, without a slash at the end.
+	// URL is the base of its paths, without a slash at the end.
 	URL string
 	// Token returns a valid token of a user.
 	Token func(t *testing.T, user string) string
-	// LikesByUser tells whether that index is on.
+	// LikesByUser reports whether the index of likes by user is on.
 	LikesByUser bool
-	// DevTokens tells whether /v1/dev/token is there.
+	// DevTokens reports whether the API has /v1/dev/token.
 	DevTokens bool
-	// Lacks, if not nil, reports whether the API does not promise to give that status for a path;
-	// such rows are left out.
+	// Lacks, if not nil, reports whether the API does not promise this status for a path.
+	// Such rows are left out.
 	Lacks func(path string, status int) bool
 }
 
-// soon is how long a row waits for what the contract calls soon.
+// soon is the longest wait for an effect that the contract promises "soon".
 const soon = 2 * time.Minute
 
-// row is one request and what must be answered.
+// row is one request and its answer.
 type row struct {
 	name string
-	// as is whose token is sent; "" sends none.
+	// as is the user whose token is sent; "" sends none.
 	as     string
 	method string
 	path   string
@@ -47,19 +47,18 @@ type row struct {
 	header http.Header
 
 	status int
-	// problem is the type of problem, fields the fields that it names.
+	// problem is the type of the problem; fields are the fields that it names.
 	problem string
 	fields  []string
-	// want is what the answer must have: a subset, by key. A string "*" matches
-	// any value that is there.
+	// want is a subset of the answer's members. "*" matches any value but null.
 	want map[string]any
-	// check looks at the rest.
+	// check makes further checks of the answer.
 	check func(t *testing.T, res *response)
-	// soon repeats the request until it is as wanted.
+	// soon repeats the request until the answer is as wanted.
 	soon bool
-	// save keeps the answer's id under a name, for {name} in later rows.
+	// save keeps the answer's id under this name, for {name} in later rows.
 	save string
-	// keep does so with something else of the answer.
+	// keep does the same with another member of the answer.
 	keep func(body object) (name, text string)
 }
 
@@ -70,7 +69,7 @@ type response struct {
 	body   map[string]any
 }
 
-// suite is one run: names in braces stand for users and ids that are its own.
+// suite is one run. Names in braces stand for users and ids of this run.
 type suite struct {
 	target Target
 	client *http.Client
@@ -78,8 +77,8 @@ type suite struct {
 	tokens map[string]string
 }
 
-// Exercise runs all rows against target. Users are new ones, so it can run again and
-// beside others.
+// Exercise runs all rows against target. Its users are new, so several runs can share a
+// target.
 func Exercise(t *testing.T, target Target) {
 	t.Helper()
 	s := &suite{
@@ -177,7 +176,7 @@ func (s *suite) send(t *testing.T, r row) *response {
 	return res
 }
 
-// fill puts the run's own names in the place of {name}.
+// fill replaces each {name} by its value in this run.
 func (s *suite) fill(text string) string {
 	for _, name := range slices.Sorted(maps.Keys(s.names)) {
 		text = strings.ReplaceAll(text, "{"+name+"}", s.names[name])
@@ -185,7 +184,7 @@ func (s *suite) fill(text string) string {
 	return text
 }
 
-// compare returns what is not as wanted.
+// compare returns the differences between an answer and its row.
 func (s *suite) compare(r row, res *response) []string {
 	var faults []string
 	fault := func(what string) { faults = append(faults, what) }
@@ -193,12 +192,12 @@ func (s *suite) compare(r row, res *response) []string {
 		fault("status is not " + http.StatusText(r.status))
 	}
 	if res.header.Get("X-Request-Id") == "" {
-		fault("there is no X-Request-Id")
+		fault("X-Request-Id is missing")
 	}
 	switch contentType := res.header.Get("Content-Type"); {
 	case r.method == http.MethodHead || r.status == http.StatusNoContent || r.status == http.StatusAccepted:
 		if len(res.raw) > 0 {
-			fault("there is a body")
+			fault("the answer has a body")
 		}
 	case r.status >= 400 && contentType != "application/problem+json":
 		fault("content type is " + contentType)
@@ -225,7 +224,7 @@ func (s *suite) compareProblem(r row, res *response) []string {
 		faults = append(faults, "type is not "+r.problem)
 	}
 	if res.body["status"] != float64(r.status) {
-		faults = append(faults, "the member status is another")
+		faults = append(faults, "the member status is wrong")
 	}
 	var fields []string
 	errs, ok := res.body["errors"].([]any)
@@ -263,7 +262,7 @@ func (s *suite) match(at string, want, got any) []string {
 		}
 	case int:
 		if got != float64(want) {
-			return []string{at + " is another number"}
+			return []string{at + " is a wrong number"}
 		}
 	case map[string]any:
 		members, ok := got.(map[string]any)
@@ -278,7 +277,7 @@ func (s *suite) match(at string, want, got any) []string {
 	case []any:
 		elements, ok := got.([]any)
 		if !ok || len(elements) != len(want) {
-			return []string{at + " is not a list of as many"}
+			return []string{at + " is not a list of the right length"}
 		}
 		var faults []string
 		for i := range want {
@@ -287,7 +286,7 @@ func (s *suite) match(at string, want, got any) []string {
 		return faults
 	default:
 		if got != want {
-			return []string{at + " is another value"}
+			return []string{at + " is a wrong value"}
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 	"fanfare/internal/httpapi/apitest"
 )
 
-// onLocalStack is a configuration with a table and queues of its own, which it makes.
+// onLocalStack makes a table and queues for this test and returns their configuration.
 func onLocalStack(t *testing.T, likesByUser string) config.Config {
 	t.Helper()
 	if os.Getenv("AWS_ENDPOINT_URL") == "" {

@@ -9,7 +9,7 @@ import (
 
 type object = map[string]any
 
-// full is a body of exactly the largest size, whose padding is behind the object.
+// full returns a body of this size: an object, padded at the end.
 func full(bytes int) string {
 	const text = `{"text":"full"}`
 	return text + strings.Repeat(" ", bytes-len(text))
@@ -36,7 +36,7 @@ func hasHeader(name, want string) func(*testing.T, *response) {
 	}
 }
 
-// atLocation holds that the Location header names what was made.
+// atLocation checks that the Location header names the new post or comment.
 func atLocation(t *testing.T, res *response) {
 	t.Helper()
 	id, ok := res.body["id"].(string)
@@ -49,7 +49,7 @@ func atLocation(t *testing.T, res *response) {
 	}
 }
 
-// expiresSoon holds that a token is valid for a minute, and not for the default day.
+// expiresSoon checks that a token is valid for a minute, not for the default day.
 func expiresSoon(t *testing.T, res *response) {
 	t.Helper()
 	text, ok := res.body["expires_at"].(string)
@@ -59,7 +59,7 @@ func expiresSoon(t *testing.T, res *response) {
 	}
 }
 
-// member keeps a member of the answer as name.
+// member keeps the answer's member key as name.
 func member(name, key string) func(object) (string, string) {
 	return func(body object) (string, string) {
 		text, ok := body[key].(string)
@@ -290,8 +290,8 @@ func likeRows(target Target) []row {
 	)
 }
 
-// idRows hold every call that names one post or user to what it says of an id that is
-// unknown, of a deleted post, or outside of the grammar.
+// idRows send ids that are unknown, belong to a deleted post, or break the grammar to
+// every call that names one post or user.
 func idRows() []row {
 	var rows []row
 	for _, call := range []string{
@@ -334,12 +334,12 @@ func homeRows() []row {
 	}
 }
 
-// listRows hold every list to its pages: the cursor of one leads on, and is refused
-// by every other list, by the same list of somebody else and with another filter.
+// listRows page through every list. A cursor leads to the next page of its list; every
+// other list refuses it, and so does the same list of another user or with another filter.
 func listRows(target Target) []row {
 	type aList struct {
 		name, as, path string
-		// owner is whose list it is; other owns another one, unknown none.
+		// owner has the list, other has one too, and unknown does not exist.
 		owner, other, unknown string
 		first, second         object
 	}
@@ -410,11 +410,11 @@ func listRows(target Target) []row {
 	)
 }
 
-// bodyRows hold every other call with a body to the faults that a body may have.
+// bodyRows send each fault that a body may have to every other call with a body.
 func bodyRows(target Target) []row {
 	type call struct {
 		name, method, path string
-		// required is the field that must be there, "" for none.
+		// required is the field that the body must have, "" for none.
 		required string
 		most     int
 	}
@@ -458,7 +458,7 @@ func bodyRows(target Target) []row {
 			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
 		}
 	}
-	// What is said where no body is wanted has no effect, but bounds.
+	// A call that takes no body ignores one, up to the limit.
 	for _, c := range []call{
 		{name: "like", method: "PUT", path: "/v1/posts/{free}/like"},
 		{name: "unlike", method: "DELETE", path: "/v1/posts/{free}/like"},
@@ -479,7 +479,7 @@ func bodyRows(target Target) []row {
 	if target.DevTokens {
 		rows = append(rows, bad("body of dev token, 65537 bytes", "", "POST", "/v1/dev/token", full(65537), 413, "too-large"))
 	}
-	// None of them changed anything.
+	// No refused request changed anything.
 	return append(rows,
 		row{name: "own profile is as it was", as: "ann", method: "GET", path: "/v1/me", status: 200, want: object{"name": "Änn 🎺", "counts": object{"posts": 6}}},
 		row{name: "the post is as it was", as: "ann", method: "GET", path: "/v1/posts/{free}", status: 200, want: object{"text": "free", "edited_at": nil}},
@@ -517,7 +517,7 @@ func protocolRows() []row {
 		{name: "openapi document", method: "GET", path: "/openapi.json", status: 200, want: object{"openapi": "3.1.0", "paths": "*"}},
 		{name: "docs page", method: "GET", path: "/docs", status: 200},
 	}
-	// Every call but those that need none refuses a stranger.
+	// Every call that needs a token refuses a stranger.
 	for _, call := range []string{
 		"GET /v1/me", "PUT /v1/me", "GET /v1/users/u", "GET /v1/users/u/followers", "GET /v1/users/u/following", "GET /v1/users/u/friends",
 		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "GET /v1/users/u/relationships/v", "POST /v1/posts",
@@ -532,7 +532,7 @@ func protocolRows() []row {
 	return rows
 }
 
-// lastRows change what the others look at.
+// lastRows change the items that the other rows read.
 func lastRows(target Target) []row {
 	home := func(posts ...string) object {
 		var items []any
