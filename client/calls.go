@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Me reads the caller's own profile: a 409 of type profile-missing before the first PutMe.
+// Me reads the caller's own profile. Before the first PutMe it is a 409 of type profile-missing.
 func (c *Client) Me(ctx context.Context) (User, error) {
 	return get[User](ctx, c, path("v1", "me"))
 }
 
-// PutMe replaces the caller's profile and makes the user on first use.
+// PutMe replaces the caller's profile. The first call creates the user.
 func (c *Client) PutMe(ctx context.Context, in ProfileInput) (User, error) {
 	var user User
 	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "me"), body: in}, &user)
@@ -25,17 +25,17 @@ func (c *Client) User(ctx context.Context, id string) (User, error) {
 	return get[User](ctx, c, path("v1", "users", id))
 }
 
-// Followers lists who follows a user, by user id.
+// Followers lists the followers of a user, by user id.
 func (c *Client) Followers(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "followers")
 }
 
-// Following lists whom a user follows, by user id.
+// Following lists the users that a user follows, by user id.
 func (c *Client) Following(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "following")
 }
 
-// Friends lists who follows a user and is followed back, by user id.
+// Friends lists the users that follow a user and are followed back, by user id.
 func (c *Client) Friends(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "friends")
 }
@@ -50,12 +50,12 @@ func (c *Client) Unfollow(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "following", id)}, nil)
 }
 
-// Relationship reads who of id and other follows the other.
+// Relationship reads the follows between id and other.
 func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
 	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))
 }
 
-// CreatePost makes a post.
+// CreatePost creates a post.
 func (c *Client) CreatePost(ctx context.Context, in PostInput) (Post, error) {
 	if in.IdempotencyKey == "" {
 		in.IdempotencyKey = rand.Text()
@@ -70,7 +70,7 @@ func (c *Client) Post(ctx context.Context, id string) (Post, error) {
 	return get[Post](ctx, c, path("v1", "posts", id))
 }
 
-// EditPost changes the caller's own post. It is sent once: a repeated edit could undo
+// EditPost changes the caller's own post. It is sent once, since a repeated edit could undo
 // another one.
 func (c *Client) EditPost(ctx context.Context, id string, edit PostEdit) (Post, error) {
 	var post Post
@@ -98,8 +98,8 @@ func (c *Client) PostsByUser(id string, span PostRange) List[Post] {
 	return list[Post](c, query, "v1", "users", id, "posts")
 }
 
-// CreateComment comments on a post. It is sent once, since nothing would tell a
-// repetition from a second comment.
+// CreateComment comments on a post. It is sent once, since the service could not
+// distinguish a repetition from a second comment.
 func (c *Client) CreateComment(ctx context.Context, post, text string) (Comment, error) {
 	body := struct {
 		Text string `json:"text"`
@@ -109,12 +109,12 @@ func (c *Client) CreateComment(ctx context.Context, post, text string) (Comment,
 	return comment, err
 }
 
-// Comments lists a post's comments, oldest first.
+// Comments lists the comments on a post, oldest first.
 func (c *Client) Comments(post string) List[Comment] {
 	return list[Comment](c, nil, "v1", "posts", post, "comments")
 }
 
-// DeleteComment deletes a comment, as its author or the post's.
+// DeleteComment deletes a comment. Its author and the author of the post can do that.
 func (c *Client) DeleteComment(ctx context.Context, post, comment string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "comments", comment)}, nil)
 }
@@ -134,17 +134,17 @@ func (c *Client) Unlike(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "like")}, nil)
 }
 
-// Likers lists who likes a post, by user id.
+// Likers lists the users who like a post, by user id.
 func (c *Client) Likers(post string) List[Liker] {
 	return list[Liker](c, nil, "v1", "posts", post, "likes")
 }
 
-// LikeCount reads how many users like a post.
+// LikeCount reads the number of users who like a post.
 func (c *Client) LikeCount(ctx context.Context, post string) (LikeCount, error) {
 	return get[LikeCount](ctx, c, path("v1", "posts", post, "likes", "count"))
 }
 
-// LikeOf reads a user's like of a post: ErrNotFound if there is none.
+// LikeOf reads a user's like of a post. It is ErrNotFound if there is none.
 func (c *Client) LikeOf(ctx context.Context, post, user string) (Liker, error) {
 	return get[Liker](ctx, c, path("v1", "posts", post, "likes", user))
 }
@@ -163,13 +163,13 @@ func (c *Client) Home(source HomeSource) List[HomeItem] {
 	return list[HomeItem](c, query, "v1", "home")
 }
 
-// Delivery reads how far the fan-out of the caller's own post is.
+// Delivery reads the progress of the delivery of the caller's own post.
 func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
 	return get[Delivery](ctx, c, path("v1", "posts", post, "delivery"))
 }
 
-// DevToken asks a service in development mode for a user's token, for ttl or, if that is
-// 0, for as long as the service thinks right.
+// DevToken asks a service in development mode for a user's token that is valid for ttl; 0
+// is the service's default.
 func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration) (DevToken, error) {
 	body := struct {
 		UserID string `json:"user_id"`

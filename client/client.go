@@ -1,14 +1,14 @@
 // Package client calls Fanfare's HTTP API from Go: a method for each call, typed
 // values, typed problems, lists as iterators.
 //
-// It repeats a call only where repeating cannot do harm: GET, PUT and DELETE
-// are idempotent, CreatePost carries an Idempotency-Key (its own if the caller
-// gave none), and a 429 was refused before it had any effect. Other calls are sent
-// once, and their error says so by its type. It never repeats without a bound, never
-// before the time that Retry-After names, and never after the context has ended.
+// It repeats a call only if that can do no harm: GET, PUT and DELETE are idempotent,
+// CreatePost carries an Idempotency-Key (the client makes one if the caller gave none), and
+// a call that was answered with 429 had no effect. Other calls are sent once, and Unanswered
+// reports whether their outcome is open. It must never repeat without a bound, before the
+// time in Retry-After, or after the end of the context.
 //
-// A Client is safe for concurrent use and is meant to be kept: it holds the
-// connections. As gives one for another user on the same connections.
+// A Client is safe for concurrent use. Keep it, since it holds the connections. As returns
+// one for another user on the same connections.
 package client
 
 import (
@@ -27,16 +27,16 @@ const (
 	defaultAttempts = 6
 	baseBackoff     = 100 * time.Millisecond
 	maxBackoff      = 5 * time.Second
-	// maxRetryAfter is the longest Retry-After that is waited for. A service that asks
-	// for more is answered with its own error, for the caller to decide.
+	// maxRetryAfter is the longest Retry-After that the client waits for. If the service
+	// asks for more, the caller gets the service's error and decides.
 	maxRetryAfter = time.Minute
-	// maxBody bounds what is read of an answer: a page of 100 posts of 5,000
-	// characters each, escaped at worst.
+	// maxBody bounds an answer. The largest is a page of 100 posts of 5,000 escaped
+	// characters each.
 	maxBody = 16 << 20
 )
 
-// TokenSource gives the bearer token for one request. It is called for each
-// request, concurrently, so it should cache.
+// TokenSource returns the bearer token for one request. It is called for each request,
+// concurrently, so it should cache.
 type TokenSource func(ctx context.Context) (string, error)
 
 // Client calls one Fanfare service as one user.
@@ -48,7 +48,7 @@ type Client struct {
 	jitter   func() float64
 }
 
-// Option changes a Client that New makes.
+// Option is an option of New.
 type Option func(*Client)
 
 // WithToken sends one token with every request.
@@ -61,14 +61,13 @@ func WithTokenSource(source TokenSource) Option {
 	return func(c *Client) { c.token = source }
 }
 
-// WithHTTPClient sends requests through h instead of New's own pool of
-// connections.
+// WithHTTPClient sends requests through h instead of the client's own pool of connections.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) { c.http = h }
 }
 
-// WithAttempts bounds how often one call is sent, the first time included. The
-// default is 6: some 5 seconds, when no Retry-After asks for more. 1 means no retries.
+// WithAttempts bounds the number of times that a call is sent. The default is 6, which
+// takes some 5 seconds unless a Retry-After asks for more. 1 means no retries.
 func WithAttempts(n int) Option {
 	return func(c *Client) { c.attempts = max(1, n) }
 }
@@ -81,7 +80,7 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		return nil, fmt.Errorf("client: base URL: %w", err)
 	}
 	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("client: base URL %q is not http://HOST or https://HOST", baseURL)
+		return nil, fmt.Errorf("client: base URL %q must be http://HOST or https://HOST", baseURL)
 	}
 	c := &Client{base: base, attempts: defaultAttempts, jitter: rand.Float64}
 	for _, option := range options {
@@ -93,8 +92,8 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// As returns a client for another user: the same service, options and
-// connections, with source's tokens.
+// As returns a client for another user, with source's tokens. Service, options and
+// connections are the same.
 func (c *Client) As(source TokenSource) *Client {
 	other := *c
 	other.token = source
@@ -111,8 +110,8 @@ func fixed(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// newTransport keeps as many connections as there are concurrent callers: the
-// standard library keeps two a host and would dial for every other request.
+// newTransport keeps a connection for each concurrent caller. The standard library keeps
+// two for a host and would dial for every other request.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -126,14 +125,14 @@ func newTransport() *http.Transport {
 	}
 }
 
-// noRedirect keeps the token on the host it was meant for; the API never redirects.
+// noRedirect keeps the token from other hosts. The API never redirects.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// errNoAnswer marks an attempt that ended without the service's answer.
+// errNoAnswer marks an attempt that ended without an answer of the service.
 var errNoAnswer = errors.New("no answer")
 
-// Unanswered says whether err leaves open if the call had an effect: no answer
-// came, or one that says the same (502, 503, 504).
+// Unanswered reports whether the effect of the failed call is unknown: no answer came, or
+// one that does not tell (502, 503, 504).
 func Unanswered(err error) bool {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		switch p.Status {

@@ -21,7 +21,7 @@ type script struct {
 	at       []time.Time
 }
 
-// step is one answer; status 0 is a lost connection.
+// step is one answer. Status 0 is a lost connection.
 type step struct {
 	status int
 	header http.Header
@@ -45,7 +45,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(next.status)
-	if next.body != "" { // a 204 refuses even none
+	if next.body != "" { // a 204 takes no body, not even an empty one
 		if _, err := w.WriteString(next.body); err != nil {
 			return nil, err
 		}
@@ -244,7 +244,7 @@ func TestAnEndlessAnswerIsRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsAreAsTheContractWantsThem(t *testing.T) {
+func TestRequestsKeepTheContract(t *testing.T) {
 	day := time.Date(2026, 3, 1, 12, 0, 0, 5, time.FixedZone("", 3600))
 	text := "new"
 	for _, tt := range []struct {

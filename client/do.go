@@ -20,7 +20,7 @@ type call struct {
 	query  url.Values
 	body   any
 	key    string // Idempotency-Key
-	again  bool   // a POST that may be repeated without a key
+	again  bool   // a POST that can be repeated without a key
 	open   bool   // needs no token
 }
 
@@ -33,7 +33,7 @@ func path(parts ...string) string {
 	return b.String()
 }
 
-// repeatable says whether sending the call twice does what sending it once does.
+// repeatable reports whether a call that is sent twice has the effect of one.
 func (k call) repeatable() bool {
 	switch k.method {
 	case http.MethodGet, http.MethodPut, http.MethodDelete:
@@ -44,8 +44,8 @@ func (k call) repeatable() bool {
 	return false
 }
 
-// do sends a call until it is answered, or may not be repeated, and decodes
-// the answer into out, if that is not nil.
+// do sends a call until it is answered or must not be repeated, and decodes the answer
+// into out, if that is not nil.
 func (c *Client) do(ctx context.Context, k call, out any) error {
 	var body []byte
 	if k.body != nil {
@@ -61,7 +61,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 			return nil
 		}
 		if unanswered && k.method == http.MethodDelete && errors.Is(err, ErrNotFound) {
-			// An attempt before this one did it, and its answer was lost.
+			// An earlier attempt had this effect, and its answer was lost.
 			return nil
 		}
 		unanswered = unanswered || Unanswered(err)
@@ -72,7 +72,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	}
 }
 
-// backoff decides whether a failed attempt is repeated, and when.
+// backoff returns the wait before a failed attempt is repeated, if it is.
 func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 	if attempt >= c.attempts {
 		return 0, false
@@ -87,7 +87,7 @@ func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 		return 0, false
 	}
 	ceiling := min(maxBackoff, baseBackoff<<min(attempt, 16))
-	// At least half of it, so that the attempts span a service's restart.
+	// The wait is at least half of it, so that the attempts outlast a restart of the service.
 	jittered := ceiling/2 + time.Duration(c.jitter()*float64(ceiling/2))
 	return max(asked, jittered), true
 }
@@ -141,8 +141,8 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 	return nil
 }
 
-// lost says of an error that no answer came. An ended context is the caller's
-// own doing and is never retried, but leaves the outcome as open.
+// lost marks err as an attempt without an answer. If the context has ended, the call is not
+// repeated, but its outcome is just as open.
 func lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -150,7 +150,7 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", errNoAnswer, err)
 }
 
-// sleep waits for d and says whether ctx let it.
+// sleep waits for d and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

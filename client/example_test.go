@@ -10,8 +10,8 @@ import (
 	"fanfare/client/clienttest"
 )
 
-// start stands for a running service: the contract in memory. With a real one
-// it is `fanfare up` and http://127.0.0.1:8080.
+// start starts the contract in memory, in the place of a running service such as `fanfare
+// up` at http://127.0.0.1:8080.
 func start() (*client.Client, func()) {
 	server := httptest.NewServer(clienttest.New())
 	anyone, err := client.New(server.URL)
@@ -21,7 +21,7 @@ func start() (*client.Client, func()) {
 	return anyone, func() { anyone.CloseIdleConnections(); server.Close() }
 }
 
-// as is a client for a user of a service in development mode, with a profile.
+// as returns a client for a user with a profile, of a service in development mode.
 func as(ctx context.Context, anyone *client.Client, user string) *client.Client {
 	token, err := anyone.DevToken(ctx, user, 0)
 	if err != nil {
@@ -86,7 +86,7 @@ func ExampleClient_CreatePost_idempotencyKey() {
 	defer stop()
 	ann := as(ctx, anyone, "ann")
 
-	// A job that may run twice names its post, and makes it once.
+	// A job that may run twice gives its post a key, and so creates it once.
 	in := client.PostInput{Text: "Week 12 is out.", IdempotencyKey: "newsletter-12"}
 	first, err := ann.CreatePost(ctx, in)
 	if err != nil {
@@ -114,7 +114,7 @@ func ExampleList_Page() {
 		}
 	}
 
-	// A user interface keeps the cursor and asks for the next page when it is scrolled to.
+	// A user interface keeps the cursor and asks for the next page when the user scrolls.
 	page, err := ann.Followers("ann").Page(ctx, "", 2)
 	if err != nil {
 		fmt.Println(err)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// List is a paged list of the API. Making one sends nothing.
+// List is a paged list of the API. It sends nothing until it is read.
 type List[T any] struct {
 	client *Client
 	path   string
@@ -23,8 +23,8 @@ type Page[T any] struct {
 	NextCursor string `json:"next_cursor"`
 }
 
-// Page reads one page of at most limit items (1..100, 0 for the service's
-// default) from cursor on, "" for the first page.
+// Page reads one page of at most limit items (1..100; 0 is the service's default) from
+// cursor on ("" is the first page).
 func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], error) {
 	query := make(url.Values, len(l.query)+2)
 	maps.Copy(query, l.query)
@@ -39,8 +39,8 @@ func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], e
 	return page, err
 }
 
-// All reads the whole list, a page of 100 at a time, as the loop comes to it.
-// An error ends the loop after it was yielded once.
+// All iterates over the whole list and reads a page of 100 when the loop needs it. An error
+// is yielded once and ends the loop.
 func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for cursor := ""; ; {
@@ -62,7 +62,7 @@ func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	}
 }
 
-// Collect reads the whole list into memory, for lists known to be short.
+// Collect reads the whole list into memory. Use it for short lists.
 func (l List[T]) Collect(ctx context.Context) ([]T, error) {
 	var items []T
 	for item, err := range l.All(ctx) {

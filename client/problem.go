@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// Problem is an answer that is not a success: RFC 9457 problem details. Get
-// at it with errors.AsType[*client.Problem](err).
-type Problem struct { //nolint:errname // RFC 9457's own name for it
-	// Type names the kind of problem for good; decide by it or by Status.
+// Problem is the answer to a failed call, as RFC 9457 problem details. Get it by
+// errors.AsType[*client.Problem](err).
+type Problem struct { //nolint:errname // RFC 9457 calls it a problem
+	// Type is the stable name of the kind of problem. Decide by it or by Status.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	// Errors names each bad field of the request.
 	Errors []FieldError `json:"errors"`
-	// RetryAfter is how long the service asks to wait, 0 if it does not say.
+	// RetryAfter is the wait that the service asks for, 0 if none.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// FieldError says what is wrong with one field.
+// FieldError is the fault of one field of a request.
 type FieldError struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`
@@ -49,11 +49,11 @@ func (p *Problem) Is(target error) bool {
 	return target == ErrNotFound && p.Status == http.StatusNotFound
 }
 
-// ErrNotFound is what errors.Is finds in every 404.
+// ErrNotFound matches every 404 by errors.Is.
 var ErrNotFound = errors.New("not found")
 
-// problemOf makes a Problem of any unsuccessful answer, also of a proxy's that
-// knows no problem details.
+// problemOf turns any unsuccessful answer into a Problem, even one from a proxy without
+// problem details.
 func problemOf(resp *http.Response, body []byte, now time.Time) *Problem {
 	p := &Problem{}
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -68,7 +68,7 @@ func problemOf(resp *http.Response, body []byte, now time.Time) *Problem {
 	return p
 }
 
-// retryAfter reads seconds or an HTTP date; what is neither, or past, is 0.
+// retryAfter reads seconds or an HTTP date. It returns 0 for a past date or any other value.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

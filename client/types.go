@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// ProfileInput is what a user says of itself. Only Name is required.
+// ProfileInput holds the values of a profile that its user sets. Only Name is required.
 type ProfileInput struct {
 	Name     string `json:"name"`
 	Bio      string `json:"bio,omitempty"`
@@ -32,23 +32,23 @@ type Edge struct {
 	Since  time.Time `json:"since"`
 }
 
-// Relationship says who of two users follows the other.
+// Relationship holds the follows between two users.
 type Relationship struct {
 	Following  bool `json:"following"`
 	FollowedBy bool `json:"followed_by"`
 	Friends    bool `json:"friends"`
 }
 
-// PostInput is a post to make.
+// PostInput is a new post.
 type PostInput struct {
 	Text     string `json:"text"`
 	ImageURL string `json:"image_url,omitempty"`
-	// IdempotencyKey makes repeated calls make one post, also across restarts of
-	// the caller. CreatePost makes one for its own retries if it is empty.
+	// IdempotencyKey lets repeated calls create only one post, even after a restart of
+	// the caller. If it is empty, CreatePost makes one for its own retries.
 	IdempotencyKey string `json:"-"`
 }
 
-// PostEdit changes what is not nil.
+// PostEdit changes the fields that are not nil.
 type PostEdit struct {
 	Text     *string `json:"text,omitempty"`
 	ImageURL *string `json:"image_url,omitempty"`
@@ -64,14 +64,14 @@ type Post struct {
 	EditedAt  time.Time `json:"edited_at,omitzero"`
 }
 
-// PostRange picks posts by time: a day in UTC (YYYY-MM-DD), or Since (included)
-// to Until (excluded), each open if zero. The zero value is all posts.
+// PostRange selects posts by time: a day in UTC (YYYY-MM-DD), or the time from Since
+// (included) to Until (excluded), where zero is no bound. The zero value selects all posts.
 type PostRange struct {
 	Day          string
 	Since, Until time.Time
 }
 
-// Comment is a comment of a post.
+// Comment is a comment on a post.
 type Comment struct {
 	ID        string    `json:"id"`
 	PostID    string    `json:"post_id"`
@@ -86,7 +86,7 @@ type Liker struct {
 	LikedAt time.Time `json:"liked_at"`
 }
 
-// LikeCount is how many users liked a post at AsOf.
+// LikeCount is the number of users who liked a post at AsOf.
 type LikeCount struct {
 	Count int64     `json:"count"`
 	AsOf  time.Time `json:"as_of"`
@@ -98,7 +98,7 @@ type LikedPost struct {
 	LikedAt time.Time `json:"liked_at"`
 }
 
-// HomeItem is one entry of a home.
+// HomeItem is one post in a home.
 type HomeItem struct {
 	Post      Post   `json:"post"`
 	Author    Author `json:"author"`
@@ -106,25 +106,25 @@ type HomeItem struct {
 	Liked     bool   `json:"liked"`
 }
 
-// Author is what a home shows of a post's author.
+// Author holds the values of an author that a home shows.
 type Author struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	ImageURL string `json:"image_url"`
 }
 
-// HomeSource is how a home is computed.
+// HomeSource is the way in which a home is computed.
 type HomeSource string
 
 // The two sources show the same list.
 const (
 	// Push reads the viewer's own timeline.
 	Push HomeSource = ""
-	// Pull reads the followees' post lists.
+	// Pull reads the post lists of the followed users.
 	Pull HomeSource = "pull"
 )
 
-// DeliveryState is how far a post's fan-out is.
+// DeliveryState is the stage that a delivery has reached.
 type DeliveryState string
 
 // The states of a delivery.
@@ -136,7 +136,7 @@ const (
 	DeliveryCancelled DeliveryState = "cancelled"
 )
 
-// Delivery is the ledger of a post's fan-out. Nil fields are not known yet.
+// Delivery is the progress of a post's delivery. Nil fields are not known yet.
 type Delivery struct {
 	State       DeliveryState `json:"state"`
 	Planned     *int64        `json:"planned"`

@@ -27,7 +27,7 @@ import (
 // Server serves the contract. Set the hooks before the first request; they
 // are called with the server's lock held.
 type Server struct {
-	// AlterHome changes what a viewer's home shows, newest first, before paging.
+	// AlterHome changes the items of a viewer's home, newest first, before paging.
 	AlterHome func(viewer string, items []client.HomeItem) []client.HomeItem
 	// AlterCount changes a post's like count.
 	AlterCount func(post string, count int64) int64
@@ -90,7 +90,7 @@ func New() *Server {
 	return s
 }
 
-// ServeHTTP answers as the contract says.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := r.Header.Get("X-Request-Id")
 	if requestID == "" || strings.Contains(requestID, " ") {
@@ -354,7 +354,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	}
 	postID, err := s.ids.New()
 	if err != nil {
-		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand does not fail
+		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
 	}
 	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC()}
 	s.posts[post.ID] = post

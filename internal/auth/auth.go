@@ -1,10 +1,10 @@
-// Package auth tells who a caller is: it turns a bearer token into a user id. Dev
-// signs and checks tokens of its own for development; JWT checks those of an
-// issuer by its published keys.
+// Package auth identifies callers: it turns a bearer token into a user id. Dev signs and
+// checks its own tokens, for development. JWT checks the tokens of an issuer by the keys
+// that the issuer publishes.
 //
-// It never accepts a token that is unsigned, signed with another algorithm than
-// the ones it names, expired or for another audience (I10), and it never logs or
-// returns a token. It knows no HTTP beyond fetching keys, and no feed.
+// It must never accept a token that is unsigned, expired, for another audience, or signed
+// with an algorithm that it does not name (I10), and never log or return a token. It knows
+// no HTTP but the fetching of keys, and no feed.
 package auth
 
 import (
@@ -20,20 +20,19 @@ import (
 
 // Verifier checks tokens.
 type Verifier interface {
-	// Verify returns the user that the token speaks for. A token that is not
-	// acceptable is an *InvalidTokenError; one that cannot be checked now is an
-	// *UnavailableError.
+	// Verify returns the user that the token stands for. It returns an
+	// *InvalidTokenError if it refuses the token, and an *UnavailableError if it cannot
+	// check the token now.
 	Verify(ctx context.Context, token string) (userID string, err error)
 }
 
-// InvalidTokenError is a token that is refused. Reason says why, without quoting
-// anything of the token.
+// InvalidTokenError is the refusal of a token. Its Reason quotes nothing of the token.
 type InvalidTokenError struct{ Reason string }
 
 func (e *InvalidTokenError) Error() string { return "invalid token: " + e.Reason }
 
-// UnavailableError is a token that cannot be checked, because the issuer's keys
-// cannot be had.
+// UnavailableError means that a token cannot be checked now, because the issuer's keys
+// could not be fetched.
 type UnavailableError struct{ Err error }
 
 func (e *UnavailableError) Error() string { return "token cannot be checked: " + e.Err.Error() }
@@ -44,8 +43,7 @@ func invalid(format string, args ...any) error {
 	return &InvalidTokenError{fmt.Sprintf(format, args...)}
 }
 
-// refusal says in fixed words why a token was refused: the parser's own errors may
-// quote what is in it.
+// refusal words a refusal itself, because the parser's errors may quote the token.
 func refusal(err error) error {
 	if _, ok := errors.AsType[*UnavailableError](err); ok {
 		return err
@@ -57,22 +55,22 @@ func refusal(err error) error {
 		is     error
 		reason string
 	}{
-		{jwt.ErrTokenMalformed, "it is not a JWT"},
-		{jwt.ErrTokenExpired, "it has expired"},
-		{jwt.ErrTokenNotValidYet, "it is not valid yet"},
-		{jwt.ErrTokenInvalidIssuer, "it is of another issuer"},
-		{jwt.ErrTokenRequiredClaimMissing, "a required claim is missing"},
-		{jwt.ErrTokenSignatureInvalid, "its signature or algorithm is not acceptable"},
+		{jwt.ErrTokenMalformed, "the token is not a JWT"},
+		{jwt.ErrTokenExpired, "the token has expired"},
+		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
+		{jwt.ErrTokenInvalidIssuer, "the token comes from another issuer"},
+		{jwt.ErrTokenRequiredClaimMissing, "the token lacks a required claim"},
+		{jwt.ErrTokenSignatureInvalid, "the signature or its algorithm is not acceptable"},
 	} {
 		if errors.Is(err, known.is) {
 			return invalid("%s", known.reason)
 		}
 	}
-	return invalid("it cannot be verified")
+	return invalid("the token cannot be verified")
 }
 
-// parser accepts the given algorithms only, which shuts out alg=none, and tokens
-// that end.
+// parser accepts only tokens that expire, and only the given algorithms. So alg=none is
+// refused.
 func parser(algorithms []string, issuer string, now func() time.Time) *jwt.Parser {
 	return jwt.NewParser(
 		jwt.WithValidMethods(algorithms),
@@ -85,7 +83,7 @@ func parser(algorithms []string, issuer string, now func() time.Time) *jwt.Parse
 // subject returns the user id that the claims name.
 func subject(claims jwt.RegisteredClaims) (string, error) {
 	if !id.ValidUser(claims.Subject) {
-		return "", invalid("its sub is not a user id (1 to 64 of A-Z a-z 0-9 _ -)")
+		return "", invalid("the sub is not a user id (1 to 64 of A-Z a-z 0-9 _ -)")
 	}
 	return claims.Subject, nil
 }

@@ -28,7 +28,7 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// clock is a time that a test moves.
+// clock is a clock that a test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -73,7 +73,7 @@ func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
 	refused(t, err)
 }
 
-func TestDevRefusesWhatItDidNotSign(t *testing.T) {
+func TestDevRefusesTokensOfOthers(t *testing.T) {
 	c := newClock()
 	dev, err := auth.NewDev([]byte(secret), c.Now)
 	if err != nil {
@@ -317,7 +317,7 @@ func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
 	if err := verify(next, "r2"); err != nil {
 		t.Errorf("new key: %v", err)
 	}
-	refused(t, verify(w.rsa, "r1")) // its key was withdrawn
+	refused(t, verify(w.rsa, "r1")) // the issuer withdrew its key
 }
 
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
@@ -350,7 +350,7 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 	if err := w.keys.Ready(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	// A key that is not known may be a new one: nobody can tell before the issuer is back.
+	// An unknown key may be a new one. Only the issuer can tell.
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
 	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
 		t.Errorf("unknown key during the outage: %v", err)

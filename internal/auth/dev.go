@@ -10,8 +10,7 @@ import (
 	"fanfare/internal/id"
 )
 
-// MinSecretBytes is the shortest secret that dev tokens may be signed with: as long
-// as the hash.
+// MinSecretBytes is the length of the shortest secret for dev tokens: that of the hash.
 const MinSecretBytes = 32
 
 // Limits of a dev token's life.
@@ -22,8 +21,8 @@ const (
 
 const devIssuer = "fanfare-dev"
 
-// Dev issues and checks tokens signed with one secret (HS256). Whoever can reach it
-// can be anyone: it is for development.
+// Dev issues and checks tokens that are signed with one secret (HS256). It is for
+// development: anyone with access can be any user.
 type Dev struct {
 	secret []byte
 	now    func() time.Time

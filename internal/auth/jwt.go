@@ -8,11 +8,11 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// JWT checks the tokens of one issuer for one audience by the issuer's published
-// keys (RS256 and ES256).
+// JWT checks the tokens of one issuer for one audience, by the keys that the issuer
+// publishes (RS256 and ES256).
 //
-// Amazon Cognito's access tokens are the documented example: they have no aud, but
-// name the app client in client_id, with token_use access. Set the issuer to
+// The documented example is Amazon Cognito. Its access tokens have no aud: they name the
+// app client in client_id and have token_use access. Set the issuer to
 // https://cognito-idp.REGION.amazonaws.com/POOL, the audience to the app client id
 // and the key set to ISSUER/.well-known/jwks.json; sub is the user id.
 type JWT struct {
@@ -36,12 +36,12 @@ type claims struct {
 func (j *JWT) Verify(ctx context.Context, token string) (string, error) {
 	var c claims
 	_, err := j.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
-		if _, critical := t.Header["crit"]; critical { // RFC 7515, 4.1.11: we know no extension
-			return nil, invalid("its header demands an extension (crit)")
+		if _, critical := t.Header["crit"]; critical { // RFC 7515, 4.1.11: JWT supports no extension
+			return nil, invalid("the header demands an extension (crit)")
 		}
 		kid, ok := t.Header["kid"].(string)
 		if !ok || kid == "" {
-			return nil, invalid("its header names no key (kid)")
+			return nil, invalid("the header names no key (kid)")
 		}
 		return j.keys.Key(ctx, kid, t.Method.Alg())
 	})
@@ -49,16 +49,16 @@ func (j *JWT) Verify(ctx context.Context, token string) (string, error) {
 		return "", refusal(err)
 	}
 	if !c.isFor(j.audience) {
-		return "", invalid("it is for another audience")
+		return "", invalid("the token is for another audience")
 	}
 	return subject(c.RegisteredClaims)
 }
 
-// isFor tells whether the token was made for audience. Only where there is no aud
-// at all does Cognito's client_id stand in for it.
+// isFor reports whether the token was made for audience. Cognito's client_id counts only
+// if the token has no aud.
 func (c *claims) isFor(audience string) bool {
 	if c.TokenUse != "" && c.TokenUse != "access" {
-		return false // Cognito's id tokens are for the client, not for an API
+		return false // Cognito's id tokens are for the app, not for an API
 	}
 	if len(c.Audience) > 0 {
 		return slices.Contains(c.Audience, audience)

@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// refreshEvery is how old the keys get before they are fetched again.
+	// refreshEvery is the age at which the keys are fetched again.
 	refreshEvery = 15 * time.Minute
-	// refreshPause is the least time between two fetches that unknown key ids
-	// cause: a stranger may invent as many as it likes.
+	// refreshPause is the least time between two fetches for unknown key ids, since a
+	// stranger can invent any number of them.
 	refreshPause = 10 * time.Second
 	fetchTimeout = 5 * time.Second
 	maxKeySet    = 1 << 20
 	minRSABits   = 2048
 )
 
-// KeySet is an issuer's published keys (a JWK set), cached: it refreshes in the
-// background and when a token names an unknown key, and goes on with what it has
-// while the issuer is away.
+// KeySet is a cache of the keys that an issuer publishes (a JWK set). It refreshes in the
+// background, and when a token names an unknown key. While the issuer is away it keeps
+// the keys that it has.
 type KeySet struct {
 	url    string
 	client *http.Client
 	now    func() time.Time
 	log    *zap.Logger
 
-	// fetching is held during a fetch, so that callers share one.
+	// fetching is held during a fetch, so that concurrent callers share it.
 	fetching chan struct{}
 
 	mu      sync.Mutex
@@ -68,14 +68,14 @@ func (s *KeySet) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.refresh(ctx, time.Time{}); err != nil && ctx.Err() == nil {
-				s.log.Warn("keys not refreshed, the cached ones stay in use", zap.Error(err))
+				s.log.Warn("the keys could not be refreshed; the cached keys stay in use", zap.Error(err))
 			}
 		}
 	}
 }
 
-// Ready returns nil if there are keys to check tokens with. It fetches them if
-// there are none.
+// Ready returns nil if there are keys to check tokens with. If there are none, it fetches
+// them.
 func (s *KeySet) Ready(ctx context.Context) error {
 	s.mu.Lock()
 	loaded := s.keys != nil
@@ -90,7 +90,7 @@ func (s *KeySet) Ready(ctx context.Context) error {
 func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
 	key, ok := s.lookup(kid)
 	if !ok {
-		// Rotated, perhaps. Not more often than refreshPause.
+		// The issuer may have rotated its keys. Fetch them once in a refreshPause.
 		err := s.refresh(ctx, s.now().Add(-refreshPause))
 		if key, ok = s.lookup(kid); !ok {
 			if err != nil {
@@ -100,7 +100,7 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 		}
 	}
 	if key.alg != alg {
-		return nil, invalid("its key is for another algorithm")
+		return nil, invalid("the key is for another algorithm")
 	}
 	return key.key, nil
 }
@@ -112,8 +112,8 @@ func (s *KeySet) lookup(kid string) (publicKey, bool) {
 	return key, ok
 }
 
-// refresh fetches the keys, unless somebody tried after since: then it returns how
-// that went. The zero since always fetches.
+// refresh fetches the keys. If another caller tried after since, it returns that result
+// instead; the zero since always fetches.
 func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	select {
 	case s.fetching <- struct{}{}:
@@ -127,7 +127,7 @@ func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	if !since.IsZero() && tried.After(since) {
 		return lastErr
 	}
-	// One caller that gives up must not fail the fetch that others wait for.
+	// A caller that gives up must not fail the fetch that other callers wait for.
 	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := s.fetch(fetchCtx)
@@ -177,9 +177,9 @@ type jwk struct {
 	Y   string `json:"y"`
 }
 
-// parseKeySet returns the keys that can sign RS256 and ES256 by their id. Others,
-// and those that are not sound, are left out: a set may hold keys for other
-// purposes, and one bad key must not lock out the users of the rest.
+// parseKeySet returns the RS256 and ES256 signing keys by their ids. It leaves out all
+// other keys and unsound ones: a set may hold keys for other purposes, and one bad key
+// must not lock out the users of the others.
 func parseKeySet(body []byte) (map[string]publicKey, error) {
 	var set struct {
 		Keys []jwk `json:"keys"`

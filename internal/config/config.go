@@ -1,6 +1,6 @@
-// Package config reads the environment, strictly: a name FANFARE_* that it does
-// not know, or a value that it cannot use, stops the start. It reports all faults at
-// once, each by its name. It reads nothing but what it is given, and starts nothing.
+// Package config reads the environment strictly: an unknown name FANFARE_*, or a value that
+// it cannot use, stops the start. It reports all faults at once, each with its name. It
+// must never read anything but the environment that it is given, and starts nothing.
 package config
 
 import (
@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// prefix is that of every name which is ours.
+// prefix begins the name of every setting of Fanfare.
 const prefix = "FANFARE_"
 
-// Engine is what keeps the data.
+// Engine is the kind of storage and queue.
 type Engine string
 
 // The engines.
@@ -31,12 +31,12 @@ const (
 	EngineAWS Engine = "aws"
 )
 
-// Auth is how callers prove who they are.
+// Auth is the way in which callers authenticate.
 type Auth string
 
 // The kinds of authentication.
 const (
-	// AuthDev issues tokens to whoever asks: for development.
+	// AuthDev gives a token to anyone, for development.
 	AuthDev Auth = "dev"
 	// AuthJWT checks the tokens of an issuer.
 	AuthJWT Auth = "jwt"
@@ -47,30 +47,30 @@ const (
 type Config struct {
 	// Engine keeps the data: embedded (default) or aws.
 	Engine Engine `env:"FANFARE_ENGINE" envDefault:"embedded"`
-	// DataDir is where the embedded engine keeps them.
+	// DataDir is the directory of the embedded engine.
 	DataDir string `env:"FANFARE_DATA_DIR" envDefault:"fanfare-data"`
 	// Table is the name of the DynamoDB table.
 	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
 	// QueuePrefix begins the names of the SQS queues.
 	QueuePrefix string `env:"FANFARE_QUEUE_PREFIX" envDefault:"fanfare"`
-	// HTTPAddr is where the API listens.
+	// HTTPAddr is the address of the API.
 	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	// AdminAddr is where metrics, profiles and operations listen. It asks for no
+	// AdminAddr is the address of metrics, profiles and operations. It asks for no
 	// token: keep it off the network.
 	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
-	// Auth is dev (default) or jwt. dev is refused on aws, but for DevAuthOnAWS.
+	// Auth is dev (default) or jwt. dev is refused on aws, unless DevAuthOnAWS allows it.
 	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
 	// JWTIssuer is the iss that tokens must have, with jwt.
 	JWTIssuer string `env:"FANFARE_JWT_ISSUER"`
 	// JWTAudience is the aud that tokens must have (or the client_id of an Amazon
 	// Cognito access token), with jwt.
 	JWTAudience string `env:"FANFARE_JWT_AUDIENCE"`
-	// JWKSURL is where the issuer publishes its keys, with jwt.
+	// JWKSURL is the URL of the issuer's keys, with jwt.
 	JWKSURL string `env:"FANFARE_JWKS_URL"`
-	// LikeWindow is how long likes of a post are collected before its count is
-	// written.
+	// LikeWindow is the time in which likes of a post are collected before its count
+	// is written.
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
-	// TimelineTTL is how long a post stays in homes.
+	// TimelineTTL is the time that a post stays in homes.
 	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" envDefault:"720h"`
 	// PushLimit is the number of followers above which an author is pulled, 0 to
 	// push always.
@@ -78,8 +78,8 @@ type Config struct {
 	// LikesByUser keeps the index of a user's likes: on (default) or off. It
 	// costs one write unit a like.
 	LikesByUser Switch `env:"FANFARE_LIKES_BY_USER" envDefault:"on"`
-	// RateLimit is how many requests a second a user may make, 0 for any number.
-	// The default is 100, and 0 with dev tokens.
+	// RateLimit is the number of requests that a user may make in a second; 0 is no
+	// limit. The default is 100, and 0 with dev tokens.
 	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
 	// CORSOrigins are the origins whose pages may call the API, separated by
 	// commas; none by default.
@@ -108,12 +108,12 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Role is what a process does with its configuration, and so what must be there.
+// Role is the duty of a process. It decides which settings must be given.
 type Role int
 
 // The roles.
 const (
-	// Tool is a command that serves nobody.
+	// Tool is a command that serves no requests.
 	Tool Role = iota
 	// Worker consumes queues.
 	Worker
@@ -121,7 +121,7 @@ const (
 	API
 )
 
-// Error is one or more faults of the environment, one a line.
+// Error holds the faults of the environment.
 type Error struct{ Faults []string }
 
 func (e *Error) Error() string { return "environment: " + strings.Join(e.Faults, "; ") }
@@ -155,7 +155,7 @@ func Load(environ []string, role Role) (Config, error) {
 		}
 	}
 	c, bad, err := parse(vars)
-	if len(bad) > 0 { // the default in place of what is bad, so that the rest is checked too
+	if len(bad) > 0 { // with defaults for the bad values, so that check sees the others
 		faults = append(faults, bad...)
 		c, _, err = parse(vars)
 	}
@@ -194,8 +194,7 @@ func parsers() map[reflect.Type]env.ParserFunc {
 	}
 }
 
-// parse reads vars. A value that is not of its variable's type is reported in bad
-// and removed from vars.
+// parse reads vars. It reports a value of the wrong type in bad and removes it from vars.
 func parse(vars map[string]string) (c Config, bad []string, err error) {
 	err = env.ParseWithOptions(&c, env.Options{Environment: vars, FuncMap: parsers()})
 	all, ok := errors.AsType[env.AggregateError](err)
@@ -207,7 +206,7 @@ func parse(vars map[string]string) (c Config, bad []string, err error) {
 		if !ok {
 			return c, nil, err
 		}
-		field, ok := reflect.TypeFor[Config]().FieldByName(fault.Name) // it names the field only
+		field, ok := reflect.TypeFor[Config]().FieldByName(fault.Name) // the fault has the name of the field only
 		if !ok {
 			return c, nil, err
 		}
@@ -231,8 +230,7 @@ func expected(t reflect.Type) string {
 	}
 }
 
-// unknown names a variable that is not ours and, if there is one, the name that was
-// probably meant.
+// unknown words the fault of an unknown name. It suggests the most similar name.
 func unknown(name string, names []string) string {
 	best, distance := "", 4
 	for _, n := range names {
@@ -246,7 +244,7 @@ func unknown(name string, names []string) string {
 	return name + " is unknown: remove it"
 }
 
-// check returns what is wrong with values that could be parsed.
+// check returns the faults of the parsed values.
 func (c Config) check(role Role) []string {
 	var faults []string
 	for _, rule := range []struct {
@@ -264,7 +262,7 @@ func (c Config) check(role Role) []string {
 		{c.PushLimit < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative", c.PushLimit)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
-		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, it needs at least 32", len(c.DevSecret))},
+		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},
 		{c.JWKSURL != "" && !httpURL(c.JWKSURL), fmt.Sprintf("FANFARE_JWKS_URL: %q is not an http(s) URL", c.JWKSURL)},
 		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
 	} {
@@ -295,7 +293,7 @@ func (c Config) checkAuth() []string {
 			}
 		}
 	case c.Auth == AuthDev && c.Engine == EngineAWS && c.DevAuthOnAWS != "allow":
-		faults = append(faults, "FANFARE_AUTH: dev gives a token to whoever asks and is refused with FANFARE_ENGINE=aws: set it to jwt, or FANFARE_DEV_AUTH_ON_AWS=allow for a test system")
+		faults = append(faults, "FANFARE_AUTH: dev gives a token to anyone and is refused with FANFARE_ENGINE=aws: set it to jwt, or FANFARE_DEV_AUTH_ON_AWS=allow for a test system")
 	case c.Auth == AuthDev && c.Engine == EngineAWS && c.DevSecret == "":
 		faults = append(faults, "FANFARE_DEV_SECRET is missing: dev tokens on aws need it, the same for every api process")
 	}
@@ -329,7 +327,7 @@ func isOrigin(s string) bool {
 	return err == nil && httpURL(s) && s == u.Scheme+"://"+u.Host
 }
 
-// editDistance is how many single-byte changes turn a into b.
+// editDistance returns the number of single-byte changes that turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -15,22 +15,22 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// How much one process does at once on AWS, where each step waits for the network.
+// The concurrency of one process on AWS, where each step waits for the network.
 const (
 	awsPostWorkers  = 32
 	awsChunkWorkers = 16
 	awsWriters      = 8
 )
 
-// PageSize is how many followers a daemon on AWS reads at once, and so the most that an
-// author may have for a post to be delivered inline, by who takes its message and without
-// chunks. Each page of a chunk costs a look at the post, which is a request of its own.
+// PageSize is the number of followers that a daemon on AWS reads at once. An author with
+// no more followers has a post delivered inline: by the worker that takes its message,
+// without chunks. Pages are large because each page of a chunk costs a read of the post.
 const PageSize = 4096
 
-// GCPercent is Go's GOGC in a daemon on AWS. What such a process keeps is small, a few
-// megabytes, and each call leaves its garbage: at Go's 100 the collector runs for
-// every few thousand deliveries and takes a fifth of the CPU time. GOMEMLIMIT, which
-// the compose file sets, bounds memory all the same (I9).
+// GCPercent is Go's GOGC in a daemon on AWS. Such a process keeps only a few megabytes,
+// but each call leaves garbage: at Go's 100 the collector runs every few thousand
+// deliveries and takes a fifth of the CPU time. GOMEMLIMIT, which the compose file sets,
+// still bounds memory (I9).
 const GCPercent = 400
 
 // CollectLater sets the process's GOGC to GCPercent, unless its environment sets one.
@@ -43,18 +43,18 @@ func CollectLater(environ []string) {
 	debug.SetGCPercent(GCPercent)
 }
 
-// OpenTable returns the DynamoDB table of a configuration. It calls nothing yet.
+// OpenTable returns the DynamoDB table of a configuration. It makes no call yet.
 func OpenTable(ctx context.Context, cfg config.Config) (*dynamo.Store, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// Who writes much at once says itself how much: the fan-out by its writers.
+	// The fan-out sets its own concurrency by its writers.
 	return dynamo.New(dynamodb.NewFromConfig(aws), cfg.Table, dynamo.WithParallel(1)), nil
 }
 
-// OpenQueues returns the SQS queues of a configuration. It calls nothing yet; the
-// caller closes them.
+// OpenQueues returns the SQS queues of a configuration. It makes no call yet. The caller
+// closes them.
 func OpenQueues(ctx context.Context, cfg config.Config) (*sqs.Broker, error) {
 	return openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix})
 }

@@ -21,12 +21,12 @@ import (
 	"fanfare/messages"
 )
 
-// blackHole is AWS that lets a process start and gives each of its subscriptions some
-// hundred messages, and then answers nothing any more. To hand the messages back takes
-// three rounds of the parallel requests, each with a timeout of 20 s.
+// blackHole is an AWS that lets a process start, gives each of its subscriptions some
+// hundred messages, and answers nothing else. Returning the messages in tens takes three
+// rounds of concurrent requests, each with a timeout of 20 s.
 type blackHole struct {
 	sqs *sqstest.Server
-	// working is called when all likes were received.
+	// working is called when all likes have been received.
 	working func()
 }
 
@@ -76,9 +76,9 @@ func (b *blackHole) load(t *testing.T, n int) {
 	}
 }
 
-// TestProcessEndsWhateverAWSDoes stops a process that holds messages when AWS answers
-// nothing: handlers, polls and hand-backs all wait for AWS. The process has to end before
-// Kubernetes kills it, 30 s after its stop began.
+// TestProcessEndsWhateverAWSDoes stops a process that holds messages while AWS answers
+// nothing, so handlers, polls and hand-backs all wait for AWS. The process must end before
+// Kubernetes kills it, 30 s after the stop.
 func TestProcessEndsWhateverAWSDoes(t *testing.T) {
 	working := make(chan struct{})
 	hole := &blackHole{sqs: sqstest.New(0), working: sync.OnceFunc(func() { close(working) })}

@@ -1,14 +1,14 @@
-// Package daemon is the life of a process: it opens what the configuration names,
-// checks that it answers, runs the roles, and stops in two phases. It is the only
-// place that knows all parts; it decides nothing that they decide.
+// Package daemon is the life of a process: it opens the engine that the configuration
+// names, checks that the dependencies answer, runs the roles, and stops in two phases. It
+// is the only place that knows all parts, and must never make their decisions.
 //
-// Start: every resource registers its cleanup at once, so a start that fails half
-// way undoes what it did, in reverse. Stop: no new work is taken and what is in
-// hand gets the grace period (the roots); then what is left goes back to its queue,
-// and the cleanups run in reverse, under one deadline. What was answered is durable
-// all the time (I5): a stop, or kill -9, loses nothing.
+// Start: each resource registers its cleanup at once, so a start that fails undoes its
+// steps in reverse. Stop: the roots take no new work and get the grace period for the work
+// that they hold. Then the rest goes back to its queue, and the cleanups run in reverse
+// under one deadline. Every answered call is durable (I5), so a stop, or kill -9, loses
+// nothing.
 //
-// There is no global state: tests run several processes in one.
+// There is no global state, so a test can run several processes in one.
 package daemon
 
 import (
@@ -38,30 +38,29 @@ import (
 )
 
 const (
-	// defaultGrace is how long work in hand may go on after the stop. With
-	// cleanupTime, and the five seconds of the poll that a queue ends with and its
-	// four for AWS to take the answers, it is below the 30 seconds that Kubernetes
-	// gives.
+	// defaultGrace is the default of Options.Grace. A stop must end within the 30 seconds
+	// that Kubernetes gives: the grace, cleanupTime, five seconds for the last poll of a
+	// queue, and four for AWS to take the answers.
 	defaultGrace = 15 * time.Second
 	cleanupTime  = 5 * time.Second
-	// startTime is how long the dependencies may take to answer at the start.
+	// startTime is the time that the dependencies have to answer at the start.
 	startTime  = 15 * time.Second
 	startRetry = 250 * time.Millisecond
 	// keyTimeout bounds a fetch of the issuer's keys.
 	keyTimeout = 10 * time.Second
 )
 
-// Roles is what a process does.
+// Roles are the duties of a process.
 type Roles struct{ API, Fanout, Likes bool }
 
-// Options are what Run needs.
+// Options are the settings of Run.
 type Options struct {
 	Config config.Config
 	Roles  Roles
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
 	Log     *zap.Logger
-	// Grace is how long work in hand may go on after the stop; 0 is 15 s.
+	// Grace is the time that held work has after the stop; 0 is 15 s.
 	Grace time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -69,11 +68,11 @@ type Options struct {
 	Ready func(Addresses)
 }
 
-// Addresses are where a process listens.
+// Addresses are the addresses of a process.
 type Addresses struct {
-	// HTTP is the API's, "" without that role.
+	// HTTP is the address of the API, "" without that role.
 	HTTP string
-	// Admin is that of metrics and operations.
+	// Admin is the address of metrics and operations.
 	Admin string
 }
 
@@ -85,8 +84,7 @@ type process struct {
 	cleanups cleanups
 }
 
-// Run runs a process until ctx ends, or until it cannot go on. Its error is one
-// line that says what failed.
+// Run runs a process until ctx ends or a root fails. Its error names the failed part.
 func Run(ctx context.Context, opt Options) (err error) {
 	if opt.Grace <= 0 {
 		opt.Grace = defaultGrace
@@ -207,9 +205,9 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	if err != nil {
 		return "", err
 	}
-	if authn.tokens != nil { // said once it holds: a failed start says one line, why
-		// At least at the level that is shown: no FANFARE_LOG_LEVEL hides it.
-		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: whoever reaches this API can be any user (FANFARE_AUTH=dev)")
+	if authn.tokens != nil { // logged once the address is open: a failed start prints one line
+		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
+		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: anyone who reaches this API can be any user (FANFARE_AUTH=dev)")
 	}
 	if authn.run != nil {
 		roots.start("keys", authn.run)
@@ -220,7 +218,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	return listener.Addr().String(), nil
 }
 
-// authn is how the API checks tokens.
+// authn holds the parts that check tokens for the API.
 type authn struct {
 	verifier auth.Verifier
 	// tokens issues dev tokens, if not nil.
@@ -287,8 +285,8 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 	roots.start("likes", aggregator.Run)
 }
 
-// awaitDependencies returns when everything answers, or with the names of what does
-// not.
+// awaitDependencies returns nil when all dependencies answer. After startTime it returns
+// an error that names the others.
 func awaitDependencies(ctx context.Context, health *admin.Health) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -304,7 +302,7 @@ func awaitDependencies(ctx context.Context, health *admin.Health) error {
 				names = append(names, f.Name)
 				errs = append(errs, fmt.Errorf("%s: %w", f.Name, f.Err))
 			}
-			return fmt.Errorf("%s not reachable: %w", strings.Join(names, " and "), errors.Join(errs...))
+			return fmt.Errorf("%s cannot be reached: %w", strings.Join(names, " and "), errors.Join(errs...))
 		}
 	}
 }

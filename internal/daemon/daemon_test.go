@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings are an environment of free ports and a directory of its own.
+// settings returns an environment with free ports and its own directory.
 func settings(t *testing.T, dir string, more ...string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(append([]string{
@@ -36,7 +36,7 @@ func settings(t *testing.T, dir string, more ...string) config.Config {
 	return cfg
 }
 
-// start runs a whole process and returns where it listens and how to stop it.
+// start runs a whole process and returns its addresses and a function that stops it.
 func start(t *testing.T, cfg config.Config) (daemon.Addresses, func() error) {
 	t.Helper()
 	return startLogging(t, cfg, zap.NewNop())
@@ -106,7 +106,7 @@ func TestContractOnEmbedded(t *testing.T) {
 			apitest.Exercise(t, apitest.Target{
 				URL: "http://" + at.HTTP, Token: tokens(t, dir), LikesByUser: index == "on", DevTokens: true,
 			})
-			// What the rows did is counted: each part of the process reports.
+			// Each part of the process counts the calls of the rows.
 			for _, name := range []string{
 				"fanfare_posts_total", "fanfare_likes_total", "fanfare_deliveries_total", "fanfare_post_visible_seconds_count",
 				"fanfare_like_flushes_total", `fanfare_http_requests_total{method="POST",route="/v1/posts",status="201"}`,
@@ -180,7 +180,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	}
 }
 
-func TestDevTokensAreSaidLoudly(t *testing.T) {
+func TestDevTokensAreLoggedLoudly(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg   config.Config
 		level zapcore.Level
@@ -203,7 +203,7 @@ func TestDevTokensAreSaidLoudly(t *testing.T) {
 	}
 }
 
-// send makes a request and returns the status and the header of its answer.
+// send makes a request and returns the status and the header of the answer.
 func send(t *testing.T, method, url string, header http.Header) (int, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -256,7 +256,7 @@ func TestStopDuringTheStart(t *testing.T) {
 	cancel()
 	dir := t.TempDir()
 	opt := daemon.Options{Config: settings(t, dir), Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop()}
-	_ = daemon.Run(ctx, opt) // whether it got to serve does not matter: everything must be undone
+	_ = daemon.Run(ctx, opt) // it may or may not have served: everything must be undone
 	_, _ = start(t, settings(t, dir))
 }
 
@@ -298,7 +298,7 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 		Config: settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
 		Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
 	})
-	if err == nil || !strings.HasPrefix(err.Error(), "keys not reachable") {
+	if err == nil || !strings.HasPrefix(err.Error(), "keys cannot be reached") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -18,18 +18,18 @@ import (
 	tableembedded "fanfare/internal/table/embedded"
 )
 
-// engine is a table and a queue, and what the process should know of them.
+// engine is a table and a queue, with the settings of a process that uses them.
 type engine struct {
 	store  table.Store
 	broker queue.Broker
 	checks []admin.Check
-	// stalls tell by store how often writes were held up, if it is embedded.
+	// stalls count the write stalls of each embedded store.
 	stalls map[string]func() disk.Stalls
-	// writers is how many requests of one page of entries may be out.
+	// writers bounds the concurrent requests for one page of entries.
 	writers int
-	// pageSize is how many followers are read at once, 0 for the worker's default.
+	// pageSize is the number of followers that are read at once; 0 is the worker's default.
 	pageSize int
-	// postWorkers and chunkWorkers are how many messages are handled at once.
+	// postWorkers and chunkWorkers bound the messages that are handled at once.
 	postWorkers, chunkWorkers int
 	// devSecret signs dev tokens.
 	devSecret []byte
@@ -50,8 +50,8 @@ func (e *engine) register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// likesInFlight is how many unanswered likes an aggregator may hold: some windows
-// of the busiest posts.
+// likesInFlight bounds the unanswered likes of an aggregator: some windows of the busiest
+// posts.
 const likesInFlight = 20_000
 
 func maxInFlight(postWorkers, chunkWorkers int) map[string]int {
@@ -69,7 +69,7 @@ func (p *process) openEngine(ctx context.Context) (*engine, error) {
 	return p.openEmbedded()
 }
 
-// openEmbedded opens the data directory, which then is this process's alone.
+// openEmbedded opens the data directory. No other process can open it then.
 func (p *process) openEmbedded() (*engine, error) {
 	dir, err := datadir.Open(p.cfg.DataDir)
 	if err != nil {
@@ -104,11 +104,11 @@ func (p *process) openEmbedded() (*engine, error) {
 	return e, nil
 }
 
-// diskLook is how often the disk's state is looked at.
+// diskLook is the time between two checks of the disk.
 const diskLook = time.Second
 
-// watchDisk ends when the disk has failed: from then on nothing can be written, and
-// a new start finds all that was answered.
+// watchDisk returns an error when the disk has failed. From then on nothing can be
+// written; a new start finds everything that was answered.
 func watchDisk(ctx context.Context, health ...func() error) error {
 	tick := time.NewTicker(diskLook)
 	defer tick.Stop()

@@ -55,7 +55,7 @@ func (i *issuer) settings() config.Config {
 	return settings(i.t, i.t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+issuerName, "FANFARE_JWT_AUDIENCE="+audience, "FANFARE_JWKS_URL="+i.jwksURL)
 }
 
-// token is one of user's, changed in some claims.
+// token returns a token of user with some claims changed.
 func (i *issuer) token(user string, key *rsa.PrivateKey, change jwt.MapClaims) string {
 	i.t.Helper()
 	claims := jwt.MapClaims{"iss": issuerName, "aud": audience, "sub": user, "exp": time.Now().Add(time.Hour).Unix()}
@@ -106,8 +106,8 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 	}
 }
 
-// The keys are refreshed every quarter of an hour, too long for a test in real time:
-// that the process does it shows in its goroutines.
+// The keys are refreshed every quarter of an hour, which is too long for a test in real
+// time. So the test looks for the goroutine that does it.
 func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	at, stop := start(t, newIssuer(t).settings())
 	refreshing := func(admin string) bool {
@@ -123,7 +123,7 @@ func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	}
 }
 
-// read returns what is at url.
+// read returns the body of the answer at url.
 func read(t *testing.T, url string) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -139,7 +139,7 @@ func read(t *testing.T, url string) string {
 	return string(text)
 }
 
-// until waits for a condition.
+// until waits until a condition holds.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)

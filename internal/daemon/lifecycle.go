@@ -11,16 +11,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// Signals returns a context that ends at SIGINT or SIGTERM. A second signal then
-// kills the process as if nobody had listened.
+// Signals returns a context that ends at SIGINT or SIGTERM. A second signal kills the
+// process.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// cleanups undoes what was set up, last first. A start that failed takes the same
-// way out as a stop.
+// cleanups undoes the steps of a start, the last one first. A failed start uses it as a
+// stop does.
 type cleanups struct{ stack []cleanup }
 
 type cleanup struct {
@@ -28,18 +28,18 @@ type cleanup struct {
 	undo func(context.Context) error
 }
 
-// add registers how to undo something, right after it was done.
+// add registers the way to undo a step, right after the step.
 func (c *cleanups) add(name string, undo func(context.Context) error) {
 	c.stack = append(c.stack, cleanup{name, undo})
 }
 
-// addCloser is add for what closes without a deadline: one that has not closed at the
-// deadline is given up and named, and ends with the process. Nothing is lost by that,
-// since all that was answered is durable (I5).
+// addCloser is add for a closer that takes no deadline. If it has not returned at the
+// deadline, it is named and left to end with the process. Nothing is lost by that, since
+// every answered call is durable (I5).
 func (c *cleanups) addCloser(name string, closer func() error) {
 	c.add(name, func(ctx context.Context) error {
 		closed := make(chan error, 1)
-		go func() { closed <- closer() }() // waited for until the deadline
+		go func() { closed <- closer() }() // the select waits for it until the deadline
 		select {
 		case err := <-closed:
 			return err
@@ -49,8 +49,8 @@ func (c *cleanups) addCloser(name string, closer func() error) {
 	})
 }
 
-// run undoes everything. ctx carries the deadline of all together; it returns what
-// failed, by name.
+// run undoes all steps. ctx has one deadline for all of them. The error names the steps
+// that failed.
 func (c *cleanups) run(ctx context.Context) error {
 	var errs []error
 	for i := len(c.stack) - 1; i >= 0; i-- {
@@ -62,10 +62,10 @@ func (c *cleanups) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// roots are the goroutines that everything else in the process hangs on, each with a
-// name. The first that ends before the stop ends all.
+// roots are the named goroutines that start all others. The first root that ends before
+// the stop ends all of them.
 type roots struct {
-	ctx    context.Context //nolint:containedctx // it is the life of the roots
+	ctx    context.Context //nolint:containedctx // its end stops the roots
 	cancel context.CancelFunc
 	log    *zap.Logger
 	wg     sync.WaitGroup
@@ -79,13 +79,13 @@ func newRoots(ctx context.Context, log *zap.Logger) *roots {
 	return &roots{ctx: ctx, cancel: cancel, log: log}
 }
 
-// start runs a root. run returns when its context ends, and not before.
+// start runs a root. run must not return before its context ends.
 func (r *roots) start(name string, run func(context.Context) error) {
 	r.wg.Go(func() {
 		defer r.cancel()
 		err := r.guard(name, run)
 		if err == nil && r.ctx.Err() == nil {
-			err = errors.New("it ended by itself")
+			err = errors.New("it ended before the stop")
 		}
 		if err != nil {
 			r.mu.Lock()
@@ -106,7 +106,7 @@ func (r *roots) guard(name string, run func(context.Context) error) (err error) 
 	return run(r.ctx)
 }
 
-// wait returns when all roots have ended, with what failed.
+// wait returns when all roots have ended. Its error names those that failed.
 func (r *roots) wait() error {
 	r.wg.Wait()
 	r.cancel()

@@ -115,8 +115,8 @@ func TestRootsMayStopWhileOthersStart(t *testing.T) {
 	}
 }
 
-// serveOne starts a server whose handler waits for leave, sends it a request, and
-// begins the stop while that is in work.
+// serveOne starts a server whose handler waits for leave, sends it a request, and begins
+// the stop while the request is unanswered.
 func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer <-chan string, served <-chan error) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 		case <-r.Context().Done():
 		}
 		if _, err := io.WriteString(w, "whole"); err != nil {
-			t.Log(err) // cut, as it should be
+			t.Log(err) // the connection was cut, as it should be
 		}
 	}), zap.NewNop())
 	ctx, stop := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
 		if err != nil {
-			t.Log(err) // cut, as it should be
+			t.Log(err) // the connection was cut, as it should be
 		}
 		answers <- string(body)
 	}()
@@ -157,7 +157,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 	return answers, ended
 }
 
-func TestRequestInWorkIsAnsweredDuringTheStop(t *testing.T) {
+func TestOpenRequestIsAnsweredDuringTheStop(t *testing.T) {
 	leave := make(chan struct{})
 	answer, served := serveOne(t, time.Minute, leave)
 	close(leave)
@@ -171,7 +171,7 @@ func TestRequestInWorkIsAnsweredDuringTheStop(t *testing.T) {
 
 func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
 	answer, served := serveOne(t, 10*time.Millisecond, nil)
-	if err := <-served; err == nil || !strings.Contains(err.Error(), "still in work") {
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "still unanswered") {
 		t.Errorf("error is %v", err)
 	}
 	if got := <-answer; got == "whole" {
@@ -179,7 +179,7 @@ func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
 	}
 }
 
-// Probes and browsers open connections on which they ask for nothing.
+// Probes and browsers open connections and send no request.
 func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -195,13 +195,13 @@ func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 	go func() {
 		ended <- serve(ctx, newServer(http.NotFoundHandler(), zap.NewNop()), l, 10*time.Millisecond)
 	}()
-	// Connections are accepted in their order.
+	// Connections are accepted in the order of their dials.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = res.Body.Close() // that it was answered is enough
+	_ = res.Body.Close() // the answer itself is enough
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -214,7 +214,7 @@ func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 func TestDiskThatFailedEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		well := func() error { return disk.ErrFull } // which passes
+		well := func() error { return disk.ErrFull } // a full disk can recover
 		err := watchDisk(t.Context(), well, func() error {
 			if looks++; looks < 3 {
 				return nil

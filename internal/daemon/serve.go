@@ -13,8 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Timeouts of the HTTP servers. A slow client may hold a connection for so long and
-// not longer.
+// Limits of the HTTP servers. They bound the time that a slow client can hold a connection.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
@@ -23,7 +22,7 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// listen opens addr. Its error names the variable that sets it.
+// listen opens addr. Its error names the variable that sets the address.
 func listen(ctx context.Context, what, variable, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
@@ -43,13 +42,13 @@ func newServer(h http.Handler, log *zap.Logger) *http.Server {
 	}
 }
 
-// working are the connections on which a request has begun and is not answered.
+// working holds the connections with an unanswered request.
 type working struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// note is an http.Server's ConnState.
+// note is the hook http.Server.ConnState.
 func (w *working) note(c net.Conn, state http.ConnState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,9 +65,9 @@ func (w *working) count() int {
 	return len(w.conns)
 }
 
-// serve answers on l until ctx ends. Then it takes no more requests, waits for those
-// in work, grace at most, and cuts the rest. Connections on which nothing was asked,
-// as probes and browsers open them, are cut without a word.
+// serve answers on l until ctx ends. Then it takes no more requests, waits for the
+// unanswered ones for at most grace, and cuts the rest. It cuts connections without a
+// request, which probes and browsers open, and reports no error for them.
 func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Duration) error {
 	requests := &working{conns: make(map[net.Conn]struct{})}
 	srv.ConnState = requests.note
@@ -88,7 +87,7 @@ func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Dur
 		return err
 	}
 	if requests.count() > 0 {
-		return errors.Join(fmt.Errorf("requests were still in work after %s", grace), srv.Close())
+		return errors.Join(fmt.Errorf("requests were still unanswered after %s", grace), srv.Close())
 	}
 	return srv.Close()
 }

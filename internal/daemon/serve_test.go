@@ -29,12 +29,12 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (oneConn) Close() error   { return nil }
 func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// How long a client may keep a connection by being slow, in virtual time.
+// A slow client may keep a connection for a bounded time, which is virtual here.
 func TestSlowClientsAreCut(t *testing.T) {
 	const request = "POST / HTTP/1.1\r\nHost: fanfare\r\nContent-Length: 2\r\n\r\n"
 	for _, tt := range []struct {
 		name, sends string
-		// reads is how many answers the client reads.
+		// reads is the number of answers that the client reads.
 		reads int
 		after time.Duration
 	}{
@@ -48,7 +48,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 				client, server := net.Pipe()
 				l := oneConn{make(chan net.Conn, 1)}
 				l.conns <- server
-				cut := make(chan error, 1) // what the handler ran into
+				cut := make(chan error, 1) // the handler's error
 				srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, err := io.ReadAll(r.Body)
 					if err == nil {

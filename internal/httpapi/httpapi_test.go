@@ -416,7 +416,7 @@ func TestWithoutDevTokensTheirCallIsNotThere(t *testing.T) {
 	}
 }
 
-func TestNotReadyNamesWhatDoesNotAnswer(t *testing.T) {
+func TestNotReadyNamesTheFailingDependencies(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.Health = admin.NewHealth(
 			admin.Check{Name: "table", Ask: func(context.Context) error { return errors.New("at 10.0.0.7") }},

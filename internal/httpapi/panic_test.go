@@ -76,10 +76,10 @@ func (b *bomb) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	return b.Store.Transact(ctx, in)
 }
 
-// TestPanicOfTheTableIsA500OnWhateverGoroutine makes the table panic at each kind of
+// TestPanicOfTheTableIsA500OnAnyGoroutine makes the table panic at each kind of
 // call that a request makes, and sends the request: most of them read on goroutines
 // of their own, where a panic that nobody catches ends the process.
-func TestPanicOfTheTableIsA500OnWhateverGoroutine(t *testing.T) {
+func TestPanicOfTheTableIsA500OnAnyGoroutine(t *testing.T) {
 	store := &bomb{Store: tabletest.NewMemory()}
 	core, logged := observer.New(zapcore.ErrorLevel)
 	w := newWorld(t, func(c *httpapi.Config) {

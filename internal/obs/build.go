@@ -2,14 +2,14 @@ package obs
 
 import "runtime/debug"
 
-// Build says which program this is.
+// Build identifies the program.
 type Build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
 }
 
-// ReadBuild reads what the linker wrote into the binary.
+// ReadBuild reads the Build that the linker wrote into the binary.
 func ReadBuild() Build {
 	b := Build{Version: "devel", Commit: "unknown"}
 	info, ok := debug.ReadBuildInfo()

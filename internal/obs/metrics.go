@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Flow names what a table call was for.
+// Flow is the part of the product that made a table call.
 type Flow string
 
 // The flows.
@@ -24,8 +24,8 @@ const (
 	FlowLikes  Flow = "likes"
 )
 
-// Metrics are the numbers of a process. Labels take few values, all from the code:
-// no user, post or request is one.
+// Metrics are the metrics of a process. The values of a label are few and come from the
+// code. A user, a post or a request is never one.
 type Metrics struct {
 	posts       prometheus.Counter
 	deliveries  prometheus.Counter
@@ -83,13 +83,13 @@ func (m *Metrics) Like() { m.likes.Inc() }
 // Flush counts a write of a like count.
 func (m *Metrics) Flush() { m.likeWrites.Inc() }
 
-// Delivered counts entries written for followers, and how long after the post.
+// Delivered counts entries written for followers, and their time since the post.
 func (m *Metrics) Delivered(entries int, sincePost time.Duration) {
 	m.deliveries.Add(float64(entries))
 	m.visible.Observe(sincePost.Seconds())
 }
 
-// Request counts an answered request. route is the pattern that it matched.
+// Request counts an answered request. route is the pattern that the request matched.
 func (m *Metrics) Request(route, method string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.requestTime.WithLabelValues(route, method).Observe(took.Seconds())
@@ -121,14 +121,14 @@ func result(err error) string {
 	}
 }
 
-// RegisterStalls adds how often an embedded store has held up writes to reg.
+// RegisterStalls adds the counts of an embedded store's write stalls to reg.
 func RegisterStalls(reg prometheus.Registerer, store string, stalls func() disk.Stalls) error {
 	for waitsFor, count := range map[string]func() int64{
 		"flush":      func() int64 { return stalls().Flush },
 		"compaction": func() int64 { return stalls().Compaction },
 	} {
 		if err := reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fanfare_write_stalls_total", Help: "How often an embedded store held up writes, waiting for a flush or a compaction.",
+			Name: "fanfare_write_stalls_total", Help: "Times that an embedded store held up writes to wait for a flush or a compaction.",
 			ConstLabels: prometheus.Labels{"store": store, "waits_for": waitsFor},
 		}, func() float64 { return float64(count()) })); err != nil {
 			return err
@@ -137,11 +137,11 @@ func RegisterStalls(reg prometheus.Registerer, store string, stalls func() disk.
 	return nil
 }
 
-// depthTimeout bounds what one scrape waits for the queues.
+// depthTimeout bounds the time that a scrape waits for the queues.
 const depthTimeout = 3 * time.Second
 
-// depths reads the queues when it is scraped, so the numbers are never stale. A
-// topic that does not answer is left out.
+// depths reads the queues at each scrape, so its numbers are never stale. It leaves out a
+// topic that does not answer.
 type depths struct {
 	depth func(context.Context, string) (queue.Depth, error)
 	desc  *prometheus.Desc
@@ -163,7 +163,7 @@ func (d *depths) Collect(ch chan<- prometheus.Metric) {
 	for _, topic := range queue.Topics() {
 		depth, err := d.depth(ctx, topic)
 		if err != nil {
-			continue // readyz names the failure; a wrong number here would be worse than none
+			continue // a wrong number would be worse than none, and /readyz names the failure
 		}
 		for _, state := range []struct {
 			name string

@@ -1,8 +1,8 @@
-// Package obs is what a process shows of itself: its log, its metrics, the admin
-// handler, and the request ids that tie log lines and events together.
+// Package obs makes a process observable: its log, its metrics, its build, and the request
+// ids that connect log lines and events.
 //
-// It keeps no global state: a registry and a logger are made by who starts the
-// process and handed down. It never logs payloads or tokens. It knows no feed.
+// It must never log a payload or a token, and never keep global state: the start of a
+// process makes the registry and the logger and passes them on. It knows no feed.
 package obs
 
 import (
@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// NewLogger writes lines of JSON to w, one an event. With console it writes for
-// people instead.
+// NewLogger returns a logger that writes one line of JSON to w for each event, or, with
+// console, a line for people.
 func NewLogger(w io.Writer, level zapcore.Level, console bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder

@@ -46,7 +46,7 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	return res.Body.String()
 }
 
-func TestMetricsCountWhatTheyHear(t *testing.T) {
+func TestMetricsCountEvents(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m, err := obs.NewMetrics(reg)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 
 type requestKey struct{}
 
-// WithRequestID returns ctx with the id of the request that it belongs to.
+// WithRequestID returns ctx with the id of its request.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// RequestID returns the id of the request that ctx belongs to, "" for none.
+// RequestID returns the id of ctx's request, "" for none.
 func RequestID(ctx context.Context) string {
 	id, ok := ctx.Value(requestKey{}).(string)
 	if !ok {
@@ -21,11 +21,11 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// NewRequestID returns an id that no other request has.
+// NewRequestID returns a new, unique id.
 func NewRequestID() string { return rand.Text() }
 
-// ValidRequestID tells whether an id that a client sent may go into logs and
-// events: 1 to 64 of A-Z a-z 0-9 . _ -.
+// ValidRequestID reports whether a client's id may go into logs and events: it has 1 to
+// 64 of A-Z a-z 0-9 . _ -.
 func ValidRequestID(id string) bool {
 	if len(id) < 1 || len(id) > 64 {
 		return false

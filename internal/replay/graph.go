@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Graph is who follows whom: no edge twice, nobody following itself.
+// Graph is a graph of follows. No edge occurs twice, and no user follows itself.
 type Graph struct {
 	Names []string
 	Edges []Edge
@@ -27,16 +27,16 @@ func ReadGraph(file string, directed bool) (*Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the graph: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	return ParseGraph(f, file, directed)
 }
 
 // maxName leaves room for the run's name in a user id of 64 characters.
 const maxName = 48
 
-// ParseGraph reads an edge list: a line `a b` says that a follows b, and also that
-// b follows a unless the graph is directed. Empty lines and those that begin with # or %
-// are comments. file is named in errors.
+// ParseGraph reads an edge list: a line `a b` means that a follows b and, unless the graph
+// is directed, that b follows a. Empty lines and lines that begin with # or % are comments.
+// Errors name file.
 func ParseGraph(r io.Reader, file string, directed bool) (*Graph, error) {
 	in := bufio.NewReader(r)
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -72,7 +72,7 @@ func ParseGraph(r io.Reader, file string, directed bool) (*Graph, error) {
 		}
 		from, to := number(names[0]), number(names[1])
 		if from == to {
-			continue // nobody can follow itself
+			continue // users cannot follow themselves
 		}
 		g.Edges = append(g.Edges, Edge{from, to})
 		if !directed {
@@ -86,7 +86,7 @@ func ParseGraph(r io.Reader, file string, directed bool) (*Graph, error) {
 		return nil, fmt.Errorf("%s:%d: %w", file, line+1, err)
 	}
 	if len(g.Edges) == 0 {
-		return nil, fmt.Errorf("%s: there is no edge in it", file)
+		return nil, fmt.Errorf("%s: the file has no edge", file)
 	}
 	g.Edges = distinct(g.Edges)
 	return g, nil
@@ -106,8 +106,8 @@ func distinct(edges []Edge) []Edge {
 	return slices.Compact(edges)
 }
 
-// BestConnected returns the subgraph of the n users with the most edges; of equal
-// ones those that the file names first.
+// BestConnected returns the subgraph of the n users with the most edges. Among equals, the
+// users that the file names first come first.
 func (g *Graph) BestConnected(n int) *Graph {
 	if n >= len(g.Names) {
 		return g

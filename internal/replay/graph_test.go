@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestAnEdgeListIsReadAsItIsMeant(t *testing.T) {
+func TestAnEdgeListIsRead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text     string
 		directed bool

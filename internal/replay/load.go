@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// load is everything that a run will do, decided by the seed before it begins.
+// load is the work of a run. The seed decides all of it before the run begins.
 type load struct {
 	graph       *Graph
 	followOrder []int // permutation of the graph's edges
@@ -15,17 +15,17 @@ type load struct {
 	actions     []action
 }
 
-// action makes post number post, or likes it.
+// action creates or likes the post with the number post.
 type action struct {
 	post, user int
 	like       bool
 }
 
-// likeSkew makes likes heavy-tailed: few posts get most of them, as everywhere.
+// likeSkew makes likes heavy-tailed: a few posts get most of them, as in real feeds.
 const likeSkew = 1.1
 
-// newLoad draws posts in proportion to their authors' followers, since those who are
-// read are those who write, and likes by Zipf's law.
+// newLoad draws posts in proportion to their authors' followers, since popular users write
+// most, and likes by Zipf's law.
 func newLoad(g *Graph, posts, likes int, seed uint64) (*load, error) {
 	if posts < 0 || likes < 0 || likes > posts*len(g.Names) {
 		return nil, fmt.Errorf("%w: %d likes of %d posts by %d users cannot all be different ones", ErrUsage, likes, posts, len(g.Names))
@@ -75,7 +75,7 @@ func newLoad(g *Graph, posts, likes int, seed uint64) (*load, error) {
 	return l, nil
 }
 
-// sort puts the actions in the order of their times; a post comes before its likes.
+// sort orders the actions by time. A post comes before its likes.
 func (l *load) sort(at []float64) {
 	index := make([]int, len(l.actions))
 	for i := range index {

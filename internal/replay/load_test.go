@@ -29,7 +29,7 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 	}
 }
 
-func TestALoadIsWhatItWasAskedFor(t *testing.T) {
+func TestALoadHasTheRequestedSize(t *testing.T) {
 	g := reed(t, 40)
 	for _, size := range [][2]int{{0, 0}, {1, 0}, {1, 40}, {100, 4000}, {200, 900}} {
 		l, err := newLoad(g, size[0], size[1], 7)

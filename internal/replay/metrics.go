@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// What the processes tell on their admin addresses.
+// The metrics that a replay reads on the admin addresses.
 const (
 	startMetric = "process_start_time_seconds"
 	unitsMetric = "fanfare_table_capacity_units_total" // flow, op, kind
 	depthMetric = "fanfare_queue_depth"                // topic, state
 	flowFanout  = "fanout"
 	flowLikes   = "likes"
-	topics      = 3 // a topic that does not answer its process is left out
+	topics      = 3 // a process leaves out a topic that does not answer
 )
 
 // metrics reads the admin addresses of the processes.
@@ -35,7 +35,7 @@ func newMetrics(addrs []string) *metrics {
 
 func (m *metrics) close() { m.http.CloseIdleConnections() }
 
-// Probe says whether a process answers at an admin address.
+// Probe returns nil if a process answers at an admin address.
 func Probe(ctx context.Context, addr string) error {
 	m := newMetrics(nil)
 	defer m.close()
@@ -45,8 +45,8 @@ func Probe(ctx context.Context, addr string) error {
 	return nil
 }
 
-// reading is what all addresses said at one time. An address that did not answer has
-// a nil family map.
+// reading holds the metrics of all addresses at one time. An address that did not answer
+// has a nil family map.
 type reading []map[string]*dto.MetricFamily
 
 func (m *metrics) read(ctx context.Context) reading {
@@ -54,7 +54,7 @@ func (m *metrics) read(ctx context.Context) reading {
 	for i, addr := range m.addrs {
 		families, err := m.scrape(ctx, addr)
 		if err != nil {
-			continue // a process that is restarting; depth and since say that it is unknown
+			continue // the process restarts; depth and since report unknown values
 		}
 		all[i] = families
 	}
@@ -79,15 +79,15 @@ func (m *metrics) scrape(ctx context.Context, addr string) (map[string]*dto.Metr
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("/metrics answers %s", resp.Status)
+		return nil, fmt.Errorf("/metrics answered %s", resp.Status)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	return parser.TextToMetricFamilies(io.LimitReader(resp.Body, maxMetrics))
 }
 
-// depth returns how many messages are ready, delayed or in flight. Every process
-// tells of the same queues, so of each the largest number counts. Not ok: an address
-// did not answer, or nobody told of some queue.
+// depth returns the number of messages that are ready, delayed or in flight. Every process
+// reports the same queues, so the largest number of each queue counts. It is not ok if an
+// address did not answer, or if no process reported some queue.
 func (r reading) depth() (float64, bool) {
 	depth, told := r.messages(func(state string) bool { return state != "dead" })
 	return depth, told
@@ -122,8 +122,8 @@ func (r reading) messages(count func(state string) bool) (sum float64, told bool
 // units are capacity units by flow and kind ("read", "write").
 type units map[[2]string]float64
 
-// since returns the units used after an earlier reading. They are not known if a
-// process did not answer, or started again meanwhile: what it had used is lost then.
+// since returns the units used after an earlier reading. They are unknown if a process did
+// not answer, or restarted meanwhile and so lost its counters.
 func (r reading) since(before reading) (units, bool) {
 	used := units{}
 	for i, families := range r {
@@ -141,7 +141,7 @@ func (r reading) since(before reading) (units, bool) {
 	return used, len(r) > 0
 }
 
-// startOf is when a process started, in seconds; 0 where it cannot tell.
+// startOf returns the start time of a process in seconds; 0 is unknown.
 func startOf(families map[string]*dto.MetricFamily) float64 {
 	for _, metric := range families[startMetric].GetMetric() {
 		return metric.GetGauge().GetValue()

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// told parses what each process said, nil for one that did not answer.
+// told parses the metrics of each process, nil for one that did not answer.
 func told(t *testing.T, texts ...string) reading {
 	t.Helper()
 	var r reading

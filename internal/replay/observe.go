@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// observer looks at a service: its reads, its queues, its units.
+// observer reads a service: its answers, its queues, its units.
 type observer struct {
 	Service
 	sessions *sessions
@@ -36,13 +36,12 @@ func newObserver(ctx context.Context, s Service) (*observer, error) {
 	return o, nil
 }
 
-// reach makes sure that the target gives tokens. Later the calls and the tokens that
-// they wait for are each repeated, so that a target which is not there would take many
-// minutes to be named.
+// reach makes sure that the target gives tokens. Without this check, a wrong target would
+// be reported only after many minutes, because calls and their tokens are both retried.
 func (o *observer) reach(ctx context.Context) error {
 	first := &token{anyone: o.sessions.anyone, user: "replay"}
 	if _, err := first.get(ctx); err != nil {
-		return fmt.Errorf("the target %s gives no token: see --target: %w", o.Target, err)
+		return fmt.Errorf("the target %s gave no token (see --target): %w", o.Target, err)
 	}
 	return nil
 }
@@ -52,7 +51,7 @@ func (o *observer) close() {
 	o.metrics.close()
 }
 
-// each runs do for 0..n-1, in that order, with bounded concurrency.
+// each runs do for 0..n-1 in that order, with bounded concurrency.
 func (o *observer) each(ctx context.Context, label string, n int, do func(ctx context.Context, i int) error) error {
 	phase := o.progress.start(label, n)
 	defer phase.finish()
@@ -78,15 +77,15 @@ func (o *observer) each(ctx context.Context, label string, n int, do func(ctx co
 
 const (
 	depthInterval = 100 * time.Millisecond
-	// quietReads is how often in a row the queues have to be empty: a message that
-	// one handler publishes for another shows at the latest in the next reading.
+	// quietReads is the number of empty readings in a row that count as quiet: a message
+	// that one handler publishes for another shows in the next reading at the latest.
 	quietReads = 3
-	// stalled is how long the queues may stay as full as they are.
+	// stalled is the longest time without progress of the queues.
 	stalled = 2 * time.Minute
 )
 
-// awaitQuiet waits until the queues are empty, as far as the admin addresses tell.
-// It gives up when they do not get emptier: then the reads will tell what is missing.
+// awaitQuiet waits until the queues are empty by the numbers of the admin addresses. It
+// gives up when the numbers stop falling: the reads then find the missing posts.
 func (o *observer) awaitQuiet(ctx context.Context) {
 	if len(o.Admin) == 0 {
 		return
@@ -108,7 +107,7 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 			empty = 0
 		}
 		if time.Since(since) > stalled {
-			o.progress.say(fmt.Sprintf("the queues do not get emptier (%.0f messages); reading back as it is", max(0, least)))
+			o.progress.say(fmt.Sprintf("the queues are not draining (%.0f messages): reading back now", max(0, least)))
 			return
 		}
 		if backoff.Wait(ctx, depthInterval) != nil {
@@ -117,9 +116,9 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 	}
 }
 
-// warnOfDeadLetters says if a message failed for good meanwhile.
+// warnOfDeadLetters reports messages that were dead-lettered between two readings.
 func (o *observer) warnOfDeadLetters(before, after reading) {
 	if n := after.dead() - before.dead(); n > 0 {
-		o.progress.say(fmt.Sprintf("%.0f messages were dead-lettered meanwhile: see `fanfare dlq ls`", n))
+		o.progress.say(fmt.Sprintf("%.0f messages were dead-lettered during the run: see `fanfare dlq ls`", n))
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// facts are what a record's calls asked for: for each whether it was answered (sure),
-// or may have happened (maybe).
+// facts are the intended effects of a record's calls. An effect is sure if its call was
+// answered; otherwise it is a maybe.
 type facts struct {
 	users   map[string]bool            // sure?
 	follows map[string]map[string]bool // follower, author, sure?
@@ -15,7 +15,7 @@ type facts struct {
 	likes   map[string]map[string]bool // post id, user, sure?
 }
 
-// postFact is a post that was sent; ID is "" if its answer is not known.
+// postFact is a post that was sent. ID is "" if its answer is unknown.
 type postFact struct{ author, text, id string }
 
 func factsOf(calls []entry) *facts {
@@ -43,15 +43,15 @@ func factsOf(calls []entry) *facts {
 	return f
 }
 
-// answers settle the maybes of facts: which of them happened.
+// answers say which maybes of facts happened.
 type answers struct {
 	users   map[string]bool
 	follows map[string]map[string]bool
-	posts   map[string][]string // by text: the ids of the posts that carry it
+	posts   map[string][]string // by text: the ids of the posts with this text
 	likes   map[string]map[string]bool
 }
 
-// truth is what the service has to show, nothing less and nothing else.
+// truth is the exact state that the service must show.
 type truth struct {
 	users     []string
 	following map[string][]string
@@ -59,10 +59,10 @@ type truth struct {
 	posts     map[string][]string        // by author
 	likers    map[string]map[string]bool // by post; every post is in it
 	edges     int
-	repeated  int // posts that were made twice by one call
+	repeated  int // posts that one call created twice
 }
 
-// settle makes the truth of the facts, with answers for the maybes.
+// settle computes the truth from the facts and the answers for the maybes.
 func (f *facts) settle(a *answers) *truth {
 	t := &truth{
 		following: map[string][]string{}, followers: map[string]int{},
@@ -106,7 +106,7 @@ func (f *facts) settle(a *answers) *truth {
 	return t
 }
 
-// home returns the posts that a viewer's home has to show (I1): each once.
+// home returns the posts that a viewer's home must show (I1), each once.
 func (t *truth) home(viewer string) map[string]bool {
 	ids := map[string]bool{}
 	for _, author := range append([]string{viewer}, t.following[viewer]...) {
@@ -135,7 +135,7 @@ func (t *truth) likes() int {
 	return n
 }
 
-// finding is what comparing one thing with the truth found.
+// finding is the result of one comparison with the truth.
 type finding struct {
 	delivered, missing, unexpected, duplicated, wrong int
 	example                                           string // one fault, in words
@@ -157,7 +157,7 @@ func (f *finding) add(other finding) {
 	f.wrong += other.wrong
 }
 
-// shown is one entry of a home as it was read.
+// shown is one post of a home as it was read.
 type shown struct {
 	post  string
 	likes int64

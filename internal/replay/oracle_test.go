@@ -37,7 +37,7 @@ func drawCalls(t *rapid.T) []entry {
 	return calls
 }
 
-// drawAnswers settles each maybe by a coin, a post also as made twice.
+// drawAnswers decides each maybe by a coin. A post may also have been created twice.
 func drawAnswers(t *rapid.T, f *facts) *answers {
 	coin := rapid.Bool()
 	a := &answers{follows: map[string]map[string]bool{}, posts: map[string][]string{}, likes: map[string]map[string]bool{}}
@@ -60,7 +60,7 @@ func drawAnswers(t *rapid.T, f *facts) *answers {
 	return a
 }
 
-// bruteForce asks of every post and viewer, over the raw calls, whether it is due.
+// bruteForce decides from the raw calls, for every post and viewer, whether the post is due.
 func bruteForce(calls []entry, a *answers) (homes map[string]map[string]int, likes map[string]map[string]bool) {
 	homes, likes = map[string]map[string]int{}, map[string]map[string]bool{}
 	follows := func(viewer, author string) bool {
@@ -141,7 +141,7 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 	})
 }
 
-// checkPlanted changes a right home in one known way each.
+// checkPlanted changes a right home in one known way at a time.
 func checkPlanted(t *rapid.T, truth *truth, viewer string, right []shown) {
 	strange := shown{post: "from elsewhere"}
 	if f := truth.checkHome(viewer, append(right[:len(right):len(right)], strange)); f.unexpected != 1 || f.missing+f.duplicated+f.wrong != 0 {

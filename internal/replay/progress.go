@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells a reader how far a run is: bars on a terminal, else a line when
-// a phase begins and ends, and every ten seconds between.
+// progress shows the progress of a run: by bars on a terminal, otherwise by a line at the
+// start and end of each phase and every ten seconds between.
 type progress struct {
 	out  io.Writer
 	bars bool
@@ -28,7 +28,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, bars: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// say writes one line. Progress that cannot be told is no reason to stop.
+// say writes one line. A failure to write is no reason to stop.
 func (p *progress) say(line string) { fmt.Fprintln(p.out, line) }
 
 // phase is one part of a run.
@@ -44,7 +44,7 @@ type phase struct {
 	said  time.Time
 }
 
-// start begins a phase of total steps, 0 if nobody knows how many.
+// start begins a phase of total steps; 0 is an unknown number.
 func (p *progress) start(label string, total int) *phase {
 	ph := &phase{of: p, label: label, total: total, began: time.Now(), said: time.Now()}
 	if p.bars {
@@ -65,7 +65,7 @@ func (ph *phase) add(n int) {
 	ph.done += n
 	switch {
 	case ph.bar != nil:
-		ph.bar.Add(n) //nolint:errcheck // a bar that cannot be drawn is no reason to stop
+		ph.bar.Add(n) //nolint:errcheck // a failure to draw is no reason to stop
 	case time.Since(ph.said) >= lineInterval:
 		ph.said = time.Now()
 		ph.of.say(fmt.Sprintf("%s: %d of %d", ph.label, ph.done, ph.total))

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// The calls of a run that change something.
+// The calls of a run that change data.
 const (
 	callProfile = "profile"
 	callFollow  = "follow"
@@ -18,25 +18,24 @@ const (
 	callLike    = "like"
 )
 
-// entry is one line of a journal. The first is the header; of each call there is one
-// with Call before it was sent, and one with OK or Error after it ended. A call
-// with no such second line, or with an Error, may have had its effect or not.
+// entry is one line of a journal. The first line is the header. Each call has a line with
+// Call from before it was sent, and a line with OK or Error from after it ended. A call
+// without the second line, or with an Error, may have had its effect or not.
 type entry struct {
 	Version int    `json:"version,omitempty"` // header
 	N       int    `json:"n,omitempty"`
 	Call    string `json:"call,omitempty"`
-	User    string `json:"user,omitempty"`   // who calls
+	User    string `json:"user,omitempty"`   // the caller
 	Object  string `json:"object,omitempty"` // the author followed, the post's text, the post liked
 	OK      bool   `json:"ok,omitempty"`
-	ID      string `json:"id,omitempty"` // the post made
+	ID      string `json:"id,omitempty"` // the new post
 	Error   string `json:"error,omitempty"`
 }
 
 const journalVersion = 1
 
-// record keeps what was called and what was answered, in memory and, if it has a
-// journal, in a file: one write a line and none buffered, so that it outlives this
-// process, but not a loss of power.
+// record keeps calls and answers in memory and, if it has a journal, in a file. Each line
+// is written at once, so the file survives the end of this process, but not a loss of power.
 type record struct {
 	mu    sync.Mutex
 	file  *os.File
@@ -52,7 +51,7 @@ func newRecord(file string) (*record, error) {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%w: journal %s exists: verify it with --check, or name another file", ErrUsage, file)
+		return nil, fmt.Errorf("%w: journal %s exists: verify it with --check, or give another file", ErrUsage, file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -78,7 +77,7 @@ func (r *record) write(e entry) error {
 	return nil
 }
 
-// intend records that a call is about to be made.
+// intend records a call before it is sent.
 func (r *record) intend(e entry) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +90,7 @@ func (r *record) intend(e entry) (int, error) {
 	return e.N, nil
 }
 
-// answer records how the call ended.
+// answer records the end of a call.
 func (r *record) answer(n int, id string, failed error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +102,7 @@ func (r *record) answer(n int, id string, failed error) error {
 	return r.write(entry{N: n, OK: true, ID: id})
 }
 
-// count returns how many calls were answered and how many not.
+// count returns the numbers of answered and unanswered calls.
 func (r *record) count() (answered, open int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,14 +125,14 @@ func (r *record) facts() *facts {
 	return factsOf(r.calls)
 }
 
-// readJournal reads the calls of a journal. A last line without its end was being
-// written when the process died: the call was not sent yet, or its answer is not known.
+// readJournal reads the calls of a journal. The process died while it wrote an incomplete
+// last line: the call was not sent yet, or its answer is unknown.
 func readJournal(file string) ([]entry, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	return parseJournal(f, file)
 }
 
@@ -144,7 +143,7 @@ func parseJournal(in io.Reader, file string) ([]entry, error) {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			if number == 1 {
-				return nil, fmt.Errorf("%s: not a journal of this command", file)
+				return nil, fmt.Errorf("%s is not a journal of this command", file)
 			}
 			return calls, nil
 		}
@@ -158,7 +157,7 @@ func parseJournal(in io.Reader, file string) ([]entry, error) {
 		switch {
 		case number == 1:
 			if e.Version != journalVersion {
-				return nil, fmt.Errorf("%s: a journal of version %d; this command reads version %d", file, e.Version, journalVersion)
+				return nil, fmt.Errorf("%s is a journal of version %d, but this command reads version %d", file, e.Version, journalVersion)
 			}
 		case e.Call != "" && e.N == len(calls)+1:
 			e.OK, e.ID = false, ""

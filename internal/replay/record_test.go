@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAJournalTellsWhatTheMemoryTells(t *testing.T) {
+func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "journal")
 	r, err := newRecord(file)
 	if err != nil {
@@ -32,7 +32,7 @@ func TestAJournalTellsWhatTheMemoryTells(t *testing.T) {
 	if answered, open := r.count(); answered != 2 || open != 2 {
 		t.Errorf("%d answered, %d open", answered, open)
 	}
-	calls, err := readJournal(file) // also before it is closed: the process may have died
+	calls, err := readJournal(file) // before it is closed, as if the process had died
 	if err != nil || !reflect.DeepEqual(factsOf(calls), r.facts()) {
 		t.Errorf("read %+v, error %v", calls, err)
 	}
@@ -65,7 +65,7 @@ func TestAJournalThatWasCutIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoJournalIsRefused(t *testing.T) {
+func TestABadJournalIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":             "",
 		"no header":         `{"n":1,"call":"like"}` + "\n",
@@ -74,7 +74,7 @@ func TestWhatIsNoJournalIsRefused(t *testing.T) {
 		"a gap":             "{\"version\":1}\n{\"n\":2,\"call\":\"like\"}\n",
 		"answer to nothing": "{\"version\":1}\n{\"n\":1,\"ok\":true}\n",
 	} {
-		if calls, err := parseJournal(strings.NewReader(text), "j"); err == nil || !strings.HasPrefix(err.Error(), "j:") {
+		if calls, err := parseJournal(strings.NewReader(text), "j"); err == nil || !strings.HasPrefix(err.Error(), "j") {
 			t.Errorf("%s: read %+v, error %v", name, calls, err)
 		}
 	}

@@ -1,14 +1,13 @@
-// Package replay plays a real social graph against a running Fanfare over HTTP
-// and says whether every home and every count came out right.
+// Package replay plays a real social graph against a running Fanfare over HTTP and reports
+// whether every home and every count is right.
 //
-// What is right it works out itself (oracle.go), from the calls it made and the answers it
-// got, and from nothing of the product's code: it knows the service only by the public
-// client. It must never excuse what it finds: what was answered with a success has to
-// be there once (I1, I3, I4, I5), and nothing else. A call whose answer is not known may
-// have had its effect or not, and is settled by reading; from then on the service has to
-// agree with itself about it.
+// It computes the right state itself (oracle.go), from its calls and their answers. It must
+// never use the product's code for that: it knows the service only by the public client.
+// It must never excuse a fault: the effect of every successful call must show once (I1, I3,
+// I4, I5), and nothing else. If the answer of a call is unknown, a read decides whether the
+// call had its effect; from then on the service must agree with that.
 //
-// Its users carry a name of the run, so that runs against one system do not meet.
+// Its users carry the name of the run, so runs against one system do not meet.
 package replay
 
 import (
@@ -28,64 +27,64 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// Config says what to play, against what.
+// Config holds the settings of a replay.
 type Config struct {
-	// Graph is who follows whom. Posts, Likes and Seed decide the rest of the load:
-	// the same ones give the same calls.
+	// Graph holds the follows. Posts, Likes and Seed decide the rest of the load: equal
+	// values give equal calls.
 	Graph        *Graph
 	Posts, Likes int
 	Seed         uint64
-	// Rate bounds posts and likes a second together, 0 is as fast as it goes.
+	// Rate bounds the posts and likes in a second; 0 is no bound.
 	Rate float64
-	// Journal names a new file that records every call and answer, "" for none.
+	// Journal is the name of a new file that records every call and answer, "" for none.
 	Journal string
 	Service
 }
 
 // Service is the system under test.
 type Service struct {
-	// Target is the API's base URL; it has to issue development tokens.
+	// Target is the base URL of the API, which must issue dev tokens.
 	Target string
-	// Admin holds the admin addresses of all processes, for queue depths and
-	// capacity units. None: convergence of the reads tells when the system is quiet.
+	// Admin holds the admin addresses of all processes, for queue depths and capacity
+	// units. Without them the system counts as quiet when the reads stop changing.
 	Admin []string
 	// Concurrency bounds the calls in flight.
 	Concurrency int
-	// Settle is how long nothing may get better before what is missing counts as lost.
+	// Settle is the time without improvement after which a missing post counts as lost;
 	// 0 is 30 seconds.
 	Settle time.Duration
-	// Attempts is how often a call is sent before it counts as not answered. 0 is
-	// 12: enough to outlast the restart of a service, some 20 to 40 seconds.
+	// Attempts is the number of times that a call is sent before it counts as unanswered.
+	// 0 is 12, which outlasts the restart of a service, some 20 to 40 seconds.
 	Attempts int
-	// Log takes progress and the first of the faults found.
+	// Log receives the progress and the first faults.
 	Log io.Writer
 }
 
-// ErrUsage is wrapped by the errors about what the caller asked for.
+// ErrUsage is wrapped by errors in the caller's settings.
 var ErrUsage = errors.New("wrong use")
 
-// Report is what came of a replay. Its JSON form is part of the contract.
+// Report is the result of a replay. Its JSON form is part of the contract.
 type Report struct {
 	Users int `json:"users"`
 	Edges int `json:"edges"`
 	Posts int `json:"posts"`
 	Likes int `json:"likes"`
-	// A delivery is a post in a home, the author's own among them.
+	// A delivery is a post in a home. The author's own home counts too.
 	ExpectedDeliveries int `json:"expected_deliveries"`
 	Delivered          int `json:"delivered"`
 	Missing            int `json:"missing"`
 	Unexpected         int `json:"unexpected"`
 	Duplicated         int `json:"duplicated"`
 	WrongCounts        int `json:"wrong_counts"`
-	// VisibleMS is from a post's answer to its being in a follower's home.
+	// VisibleMS is the time from a post's answer until it is in a follower's home.
 	VisibleMS        Quantiles `json:"visible_ms"`
 	DeliveriesPerSec float64   `json:"deliveries_per_s"`
-	// The units are nil where not all admin addresses told them, or a process behind one
-	// started again and with it its counters.
+	// The units are nil if an admin address did not report them, or if its process
+	// restarted and lost its counters.
 	WCU *float64 `json:"wcu"`
 	RCU *float64 `json:"rcu"`
-	// WCUPerDelivery is the fan-out flow's, for each delivery to a follower: the
-	// author's own entry is written with the post.
+	// WCUPerDelivery counts the write units of the fan-out for each delivery to a
+	// follower. The author's own entry is written with the post.
 	WCUPerDelivery *float64 `json:"wcu_per_delivery"`
 	WCUPerLike     *float64 `json:"wcu_per_like"`
 	Seconds        float64  `json:"seconds"`
@@ -98,12 +97,12 @@ type Quantiles struct {
 	Max float64 `json:"max"`
 }
 
-// Exact says whether the service showed what it had to and nothing else.
+// Exact reports whether the service showed exactly the right state.
 func (r Report) Exact() bool {
 	return r.Missing == 0 && r.Unexpected == 0 && r.Duplicated == 0 && r.WrongCounts == 0
 }
 
-// String is the report for a reader.
+// String formats the report for people.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "users %d, edges %d, posts %d, likes %d\n", r.Users, r.Edges, r.Posts, r.Likes)
@@ -134,9 +133,9 @@ type player struct {
 	samples *visibility
 }
 
-// Run plays the graph, waits until the service is quiet, and reads everything
-// back. The report is of use only if the error is nil; whether the service was
-// exact is the report's to say.
+// Run plays the graph, waits until the service is quiet, and reads everything back. Use
+// the report only if the error is nil. Its method Exact reports whether the service was
+// right.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	began := time.Now()
 	load, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed)
@@ -167,13 +166,13 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, nil
 }
 
-// explain says what to do about a run that ended early.
+// explain adds advice to the error of a run that ended early.
 func (p *player) explain(err error, journal string) error {
 	answered, open := p.record.count()
 	if journal == "" {
 		return fmt.Errorf("%w (%d calls answered, %d not; --journal makes such a run verifiable)", err, answered, open)
 	}
-	return fmt.Errorf("%w (%d calls answered, %d not; when the target is back verify with --check %s)", err, answered, open, journal)
+	return fmt.Errorf("%w (%d calls answered, %d not; when the target is back, verify with --check %s)", err, answered, open, journal)
 }
 
 func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
@@ -245,8 +244,8 @@ func (p *player) follows(ctx context.Context) error {
 	})
 }
 
-// postsAndLikes makes posts and likes in the load's order. A like waits for its
-// post, which was begun before it, so nothing can wait in a circle.
+// postsAndLikes sends posts and likes in the order of the load. A like waits for its post,
+// which was sent before it, so there is no deadlock.
 func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	limiter := rate.NewLimiter(rate.Inf, 1)
 	if perSecond > 0 {
@@ -302,8 +301,8 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	return err
 }
 
-// like likes a post that was answered. Where the table was down then, the post is durable,
-// but there to be liked only when a worker has written it.
+// like likes a post whose call was answered. If the table was down at that time, the post
+// is durable, but it can be liked only after a worker has written it.
 func (p *player) like(ctx context.Context, c *client.Client, post string) error {
 	until := time.Now().Add(likeWithin)
 	for {
@@ -316,14 +315,14 @@ func (p *player) like(ctx context.Context, c *client.Client, post string) error 
 
 const (
 	likeAgain = 100 * time.Millisecond
-	// likeWithin is more than twice what the message of a post may be out with a worker
-	// that died.
+	// likeWithin is more than twice the time that a dead worker can hold the message of a
+	// post.
 	likeWithin = 150 * time.Second
 )
 
 func seconds(d time.Duration) float64 { return round(d.Seconds()) }
 
-// round keeps three decimals: the rest is noise in a report.
+// round keeps three decimals. More would be noise in a report.
 func round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

@@ -20,7 +20,7 @@ import (
 	"fanfare/client/clienttest"
 )
 
-// serve serves the contract, through wrap if that is not nil.
+// serve serves the contract, through wrap if it is not nil.
 func serve(t *testing.T, fake *clienttest.Server, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
 	var handler http.Handler = fake
@@ -34,7 +34,7 @@ func serve(t *testing.T, fake *clienttest.Server, wrap func(http.Handler) http.H
 	return server.URL
 }
 
-// config is a small run that gives up soon.
+// config returns a small run that gives up soon.
 func config(t *testing.T, target string, log io.Writer) Config {
 	t.Helper()
 	return Config{Graph: reed(t, 20), Posts: 30, Likes: 120, Seed: 3, Service: Service{
@@ -95,7 +95,7 @@ func TestTheReportKeepsItsShape(t *testing.T) {
 	}
 }
 
-// victim fixes the first pair that a fault is asked about.
+// victim remembers the first pair that a fault is asked about.
 type victim struct{ viewer, post string }
 
 func (v *victim) is(viewer, post string) bool {
@@ -182,8 +182,8 @@ func TestEachPlantedFaultIsReported(t *testing.T) {
 	}
 }
 
-// What should never have shown is not forgiven by a later reading. A check alone reads
-// homes, in a run whoever watches one might see the stranger first.
+// A post that must never show remains a fault in any later reading. The test uses a check,
+// because in a run a watcher of a home might read the stranger first.
 func TestAStrangersPostShownOnceIsReported(t *testing.T) {
 	fake := clienttest.New()
 	cfg := config(t, serve(t, fake, nil), nil)
@@ -195,7 +195,7 @@ func TestAStrangersPostShownOnceIsReported(t *testing.T) {
 		if !checking.Load() || len(items) == 0 || !v.is(viewer, "") {
 			return items
 		}
-		items = items[:len(items)-1] // always missing, so that the home is read again
+		items = items[:len(items)-1] // one post is always missing, so the home is read again
 		if reads++; reads == 1 {
 			return append(items, client.HomeItem{Post: client.Post{ID: "00000000000000000000000000"}})
 		}
@@ -211,7 +211,7 @@ func TestAStrangersPostShownOnceIsReported(t *testing.T) {
 	}
 }
 
-func TestWhatComesLateIsWaitedFor(t *testing.T) {
+func TestLateDeliveriesAreAwaited(t *testing.T) {
 	fake := clienttest.New()
 	reads := map[string]int{} // guarded by the server's lock
 	fake.AlterHome = func(viewer string, items []client.HomeItem) []client.HomeItem {
@@ -229,7 +229,7 @@ func TestWhatComesLateIsWaitedFor(t *testing.T) {
 	}
 }
 
-// changing says whether a request is one of those that a run records.
+// changing reports whether a run records a request.
 func changing(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.URL.Path != "/v1/dev/token"
 }
@@ -239,7 +239,7 @@ func TestLostAnswersAreRepeatedWithoutHarm(t *testing.T) {
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if changing(r) && calls.Add(1)%20 == 0 {
-				next.ServeHTTP(httptest.NewRecorder(), r) // done, and the answer lost
+				next.ServeHTTP(httptest.NewRecorder(), r) // the effect happens and the answer is lost
 				panic(http.ErrAbortHandler)
 			}
 			next.ServeHTTP(w, r)
@@ -250,8 +250,7 @@ func TestLostAnswersAreRepeatedWithoutHarm(t *testing.T) {
 	}
 }
 
-// dying is a service that does not answer from a call on, though it may have
-// heard it.
+// dying is a service that stops answering at some call, which may still have its effect.
 type dying struct {
 	next  http.Handler
 	after int64
@@ -309,7 +308,7 @@ func TestAJournalOfAnInterruptedRunVerifies(t *testing.T) {
 	}
 }
 
-// journaled returns the calls of a journal of a kind, answered or not.
+// journaled returns the calls of one kind in a journal, answered or not.
 func journaled(t *testing.T, journal, call string, ok bool) []entry {
 	t.Helper()
 	calls, err := readJournal(journal)
@@ -319,7 +318,7 @@ func journaled(t *testing.T, journal, call string, ok bool) []entry {
 	return slices.DeleteFunc(calls, func(e entry) bool { return e.Call != call || e.OK != ok })
 }
 
-func TestACheckFindsWhatACrashDid(t *testing.T) {
+func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 	edges := len(reed(t, 20).Edges)
 	as := func(t *testing.T, s Service, user string) *client.Client {
 		t.Helper()
@@ -405,7 +404,7 @@ func TestACheckFindsWhatACrashDid(t *testing.T) {
 	}
 }
 
-// interruptedAtAPost is interrupted, so that at least one post has no answer.
+// interruptedAtAPost is interrupted with at least one post that has no answer.
 func interruptedAtAPost(t *testing.T, after int) (fake *clienttest.Server, journal string, service Service) {
 	t.Helper()
 	for later := range 40 {
@@ -433,7 +432,7 @@ func TestARefusedCallEndsTheRun(t *testing.T) {
 	}
 }
 
-// A post that was answered may be there only later, when the table was down.
+// If the table was down, an answered post may exist only later.
 func TestALikeWaitsForItsPost(t *testing.T) {
 	var mu sync.Mutex
 	tries := make(map[string]int)

@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// sessions gives each user a client on one pool of connections, with a
-// development token that is renewed before it ends.
+// sessions gives each user a client on one pool of connections, with a dev token that is
+// renewed before it expires.
 type sessions struct {
 	anyone *client.Client
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ type token struct {
 
 const (
 	tokenTTL   = time.Hour
-	tokenSlack = time.Minute // renewed this long before its end
+	tokenSlack = time.Minute // a token is renewed this long before it expires
 )
 
 func (t *token) get(ctx context.Context) (string, error) {
@@ -63,10 +63,10 @@ func (t *token) get(ctx context.Context) (string, error) {
 	}
 	held, err := t.anyone.DevToken(ctx, t.user, tokenTTL)
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
-		return "", errors.New("the target issues no development tokens: start it with FANFARE_AUTH=dev")
+		return "", errors.New("the target issues no dev tokens: start it with FANFARE_AUTH=dev")
 	}
 	if err != nil {
-		return "", fmt.Errorf("development token: %w", err)
+		return "", fmt.Errorf("dev token: %w", err)
 	}
 	t.held = held
 	return held.Token, nil

@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// Check reads a journal back and verifies it against the service. Calls without
-// an answer may have happened or not.
+// Check verifies the service against a journal. Calls without an answer may have happened
+// or not.
 func Check(ctx context.Context, journal string, s Service) (Report, error) {
 	began := time.Now()
 	calls, err := readJournal(journal)
@@ -39,13 +39,13 @@ func Check(ctx context.Context, journal string, s Service) (Report, error) {
 	return report, nil
 }
 
-// maxExamples bounds the faults that are told one by one.
+// maxExamples bounds the faults that are reported one by one.
 const maxExamples = 20
 
-// recheck is the time between two readings of what was not right yet.
+// recheck is the time between two readings of a unit with faults.
 const recheck = 250 * time.Millisecond
 
-// unit is one thing to compare with the truth.
+// unit is one value that is compared with the truth.
 type unit struct {
 	kind unitKind
 	name string
@@ -59,10 +59,9 @@ const (
 	likesOf
 )
 
-// verify compares everything that the facts speak of with what the service shows. What is
-// missing or wrong is read again for as long as it gets better, since deliveries
-// and like counts come soon, not at once. What should never have shown is not forgiven by
-// a later reading.
+// verify compares the state of the service with the facts. It reads units with missing
+// posts or wrong counts again while they improve, since deliveries and like counts come
+// soon, not at once. A post that must never show remains a fault in any later reading.
 func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 	maybes := f.maybes()
 	var (
@@ -107,7 +106,7 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 	}
 }
 
-// units are all things that the truth can be compared in, in a fixed order.
+// units returns all values of the truth to compare, in a fixed order.
 func (t *truth) units() []unit {
 	var all []unit
 	for _, user := range t.users {
@@ -119,8 +118,8 @@ func (t *truth) units() []unit {
 	return all
 }
 
-// compare reads the units in todo, notes what it finds, and returns those to be read
-// again. With open questions even the unexpected may only have been answered too early.
+// compare reads the units in todo, stores the findings, and returns the units to read
+// again. While there are questions, an unexpected post may only have come too early.
 func (o *observer) compare(ctx context.Context, t *truth, units []unit, todo []int, findings []finding, questions bool) ([]int, error) {
 	var mu sync.Mutex
 	var again []int
@@ -147,8 +146,8 @@ func (o *observer) compare(ctx context.Context, t *truth, units []unit, todo []i
 	return again, err
 }
 
-// read compares one unit with the truth. What cannot be found, though it must be
-// there, is a finding, not a failure to read.
+// read compares one unit with the truth. A unit that does not exist, but must, is a
+// finding, not an error.
 func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) {
 	switch u.kind {
 	case homeOf:
@@ -184,7 +183,7 @@ func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) 
 	}
 }
 
-// gone says that the service does not know what it was asked for.
+// gone reports whether err is a not-found answer of the service.
 func gone(err error) bool {
 	p, ok := errors.AsType[*client.Problem](err)
 	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
@@ -194,7 +193,7 @@ func (o *observer) report(t *truth, findings []finding) Report {
 	sum := finding{duplicated: t.repeated}
 	told := 0
 	if t.repeated > 0 {
-		o.progress.say(fmt.Sprintf("%d posts were made twice by one call", t.repeated))
+		o.progress.say(fmt.Sprintf("%d posts were created twice by one call", t.repeated))
 	}
 	for _, f := range findings {
 		sum.add(f)
@@ -206,7 +205,7 @@ func (o *observer) report(t *truth, findings []finding) Report {
 		}
 	}
 	if told > maxExamples {
-		o.progress.say(fmt.Sprintf("and %d more places with faults", told-maxExamples))
+		o.progress.say(fmt.Sprintf("and %d more with faults", told-maxExamples))
 	}
 	return Report{
 		Users: len(t.users), Edges: t.edges, Posts: len(t.likers), Likes: t.likes(),
@@ -215,15 +214,15 @@ func (o *observer) report(t *truth, findings []finding) Report {
 	}
 }
 
-// maybes are the questions that facts leave open, sorted.
+// maybes are the open questions of the facts, sorted.
 type maybes struct {
 	users     []string
-	followers []string // some follow of theirs is open
-	authors   []string // some post of theirs is open
+	followers []string // users with an open follow
+	authors   []string // users with an open post
 	likes     [][2]string
 }
 
-// maybes returns nil if there are none.
+// maybes returns the open questions, nil if there are none.
 func (f *facts) maybes() *maybes {
 	m := &maybes{}
 	for user, sure := range f.users {
@@ -261,7 +260,7 @@ func (f *facts) maybes() *maybes {
 	return m
 }
 
-// ask reads what the maybes came to.
+// ask reads the answers for the maybes.
 func (o *observer) ask(ctx context.Context, m *maybes) (*answers, error) {
 	a := &answers{
 		users: map[string]bool{}, follows: map[string]map[string]bool{},

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// watching bounds the homes that are watched at one time, so that watching does
-	// not become the load. A post that finds no free place is not sampled.
+	// watching bounds the homes that are watched at once, so that the reads do not become
+	// the load. A post without a free place is not sampled.
 	watching  = 4
 	firstLook = time.Millisecond
 	maxLook   = 50 * time.Millisecond
 )
 
-// visibility measures when posts show in a follower's home.
+// visibility measures the time until a post shows in a follower's home.
 type visibility struct {
-	// unseen is the longest time that is measured; a post later than that counts as
-	// it here, and as missing in the end if it never comes.
+	// unseen is the longest time that is measured. A later post counts with this time
+	// here, and as missing in the end if it never comes.
 	unseen time.Duration
 	places chan struct{}
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ func newVisibility(unseen time.Duration) *visibility {
 	return &visibility{unseen: unseen, places: make(chan struct{}, watching), micros: hdr.New(1, unseen.Microseconds(), 3)}
 }
 
-// watch runs observe if there is a place free.
+// watch runs observe if a place is free.
 func (v *visibility) watch(owner *sync.WaitGroup, observe func()) {
 	select {
 	case v.places <- struct{}{}:
@@ -46,7 +46,7 @@ func (v *visibility) watch(owner *sync.WaitGroup, observe func()) {
 	}
 }
 
-// observe looks at the viewer's home until the post is in it.
+// observe reads the viewer's home until the post is in it.
 func (v *visibility) observe(ctx context.Context, viewer *client.Client, post string, answered time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, answered.Add(v.unseen))
 	defer cancel()
@@ -65,7 +65,7 @@ func (v *visibility) observe(ctx context.Context, viewer *client.Client, post st
 	}
 }
 
-// inHome reads a home, newest first, as far as the post would be.
+// inHome reads a home, newest first, down to the place of the post.
 func inHome(ctx context.Context, viewer *client.Client, post string) (bool, error) {
 	for item, err := range viewer.Home(client.Push).All(ctx) {
 		if err != nil {
@@ -82,7 +82,7 @@ func (v *visibility) add(d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := v.micros.RecordValue(min(max(1, d.Microseconds()), v.unseen.Microseconds())); err != nil {
-		panic(err) // the value was just brought into range
+		panic(err) // the value is in range
 	}
 }
 

@@ -21,16 +21,16 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// The page's table has a row for each variable, in the order of Config, with its
-// default and programs that exist.
-func TestThePageListsEveryVariableWithItsDefault(t *testing.T) {
+// The table of the document has a row for each variable, in the order of Config, with its
+// default and with programs that exist.
+func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 	var want, got []string
 	for field := range reflect.TypeFor[config.Config]().Fields() {
 		value := "none"
 		if v, ok := field.Tag.Lookup("envDefault"); ok {
 			value = "`" + v + "`"
 		}
-		if field.Name == "RateLimit" { // what it is depends on another
+		if field.Name == "RateLimit" { // its default depends on Auth
 			value = fmt.Sprintf("%d, with dev tokens %d",
 				config.Config{Auth: config.AuthJWT}.RequestsPerSecond(), config.Config{Auth: config.AuthDev}.RequestsPerSecond())
 		}
@@ -67,9 +67,9 @@ func TestThePageListsEveryVariableWithItsDefault(t *testing.T) {
 	}
 }
 
-// The environment of the page's section on Cognito is one that api starts with, and
-// its parts belong to one pool.
-func TestThePagesCognitoEnvironmentIsAccepted(t *testing.T) {
+// The api starts with the environment of the document's section on Cognito, whose parts
+// belong to one pool.
+func TestTheDocumentedCognitoEnvironmentIsAccepted(t *testing.T) {
 	_, section, ok := strings.Cut(page(t), "## Amazon Cognito\n")
 	if !ok {
 		t.Fatal("docs/CONFIGURATION.md has no section on Amazon Cognito")
