@@ -177,7 +177,7 @@ func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration) (
 	}{user, int64(ttl / time.Second)}
 	// A second token does no harm.
 	var token DevToken
-	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "token"), body: body, again: true, open: true}, &token)
+	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "token"), body: body, repeat: true, open: true}, &token)
 	return token, err
 }
 

@@ -20,7 +20,7 @@ type call struct {
 	query  url.Values
 	body   any
 	key    string // Idempotency-Key
-	again  bool   // a POST that can be repeated without a key
+	repeat bool   // a POST that can be repeated without a key
 	open   bool   // needs no token
 }
 
@@ -39,7 +39,7 @@ func (k call) repeatable() bool {
 	case http.MethodGet, http.MethodPut, http.MethodDelete:
 		return true
 	case http.MethodPost:
-		return k.key != "" || k.again
+		return k.key != "" || k.repeat
 	}
 	return false
 }
@@ -65,8 +65,8 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 			return nil
 		}
 		unanswered = unanswered || Unanswered(err)
-		wait, again := c.backoff(k, err, attempt)
-		if !again || !sleep(ctx, wait) {
+		wait, repeat := c.backoff(k, err, attempt)
+		if !repeat || !sleep(ctx, wait) {
 			return fmt.Errorf("client: %s %s: %w", k.method, k.path, err)
 		}
 	}

@@ -56,7 +56,7 @@ func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 			t.Errorf("error is %v", err)
 		}
 		if !closed {
-			t.Error("what was set up before was not undone")
+			t.Error("the earlier steps were not undone")
 		}
 	})
 }

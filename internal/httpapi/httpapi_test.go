@@ -169,7 +169,7 @@ func TestDocumentIsTheCommittedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, w.api.Document()) {
-		t.Error("docs/openapi.json is not what the code says: look at the change and run go test ./internal/httpapi -update")
+		t.Error("docs/openapi.json differs from the code: review the change and run go test ./internal/httpapi -update")
 	}
 	res := w.call(t, "", "GET", "/openapi.json", "")
 	if !bytes.Equal(res.Body.Bytes(), want) {

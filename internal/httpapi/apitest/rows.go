@@ -138,7 +138,7 @@ func userRows() []row {
 		bad("unfollow nobody", "ann", "DELETE", "/v1/me/following/{absent}", "", 404, "not-found"),
 		bad("unfollow outside the grammar", "ann", "DELETE", "/v1/me/following/a%20b", "", 422, "invalid", "id"),
 		bad("unfollow without a profile", "new", "DELETE", "/v1/me/following/{ann}", "", 409, "profile-missing"),
-		{name: "unfollow who is not followed", as: "cat", method: "DELETE", path: "/v1/me/following/{ben}", status: 204},
+		{name: "unfollow a user who is not followed", as: "cat", method: "DELETE", path: "/v1/me/following/{ben}", status: 204},
 		{name: "counts follow at once", as: "cat", method: "GET", path: "/v1/users/{ann}", status: 200, want: object{"counts": object{"followers": 2, "following": 1, "posts": 0}}},
 		{name: "followers", as: "cat", method: "GET", path: "/v1/users/{ann}/followers", status: 200, want: object{"items": []any{object{"user_id": "{ben}", "since": "*"}, object{"user_id": "{cat}"}}, "next_cursor": nil}},
 		{name: "following", as: "cat", method: "GET", path: "/v1/users/{ann}/following", status: 200, want: object{"items": []any{object{"user_id": "{ben}", "since": "*"}}}},
@@ -272,7 +272,7 @@ func likeRows(target Target) []row {
 		{name: "count follows", as: "ann", method: "GET", path: "/v1/posts/{post}/likes/count", status: 200, soon: true, want: object{"count": 2, "as_of": "*"}},
 		{name: "likers", as: "ann", method: "GET", path: "/v1/posts/{post}/likes", status: 200, soon: true, want: object{"items": []any{object{"user_id": "{ben}", "liked_at": "*"}, object{"user_id": "{cat}"}}}},
 		{name: "like of one", as: "ann", method: "GET", path: "/v1/posts/{post}/likes/{ben}", status: 200, soon: true, want: object{"user_id": "{ben}", "liked_at": "*"}},
-		bad("like of who does not", "ann", "GET", "/v1/posts/{post}/likes/{ann}", "", 404, "not-found"),
+		bad("like of a user without one", "ann", "GET", "/v1/posts/{post}/likes/{ann}", "", 404, "not-found"),
 		bad("like of an id outside the grammar", "ann", "GET", "/v1/posts/{post}/likes/a.b", "", 422, "invalid", "user"),
 		{name: "unlike", as: "cat", method: "DELETE", path: "/v1/posts/{post}/like", status: 202},
 		{name: "count goes down", as: "ann", method: "GET", path: "/v1/posts/{post}/likes/count", status: 200, soon: true, want: object{"count": 1}},
@@ -491,7 +491,7 @@ func protocolRows() []row {
 	none := "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ."
 	rows := []row{
 		bad("no token", "", "GET", "/v1/me", "", 401, "unauthenticated"),
-		{name: "token says who may try", method: "GET", path: "/v1/home", status: 401, problem: "unauthenticated", check: hasHeader("WWW-Authenticate", "")},
+		{name: "refusal asks for a token", method: "GET", path: "/v1/home", status: 401, problem: "unauthenticated", check: hasHeader("WWW-Authenticate", "")},
 		{name: "token of nonsense", method: "GET", path: "/v1/me", header: token("Bearer x.y.z"), status: 401, problem: "unauthenticated", check: hasHeader("WWW-Authenticate", "")},
 		{name: "token unsigned", method: "GET", path: "/v1/me", header: token("Bearer " + none), status: 401, problem: "unauthenticated"},
 		{name: "token in another scheme", method: "GET", path: "/v1/me", header: token("Basic YTpi"), status: 401, problem: "unauthenticated"},
@@ -543,7 +543,7 @@ func lastRows(target Target) []row {
 	}
 	rows := []row{
 		{name: "a follower's home before", as: "ben", method: "GET", path: "/v1/home", status: 200, soon: true, want: home("news", "free", "mine", "once", "chunked", "full", "long", "weird", "post")},
-		{name: "delete what has a key", as: "ann", method: "DELETE", path: "/v1/posts/{once}", status: 204},
+		{name: "delete a post with a key", as: "ann", method: "DELETE", path: "/v1/posts/{once}", status: 204},
 		{name: "its key still answers", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"once"}`, status: 201, want: object{"id": "{once}"}},
 		bad("but it is gone", "ann", "GET", "/v1/posts/{once}", "", 404, "not-found"),
 		{name: "delete a post with likes and comments", as: "ann", method: "DELETE", path: "/v1/posts/{post}", status: 204},
