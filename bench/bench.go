@@ -1,12 +1,4 @@
-// Package bench measures Fanfare beside baselines: each benchmark runs the product's
-// own code and, in the same run on the same machine, what one would do without it.
-// Timings are for people and for ratios; what can be counted exactly (capacity
-// units, queue requests) is counted and is also held by the packages' own tests.
-//
-// It must never be what a test waits for, and the product never imports it. What it
-// starts (servers, workers, Redis) it stops, by process id, and its files are in one
-// temporary directory that it removes.
-package bench
+package main
 
 import (
 	"context"
@@ -21,17 +13,19 @@ import (
 	"time"
 )
 
-// Config is what a run needs.
+// Config says which benchmarks to run, and how.
 type Config struct {
 	// Only names the benchmarks to run, all if empty.
 	Only []string
 	// Quick keeps each benchmark below 60 seconds.
 	Quick bool
-	// Self is the fanfare binary: processes of their own are made of it.
+	// Self is the path of this program, which also runs workers and stand-ins.
 	Self string
+	// Fanfare is the path of the product's binary. If it is empty, Run builds one.
+	Fanfare string
 	// Dir holds the data directories; "" is the system's for temporary files.
 	Dir string
-	// Progress hears what is going on, one line a step.
+	// Progress receives one line for each step.
 	Progress io.Writer
 }
 
@@ -110,7 +104,7 @@ func IDs() []string {
 
 // Run runs benchmarks one after the other. One that fails does not keep the others
 // from running; its error is part of the returned one.
-func Run(ctx context.Context, cfg Config) (Report, error) {
+func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	for _, id := range cfg.Only {
 		if !slices.Contains(IDs(), id) {
 			return Report{}, &UnknownError{id}
@@ -120,7 +114,17 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("bench: make a directory for data: %w", err)
 	}
-	report := Report{Machine: thisMachine(dir)}
+	defer func() {
+		if removed := os.RemoveAll(dir); removed != nil {
+			err = errors.Join(err, fmt.Errorf("bench: remove its data: %w", removed))
+		}
+	}()
+	if cfg.Fanfare == "" {
+		if cfg.Fanfare, err = buildFanfare(ctx, dir); err != nil {
+			return Report{}, err
+		}
+	}
+	report.Machine = thisMachine(dir)
 	var failed error
 	for _, b := range benchmarks() {
 		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, b.id) {
@@ -140,9 +144,6 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		}
 		// The next benchmark does not inherit this one's heap.
 		debug.FreeOSMemory()
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		failed = errors.Join(failed, fmt.Errorf("bench: remove its data: %w", err))
 	}
 	return report, failed
 }

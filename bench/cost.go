@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fanfare/internal/capacity"
 )
 
 // Cost is what a measurement took.
@@ -27,8 +29,8 @@ type Cost struct {
 func (c Cost) String() string {
 	n := float64(max(1, c.Units))
 	return fmt.Sprintf("%s in %.2f s wall, %.2f s CPU; each %s µs CPU, %s allocations, %s bytes",
-		number(float64(c.Units)), c.WallSeconds, c.CPUSeconds,
-		number(c.CPUSeconds*1e6/n), number(float64(c.Allocs)/n), number(float64(c.AllocBytes)/n))
+		capacity.Number(float64(c.Units)), c.WallSeconds, c.CPUSeconds,
+		capacity.Number(c.CPUSeconds*1e6/n), capacity.Number(float64(c.Allocs)/n), capacity.Number(float64(c.AllocBytes)/n))
 }
 
 // rate is how many things were done in a second.

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"fanfare/bench/dynamobench"
 	"fanfare/bench/standin"
+	"fanfare/internal/capacity"
 	"fanfare/internal/daemon"
 )
 
@@ -46,7 +47,7 @@ func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result
 		ID: "T3", Name: fmt.Sprintf("deliveries on the DynamoDB path, %v", latency), Value: measured.Ours.PerCPUSecond(), Unit: "a CPU-second",
 		Cost: &ours, BaselineCost: &plain,
 		Note: fmt.Sprintf("best of %d rounds and some settings each (%s; %s), ours with GOGC=%d as the daemons set it; with that the plain loop does %s; the stand-in's CPU time is not in it",
-			rounds, measured.Plain.Name, measured.Ours.Name, daemon.GCPercent, number(measured.PlainTuned.PerCPUSecond())),
+			rounds, measured.Plain.Name, measured.Ours.Name, daemon.GCPercent, capacity.Number(measured.PlainTuned.PerCPUSecond())),
 	}
 	r = r.beside("plain aws-sdk loop, Query and BatchWriteItem", measured.Plain.PerCPUSecond())
 	if latency > 0 {
@@ -56,7 +57,7 @@ func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result
 }
 
 // standIn is the command of a DynamoDB stand-in.
-func (e *env) standIn() []string { return []string{e.Self, "bench", "standin"} }
+func (e *env) standIn() []string { return []string{e.Self, "standin"} }
 
 func costOf(r dynamobench.Run) Cost {
 	return Cost{r.Wall.Seconds(), r.CPU.Seconds(), r.Allocs, r.AllocBytes, r.Deliveries}

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"fanfare/internal/capacity"
 )
 
 // fewFollowers is the smaller follower count that T2 compares.
@@ -32,7 +34,7 @@ func memory(ctx context.Context, e *env) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("peak memory, %s followers", number(float64(followers)))
+	name := fmt.Sprintf("peak memory, %s followers", capacity.Number(float64(followers)))
 	r := Result{
 		ID: "T2", Name: name, Value: many / mebibyte, Unit: "MiB", Cost: &cost,
 		Note: "VmHWM of `fanfare up` processes that hold the same table and have read the same followers; both deliver as many entries, the baseline in posts to 10,000 followers, so that the same caches fill",

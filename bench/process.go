@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -37,11 +37,11 @@ type process struct {
 	out *bufio.Reader
 }
 
-// start runs the fanfare binary. The environment is the caller's without FANFARE_*
-// and AWS_*, and with env.
-func (e *env) start(env []string, args ...string) (process, error) {
+// start runs a program. Its environment is the caller's without FANFARE_* and AWS_*,
+// and with env.
+func start(env []string, program string, args ...string) (process, error) {
 	// The process is stopped by its owner, in two phases, not killed by a context.
-	cmd := exec.Command(e.Self, args...) //nolint:gosec,noctx // this program
+	cmd := exec.Command(program, args...) //nolint:gosec,noctx // our own programs
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "FANFARE_") && !strings.HasPrefix(kv, "AWS_") {
 			cmd.Env = append(cmd.Env, kv)
@@ -59,7 +59,7 @@ func (e *env) start(env []string, args ...string) (process, error) {
 		return process{}, err
 	}
 	if err := cmd.Start(); err != nil {
-		return process{}, fmt.Errorf("start %s: %w", e.Self, err)
+		return process{}, fmt.Errorf("start %s: %w", program, err)
 	}
 	p := process{cmd: cmd, stderr: new(bytes.Buffer), copies: new(sync.WaitGroup), out: bufio.NewReader(stdout)}
 	p.copies.Go(func() {
@@ -102,8 +102,8 @@ var readyLine = regexp.MustCompile(`at http://(\S+) .*admin: http://(\S+)\)`)
 
 // up starts a server on dir and waits until it serves.
 func (e *env) up(ctx context.Context, dir string, env ...string) (_ *server, err error) {
-	p, err := e.start(append([]string{"FANFARE_LOG_LEVEL=error"}, env...),
-		"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error"}, env...),
+		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

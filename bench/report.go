@@ -1,13 +1,13 @@
-package bench
+package main
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"fanfare/internal/capacity"
 )
 
 // WriteJSON prints the report as one JSON object.
@@ -33,10 +33,10 @@ func (r Report) WriteTable(w io.Writer) error {
 	for _, res := range r.Results {
 		baseline, ratio := "-", "-"
 		if res.Baseline != nil {
-			baseline = fmt.Sprintf("%s (%s)", number(*res.Baseline), res.BaselineName)
+			baseline = fmt.Sprintf("%s (%s)", capacity.Number(*res.Baseline), res.BaselineName)
 		}
 		if res.Ratio != nil {
-			ratio = number(*res.Ratio)
+			ratio = capacity.Number(*res.Ratio)
 		}
 		met := "-"
 		switch {
@@ -46,7 +46,7 @@ func (r Report) WriteTable(w io.Writer) error {
 		default:
 			met = "NO"
 		}
-		row(res.ID, res.Name, number(res.Value)+" "+res.Unit, baseline, ratio, res.Target, met)
+		row(res.ID, res.Name, capacity.Number(res.Value)+" "+res.Unit, baseline, ratio, res.Target, met)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -74,32 +74,10 @@ func (r Result) details() []string {
 	}
 	if l := r.Latency; l != nil {
 		lines = append(lines, fmt.Sprintf("p50 %s, p90 %s, p99 %s, max %s ms of %d",
-			number(l.P50), number(l.P90), number(l.P99), number(l.Max), l.Count))
+			capacity.Number(l.P50), capacity.Number(l.P90), capacity.Number(l.P99), capacity.Number(l.Max), l.Count))
 	}
 	if r.Note != "" {
 		lines = append(lines, r.Note)
 	}
 	return lines
-}
-
-// number prints three significant digits, large ones in groups of three.
-func number(v float64) string {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return "?"
-	case v == 0:
-		return "0"
-	case math.Abs(v) < 1000:
-		digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-		text := strconv.FormatFloat(v, 'f', max(0, digits), 64)
-		if strings.Contains(text, ".") {
-			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-		}
-		return text
-	}
-	text := strconv.FormatInt(int64(math.Round(v)), 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

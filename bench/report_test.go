@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -94,16 +94,6 @@ func TestAReportWithoutResultsHasAnEmptyList(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), `"results":[]`) {
 		t.Errorf("got %s", out.String())
-	}
-}
-
-func TestNumbersHaveThreeDigits(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0", 0.5714: "0.571", 1.00085: "1", 12.34: "12.3", 999.4: "999", 1234: "1,234", 356641.4: "356,641", -1234567: "-1,234,567", 0.00123: "0.00123",
-	} {
-		if got := number(v); got != want {
-			t.Errorf("number(%v) = %q, want %q", v, got, want)
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/bench/standin"
+	"fanfare/internal/capacity"
 	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -92,10 +93,10 @@ func scaling(ctx context.Context, e *env) ([]Result, error) {
 		return nil, err
 	}
 	r := Result{
-		ID: "T13", Name: fmt.Sprintf("fan-out of %s, 4 worker processes", number(float64(followers))), Value: four.Seconds(), Unit: "s",
+		ID: "T13", Name: fmt.Sprintf("fan-out of %s, 4 worker processes", capacity.Number(float64(followers))), Value: four.Seconds(), Unit: "s",
 		Cost: &fourCost, BaselineCost: &oneCost,
 		Note: fmt.Sprintf("%s held back each reply of both stand-ins; the worker, the DynamoDB store and the SQS transport of the product, pages of %s followers and GOGC as the daemons have it, %d chunks x %d requests a process; the CPU time is that of the workers",
-			scaleLatency, number(daemon.PageSize), chunks, writers),
+			scaleLatency, capacity.Number(daemon.PageSize), chunks, writers),
 	}
 	r = r.below("1 process", one.Seconds())
 	return []Result{r.reach("≥ 3.2 × faster", *r.Ratio >= 3.2)}, nil
@@ -124,7 +125,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		}
 	}()
 	for range n {
-		p, err := e.start(nil, "bench", "worker", "--table", tables.URL, "--queue", queues.url,
+		p, err := start(nil, e.Self, "worker", "--table", tables.URL, "--queue", queues.url,
 			"--chunks", fmt.Sprint(chunks), "--writers", fmt.Sprint(writers))
 		if err != nil {
 			return 0, cost, err

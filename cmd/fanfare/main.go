@@ -77,7 +77,7 @@ and looks after dead letters. Settings come from the environment (FANFARE_*).`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
-		a.deadLettersCommand(), newReplayCommand(a.environ), a.benchCommand(),
+		a.deadLettersCommand(), newReplayCommand(a.environ), a.capacityCommand(),
 		a.healthCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(helpCommand())

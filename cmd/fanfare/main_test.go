@@ -479,7 +479,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range [][]string{
 		{"fanfare"}, {"fanfare", "up"}, {"fanfare", "token"}, {"fanfare", "table"}, {"fanfare", "table", "create"}, {"fanfare", "queues", "describe"},
-		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"api"}, {"fanout"}, {"likeagg"},
+		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"fanfare", "capacity"}, {"api"}, {"fanout"}, {"likeagg"},
 	} {
 		code, out, errs := result(t, nil, args[0], append(args[1:], "--help")...)
 		if code != 0 || len(out)+len(errs) == 0 {
@@ -502,7 +502,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 		for _, sub := range c.Commands() {
 			walk(sub)
 		}
-		if c.Runnable() && (!c.HasSubCommands() || c.Name() == "bench") && !c.Hidden && c.Name() != "help" {
+		if c.Runnable() && !c.HasSubCommands() && !c.Hidden && c.Name() != "help" {
 			commands++
 			if c.Flags().Lookup("json") == nil {
 				t.Errorf("%s has no --json", c.CommandPath())

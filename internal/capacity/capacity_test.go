@@ -1,4 +1,4 @@
-package bench
+package capacity
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// small is a load whose numbers can be checked by hand.
+// small is a load whose numbers a reader can check.
 func small() Load {
 	l := DefaultLoad()
 	l.Users, l.Followers, l.PostsPerDay, l.ReadsPerDay, l.LikesPerDay = 1000, 100, 2, 10, 5
@@ -16,10 +16,10 @@ func small() Load {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
 
-func TestTheModelMultipliesTheMeasuredUnits(t *testing.T) {
-	m := NewModel(small(), DefaultPrices())
+func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
+	e := New(small(), DefaultPrices())
 	flows := map[string]Flow{}
-	for _, f := range m.Push.Flows {
+	for _, f := range e.Push.Flows {
 		flows[f.Name] = f
 	}
 	for _, tt := range []struct {
@@ -33,56 +33,56 @@ func TestTheModelMultipliesTheMeasuredUnits(t *testing.T) {
 		{"homes RCU", flows["homes"].RCU, 10_000 * 52},
 		{"likes WCU", flows["likes"].WCU, 5000 * 1.1},
 		{"likes requests", flows["likes"].SQS, 5000 * 0.3},
-		{"all WCU", m.Push.Total.WCU, 16_000 + 204_000 + 5500},
-		{"pull WCU", m.Pull.Total.WCU, 16_000 + 5500},
-		{"pull homes RCU", m.Pull.Flows[2].RCU, 10_000 * (52 + 100)},
-		{"writes", m.Push.Bill.Writes, 225_500 * 30.4 * 0.625 / 1e6},
-		{"peak", m.Push.PeakWCU, 225_500 * 3 / 86_400.0},
+		{"all WCU", e.Push.Total.WCU, 16_000 + 204_000 + 5500},
+		{"pull WCU", e.Pull.Total.WCU, 16_000 + 5500},
+		{"pull homes RCU", e.Pull.Flows[2].RCU, 10_000 * (52 + 100)},
+		{"writes", e.Push.Bill.Writes, 225_500 * 30.4 * 0.625 / 1e6},
+		{"peak", e.Push.PeakWCU, 225_500 * 3 / 86_400.0},
 	} {
 		if !near(tt.got, tt.want) {
 			t.Errorf("%s = %v, want %v", tt.what, tt.got, tt.want)
 		}
 	}
-	b := m.Push.Bill
+	b := e.Push.Bill
 	if !near(b.Total, b.Writes+b.Reads+b.Queues+b.Storage+b.CPUs) {
 		t.Errorf("the parts of %+v do not sum up", b)
 	}
 }
 
-func TestADeliveryOfManyPagesHasALedgerOfChunks(t *testing.T) {
+func TestADeliveryOfManyPagesCostsAPlanAndItsChunks(t *testing.T) {
 	l := small()
 	l.Followers = 10_000
-	m := NewModel(l, DefaultPrices())
-	// internal/fanout's cost test: 10,000 entries, a plan, three chunks twice.
-	if want := 2000.0 * (10_000 + 1 + 2*3); !near(m.Push.Flows[1].WCU, want) {
-		t.Errorf("fan-out WCU = %v, want %v", m.Push.Flows[1].WCU, want)
+	e := New(l, DefaultPrices())
+	// As in internal/fanout's cost test: 10,000 entries, a plan, three chunks written twice.
+	if want := 2000.0 * (10_000 + 1 + 2*3); !near(e.Push.Flows[1].WCU, want) {
+		t.Errorf("fan-out WCU = %v, want %v", e.Push.Flows[1].WCU, want)
 	}
 }
 
 func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
 	l, p := small(), DefaultPrices()
 	l.PostsPerDay, l.ReadsPerDay = 1, 100
-	m := NewModel(l, p)
-	if m.PullCheaper != "below" || m.Crossover <= 0 {
-		t.Fatalf("pull is cheaper %s %v", m.PullCheaper, m.Crossover)
+	e := New(l, p)
+	if e.PullCheaper != "below" || e.Crossover <= 0 {
+		t.Fatalf("pull is cheaper %s %v", e.PullCheaper, e.Crossover)
 	}
 	entry := (p.WCU+p.RCU*102/4096)/1e6 + p.Storage*226/1e9*l.TimelineDays/daysAMonth
-	ledger := (2*p.WCU+p.RCU)/1e6 + p.Storage*378/1e9*l.KeptDays/daysAMonth
-	push := m.Crossover*entry + ledger
-	pull := m.Crossover * 100 * p.RCU / 1e6
+	record := (2*p.WCU+p.RCU)/1e6 + p.Storage*378/1e9*l.KeptDays/daysAMonth
+	push := e.Crossover*entry + record
+	pull := e.Crossover * 100 * p.RCU / 1e6
 	if !near(push, pull) {
-		t.Errorf("at %v followers push costs %v, pull %v", m.Crossover, push, pull)
+		t.Errorf("at %v followers push costs %v, pull %v", e.Crossover, push, pull)
 	}
 	l.ReadsPerDay = 1
-	if m := NewModel(l, p); m.PullCheaper != "always" {
-		t.Errorf("with one read a post, pull is cheaper %s", m.PullCheaper)
+	if e := New(l, p); e.PullCheaper != "always" {
+		t.Errorf("with one read a post, pull is cheaper %s", e.PullCheaper)
 	}
 }
 
 func TestLimitsAreNamed(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.Followers = 1e9, 500
-	text := NewModel(l, DefaultPrices()).String()
+	text := New(l, DefaultPrices()).String()
 	for _, want := range []string{"a new on-demand table", "table quota", "a month $", "push", "pull"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -119,11 +119,21 @@ func TestImpossibleLoadsAreRefused(t *testing.T) {
 func TestQuietLoadsCostAtLeastTheirProcesses(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.ReadsPerDay, l.PostsPerDay, l.LikesPerDay = 1, 0, 0, 0
-	m := NewModel(l, DefaultPrices())
-	if m.Push.APIWorkers != 1 || m.Push.FanoutWorkers != 1 || m.Push.LikeWorkers != 1 {
-		t.Errorf("workers %+v", m.Push)
+	e := New(l, DefaultPrices())
+	if e.Push.APIWorkers != 1 || e.Push.FanoutWorkers != 1 || e.Push.LikeWorkers != 1 {
+		t.Errorf("workers %+v", e.Push)
 	}
-	if math.IsInf(m.PullLimit, 0) || math.IsNaN(m.Push.Bill.Total) {
-		t.Errorf("JSON cannot carry %+v", m)
+	if math.IsInf(e.PullLimit, 0) || math.IsNaN(e.Push.Bill.Total) {
+		t.Errorf("JSON cannot carry %+v", e)
+	}
+}
+
+func TestNumbersHaveThreeDigits(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.5714: "0.571", 1.00085: "1", 12.34: "12.3", 999.4: "999", 1234: "1,234", 356641.4: "356,641", -1234567: "-1,234,567", 0.00123: "0.00123",
+	} {
+		if got := Number(v); got != want {
+			t.Errorf("Number(%v) = %q, want %q", v, got, want)
+		}
 	}
 }

@@ -1,0 +1,128 @@
+// Command bench measures Fanfare beside baselines. Each benchmark runs the product's own
+// code and, in the same run on the same machine, the code that one would write without
+// it. Timings are for people and for ratios. Numbers that do not depend on the machine
+// (capacity units, queue requests) are counted exactly; tests of the packages hold them
+// too.
+//
+// No test may wait for it, and nothing imports it. It stops every server, worker and
+// Redis that it starts, by process id, and removes its one temporary directory.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/bench/standin"
+	"fanfare/internal/daemon"
+)
+
+const help = `Measures this machine: each number stands beside a baseline of the same run and its
+target (bench/README.md explains the table). It starts servers, workers and, if it is
+installed, Redis, on free ports and in a temporary directory, and stops them. It does
+not touch a Fanfare that runs.
+
+Let nothing else run. A full run takes about ten minutes, and 3 GB of disk.`
+
+func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+
+func run(args, environ []string, stdout, stderr io.Writer) int {
+	ctx, stop := daemon.Signals(context.Background())
+	defer stop()
+	began := false // an error before a command's own work is wrong use
+	root := rootCommand(stdout, stderr)
+	root.AddCommand(workerCommand(environ, stdout), standInCommand())
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return daemon.ExitOK
+	}
+	// If stderr is gone, nobody is left to tell.
+	_, _ = fmt.Fprintf(stderr, "bench: %s\n", daemon.OneLine(err))
+	if _, unknown := errors.AsType[*UnknownError](err); unknown || !began {
+		return daemon.ExitUsage
+	}
+	return daemon.ExitFailure
+}
+
+func rootCommand(stdout, stderr io.Writer) *cobra.Command {
+	cfg := Config{Progress: stderr}
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "bench", Short: "Measure speed and cost beside baselines", Long: help,
+		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+	}
+	c.SetOut(stdout)
+	c.SetErr(stderr)
+	c.CompletionOptions.DisableDefaultCmd = true
+	c.Flags().StringSliceVar(&cfg.Only, "only", nil, "run only these: "+strings.Join(IDs(), ","))
+	c.Flags().BoolVar(&cfg.Quick, "quick", false, "take at most a minute for each, and be less exact")
+	c.Flags().StringVar(&cfg.Dir, "dir", "", "where to make data directories (default: the system's temporary directory)")
+	c.Flags().StringVar(&cfg.Fanfare, "fanfare", "", "the fanfare `binary` to measure (default: build it)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var err error
+		if cfg.Self, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		report, err := Run(c.Context(), cfg)
+		if _, unknown := errors.AsType[*UnknownError](err); unknown {
+			return err
+		}
+		if asJSON {
+			return errors.Join(err, report.WriteJSON(stdout))
+		}
+		return errors.Join(err, report.WriteTable(stdout))
+	}
+	return c
+}
+
+// workerCommand runs a worker process of the scaling benchmark, which starts it.
+func workerCommand(environ []string, stdout io.Writer) *cobra.Command {
+	cfg := WorkerConfig{Environ: environ}
+	c := &cobra.Command{Use: "worker", Short: "Run a worker of the scaling benchmark", Hidden: true, Args: cobra.NoArgs}
+	c.Flags().StringVar(&cfg.Table, "table", "", "`URL` of the DynamoDB stand-in")
+	c.Flags().StringVar(&cfg.Queue, "queue", "", "`URL` of the SQS stand-in")
+	c.Flags().IntVar(&cfg.Chunks, "chunks", 4, "chunks handled at once")
+	c.Flags().IntVar(&cfg.Writers, "writers", 2, "concurrent writes of a page")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return Work(c.Context(), cfg, func() error {
+			_, err := fmt.Fprintln(stdout, "ready")
+			return err
+		})
+	}
+	return c
+}
+
+// standInCommand runs a stand-in for DynamoDB; the benchmarks that need one start it.
+func standInCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "standin", Short: "Run the DynamoDB stand-in", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return standin.Main(c.Context()) },
+	}
+}
+
+// buildFanfare builds the product as its own module does, so that the versions of its
+// dependencies are those that ship.
+func buildFanfare(ctx context.Context, dir string) (string, error) {
+	hint := "run bench in its own directory, or give --fanfare"
+	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Module.Dir}}", "fanfare/cmd/fanfare").Output()
+	if err != nil {
+		return "", fmt.Errorf("bench: find the source of fanfare: %w: %s", err, hint)
+	}
+	binary := filepath.Join(dir, "fanfare")
+	c := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-trimpath", "-o", binary, "./cmd/fanfare") //nolint:gosec // our own source
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("bench: build fanfare: %w: %s: %s", err, out, hint)
+	}
+	return binary, nil
+}
