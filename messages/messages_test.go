@@ -2,7 +2,6 @@ package messages_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -12,13 +11,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/invopop/jsonschema"
 
 	"fanfare/internal/id"
 	"fanfare/messages"
 )
 
-var update = flag.Bool("update", false, "write the golden files and the schema anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	eventID = "01JD8QJ4WZ0000000000000001"
@@ -200,37 +198,6 @@ func TestGroupsKeepFairness(t *testing.T) {
 	} {
 		if got := events()[name].Group(); got != want {
 			t.Errorf("%s: group %q, want %q", name, got, want)
-		}
-	}
-}
-
-// The committed schema files must be equal to the JSON Schema of the types.
-func TestSchemaFilesFollowTheTypes(t *testing.T) {
-	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
-	for _, event := range []messages.Event{
-		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Followed{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
-	} {
-		schema := reflector.Reflect(event)
-		schema.Title = string(event.Kind())
-		schema.Properties.Set("type", &jsonschema.Schema{Const: string(event.Kind())})
-		schema.Properties.Set("version", &jsonschema.Schema{Const: messages.Version})
-		schema.Required = append([]string{"type", "version"}, schema.Required...)
-		got, err := json.MarshalIndent(schema, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join("schema", string(event.Kind())+".json")
-		if *update {
-			if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-			t.Errorf("%s differs from the type; go test ./messages -update writes it (-file +type):\n%s", file, diff)
 		}
 	}
 }

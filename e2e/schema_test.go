@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/invopop/jsonschema"
+
+	"fanfare/messages"
+)
+
+var updateSchema = flag.Bool("update-schema", false, "write the JSON Schema files of the messages")
+
+// TestSchemaFilesFollowTheTypes compares the JSON Schema files of the events with the
+// types that they describe. It is here because only this module needs the generator.
+func TestSchemaFilesFollowTheTypes(t *testing.T) {
+	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
+	for _, event := range []messages.Event{
+		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Followed{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
+	} {
+		schema := reflector.Reflect(event)
+		schema.Title = string(event.Kind())
+		schema.Properties.Set("type", &jsonschema.Schema{Const: string(event.Kind())})
+		schema.Properties.Set("version", &jsonschema.Schema{Const: messages.Version})
+		schema.Required = append([]string{"type", "version"}, schema.Required...)
+		got, err := json.MarshalIndent(schema, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("..", "messages", "schema", string(event.Kind())+".json")
+		if *updateSchema {
+			if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+			t.Errorf("%s differs from its type: write it with go test . -run TestSchemaFiles -update-schema (-file +type):\n%s", file, diff)
+		}
+	}
+}
