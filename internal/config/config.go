@@ -88,6 +88,9 @@ type Config struct {
 	DevSecret string `env:"FANFARE_DEV_SECRET"`
 	// DevAuthOnAWS set to allow lets dev tokens be used on aws.
 	DevAuthOnAWS string `env:"FANFARE_DEV_AUTH_ON_AWS"`
+	// DevAuthPublic set to allow lets dev tokens be used on an address that other
+	// machines may reach.
+	DevAuthPublic string `env:"FANFARE_DEV_AUTH_PUBLIC"`
 	// LogLevel is debug, info (default), warn or error.
 	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" envDefault:"info"`
 }
@@ -262,6 +265,7 @@ func (c Config) check(role Role) []string {
 		{c.PushLimit < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative", c.PushLimit)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
+		{c.DevAuthPublic != "" && c.DevAuthPublic != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_PUBLIC: %q is not allow", c.DevAuthPublic)},
 		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},
 		{c.JWKSURL != "" && !httpURL(c.JWKSURL), fmt.Sprintf("FANFARE_JWKS_URL: %q is not an http(s) URL", c.JWKSURL)},
 		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
@@ -297,6 +301,10 @@ func (c Config) checkAuth() []string {
 	case c.Auth == AuthDev && c.Engine == EngineAWS && c.DevSecret == "":
 		faults = append(faults, "FANFARE_DEV_SECRET is missing: dev tokens on aws need it, the same for every api process")
 	}
+	if c.Auth == AuthDev && c.DevAuthPublic != "allow" && address(c.HTTPAddr) && !loopback(c.HTTPAddr) {
+		faults = append(faults, fmt.Sprintf("FANFARE_AUTH: dev gives a token to whoever asks and is refused on %s, which other machines may reach: "+
+			"set it to jwt, set FANFARE_HTTP_ADDR to a loopback address, or FANFARE_DEV_AUTH_PUBLIC=allow for a test system", c.HTTPAddr))
+	}
 	return faults
 }
 
@@ -315,6 +323,12 @@ func address(s string) bool {
 	}
 	_, err = net.ResolveTCPAddr("tcp", net.JoinHostPort("127.0.0.1", port))
 	return err == nil && port != ""
+}
+
+// loopback reports whether only this machine reaches an address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 func httpURL(s string) bool {

@@ -31,7 +31,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
-		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_LOG_LEVEL=debug",
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug",
 	}, config.API)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		c.LikeWindow != 250*time.Millisecond || c.LogLevel != zapcore.DebugLevel {
 		t.Errorf("read %+v", c)
 	}
-	if len(config.Names()) != 19 {
+	if len(config.Names()) != 20 {
 		t.Errorf("%d names: a new one needs a line here", len(config.Names()))
 	}
 }
@@ -69,6 +69,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"dev tokens on aws", []string{"FANFARE_ENGINE=aws"}, config.API, []string{"FANFARE_AUTH: dev"}},
 		{"dev tokens on aws, allowed, no secret", []string{"FANFARE_ENGINE=aws", "FANFARE_DEV_AUTH_ON_AWS=allow"}, config.API, []string{"FANFARE_DEV_SECRET is missing"}},
 		{"allowed wrongly", []string{"FANFARE_DEV_AUTH_ON_AWS=yes"}, config.API, []string{"FANFARE_DEV_AUTH_ON_AWS"}},
+		{"dev tokens for other machines", []string{"FANFARE_HTTP_ADDR=0.0.0.0:8080"}, config.API, []string{"FANFARE_AUTH: dev gives a token to whoever asks and is refused on 0.0.0.0:8080"}},
+		{"public, allowed wrongly", []string{"FANFARE_DEV_AUTH_PUBLIC=yes"}, config.API, []string{"FANFARE_DEV_AUTH_PUBLIC"}},
 		{"jwt without its settings", []string{"FANFARE_AUTH=jwt"}, config.API, []string{"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL"}},
 		{"jwks url, not used", []string{"FANFARE_JWKS_URL=keys.json"}, config.Tool, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=keys.json"}, config.API, []string{"FANFARE_JWKS_URL"}},
@@ -91,6 +93,29 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 				t.Error("the message has more than one line")
 			}
 		})
+	}
+}
+
+// Dev tokens are for the machine that gives them, unless more is allowed.
+func TestDevTokensAreForLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:0": true, "127.8.9.1:80": true, "[::1]:80": true, "localhost:80": true,
+		":80": false, "0.0.0.0:80": false, "[::]:80": false, "10.0.0.7:80": false, "api.example:80": false,
+	} {
+		env := []string{"FANFARE_HTTP_ADDR=" + address}
+		if _, err := config.Load(env, config.API); (err == nil) != want {
+			t.Errorf("%s: error %v", address, err)
+		}
+		jwt := []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i"}
+		if _, err := config.Load(append(jwt, env...), config.API); err != nil {
+			t.Errorf("%s with jwt: %v", address, err)
+		}
+		if _, err := config.Load(append(env, "FANFARE_DEV_AUTH_PUBLIC=allow"), config.API); err != nil {
+			t.Errorf("%s, allowed: %v", address, err)
+		}
+		if _, err := config.Load(env, config.Tool); err != nil {
+			t.Errorf("%s for a tool: %v", address, err)
+		}
 	}
 }
 
