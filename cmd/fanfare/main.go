@@ -1,5 +1,6 @@
-// Command fanfare is the newcomer's and the operator's binary: the whole of Fanfare
-// in one process (up), and the tools around it.
+// Command fanfare is all of Fanfare in one binary: the whole system in one process (up),
+// the daemons of a deployment on AWS (api, fanout, likeagg), and the operator's tools.
+// Called by the name of a daemon, through a link, it is that daemon.
 package main
 
 import (
@@ -17,16 +18,16 @@ import (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(run(os.Args, os.Environ(), os.Stdout, os.Stderr))
 }
 
-// app is what commands share: the world outside, as it was handed in.
+// app is the environment and the output streams that commands share.
 type app struct {
 	environ        []string
 	stdout, stderr io.Writer
 }
 
-// usageError is wrong use that only the command itself can see.
+// usageError is wrong use that cobra cannot see.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -36,20 +37,27 @@ func (e *usageError) Unwrap() error { return e.err }
 // wrongUse marks err as wrong use.
 func wrongUse(err error) error { return &usageError{err} }
 
+// run runs the program with its name and arguments, and returns the exit code.
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	ctx, stop := daemon.Signals(context.Background())
 	defer stop()
 	a := &app{environ, stdout, stderr}
+	if s, ok := called(args[0]); ok {
+		return a.daemon(ctx, s, s.name, args[1:])
+	}
 	root, began := a.root()
-	root.SetArgs(args)
+	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return daemon.ExitOK
 	}
-	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(err.Error(), help) {
-		err = fmt.Errorf("%w: see %s", err, help) // cobra says what is wrong, not what to do
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
 	}
-	// Nothing can be done about a stderr that is gone.
+	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(err.Error(), help) {
+		err = fmt.Errorf("%w: see %s", err, help) // cobra names the fault, but no remedy
+	}
+	// If stderr is gone, nobody is left to tell.
 	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", daemon.OneLine(err))
 	_, isConfig := errors.AsType[*config.Error](err)
 	_, isUsage := errors.AsType[*usageError](err)
@@ -59,17 +67,18 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	return daemon.ExitFailure
 }
 
-// root returns the command tree. began tells whether a command's own work began: an
-// error before is wrong use.
+// root returns the command tree. began becomes true when a command's own work begins:
+// an error before that is wrong use.
 func (a *app) root() (root *cobra.Command, began *bool) {
 	root = &cobra.Command{
 		Use:   "fanfare",
 		Short: "Deliver posts to followers' homes and count likes",
 		Long: `Fanfare delivers posts to followers' home timelines and counts likes.
 
-"fanfare up" runs all of it in one process, with nothing else installed. On AWS the
-daemons are api, fanout and likeagg; this binary sets up the table and the queues
-and looks after dead letters. Settings come from the environment (FANFARE_*).`,
+"fanfare up" runs all of it in one process, with nothing else installed. On AWS,
+"fanfare api", "fanfare fanout" and "fanfare likeagg" run its daemons; other commands
+set up the table and the queues, and handle dead letters. Settings come from the
+environment (FANFARE_*).`,
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	root.SetOut(a.stdout)
@@ -80,14 +89,17 @@ and looks after dead letters. Settings come from the environment (FANFARE_*).`,
 		a.deadLettersCommand(), newReplayCommand(a.environ), a.capacityCommand(),
 		a.healthCommand(), a.versionCommand(),
 	)
+	for _, s := range services() {
+		root.AddCommand(a.serviceCommand(s))
+	}
 	root.SetHelpCommand(helpCommand())
-	root.InitDefaultHelpCmd() // adds it, so that it is watched
+	root.InitDefaultHelpCmd() // adds it now, so that watch sees it
 	began = new(bool)
 	watch(root, began)
 	return root, began
 }
 
-// helpCommand is cobra's, but for a command that there is not: that is wrong use.
+// helpCommand is cobra's, except that help about an unknown command is wrong use.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
@@ -96,13 +108,13 @@ func helpCommand() *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return wrongUse(fmt.Errorf("there is no command %q: see %s --help", strings.Join(args, " "), about.CommandPath()))
 			}
-			about.InitDefaultHelpFlag() // it is in the help itself
+			about.InitDefaultHelpFlag() // so that the help lists it
 			return about.Help()
 		},
 	}
 }
 
-// watch notes when a command's own work begins.
+// watch sets began when the work of c, or of a command below it, begins.
 func watch(c *cobra.Command, began *bool) {
 	if work := c.RunE; work != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -115,7 +127,7 @@ func watch(c *cobra.Command, began *bool) {
 	}
 }
 
-// group returns a command that only holds others. Without one of them it is wrong use.
+// group returns a command that only holds others: to call it alone is wrong use.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
@@ -123,7 +135,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 			if len(args) > 0 {
 				return wrongUse(fmt.Errorf("unknown command %q: see fanfare %s --help", args[0], use))
 			}
-			return wrongUse(fmt.Errorf("say what to do: see fanfare %s --help", use))
+			return wrongUse(fmt.Errorf("name one of its commands: see fanfare %s --help", use))
 		},
 		Args: cobra.ArbitraryArgs,
 	}
@@ -131,7 +143,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// load reads the configuration; a flag that was given stands in for its variable.
+// load reads the configuration. A flag overrides its variable.
 func (a *app) load(role config.Role, c *cobra.Command, flags map[string]string) (config.Config, error) {
 	environ := append([]string{}, a.environ...)
 	for _, name := range sortedKeys(flags) {

@@ -18,7 +18,7 @@ func replayed(t *testing.T, args ...string) (status int, stdout, stderr string) 
 	t.Helper()
 	var out, problems bytes.Buffer
 	// No admin address answers at port 1.
-	status = run(append([]string{"replay"}, args...), []string{"FANFARE_ADMIN_ADDR=127.0.0.1:1"}, &out, &problems)
+	status = run(append([]string{"fanfare", "replay"}, args...), []string{"FANFARE_ADMIN_ADDR=127.0.0.1:1"}, &out, &problems)
 	return status, out.String(), problems.String()
 }
 

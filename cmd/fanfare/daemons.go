@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/daemon"
+)
+
+// service is a daemon that this binary can be.
+type service struct {
+	name, short string
+	roles       daemon.Roles
+}
+
+func services() []service {
+	return []service{
+		{"api", "Run the daemon that serves the HTTP API, on AWS", daemon.Roles{API: true}},
+		{"fanout", "Run the daemon that delivers posts, on AWS", daemon.Roles{Fanout: true}},
+		{"likeagg", "Run the daemon that counts likes, on AWS", daemon.Roles{Likes: true}},
+	}
+}
+
+// called returns the daemon that a program of this name runs. The image has links to
+// this binary by the daemons' names.
+func called(program string) (service, bool) {
+	for _, s := range services() {
+		if s.name == filepath.Base(program) {
+			return s, true
+		}
+	}
+	return service{}, false
+}
+
+func (a *app) daemon(ctx context.Context, s service, name string, args []string) int {
+	return daemon.Main(ctx, name, s.roles, args, a.environ, a.stderr)
+}
+
+// exitError is the exit code of a daemon, which has reported its error.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return "the daemon failed" }
+
+// serviceCommand makes `fanfare api` and the like. The daemon parses its arguments, so
+// flags, help and exit codes are those of the daemon's own program.
+func (a *app) serviceCommand(s service) *cobra.Command {
+	return &cobra.Command{
+		Use: s.name, Short: s.short, DisableFlagParsing: true,
+		Long: s.short + ". It takes no arguments: it reads FANFARE_* and the AWS SDK's variables.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if code := a.daemon(c.Context(), s, c.CommandPath(), args); code != daemon.ExitOK {
+				return &exitError{code}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A daemon's own program, fanfare with its command, and fanfare under its name answer
+// alike: the same help, errors and exit codes.
+func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
+	links := t.TempDir()
+	for _, s := range services() {
+		link := filepath.Join(links, s.name)
+		if err := os.Symlink(filepath.Join(binDir, "fanfare"), link); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			args []string
+			code int
+			says string
+		}{
+			{[]string{"--help"}, 0, "takes no arguments"},
+			{[]string{"--fast"}, 2, "-fast: see "},
+			{[]string{"now"}, 2, `"now": see `},
+			{nil, 2, "FANFARE_ENGINE: embedded belongs to one process"},
+		} {
+			code, out, want := result(t, nil, s.name, tt.args...)
+			if code != tt.code || out != "" || !strings.Contains(want, tt.says) {
+				t.Errorf("%s %v: exit code %d, %q, %q", s.name, tt.args, code, out, want)
+			}
+			code, out, errs := result(t, nil, "fanfare", append([]string{s.name}, tt.args...)...)
+			if errs = strings.ReplaceAll(errs, "fanfare "+s.name, s.name); code != tt.code || out != "" || errs != want {
+				t.Errorf("fanfare %s %v: exit code %d, %q, %q; want %q", s.name, tt.args, code, out, errs, want)
+			}
+			var stderr bytes.Buffer
+			linked := exec.CommandContext(t.Context(), link, tt.args...)
+			linked.Env, linked.Stderr = []string{"HOME=" + links}, &stderr
+			if err := linked.Run(); err != nil && linked.ProcessState == nil {
+				t.Fatal(err)
+			}
+			if code := linked.ProcessState.ExitCode(); code != tt.code || stderr.String() != want {
+				t.Errorf("the link %s %v: exit code %d, %q; want %q", s.name, tt.args, code, &stderr, want)
+			}
+		}
+	}
+}
+
+func TestOnlyTheNamesOfDaemonsAreDaemons(t *testing.T) {
+	for program, want := range map[string]bool{
+		"api": true, "/bin/fanout": true, "./likeagg": true, "fanfare": false, "/bin/fanfare": false, "api-2": false, "": false, "/api/fanfare": false,
+	} {
+		if _, ok := called(program); ok != want {
+			t.Errorf("called(%q) = %t, want %t", program, ok, want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+// Package deploy tests the container image and the module that it is built from.
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// dockerfile returns the instructions of the Dockerfile, each on one line, by stage.
+func dockerfile(t *testing.T) (build, image []string) {
+	t.Helper()
+	text, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined := strings.ReplaceAll(string(text), "\\\n", " ")
+	var stages [][]string
+	for line := range strings.Lines(joined) {
+		switch line = strings.Join(strings.Fields(line), " "); {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "FROM "):
+			stages = append(stages, []string{line})
+		default:
+			stages[len(stages)-1] = append(stages[len(stages)-1], line)
+		}
+	}
+	if len(stages) != 2 {
+		t.Fatalf("the Dockerfile has %d stages, want 2", len(stages))
+	}
+	return stages[0], stages[1]
+}
+
+func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
+	build, image := dockerfile(t)
+	text := strings.Join(append(build, image...), "\n")
+	for _, want := range []string{
+		`(?m)^FROM golang:1\.26\.\d+-\w+ AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
+		`CGO_ENABLED=0 go build -trimpath`, `ca-certificates\.crt`, `(?m)^COPY LICENSE /LICENSE$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("the Dockerfile has nothing like %s", want)
+		}
+	}
+	if strings.Contains(text, ":latest") {
+		t.Error("an image is not pinned")
+	}
+}
+
+// runBuild runs the Dockerfile's own build commands on this machine, with a directory of
+// the test in place of /out.
+func runBuild(t *testing.T, build []string) (out string) {
+	t.Helper()
+	out = t.TempDir()
+	ran := 0
+	for _, instruction := range build {
+		command, isRun := strings.CutPrefix(instruction, "RUN ")
+		if !isRun || !strings.Contains(command, "/out") {
+			continue
+		}
+		command = regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(command, "")
+		c := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "/out", out)) //nolint:gosec // the Dockerfile's
+		c.Dir = ".."
+		if text, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, text)
+		}
+		ran++
+	}
+	if ran == 0 {
+		t.Fatal("the Dockerfile builds nothing in /out")
+	}
+	return out
+}
+
+// sizeOf returns the bytes of the files below a path. A link has none.
+func sizeOf(t *testing.T, path string) (size int64) {
+	t.Helper()
+	err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
+	const most = 40_000_000
+	build, image := dockerfile(t)
+	out := runBuild(t, build)
+	var size int64
+	for _, instruction := range image {
+		words := strings.Fields(instruction)
+		if words[0] != "COPY" {
+			continue
+		}
+		source := words[len(words)-2]
+		switch fromBuild := strings.Contains(instruction, "--from=build"); {
+		case fromBuild && strings.HasPrefix(source, "/out/"):
+			size += sizeOf(t, filepath.Join(out, strings.TrimPrefix(source, "/out/")))
+		case fromBuild && strings.HasSuffix(source, "/ca-certificates.crt"):
+			size += 256 << 10 // Debian's has about 220 kB, and this machine may have none
+		case !fromBuild:
+			size += sizeOf(t, filepath.Join("..", source))
+		default:
+			t.Errorf("the size of %q is unknown", instruction)
+		}
+	}
+	t.Logf("the image holds %.1f MB", float64(size)/1e6)
+	if size > most || size < most/10 {
+		t.Errorf("the image holds %d bytes, want at most %d", size, most)
+	}
+
+	for _, name := range []string{"api", "fanout", "likeagg"} {
+		daemon := filepath.Join(out, "bin", name)
+		if target, err := os.Readlink(daemon); err != nil || target != "fanfare" {
+			t.Errorf("%s is a link to %q, %v; want fanfare beside it", name, target, err)
+		}
+		text, err := exec.CommandContext(t.Context(), daemon, "--help").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(text), name+" is a daemon") {
+			t.Errorf("%s --help: %v, %q", name, err, text)
+		}
+	}
+	refusesToServeTheWorld(t, filepath.Join(out, "bin"), image)
+}
+
+// refusesToServeTheWorld runs the image's default command without any setting.
+func refusesToServeTheWorld(t *testing.T, bin string, image []string) {
+	t.Helper()
+	text, isCommand := strings.CutPrefix(image[len(image)-1], "CMD ")
+	var command []string
+	if err := json.Unmarshal([]byte(text), &command); !isCommand || err != nil || len(command) < 2 {
+		t.Fatalf("the image ends with %q, want its CMD as a list (%v)", image[len(image)-1], err)
+	}
+	var stderr bytes.Buffer
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, command[0]), command[1:]...) //nolint:gosec // the Dockerfile's
+	c.Dir, c.Env, c.Stderr = t.TempDir(), []string{"HOME=/"}, &stderr
+	if err := c.Run(); err == nil || c.ProcessState.ExitCode() != 2 || !strings.Contains(stderr.String(), "FANFARE_DEV_AUTH_PUBLIC=allow") {
+		t.Errorf("%q ended with %v, and says %q", command, err, &stderr)
+	}
+}
