@@ -1,0 +1,131 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const renamed = "example.org/team/fanfare"
+
+// command runs a program in a directory, with env, and returns its output.
+func command(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// copyTree copies the files that git tracks, or would add, to a repository of the test.
+func copyTree(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "copy")
+	for file := range strings.SplitSeq(command(t, "..", nil, "git", "ls-files", "-coz", "--exclude-standard"), "\x00") {
+		info, err := os.Stat(filepath.Join("..", file))
+		if file == "" || os.IsNotExist(err) {
+			continue // deleted, but not committed
+		}
+		text, readErr := os.ReadFile(filepath.Join("..", file))
+		if err != nil || readErr != nil {
+			t.Fatal(err, readErr)
+		}
+		to := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command(t, dir, nil, "git", "init", "-q")
+	return dir
+}
+
+func TestTheModuleTakesAnotherName(t *testing.T) {
+	dir := copyTree(t)
+	command(t, dir, nil, "make", "module", "MODULE="+renamed)
+	if out := command(t, dir, nil, "gofmt", "-l", "."); out != "" {
+		t.Errorf("gofmt would change %s", out)
+	}
+	rules, err := os.ReadFile(filepath.Join(dir, ".golangci.yml"))
+	if err != nil || strings.Contains(string(rules), " fanfare/") || !strings.Contains(string(rules), renamed+"/internal/") {
+		t.Errorf("the lint rules are about the old name (%v)", err)
+	}
+	offline := []string{"GOPROXY=off", "GOWORK=off"}
+	for module, want := range map[string]string{".": renamed, "bench": renamed + "/bench", "e2e": renamed + "/e2e", "tools": renamed + "/tools"} {
+		text, err := os.ReadFile(filepath.Join(dir, module, "go.mod"))
+		if first, _, _ := strings.Cut(string(text), "\n"); err != nil || first != "module "+want {
+			t.Errorf("%s/go.mod begins with %q, %v", module, first, err)
+		}
+	}
+	command(t, dir, offline, "go", "build", "./...")
+	command(t, dir, nil, "scripts/each-module.sh", "go", "vet", "-tags", "e2e", "./...")
+	// Without -planted this only looks for the code that the bugs replace.
+	command(t, dir, offline, "go", "test", "./internal/sim", "-run", "^TestEveryPlantedBugIsFound$")
+	useFromAnotherModule(t, dir)
+}
+
+// useFromAnotherModule builds and runs a program that uses client and messages, as the
+// README says.
+func useFromAnotherModule(t *testing.T, dir string) {
+	t.Helper()
+	other := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.org/other\n\ngo 1.26.0\n\nrequire " + renamed + " v0.0.0\n\nreplace " + renamed + " => " + dir + "\n",
+		"main.go": `package main
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"time"
+
+	"` + renamed + `/client"
+	"` + renamed + `/client/clienttest"
+	"` + renamed + `/messages"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func main() {
+	ctx := context.Background()
+	server := httptest.NewServer(clienttest.New())
+	defer server.Close()
+	c := must(client.New(server.URL))
+	ann := c.AsToken(must(c.DevToken(ctx, "ann", time.Hour)).Token)
+	must(ann.PutMe(ctx, client.ProfileInput{Name: "Ann"}))
+	post := must(ann.CreatePost(ctx, client.PostInput{Text: "hello"}))
+	event := &messages.PostCreated{
+		Header: messages.Header{EventID: post.ID, Time: time.Now()}, PostID: post.ID, AuthorID: "ann", Text: post.Text,
+	}
+	fmt.Println(must(messages.Decode(must(messages.Encode(event)))).Kind(), post.Text)
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(other, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(other, "go.sum"), sums, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := command(t, other, []string{"GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "run", ".")
+	if out != "PostCreated hello\n" {
+		t.Errorf("the program printed %q", out)
+	}
+}
