@@ -18,12 +18,12 @@ import (
 )
 
 func (a *app) deadLettersCommand() *cobra.Command {
-	return group("dlq", "Look at dead letters, send them again or drop them",
+	return group("dlq", "List dead letters, send them again or drop them",
 		a.deadLettersList(), a.deadLettersShow(), a.deadLettersRedrive(), a.deadLettersDrop())
 }
 
-// onDeadLetters makes a command that works on dead letters: on the queues of
-// FANFARE_ENGINE=aws, else through the admin address of a running fanfare up.
+// onDeadLetters gives c work on dead letters: in the queues of FANFARE_ENGINE=aws, or else
+// through the admin address of a running fanfare up.
 func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters admin.Operator, args []string) error) *cobra.Command {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -53,11 +53,11 @@ func (a *app) deadLettersList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls [TOPIC]", Short: "List dead letters with the reason each failed", Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().IntVar(&limit, "limit", 100, "how many of a topic at most")
+	c.Flags().IntVar(&limit, "limit", 100, "most dead letters of a topic")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		if limit < 1 || limit > admin.MaxDeadLetters {
-			return wrongUse(fmt.Errorf("--limit: 1 to %d, not %d", admin.MaxDeadLetters, limit))
+			return wrongUse(fmt.Errorf("--limit: %d is not between 1 and %d", limit, admin.MaxDeadLetters))
 		}
 		topics := queue.Topics()
 		if len(args) > 0 {
@@ -85,7 +85,7 @@ func (a *app) deadLettersList() *cobra.Command {
 }
 
 func (a *app) deadLettersShow() *cobra.Command {
-	c := &cobra.Command{Use: "show TOPIC ID", Short: "Print one dead letter whole, as JSON", Args: cobra.ExactArgs(2)}
+	c := &cobra.Command{Use: "show TOPIC ID", Short: "Print one dead letter completely, as JSON", Args: cobra.ExactArgs(2)}
 	c.Flags().Bool("json", true, "print one JSON object (it always does)")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		found, err := letters.List(ctx, args[0], admin.MaxDeadLetters)
@@ -101,13 +101,13 @@ func (a *app) deadLettersShow() *cobra.Command {
 	})
 }
 
-// selection is which dead letters a command is about: some, or all when that is said.
+// selection returns the ids that a command is to work on; none means all.
 func selection(args []string, all bool) ([]string, error) {
 	switch ids := args[1:]; {
 	case all && len(ids) > 0:
 		return nil, wrongUse(errors.New("give ids or --all, not both"))
 	case !all && len(ids) == 0:
-		return nil, wrongUse(errors.New("say which: give ids, or --all"))
+		return nil, wrongUse(errors.New("no dead letter is named: give ids, or --all"))
 	default:
 		return ids, nil
 	}
@@ -117,10 +117,10 @@ func (a *app) deadLettersRedrive() *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{
 		Use: "redrive TOPIC {ID… | --all}", Short: "Send dead letters again",
-		Long: "Sends dead letters to their topic again. Those older than 30 days stay: what guards against their double effect may be gone.",
+		Long: "Sends dead letters to their topic again. It refuses those older than 30 days: the records that keep a message from taking effect twice may have expired.",
 		Args: cobra.MinimumNArgs(1),
 	}
-	c.Flags().BoolVar(&all, "all", false, "all of the topic")
+	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		ids, err := selection(args, all)
@@ -141,7 +141,7 @@ func (a *app) deadLettersRedrive() *cobra.Command {
 func (a *app) deadLettersDrop() *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{Use: "drop TOPIC {ID… | --all}", Short: "Remove dead letters for good", Args: cobra.MinimumNArgs(1)}
-	c.Flags().BoolVar(&all, "all", false, "all of the topic")
+	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		ids, err := selection(args, all)

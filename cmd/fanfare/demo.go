@@ -10,7 +10,7 @@ import (
 	"fanfare/client"
 )
 
-// demoUsers is the demo's network, each with whom it follows and what it posts.
+// demoUsers returns the users of the demo, with their follows and posts.
 func demoUsers() []demoUser {
 	return []demoUser{
 		{"ada", "Ada Lovelace", "Notes on the Analytical Engine.", []string{"grace", "alan", "katherine"},
@@ -32,7 +32,7 @@ type demoUser struct {
 	posts         []string
 }
 
-// demo loads the network through the public API. It does nothing if it is there.
+// demo loads the demo network through the public API, unless it is loaded already.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	switch loaded, err := loadDemo(ctx, url); {
 	case errors.Is(err, context.Canceled):
@@ -41,7 +41,7 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	case loaded:
 		log.Info("demo network loaded", zap.String("try", "fanfare token ada"))
 	default:
-		log.Info("demo network is there already")
+		log.Info("demo network was loaded before")
 	}
 }
 
@@ -60,8 +60,8 @@ func loadDemo(ctx context.Context, url string) (loaded bool, err error) {
 		}
 		as[u.id] = base.AsToken(token.Token)
 	}
-	// The last user's posts come last, so they tell that all is there. A load that
-	// was cut short is done again: all of it is idempotent.
+	// The last user's posts are written last: if they exist, everything does. A load
+	// that was cut short is repeated, because each of its calls is idempotent.
 	last := users[len(users)-1]
 	switch u, err := as[last.id].User(ctx, last.id); {
 	case err == nil && u.Counts.Posts > 0:
@@ -94,7 +94,7 @@ func loadDemo(ctx context.Context, url string) (loaded bool, err error) {
 	for i, post := range posts {
 		for j, u := range users {
 			if (i+j)%3 == 0 {
-				continue // not everybody likes everything
+				continue // so that the counts differ
 			}
 			if err := as[u.id].Like(ctx, post); err != nil {
 				return false, fmt.Errorf("%s likes %s: %w", u.id, post, err)

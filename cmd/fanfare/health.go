@@ -21,10 +21,10 @@ func (a *app) healthCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a process whether it is ready, for container health checks",
+		Short: "Check that a process is ready, for container health checks",
 		Args:  cobra.NoArgs,
 	}
-	c.Flags().StringVar(&url, "url", "http://127.0.0.1:9090/readyz", "what to ask")
+	c.Flags().StringVar(&url, "url", "http://127.0.0.1:9090/readyz", "`URL` to ask")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -50,7 +50,7 @@ func (a *app) healthCommand() *cobra.Command {
 		if asJSON {
 			var answer map[string]any
 			if err := json.Unmarshal(body, &answer); err != nil {
-				return fmt.Errorf("%s answered no JSON object: leave --json out: %w", url, err)
+				return fmt.Errorf("%s did not answer a JSON object: run without --json: %w", url, err)
 			}
 			return a.printJSON(answer)
 		}

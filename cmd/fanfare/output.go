@@ -21,7 +21,7 @@ func (a *app) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// printTable writes rows in columns, the first being the heading.
+// printTable writes rows in columns. The first row is the heading.
 func (a *app) printTable(rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -43,7 +43,7 @@ func (a *app) println(format string, args ...any) error {
 	return err
 }
 
-// isTerminal tells whether somebody reads w as it is written.
+// isTerminal reports whether w is a terminal, where a person reads along.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

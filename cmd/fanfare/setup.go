@@ -14,123 +14,106 @@ import (
 	"fanfare/internal/schema"
 )
 
-func (a *app) tableCommand() *cobra.Command {
-	var created, described bool // as JSON
-	create := &cobra.Command{
-		Use: "create", Short: "Make the table, if it is not there", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(config.Tool, c, nil)
-			if err != nil {
-				return err
-			}
-			store, err := daemon.OpenTable(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			if err := store.Create(c.Context()); err != nil {
-				return err
-			}
-			if created {
-				return a.printJSON(struct {
-					Table string `json:"table"`
-				}{cfg.Table})
-			}
-			return a.println("table %s is there", cfg.Table)
-		},
-	}
-	create.Flags().BoolVar(&created, "json", false, "print one JSON object")
-	describe := &cobra.Command{
-		Use: "describe", Short: "Say what the table is like", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(config.Tool, c, nil)
-			if err != nil {
-				return err
-			}
-			store, err := daemon.OpenTable(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			d, err := store.Describe(c.Context())
-			if err != nil {
-				return err
-			}
-			if described {
-				return a.printJSON(d)
-			}
-			fits := "yes"
-			if len(d.Differences) > 0 {
-				fits = "no: " + strings.Join(d.Differences, "; ")
-			}
-			return a.printTable([][]string{
-				{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"TTL", d.TTL},
-				{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
-			})
-		},
-	}
-	describe.Flags().BoolVar(&described, "json", false, "print one JSON object")
-	model := &cobra.Command{
-		Use: "model", Short: "Print the table's design for NoSQL Workbench", Args: cobra.NoArgs,
-		Long: `Prints the table's design as JSON that NoSQL Workbench for DynamoDB imports: keys, the
-index, and each type of item as a facet with sample rows. It calls nobody.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(config.Tool, c, nil)
-			if err != nil {
-				return err
-			}
-			design, err := schema.WorkbenchModel(cfg.Table)
-			if err != nil {
-				return err
-			}
-			_, err = a.stdout.Write(design)
+// setupCommand makes a command that does work with the configuration, and prints the
+// result for people or as JSON.
+func (a *app) setupCommand(use, short string, work func(ctx context.Context, cfg config.Config, asJSON bool) error) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := a.load(config.Tool, c, nil)
+		if err != nil {
 			return err
-		},
+		}
+		return work(c.Context(), cfg, asJSON)
 	}
-	model.Flags().Bool("json", true, "print one JSON object (it always does)")
-	return group("table", "Set up the DynamoDB table", create, describe, model)
+	return c
+}
+
+func (a *app) tableCommand() *cobra.Command {
+	model := a.setupCommand("model", "Print the table's design for NoSQL Workbench", a.tableModel)
+	model.Long = `Prints the table's design as JSON that NoSQL Workbench for DynamoDB imports: keys, the
+index, and each type of item as a facet with sample rows. It needs no connection.`
+	model.Flags().Lookup("json").Usage = "print one JSON object (it always does)"
+	return group("table", "Set up the DynamoDB table",
+		a.setupCommand("create", "Create the table, unless it exists", a.createTable),
+		a.setupCommand("describe", "Print the table's state, size and differences from the design", a.describeTable),
+		model)
+}
+
+func (a *app) createTable(ctx context.Context, cfg config.Config, asJSON bool) error {
+	store, err := daemon.OpenTable(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := store.Create(ctx); err != nil {
+		return err
+	}
+	if asJSON {
+		return a.printJSON(struct {
+			Table string `json:"table"`
+		}{cfg.Table})
+	}
+	return a.println("table %s exists", cfg.Table)
+}
+
+func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool) error {
+	store, err := daemon.OpenTable(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	d, err := store.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.printJSON(d)
+	}
+	fits := "yes"
+	if len(d.Differences) > 0 {
+		fits = "no: " + strings.Join(d.Differences, "; ")
+	}
+	return a.printTable([][]string{
+		{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"TTL", d.TTL},
+		{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
+	})
+}
+
+// tableModel prints the product's data model, as NoSQL Workbench calls it.
+func (a *app) tableModel(_ context.Context, cfg config.Config, _ bool) error {
+	design, err := schema.WorkbenchModel(cfg.Table)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(design)
+	return err
 }
 
 func (a *app) queuesCommand() *cobra.Command {
-	var created, described bool // as JSON
-	create := &cobra.Command{
-		Use: "create", Short: "Make the queues and their dead-letter queues, if they are not there", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(config.Tool, c, nil)
-			if err != nil {
-				return err
-			}
-			broker, err := daemon.OpenQueues(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			err = broker.Create(c.Context())
-			if err := errors.Join(err, broker.Close()); err != nil {
-				return err
-			}
-			var names []string
-			for _, topic := range queue.Topics() {
-				names = append(names, cfg.QueuePrefix+"-"+topic)
-			}
-			if created {
-				return a.printJSON(struct {
-					Queues []string `json:"queues"`
-				}{names})
-			}
-			return a.println("queues %s are there", strings.Join(names, ", "))
-		},
+	return group("queues", "Set up the SQS queues",
+		a.setupCommand("create", "Create the queues and their dead-letter queues, unless they exist", a.createQueues),
+		a.setupCommand("describe", "Print how many messages the queues hold", a.describeQueues))
+}
+
+func (a *app) createQueues(ctx context.Context, cfg config.Config, asJSON bool) error {
+	broker, err := daemon.OpenQueues(ctx, cfg)
+	if err != nil {
+		return err
 	}
-	create.Flags().BoolVar(&created, "json", false, "print one JSON object")
-	describe := &cobra.Command{
-		Use: "describe", Short: "Say how many messages the queues hold", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(config.Tool, c, nil)
-			if err != nil {
-				return err
-			}
-			return a.describeQueues(c.Context(), cfg, described)
-		},
+	err = broker.Create(ctx)
+	if err := errors.Join(err, broker.Close()); err != nil {
+		return err
 	}
-	describe.Flags().BoolVar(&described, "json", false, "print one JSON object")
-	return group("queues", "Set up the SQS queues", create, describe)
+	var names []string
+	for _, topic := range queue.Topics() {
+		names = append(names, cfg.QueuePrefix+"-"+topic)
+	}
+	if asJSON {
+		return a.printJSON(struct {
+			Queues []string `json:"queues"`
+		}{names})
+	}
+	return a.println("queues %s exist", strings.Join(names, ", "))
 }
 
 func (a *app) describeQueues(ctx context.Context, cfg config.Config, asJSON bool) error {

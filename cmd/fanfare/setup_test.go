@@ -26,11 +26,11 @@ func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
 		t.Errorf("with --json: exit %d, stderr %q, stdout %.200s", code, stderr, asJSON)
 	}
 	if code, _, stderr := result(t, nil, "fanfare", "table", "model", "more"); code != 2 || stderr == "" {
-		t.Errorf("with an argument too many: exit %d, stderr %q", code, stderr)
+		t.Errorf("with one argument too many: exit %d, stderr %q", code, stderr)
 	}
 }
 
-// amazon plays DynamoDB with a table that is there, and SQS, as far as create asks.
+// amazon plays DynamoDB with a table that exists, and SQS, as far as create asks.
 func amazon(t *testing.T) *httptest.Server {
 	t.Helper()
 	key := func(pk, sk string) string {
@@ -51,7 +51,7 @@ func amazon(t *testing.T) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.Header.Get("X-Amz-Target")]
 		if !ok {
-			t.Errorf("asked for %s", r.Header.Get("X-Amz-Target"))
+			t.Errorf("unexpected request %s", r.Header.Get("X-Amz-Target"))
 			w.WriteHeader(http.StatusBadRequest)
 		}
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -61,27 +61,27 @@ func amazon(t *testing.T) *httptest.Server {
 	return server
 }
 
-func TestCreateSaysWhatIsThere(t *testing.T) {
+func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
 	env := []string{
 		"FANFARE_QUEUE_PREFIX=p", "AWS_ENDPOINT_URL=" + amazon(t).URL, "AWS_REGION=eu-central-1",
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",
 	}
-	for _, tt := range []struct{ what, text string }{
-		{"table", "table fanfare is there\n"},
-		{"queues", "queues p-posts, p-chunks, p-likes are there\n"},
+	for _, tt := range []struct{ of, text string }{
+		{"table", "table fanfare exists\n"},
+		{"queues", "queues p-posts, p-chunks, p-likes exist\n"},
 	} {
-		if code, stdout, stderr := result(t, env, "fanfare", tt.what, "create"); code != 0 || stdout != tt.text || stderr != "" {
-			t.Errorf("%s create: exit %d, stdout %q, stderr %q", tt.what, code, stdout, stderr)
+		if code, stdout, stderr := result(t, env, "fanfare", tt.of, "create"); code != 0 || stdout != tt.text || stderr != "" {
+			t.Errorf("%s create: exit %d, stdout %q, stderr %q", tt.of, code, stdout, stderr)
 		}
 	}
 	var made struct {
 		Table  string
 		Queues []string
 	}
-	for _, what := range []string{"table", "queues"} {
-		code, stdout, stderr := result(t, env, "fanfare", what, "create", "--json")
+	for _, of := range []string{"table", "queues"} {
+		code, stdout, stderr := result(t, env, "fanfare", of, "create", "--json")
 		if err := json.Unmarshal([]byte(stdout), &made); code != 0 || err != nil || strings.Count(stdout, "\n") != 1 || stderr != "" {
-			t.Errorf("%s create --json: exit %d, %v, stdout %q, stderr %q", what, code, err, stdout, stderr)
+			t.Errorf("%s create --json: exit %d, %v, stdout %q, stderr %q", of, code, err, stdout, stderr)
 		}
 	}
 	if made.Table != "fanfare" || !slices.Equal(made.Queues, []string{"p-posts", "p-chunks", "p-likes"}) {

@@ -18,12 +18,12 @@ func (a *app) tokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token USER",
 		Short: "Print a dev token for a user",
-		Long: `Prints a dev token, signed with FANFARE_DEV_SECRET or else with the secret in the data
-directory of fanfare up.`,
+		Long: `Prints a dev token. It is signed with FANFARE_DEV_SECRET or, if that is not set, with the
+secret in the data directory of fanfare up.`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().String("data-dir", "", "data directory of fanfare up (FANFARE_DATA_DIR, default fanfare-data)")
-	c.Flags().DurationVar(&ttl, "ttl", auth.DefaultTokenTTL, "how long it is valid, at most 720h")
+	c.Flags().DurationVar(&ttl, "ttl", auth.DefaultTokenTTL, "lifetime of the token, at most 720h")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !id.ValidUser(args[0]) {

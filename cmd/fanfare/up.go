@@ -18,15 +18,16 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run all of Fanfare in one process, on the embedded engine",
-		Long: `Runs the API, fan-out and like counting in one process. The data is in a directory
-(fanfare-data in the current one, if nothing else is said); what was answered is
-durable. Ctrl-C stops in order, a second one at once.`,
+		Long: `Runs the API, fan-out and like counting in one process. It keeps the data in a directory,
+by default fanfare-data in the current one; an answered write survives a crash. Ctrl-C
+stops in order, a second Ctrl-C stops at once. With FANFARE_AUTH=dev, the default, it
+listens on loopback only, because it gives a token to whoever asks.`,
 		Args: cobra.NoArgs,
 	}
-	c.Flags().String("data-dir", "", "where the data is (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().String("http", "", "address of the API (FANFARE_HTTP_ADDR, default 127.0.0.1:8080)")
 	c.Flags().String("admin", "", "address of metrics and operations (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
-	c.Flags().BoolVar(&withDemo, "demo", false, "load a small network to look at")
+	c.Flags().BoolVar(&withDemo, "demo", false, "load a small demo network")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the addresses as one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := a.load(config.API, c, map[string]string{
@@ -36,7 +37,7 @@ durable. Ctrl-C stops in order, a second one at once.`,
 			return err
 		}
 		if cfg.Engine != config.EngineEmbedded {
-			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: leave it out, or run api, fanout and likeagg"))
+			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: unset it, or run fanfare api, fanout and likeagg"))
 		}
 		return a.up(c.Context(), cfg, withDemo, asJSON)
 	}
@@ -55,7 +56,7 @@ func (a *app) up(ctx context.Context, cfg config.Config, withDemo, asJSON bool) 
 		Ready: func(at daemon.Addresses) {
 			url := "http://" + at.HTTP
 			if err := a.printReady(url, "http://"+at.Admin, asJSON); err != nil {
-				log.Warn("address not printed", zap.Error(err))
+				log.Warn("could not print the addresses", zap.Error(err))
 			}
 			if withDemo {
 				demo.Go(func() { a.demo(demoCtx, url, log) })

@@ -149,9 +149,9 @@ func holdFanOut(t *testing.T, followers int) {
 	worker := fanout.New(fanout.Config{
 		Store: measured, Posts: f, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize,
 	})
-	if worker.PageSize != inlineFollowers || worker.ChunkSize != chunkFollowers || worker.PlanChunks != planChunks {
+	if daemon.PageSize != inlineFollowers || fanout.DefaultChunkSize != chunkFollowers || fanout.DefaultPlanChunks != planChunks {
 		t.Errorf("pages of %d, chunks of %d, plans of %d: the estimate has %d, %d, %d",
-			worker.PageSize, worker.ChunkSize, worker.PlanChunks, inlineFollowers, chunkFollowers, planChunks)
+			daemon.PageSize, fanout.DefaultChunkSize, fanout.DefaultPlanChunks, inlineFollowers, chunkFollowers, planChunks)
 	}
 	author, since := strings.Repeat("a", 36), time.UnixMilli(1_763_712_000_123)
 	if _, err := f.PutProfile(t.Context(), author, feed.ProfileInput{Name: "A"}); err != nil {
