@@ -31,7 +31,7 @@ type Config struct {
 
 // Result is one measured number beside its baseline and target.
 type Result struct {
-	// ID is that of the target, T1 to T13.
+	// ID is the target's, T1 to T13.
 	ID    string  `json:"id"`
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -43,15 +43,15 @@ type Result struct {
 	// ahead of the baseline in both.
 	Ratio  *float64 `json:"ratio"`
 	Target string   `json:"target"`
-	// Met is nil where nothing is to be met: the target is "reported".
+	// Met is nil if the target is "reported", which nothing can miss.
 	Met *bool `json:"met"`
-	// Cost is what the value took, where it was measured.
+	// Cost is the cost of the value, if it was measured.
 	Cost *Cost `json:"cost,omitempty"`
-	// BaselineCost is the same of the baseline.
+	// BaselineCost is the cost of the baseline.
 	BaselineCost *Cost `json:"baseline_cost,omitempty"`
 	// Latency is in milliseconds.
 	Latency *Latency `json:"latency_ms,omitempty"`
-	// Note says how it was measured, in one line.
+	// Note says in one line how the value was measured.
 	Note string `json:"note,omitempty"`
 }
 
@@ -63,11 +63,11 @@ type Report struct {
 	Failed []string `json:"failed,omitempty"`
 }
 
-// UnknownError says that Config.Only names a benchmark that there is not.
+// UnknownError is the error of a Config.Only that names no benchmark.
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no benchmark %q: there are %s", e.ID, strings.Join(IDs(), ", "))
+	return fmt.Sprintf("there is no benchmark %q: use %s", e.ID, strings.Join(IDs(), ", "))
 }
 
 // benchmark measures the targets of one ID.
@@ -102,8 +102,8 @@ func IDs() []string {
 	return ids
 }
 
-// Run runs benchmarks one after the other. One that fails does not keep the others
-// from running; its error is part of the returned one.
+// Run runs benchmarks one after the other. If one fails, the others still run, and its
+// error is part of the returned one.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	for _, id := range cfg.Only {
 		if !slices.Contains(IDs(), id) {
@@ -142,13 +142,13 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		// The next benchmark does not inherit this one's heap.
+		// The next benchmark must not inherit this one's heap.
 		debug.FreeOSMemory()
 	}
 	return report, failed
 }
 
-// env is what one benchmark is given.
+// env is the configuration and the directory of one benchmark.
 type env struct {
 	Config
 	id, dir string
@@ -173,7 +173,7 @@ func (e *env) run(ctx context.Context, b benchmark) ([]Result, error) {
 
 // say writes a line of progress.
 func (e *env) say(format string, args ...any) {
-	// Progress is a courtesy: nothing depends on its arrival.
+	// Nothing depends on the arrival of a progress line.
 	_, _ = fmt.Fprintf(e.Progress, "%s  %-4s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly), e.id}, args...)...)
 }
 
@@ -207,19 +207,19 @@ func (r Result) below(name string, baseline float64) Result {
 	return r
 }
 
-// reach sets the target and whether it was met.
+// reach sets the target, and whether the value meets it.
 func (r Result) reach(target string, met bool) Result {
 	r.Target, r.Met = target, &met
 	return r
 }
 
-// reported is for a value that has no target.
+// reported marks a value that has no target.
 func (r Result) reported() Result {
 	r.Target, r.Met = "reported", nil
 	return r
 }
 
-// ctxErr is the error of the benchmark that ctx ended, or err.
+// ctxErr returns the reason for which ctx ended, or else err.
 func ctxErr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -227,6 +227,6 @@ func ctxErr(ctx context.Context, err error) error {
 	return err
 }
 
-// collect runs the garbage collector, so that a measurement does not pay for what
-// was allocated before it.
+// collect runs the garbage collector, so that a measurement does not pay for garbage that
+// is older.
 func collect() { runtime.GC() }

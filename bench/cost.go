@@ -14,15 +14,15 @@ import (
 	"fanfare/internal/capacity"
 )
 
-// Cost is what a measurement took.
+// Cost is the time and memory that a measurement took.
 type Cost struct {
 	WallSeconds float64 `json:"wall_s"`
 	// CPUSeconds are user and system time of the process that did the work.
 	CPUSeconds float64 `json:"cpu_s"`
-	// Allocs and AllocBytes are of the Go heap of that process.
+	// Allocs and AllocBytes count the Go heap of that process.
 	Allocs     uint64 `json:"allocs"`
 	AllocBytes uint64 `json:"alloc_bytes"`
-	// Units is how many things were done.
+	// Units is the number of things done: deliveries, likes, messages.
 	Units int64 `json:"units"`
 }
 
@@ -33,7 +33,7 @@ func (c Cost) String() string {
 		capacity.Number(c.CPUSeconds*1e6/n), capacity.Number(float64(c.Allocs)/n), capacity.Number(float64(c.AllocBytes)/n))
 }
 
-// rate is how many things were done in a second.
+// rate is the number of things done in a second.
 func (c Cost) rate() float64 { return float64(c.Units) / c.WallSeconds }
 
 // plus sums up two measurements made one after the other.
@@ -44,7 +44,7 @@ func (c Cost) plus(d Cost) Cost {
 	}
 }
 
-// usage is what a process has used since its start.
+// usage is the CPU time and memory that a process has used since its start.
 type usage struct {
 	at         time.Time
 	cpu        time.Duration
@@ -60,7 +60,7 @@ func (u usage) since(before usage, n int64) Cost {
 	}
 }
 
-// ownUsage is that of this process.
+// ownUsage returns the usage of this process.
 func ownUsage() usage {
 	var r syscall.Rusage
 	var cpu time.Duration
@@ -72,14 +72,14 @@ func ownUsage() usage {
 	return usage{time.Now(), cpu, m.Mallocs, m.TotalAlloc}
 }
 
-// cpuOf is the CPU time of another process.
+// cpuOf returns the CPU time of another process.
 func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold spaces. Behind it: utime is the 12th
-	// field, stime the 13th, in hundredths of a second.
+	// The name, in parentheses, may hold spaces. Of the fields after it, utime is the
+	// 12th and stime the 13th, in hundredths of a second.
 	_, rest, ok := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 13 {
@@ -96,7 +96,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
-// peakMemory is the most resident memory that a process has had, in bytes.
+// peakMemory returns the most resident memory that a process has had, in bytes.
 func peakMemory(pid int) (int64, error) {
 	file := fmt.Sprintf("/proc/%d/status", pid)
 	kb, _, _ := strings.Cut(procField(file, "VmHWM"), " ")
@@ -123,7 +123,7 @@ func newHistogram() *hdrhistogram.Histogram {
 
 // record adds a time; one above a minute counts as a minute.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	// The value is inside of the range, so there is no error.
+	// The value is within the range, so there is no error.
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), time.Minute.Microseconds()))
 }
 

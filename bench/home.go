@@ -22,9 +22,9 @@ const (
 	likesASecond  = 200
 )
 
-// homeRead is T10: homes are read at a rate while posts are written and delivered
-// and likes are given. A read's time counts from when it was due, so that a read
-// that waits behind a slow one is slow, too.
+// homeRead is T10: it reads homes at a rate while posts are written and delivered and
+// likes are given. The time of a read counts from the moment when it was due, so a read
+// that waits for a slow one is slow, too.
 func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -32,16 +32,7 @@ func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	e.say("load %d users who follow %d each", homeUsers, homeFollowees)
-	ring := graph{users: homeUsers, name: user, follows: func(yield func(follow) bool) {
-		for i := range homeUsers {
-			for k := range homeFollowees {
-				if !yield(follow{user(i), user((i + 1 + k*7) % homeUsers)}) {
-					return
-				}
-			}
-		}
-	}}
-	if err := seed(ctx, dir, ring); err != nil {
+	if err := seed(ctx, dir, ring()); err != nil {
 		return nil, err
 	}
 	s, err := e.up(ctx, dir)
@@ -54,23 +45,7 @@ func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
 		return nil, err
 	}
 	var posts recent
-	e.say("fill the homes")
-	_, _, err = e.load(ctx, s, 16, time.Minute, homeUsers, func(c *caller, i int) error {
-		post, err := c.post(tokens[i], "filling the homes")
-		posts.add(post)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	const filled = homeUsers * homeFollowees
-	var wrong error
-	err = until(ctx, func() bool {
-		var m map[string]float64
-		m, wrong = s.metrics(ctx)
-		return wrong != nil || m["fanfare_deliveries_total"] >= filled
-	})
-	if err = errors.Join(err, wrong); err != nil {
+	if err := e.fillHomes(ctx, s, tokens, &posts); err != nil {
 		return nil, err
 	}
 	idle, _, err := e.readHomes(ctx, s, tokens, &posts, false)
@@ -93,12 +68,45 @@ func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
 		r = r.below("the same reads without writes", q.base)
 		results = append(results, r.reach(fmt.Sprintf("≤ %v ms", q.limit), q.value <= q.limit))
 	}
-	// The same for both: told once.
+	// Both results have the same cost, latencies and note: the first prints them.
 	results[1].Cost, results[1].Latency, results[1].Note = nil, nil, ""
 	return results, nil
 }
 
-// recent is the posts to like.
+// ring returns a graph of users who follow as many others as follow them.
+func ring() graph {
+	return graph{users: homeUsers, name: user, follows: func(yield func(follow) bool) {
+		for i := range homeUsers {
+			for k := range homeFollowees {
+				if !yield(follow{user(i), user((i + 1 + k*7) % homeUsers)}) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// fillHomes lets each user post once, and waits until all followers have the posts.
+func (e *env) fillHomes(ctx context.Context, s *server, tokens []string, posts *recent) error {
+	e.say("fill the homes")
+	_, _, err := e.load(ctx, s, 16, time.Minute, homeUsers, func(c *caller, i int) error {
+		post, err := c.post(tokens[i], "filling the homes")
+		posts.add(post)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = until(ctx, func() bool {
+		var m map[string]float64
+		m, failed = s.metrics(ctx)
+		return failed != nil || m["fanfare_deliveries_total"] >= homeUsers*homeFollowees
+	})
+	return errors.Join(err, failed)
+}
+
+// recent holds the ids of posts to like.
 type recent struct {
 	mu  sync.Mutex
 	ids []string
@@ -164,8 +172,8 @@ func (e *env) readHomes(ctx context.Context, s *server, tokens []string, posts *
 	return latencyOf(reads.times), after.since(before, read.Load()), err
 }
 
-// openLoop makes calls at a rate, whether former ones were answered or not, on up to
-// 32 connections.
+// openLoop makes calls at a rate on up to 32 connections, even if earlier calls are not
+// answered yet.
 func openLoop(ctx context.Context, host string, rate int, period time.Duration, times *hdrhistogram.Histogram, call func(*caller) error) error {
 	const conns = 32
 	ctx, cancel := context.WithCancel(ctx)

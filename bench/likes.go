@@ -21,14 +21,15 @@ import (
 // Numbers of T9.
 const (
 	likeRate = 10_000
-	// offeredRate is a little more: a sender is never faster than it wants to be.
+	// offeredRate is a little more, because a sender never exceeds its rate and often
+	// falls short of it.
 	offeredRate = likeRate * 102 / 100
 	likeWindow  = time.Second
-	// likesInHand is what `fanfare up` allows.
-	likesInHand = 20_000
+	// likesHeld is the number of unanswered likes that `fanfare up` allows.
+	likesHeld = 20_000
 )
 
-// hotPost is T9: likes arrive at a rate; then all must be counted, and soon.
+// hotPost is T9: likes arrive at a rate, and all of them must be counted soon after.
 func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 	seconds := e.size(30, 10)
 	n := offeredRate * seconds
@@ -37,64 +38,71 @@ func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	lag, cost, err := e.likesAtRate(ctx, dir+"/likes", n)
-	if err != nil {
+	var run hotPostRun
+	if run.lag, run.cost, err = e.likesAtRate(ctx, dir+"/likes", n); err != nil {
 		return nil, err
 	}
-	backlog, err := e.likesFromBacklog(ctx, dir+"/backlog")
-	if err != nil {
+	if run.backlog, err = e.likesFromBacklog(ctx, dir+"/backlog"); err != nil {
 		return nil, err
 	}
-	naive, err := e.naiveLikes(ctx, dir+"/naive")
-	if err != nil {
+	if run.naive, err = e.naiveLikes(ctx, dir+"/naive"); err != nil {
 		return nil, err
 	}
-	overHTTP, times, err := e.likesOverHTTP(ctx, dir+"/http")
-	if err != nil {
+	if run.overHTTP, run.times, err = e.likesOverHTTP(ctx, dir+"/http"); err != nil {
 		return nil, err
 	}
-	batched, err := e.likesThroughSQS(ctx, "ours")
-	if err != nil {
+	if run.ours, err = e.likesThroughSQS(ctx, "ours"); err != nil {
 		return nil, err
 	}
-	stock, err := e.likesThroughSQS(ctx, "stock")
-	if err != nil {
+	if run.stock, err = e.likesThroughSQS(ctx, "stock"); err != nil {
 		return nil, err
 	}
-	reached := cost.rate()
+	return run.results(n, seconds), nil
+}
+
+// hotPostRun holds the measurements of T9.
+type hotPostRun struct {
+	// lag is the time from the last like to the exact count.
+	lag                                         time.Duration
+	cost, backlog, naive, overHTTP, ours, stock Cost
+	times                                       *hdrhistogram.Histogram
+}
+
+func (run *hotPostRun) results(n, seconds int) []Result {
+	reached := run.cost.rate()
 	r := Result{
-		ID: "T9", Name: fmt.Sprintf("hot post, %d likes of distinct users", n), Value: reached, Unit: "likes/s", Cost: &cost,
+		ID: "T9", Name: fmt.Sprintf("hot post, %d likes of distinct users", n), Value: reached, Unit: "likes/s", Cost: &run.cost,
 		Note: fmt.Sprintf("offered to the embedded queue at %d/s for %d s; the count was exact", offeredRate, seconds),
 	}
 	r = r.beside("an ADD for each: a DynamoDB partition's limit", 1000)
 	full := Result{
-		ID: "T9", Name: "likes of one post from a full queue", Value: backlog.rate(), Unit: "likes/s", Cost: &backlog, BaselineCost: &naive,
+		ID: "T9", Name: "likes of one post from a full queue", Value: run.backlog.rate(), Unit: "likes/s", Cost: &run.backlog, BaselineCost: &run.naive,
 		Note: "the baseline has no queue, is not exact after a crash, and costs 2 WCU a like",
 	}
-	full = full.beside("a put and an ADD for each like, 256 at once", naive.rate())
+	full = full.beside("a put and an ADD for each like, 256 at once", run.naive.rate())
 	lagging := Result{
-		ID: "T9", Name: "lag of the count after the last like", Value: lag.Seconds() / likeWindow.Seconds(), Unit: "windows",
+		ID: "T9", Name: "lag of the count after the last like", Value: run.lag.Seconds() / likeWindow.Seconds(), Unit: "windows",
 		Note: fmt.Sprintf("windows of %s", likeWindow),
 	}
 	rate := Result{
-		ID: "T9", Name: "likes of one post over HTTP", Value: overHTTP.rate(), Unit: "likes/s", Cost: &overHTTP, Latency: latencyOf(times),
+		ID: "T9", Name: "likes of one post over HTTP", Value: run.overHTTP.rate(), Unit: "likes/s", Cost: &run.overHTTP, Latency: latencyOf(run.times),
 		Note: "64 connections, distinct users; the cost is that of the server, which counts meanwhile",
 	}
 	through := Result{
-		ID: "T9", Name: "likes of one post through SQS", Value: batched.rate(), Unit: "likes/s",
+		ID: "T9", Name: "likes of one post through SQS", Value: run.ours.rate(), Unit: "likes/s",
 		Note: "the same aggregator on both transports, against the stand-in without latency; a stock worker holds one message for a whole window",
 	}
-	through = through.beside(fmt.Sprintf("stock watermill-aws, %d subscribers", connections), stock.rate())
+	through = through.beside(fmt.Sprintf("stock watermill-aws, %d subscribers", connections), run.stock.rate())
 	return []Result{
 		r.reach("≥ 10,000/s, exact", reached >= likeRate),
 		lagging.reach("≤ 2 windows", lagging.Value <= 2),
 		full.reported(),
 		rate.reported(),
 		through.reported(),
-	}, nil
+	}
 }
 
-// likesThroughSQS counts what waits in an SQS queue, for some windows.
+// likesThroughSQS counts the likes that wait in an SQS queue, for some windows.
 func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err error) {
 	const waiting, windows = 100_000, 5
 	e.say("likes through SQS, %s transport", kind)
@@ -105,7 +113,7 @@ func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err err
 	defer func() { err = errors.Join(err, remove()) }()
 	server := startQueues(0)
 	defer server.stop()
-	t, err := openTransport(ctx, kind, server, map[string]int{queue.TopicLikes: likesInHand})
+	t, err := openTransport(ctx, kind, server, map[string]int{queue.TopicLikes: likesHeld})
 	if err != nil {
 		return Cost{}, err
 	}
@@ -126,7 +134,7 @@ func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err err
 	}
 	collect()
 	before := ownUsage()
-	stop := h.aggregate(ctx, likeagg.Config{Broker: likesOnly{Broker: h.broker, t: t}, Window: likeWindow, MaxMessages: likesInHand})
+	stop := h.aggregate(ctx, likeagg.Config{Broker: likesOnly{Broker: h.broker, t: t}, Window: likeWindow, MaxMessages: likesHeld})
 	timer := time.NewTimer(windows * likeWindow)
 	defer timer.Stop()
 	tick := time.NewTicker(pollEvery)
@@ -144,7 +152,7 @@ func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err err
 	return cost, stop()
 }
 
-// likesOnly is a transport with the dead letters of another queue: here are none.
+// likesOnly is a transport with the dead letters of another queue, which has none.
 type likesOnly struct {
 	queue.Broker
 	t transport
@@ -159,15 +167,15 @@ func (l likesOnly) Subscribe(ctx context.Context, topic string) (<-chan *message
 // the count was complete.
 func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Duration, cost Cost, err error) {
 	e.say("offer %d likes at %d a second", n, offeredRate)
-	h, err := openLikes(dir, likesInHand)
+	h, err := openLikes(dir, likesHeld)
 	if err != nil {
 		return 0, cost, err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesInHand})
+	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesHeld})
 	defer func() { err = errors.Join(err, stop()) }()
 
-	// 102 likes every 10 ms; a sender that is behind catches up.
+	// 102 likes every 10 ms; a sender that is late catches up.
 	const part = offeredRate / 100
 	collect()
 	before := ownUsage()
@@ -200,11 +208,11 @@ func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Dura
 	return lag, cost, err
 }
 
-// likesFromBacklog is the rate at which waiting likes are counted.
+// likesFromBacklog measures how fast waiting likes are counted.
 func (e *env) likesFromBacklog(ctx context.Context, dir string) (_ Cost, err error) {
 	const waiting = 100_000
 	e.say("likes from a full queue")
-	h, err := openLikes(dir, likesInHand)
+	h, err := openLikes(dir, likesHeld)
 	if err != nil {
 		return Cost{}, err
 	}
@@ -214,13 +222,14 @@ func (e *env) likesFromBacklog(ctx context.Context, dir string) (_ Cost, err err
 	}
 	collect()
 	before := ownUsage()
-	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesInHand})
+	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesHeld})
 	err = until(ctx, func() bool { return h.applied.Load() >= waiting })
 	cost := ownUsage().since(before, h.applied.Load())
 	return cost, errors.Join(err, stop())
 }
 
-// naiveLikes is what one would do first: for each like a put and an ADD to the count.
+// naiveLikes is the first solution that comes to mind: for each like a put and an ADD to
+// the count.
 func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	e.say("a put and an ADD for each like")
 	h, err := openLikes(dir, 1)
@@ -248,7 +257,7 @@ func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	}, done.Load)
 }
 
-// parallel runs work on n goroutines and returns the cost of what done counts.
+// parallel runs work on n goroutines and returns its cost; done counts the units.
 func (e *env) parallel(ctx context.Context, n int, work func() error, done func() int64) (Cost, error) {
 	errs := make([]error, n)
 	var running sync.WaitGroup
@@ -262,7 +271,7 @@ func (e *env) parallel(ctx context.Context, n int, work func() error, done func(
 	return cost, errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// likesOverHTTP is the rate that PUT /v1/posts/{id}/like reaches.
+// likesOverHTTP measures the rate that PUT /v1/posts/{id}/like reaches.
 func (e *env) likesOverHTTP(ctx context.Context, dir string) (cost Cost, times *hdrhistogram.Histogram, err error) {
 	const conns, users = 64, 100_000
 	e.say("likes over HTTP")

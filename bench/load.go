@@ -10,8 +10,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// load makes calls one after the other on each of many connections, for d or until n
-// were made, whatever comes first. The cost is the server's.
+// load makes calls one after the other on each of many connections, for d or up to n calls,
+// whichever ends first. The cost is the server's.
 func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n int, call func(c *caller, i int) error) (Cost, *hdrhistogram.Histogram, error) {
 	before, err := s.usage(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n
 	for _, h := range times[1:] {
 		times[0].Merge(h)
 	}
-	// The measuring ctx may be over; that of the caller is not.
+	// This ctx may have ended with the measurement.
 	after, err := s.usage(context.WithoutCancel(ctx))
 	cost := after.since(before, done.Load())
 	cost.WallSeconds = wall.Seconds()

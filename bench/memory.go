@@ -16,10 +16,10 @@ const (
 	mebibyte     = 1 << 20
 )
 
-// memory is T2. Caches have a size, which is a setting; they must not decide this. So
-// each server holds the same table, has read the list of the million followers
-// before, and delivers a million entries: one as a hundred posts to 10,000 followers,
-// the other as one post to a million. What differs is the number of followers alone.
+// memory is T2. The size of caches is a setting and must not decide the result. So each
+// server holds the same table, has read the list of the million followers before, and
+// delivers a million entries: one server as a hundred posts to 10,000 followers, the other
+// as one post to a million. Only the number of followers differs.
 func memory(ctx context.Context, e *env) ([]Result, error) {
 	followers := e.size(1_000_000, 200_000)
 	few, _, err := e.peakOf(ctx, followers, middling, fewFollowers, followers/fewFollowers)
@@ -50,7 +50,7 @@ func memory(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{r.reach("≤ 400 MiB", many <= 400*mebibyte), growth, small.reach("completes", true)}, nil
 }
 
-// middling is an author whom the first of celebrity's followers follow, too.
+// middling is an author who shares the first followers of the celebrity.
 const middling = "middling"
 
 func memoryGraph(followers int) graph {
@@ -70,9 +70,9 @@ func memoryGraph(followers int) graph {
 	}
 }
 
-// peakOf delivers posts of an author, who has some of all followers, and returns the
-// peak memory of the process, in bytes.
-func (e *env) peakOf(ctx context.Context, all int, who string, followers, posts int, env ...string) (peak float64, cost Cost, err error) {
+// peakOf delivers posts of an author to followers, of all that the graph has, and returns
+// the peak memory of the process in bytes.
+func (e *env) peakOf(ctx context.Context, all int, name string, followers, posts int, env ...string) (peak float64, cost Cost, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
 		return 0, cost, err
@@ -92,7 +92,7 @@ func (e *env) peakOf(ctx context.Context, all int, who string, followers, posts 
 		return 0, cost, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	token, err := s.token(who)
+	token, err := s.token(name)
 	if err != nil {
 		return 0, cost, err
 	}
@@ -112,7 +112,7 @@ func (e *env) peakOf(ctx context.Context, all int, who string, followers, posts 
 	return float64(bytes), cost, err
 }
 
-// readFollowers reads the list of celebrity's followers, page by page.
+// readFollowers reads the list of the celebrity's followers, page by page.
 func readFollowers(ctx context.Context, c *caller, token string, want int) error {
 	cursor, got := "", 0
 	for {

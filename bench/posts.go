@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// postAPI is T12. Each author has one follower, so that fan-out, which shares the
-// cores, has its part of the work.
+// postAPI is T12. Each author has one follower, so that fan-out takes its part of the
+// cores.
 func postAPI(ctx context.Context, e *env) (_ []Result, err error) {
 	const conns, users = 128, 2000
 	dir, remove, err := e.tempDir()
@@ -62,8 +62,8 @@ func postAPI(ctx context.Context, e *env) (_ []Result, err error) {
 	return []Result{r.reach("≥ 3,000/s", r.Value >= 3000)}, nil
 }
 
-// barePosts commits as many keys as a post has, each post's synced on its own, by
-// as many writers as there are connections: Pebble joins their syncs.
+// barePosts commits the keys of posts, as many as a post has, and syncs each post on its
+// own. It has a writer for each connection: Pebble joins their syncs.
 func (e *env) barePosts(ctx context.Context, dir string, writers int, d time.Duration) (_ Cost, err error) {
 	b, err := openBare(dir, 1)
 	if err != nil {

@@ -28,12 +28,12 @@ type server struct {
 	tokens      *auth.Dev
 }
 
-// process is a child that was started and has to be stopped.
+// process is a child process, which its owner has to stop.
 type process struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
 	copies *sync.WaitGroup
-	// out is the rest of what it prints.
+	// out is the rest of its standard output.
 	out *bufio.Reader
 }
 
@@ -48,7 +48,7 @@ func start(env []string, program string, args ...string) (process, error) {
 		}
 	}
 	cmd.Env = append(cmd.Env, env...)
-	// Whatever ends this process ends its children.
+	// The child must not outlive this process, however this one ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -63,9 +63,9 @@ func start(env []string, program string, args ...string) (process, error) {
 	}
 	p := process{cmd: cmd, stderr: new(bytes.Buffer), copies: new(sync.WaitGroup), out: bufio.NewReader(stdout)}
 	p.copies.Go(func() {
-		// What a child says is shown when it fails; 64 KiB of it are enough.
+		// An error shows the child's stderr; 64 KiB of it are enough.
 		if _, err := io.CopyN(p.stderr, stderr, 64<<10); err == nil {
-			_, _ = io.Copy(io.Discard, stderr) // the rest only must not block it
+			_, _ = io.Copy(io.Discard, stderr) // so that the rest does not block the child
 		}
 	})
 	return p, nil
@@ -73,13 +73,13 @@ func start(env []string, program string, args ...string) (process, error) {
 
 func (p process) pid() int { return p.cmd.Process.Pid }
 
-// stop ends the process in order, and after 30 seconds at once.
+// stop asks the process to end, and kills it after 30 seconds.
 func (p process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	kill := time.AfterFunc(30*time.Second, func() {
-		// It may have ended meanwhile.
+		// An error means that it has ended meanwhile.
 		_ = p.cmd.Process.Kill()
 	})
 	defer kill.Stop()
@@ -108,7 +108,7 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (_ *server, err
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() {
-		// The wait for its line ends with it.
+		// This ends the wait for its first line.
 		_ = p.cmd.Process.Kill()
 	})()
 	line, err := p.out.ReadString('\n')
@@ -127,13 +127,13 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (_ *server, err
 	return s, nil
 }
 
-// token lets its holder be user for an hour.
+// token returns a token of a user for an hour.
 func (s *server) token(user string) (string, error) {
 	token, _, err := s.tokens.Issue(user, time.Hour)
 	return token, err
 }
 
-// usage is what the server has used.
+// usage returns the CPU time and memory that the server has used.
 func (s *server) usage(ctx context.Context) (usage, error) {
 	m, err := s.metrics(ctx)
 	if err != nil {
@@ -146,8 +146,7 @@ func (s *server) usage(ctx context.Context) (usage, error) {
 	return usage{time.Now(), cpu, uint64(m["go_memstats_mallocs_total"]), uint64(m["go_memstats_alloc_bytes_total"])}, nil
 }
 
-// metrics reads the server's metrics; series of one name and several labels are
-// under their full text.
+// metrics reads the server's metrics. The key of a series is its name with its labels.
 func (s *server) metrics(ctx context.Context) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+"/metrics", http.NoBody)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *server) metrics(ctx context.Context) (map[string]float64, error) {
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		if name, value, ok := cutLast(lines.Text(), ' '); ok && !strings.HasPrefix(name, "#") {
-			if n, err := strconv.ParseFloat(value, 64); err == nil { // else it is no number, but a comment
+			if n, err := strconv.ParseFloat(value, 64); err == nil { // else it is a comment
 				out[name] = n
 			}
 		}

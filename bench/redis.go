@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// redisServer is a Redis that this run started, nil where it is not installed.
+// redisServer is a Redis that this run started, nil if Redis is not installed.
 type redisServer struct {
 	cmd       *exec.Cmd
 	output    bytes.Buffer
@@ -29,7 +29,7 @@ func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *red
 	path, absent := exec.LookPath("redis-server")
 	if absent != nil {
 		e.say("redis-server is not installed (Debian: apt-get install redis-server): not compared")
-		return nil, nil //nolint:nilerr // that is no failure: it is reported
+		return nil, nil //nolint:nilerr // the report says so
 	}
 	data := dir + "/redis"
 	if err := os.Mkdir(data, 0o700); err != nil {

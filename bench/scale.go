@@ -21,22 +21,22 @@ import (
 
 const scaleLatency = 5 * time.Millisecond
 
-// Prefix and table of the scaling benchmark.
+// scaleName is the table and the queue prefix of the scaling benchmark.
 const scaleName = "scale"
 
-// WorkerConfig is what a process of the scaling benchmark is told.
+// WorkerConfig holds the flags of a worker process of the scaling benchmark.
 type WorkerConfig struct {
 	// Table and Queue are the URLs of the stand-ins.
 	Table, Queue string
-	// Chunks are handled at once, each with Writers requests.
+	// Chunks is the number of concurrent chunks, Writers that of each one's requests.
 	Chunks, Writers int
-	// Environ is the environment: its GOGC, if any, stands before the daemons'.
+	// Environ is the environment. A GOGC in it overrides the daemons'.
 	Environ []string
 }
 
-// Work is a worker process of the scaling benchmark: the fan-out worker on the
-// DynamoDB store and the SQS transport, until ctx ends. It sets the process's GOGC, as
-// a daemon does.
+// Work runs a worker process of the scaling benchmark until ctx ends: the fan-out worker
+// on the DynamoDB store and the SQS transport. It sets the process's GOGC, as a daemon
+// does.
 func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
 	daemon.CollectLater(cfg.Environ)
 	s, err := openScale(ctx, cfg.Table, cfg.Queue)
@@ -72,14 +72,14 @@ func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, erro
 		dynamo.New(dynamodb.NewFromConfig(tableConfig), scaleName, dynamo.WithParallel(1)),
 		sqs.New(awssqs.NewFromConfig(queueConfig), sqs.Options{
 			Prefix: scaleName, PollWait: time.Second,
-			// A process takes what it works at, and leaves the rest to others.
+			// A process receives few messages ahead, and leaves the rest to others.
 			MaxInFlight: map[string]int{"chunks": 8, "posts": 2},
 		}),
 	}, nil
 }
 
-// scaling is T13. Each process is allowed so few requests at once that the network,
-// which is what more processes help against, is its limit and not the machine's two
+// scaling is T13. More processes help against the latency of a network, so each may make
+// so few concurrent requests that the network is its limit, and not the machine's two
 // cores, which all of them share.
 func scaling(ctx context.Context, e *env) ([]Result, error) {
 	const chunks, writers = 4, 2
@@ -102,8 +102,8 @@ func scaling(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{r.reach("≥ 3.2 × faster", *r.Ratio >= 3.2)}, nil
 }
 
-// fanoutBy delivers one post by n worker processes: from its publish until the
-// ledger says that it is complete.
+// fanoutBy delivers one post by n worker processes. Its time counts from the publish until
+// the delivery is complete.
 func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (took time.Duration, cost Cost, err error) {
 	e.say("%d worker processes", n)
 	tables, err := standin.Spawn(ctx, e.standIn(), standin.Options{Followers: followers, Latency: scaleLatency})
@@ -132,7 +132,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		}
 		workers = append(workers, p)
 		if _, err := p.out.ReadString('\n'); err != nil {
-			return 0, cost, fmt.Errorf("a worker does not start: %w", err)
+			return 0, cost, fmt.Errorf("a worker did not start: %w", err)
 		}
 	}
 	ids := id.NewGenerator(time.Now)
@@ -168,7 +168,7 @@ func cpuOfAll(ps []process) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// complete waits until the ledger says that a post is delivered.
+// complete waits until the delivery of a post is complete.
 func (e *env) complete(ctx context.Context, f *feed.Service, post string, followers int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not delivered after two minutes"))
 	defer cancel()

@@ -16,16 +16,16 @@ import (
 // follow is one edge of a graph to load.
 type follow struct{ follower, author string }
 
-// graph is what a data directory begins with.
+// graph is the content of a new data directory: users and their follows.
 type graph struct {
 	users   int
 	name    func(int) string
 	follows func(yield func(follow) bool)
 }
 
-// seed makes a data directory that holds g, as the API would have left it: profiles,
-// both edges of each follow, and the counts. It writes to the table itself, because
-// a million follows over HTTP take minutes and are not what is measured.
+// seed makes a data directory that holds g as the API would have left it: profiles, both
+// edges of each follow, and the counts. It writes to the table itself, because a million
+// follows over HTTP take minutes.
 func seed(ctx context.Context, dir string, g graph) (err error) {
 	data, err := datadir.Open(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func seedTable(ctx context.Context, store table.Store, g graph) error {
 
 // loader writes items in large batches. After an error it writes no more.
 type loader struct {
-	ctx   context.Context //nolint:containedctx // it lives for one call
+	ctx   context.Context //nolint:containedctx // a loader lives for one call
 	store table.Store
 	items []table.Item
 	err   error

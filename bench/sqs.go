@@ -18,11 +18,11 @@ import (
 	"fanfare/messages"
 )
 
-// connections is how many both transports may have, and how many workers the stock
-// subscriber runs.
+// connections is the limit of both transports, and the number of workers of the stock
+// subscriber.
 const connections = 32
 
-// publishers is how many callers publish one message each, as an API does.
+// publishers is the number of callers that publish one message at a time, as an API does.
 const publishers = 512
 
 // transport is one way to use SQS.
@@ -65,7 +65,7 @@ func sqsTransport(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// measureTransport publishes for a while, then consumes what was published.
+// measureTransport publishes for a while, then consumes the messages.
 func (e *env) measureTransport(ctx context.Context, kind string, latency time.Duration) (published, consumed Cost, err error) {
 	e.say("%s transport at %s", kind, latency)
 	server := startQueues(latency)
@@ -96,7 +96,7 @@ func openTransport(ctx context.Context, kind string, server *queues, inFlight ma
 		b := sqs.New(client, sqs.Options{Prefix: "bench", Pollers: connections, Requests: connections, PollWait: time.Second, MaxInFlight: inFlight})
 		return transport{b.Publish, b.Subscribe, b.Close, "bench-"}, nil
 	}
-	// The name of a queue is asked for once, as ours does it.
+	// It resolves the URL of a queue once, as ours does.
 	resolver := wsqs.NewGetQueueUrlByNameUrlResolver(wsqs.GetQueueUrlByNameUrlResolverConfig{})
 	publisher, err := wsqs.NewPublisher(wsqs.PublisherConfig{
 		AWSConfig: cfg, QueueUrlResolver: resolver, DoNotCreateQueueIfNotExists: true,
@@ -149,7 +149,7 @@ func publishFor(ctx context.Context, t transport, d time.Duration) (Cost, error)
 	return ownUsage().since(before, sent.Load()), failed
 }
 
-// sample is a message of the usual size.
+// sample returns a message of the usual size.
 func sample(ctx context.Context, ids *id.Generator) (*message.Message, error) {
 	post, err := ids.New()
 	if err != nil {
@@ -181,7 +181,7 @@ func consumeFor(ctx context.Context, t transport, n int64, d time.Duration) (Cos
 	}
 	cost := ownUsage().since(before, got)
 	cancel()
-	for msg := range in { // what is left must not be held
+	for msg := range in { // the rest must not stay held
 		msg.Nack()
 	}
 	return cost, nil

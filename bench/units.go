@@ -26,7 +26,7 @@ import (
 	"fanfare/messages"
 )
 
-// What is counted here is exact: it does not depend on the machine. The tests of
+// The counts in this file are exact: they do not depend on the machine. The tests of
 // fanout, likeagg and sim hold the same limits.
 
 // timelineTTL is the product's default.
@@ -52,7 +52,7 @@ func deliveryUnits(ctx context.Context, e *env) (_ []Result, err error) {
 		r := Result{
 			ID: "T4", Name: fmt.Sprintf("write units a delivery, %d followers", tt.followers),
 			Value: units / float64(tt.followers+1), Unit: "WCU",
-			Note: "a post of 500 bytes over HTTP: its own transaction, the entries and the ledger, the author's home among the deliveries",
+			Note: "a post of 500 bytes over HTTP: its own transaction, the entries and the delivery record; the author's home counts as a delivery",
 		}
 		r = r.below("one write a delivery", 1)
 		results = append(results, r.reach(fmt.Sprintf("≤ %v", tt.limit), r.Value <= tt.limit))
@@ -97,9 +97,8 @@ func (e *env) unitsOfPost(ctx context.Context, dir string, followers int) (units
 	return units, nil
 }
 
-// queueRequests is T5: the requests that a fan-out makes of SQS, counted by the
-// stand-in. Receives that find nothing are not counted: an idle worker makes them,
-// too.
+// queueRequests is T5: the requests that a fan-out sends to SQS, counted by the stand-in.
+// Receives that find nothing are left out, because an idle worker makes them, too.
 func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	const followers = 100_000
 	dir, remove, err := e.tempDir()
@@ -145,7 +144,7 @@ func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	return []Result{r.reach("≤ 3", r.Value <= 3)}, nil
 }
 
-// workers are the fan-out of one process as a daemon on AWS has it, on any table and
+// workers are the fan-out of one process, set up as in a daemon on AWS, on any table and
 // queue.
 type workers struct {
 	feed   *feed.Service
@@ -203,7 +202,7 @@ func until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// likeRun is what came of a number of likes of one post.
+// likeRun is the result of counting a number of likes of one post.
 type likeRun struct {
 	likes, windows, flushes int64
 	units                   table.Units

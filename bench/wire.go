@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// caller is one connection to an HTTP server. It writes requests by hand, because
-// load and server share the machine: what net/http's client costs would be taken
-// from the server. One goroutine uses it at a time.
+// caller is one connection to an HTTP server, for one goroutine at a time. It writes its
+// own requests: load and server share the machine, so the CPU time of net/http's client
+// would be taken from the server.
 type caller struct {
 	host string
 	conn net.Conn
@@ -34,8 +34,8 @@ func dial(host string) (*caller, error) {
 
 func (c *caller) close() error { return c.conn.Close() }
 
-// call makes a request and returns the status and the body, which is valid until
-// the next call.
+// call makes a request and returns the status and the body. The body is valid until the
+// next call.
 func (c *caller) call(method, path, token string, body []byte) (status int, reply []byte, err error) {
 	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", method, path, c.host, token)
 	if body != nil {
@@ -68,8 +68,8 @@ func (c *caller) call(method, path, token string, body []byte) (status int, repl
 	return res.StatusCode, c.body, err
 }
 
-// want makes a request that has to be answered by status, and decodes the answer
-// into v, if that is not nil.
+// want makes a request, returns an error unless the answer has the given status, and
+// decodes the answer into v unless v is nil.
 func (c *caller) want(status int, v any, method, path, token string, body []byte) error {
 	got, reply, err := c.call(method, path, token, body)
 	switch {

@@ -1,10 +1,11 @@
-// Package dynamobench measures what a delivery costs on the DynamoDB path: the real
+// Package dynamobench measures the cost of a delivery on the DynamoDB path: the real
 // fan-out worker on the real store, beside a plain loop on the AWS SDK that queries
-// follower pages and writes them by BatchWriteItem. Both run in this process, one
-// after the other, against a stand-in in a process of its own (package standin).
+// follower pages and writes them by BatchWriteItem. Both run in this process with the
+// daemons' GOGC, one after the other, against a stand-in in a process of its own (package
+// standin).
 //
-// It counts CPU time, user and system, of the whole process: whoever calls it does
-// nothing else meanwhile.
+// It counts CPU time, user and system, of the whole process, so the caller must do nothing
+// else meanwhile.
 package dynamobench
 
 import (
@@ -43,27 +44,27 @@ const (
 	ttl       = 30 * 24 * time.Hour
 )
 
-// Options say what to measure.
+// Options set the size of a measurement.
 type Options struct {
 	// Endpoint is the URL of a stand-in whose authors have Followers followers.
 	Endpoint  string
 	Followers int
-	// Posts is how many posts the worker delivers in a run, one after the other.
+	// Posts is the number of posts that the worker delivers in a run, one after the other.
 	Posts int
 	// Rounds is how often each setting is run. Default 1.
 	Rounds int
-	// Settings are the plain loop's numbers of requests at once, to take its best
-	// of. Default 8, 32 and 128.
+	// Settings are the numbers of concurrent requests to try with the plain loop; the
+	// best counts. Default 8, 32 and 128.
 	Settings []int
-	// Workers are the settings of the worker, to take its best of likewise: without
-	// a network to wait for, much at once only costs. Default 2 and 1, 4 and 2, and
-	// 16 and 8, which is what a process on AWS has.
+	// Workers are the settings to try with the worker; the best counts. Without a
+	// network to wait for, concurrency only costs. Default 2 and 1, 4 and 2, and 16
+	// and 8, the setting of a process on AWS.
 	Workers []Setting
-	// Progress, if not nil, hears of each run.
+	// Progress, if not nil, receives a line for each run.
 	Progress func(string)
 }
 
-// Setting is how much a worker does at once: messages, and parts of a page each.
+// Setting is the concurrency of a worker: messages, and for each the parts of a page.
 type Setting struct{ Chunks, Writers int }
 
 // Run is one measurement.
@@ -71,7 +72,7 @@ type Run struct {
 	Name       string
 	Deliveries int64
 	Wall, CPU  time.Duration
-	// Allocs and AllocBytes are those of all of the process.
+	// Allocs and AllocBytes count the whole process.
 	Allocs, AllocBytes uint64
 }
 
@@ -84,17 +85,8 @@ func (r Run) String() string {
 		float64(r.Allocs)/float64(r.Deliveries), float64(r.AllocBytes)/float64(r.Deliveries))
 }
 
-// Result is ours beside the plain loop.
-type Result struct {
-	// Ours and Plain are the best of their settings and rounds. Each has the GOGC that
-	// it has when it is run: ours the daemons', the loop Go's.
-	Ours, Plain Run
-	// PlainTuned is the plain loop's best with the daemons' GOGC.
-	PlainTuned Run
-}
-
-// Ratio is how many times the plain loop's deliveries a CPU-second ours are.
-func (r Result) Ratio() float64 { return r.Ours.PerCPUSecond() / r.Plain.PerCPUSecond() }
+// Result holds the best run of the worker and of the plain loop.
+type Result struct{ Ours, Plain Run }
 
 func (o Options) withDefaults() Options {
 	o.Posts, o.Rounds = cmp.Or(o.Posts, 1), cmp.Or(o.Rounds, 1)
@@ -110,29 +102,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Measure measures both, by turns: a machine that is shared is now quick, now slow.
+// Measure measures both by turns, because the speed of a shared machine changes.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
-	stock := debug.SetGCPercent(-1)
-	defer debug.SetGCPercent(stock)
+	defer debug.SetGCPercent(debug.SetGCPercent(daemon.GCPercent))
 	var res Result
-	plain := func(gcPercent, setting int, best *Run) error {
-		debug.SetGCPercent(gcPercent)
-		run, err := Plain(ctx, o, setting)
-		if err != nil {
-			return fmt.Errorf("plain loop with %d requests at once: %w", setting, err)
-		}
-		*best = better(*best, run)
-		return nil
-	}
 	for range o.Rounds {
 		for _, setting := range o.Settings {
-			if err := plain(stock, setting, &res.Plain); err != nil {
-				return res, err
+			run, err := Plain(ctx, o, setting)
+			if err != nil {
+				return res, fmt.Errorf("plain loop with %d concurrent requests: %w", setting, err)
 			}
-			if err := plain(daemon.GCPercent, setting, &res.PlainTuned); err != nil {
-				return res, err
-			}
+			res.Plain = better(res.Plain, run)
 		}
 		for _, setting := range o.Workers {
 			run, err := Ours(ctx, o, setting)
@@ -152,7 +133,7 @@ func better(a, b Run) Run {
 	return b
 }
 
-// load is the configuration for the stand-in and nothing else.
+// load returns the configuration for the stand-in alone.
 func load(endpoint string) []func(*config.LoadOptions) error {
 	return []func(*config.LoadOptions) error{
 		config.WithBaseEndpoint(endpoint), config.WithRegion("us-east-1"),
@@ -163,7 +144,7 @@ func load(endpoint string) []func(*config.LoadOptions) error {
 	}
 }
 
-// Ours measures the fan-out worker: from the event of a post to its last chunk.
+// Ours measures the fan-out worker, from the event of a post to its last chunk.
 func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 	o = o.withDefaults()
 	cfg, err := awsclient.Load(ctx, load(o.Endpoint)...)
@@ -209,13 +190,12 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 	return run, err
 }
 
-// stored is for posts that are in the table.
+// stored takes each post for stored.
 type stored struct{}
 
 func (stored) EnsurePost(context.Context, *messages.PostCreated) (bool, error) { return false, nil }
 
-// dispatcher is a queue in memory: what is published is handled, so many messages
-// at once.
+// dispatcher is a queue in memory that hands messages to the worker, up to limit at once.
 type dispatcher struct {
 	worker *fanout.Worker
 	limit  int
@@ -241,7 +221,7 @@ func (d *dispatcher) Publish(_ string, msgs ...*message.Message) error {
 // Close implements message.Publisher.
 func (d *dispatcher) Close() error { return nil }
 
-// deliver handles the event of a post and all that follows from it.
+// deliver handles the event of a post and all messages that follow from it.
 func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error {
 	if err := d.worker.HandlePosts(ctx, e); err != nil {
 		return err
@@ -257,7 +237,7 @@ func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error
 			return group.Wait()
 		}
 		for _, e := range events {
-			if e.Kind() == messages.KindFanoutPlan { // what it sends comes in the next round
+			if e.Kind() == messages.KindFanoutPlan { // its chunks come in the next round
 				if err := d.worker.HandleChunks(ctx, e); err != nil {
 					return errors.Join(err, group.Wait())
 				}
@@ -268,9 +248,9 @@ func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error
 	}
 }
 
-// Plain measures the loop that one would write without Fanfare: the SDK's stock
-// client and paginator, requests of 25 entries, so many at once.
-func Plain(ctx context.Context, o Options, atOnce int) (Run, error) {
+// Plain measures the loop that one would write without Fanfare: the SDK's stock client
+// and paginator, and concurrent requests of 25 entries.
+func Plain(ctx context.Context, o Options, requests int) (Run, error) {
 	o = o.withDefaults()
 	cfg, err := config.LoadDefaultConfig(ctx, load(o.Endpoint)...)
 	if err != nil {
@@ -281,21 +261,21 @@ func Plain(ctx context.Context, o Options, atOnce int) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	loop := func(limit int64) (int64, error) { return plainLoop(ctx, client, post, atOnce, limit) }
+	loop := func(limit int64) (int64, error) { return plainLoop(ctx, client, post, requests, limit) }
 	if _, err := loop(10_000); err != nil { // warm
 		return Run{}, err
 	}
-	run, err := measure(fmt.Sprintf("plain SDK loop, %d requests at once", atOnce), func() (int64, error) {
+	run, err := measure(fmt.Sprintf("plain SDK loop, %d requests at once", requests), func() (int64, error) {
 		return loop(int64(o.Followers))
 	})
 	o.Progress(run.String())
 	return run, err
 }
 
-func plainLoop(ctx context.Context, client *dynamodb.Client, post string, atOnce int, limit int64) (int64, error) {
+func plainLoop(ctx context.Context, client *dynamodb.Client, post string, requests int, limit int64) (int64, error) {
 	var written atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(requests)
 	sk := &types.AttributeValueMemberS{Value: schema.EntrySK(post, standin.Author)}
 	expires := &types.AttributeValueMemberN{Value: fmt.Sprint(time.Now().Add(ttl).Unix())}
 	pages := dynamodb.NewQueryPaginator(client, &dynamodb.QueryInput{
@@ -328,18 +308,8 @@ func plainLoop(ctx context.Context, client *dynamodb.Client, post string, atOnce
 						table.AttrPK: &types.AttributeValueMemberS{Value: schema.TimelinePK(user)}, table.AttrSK: sk, table.AttrTTL: expires,
 					}}})
 				}
-				for len(writes) > 0 {
-					out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
-						RequestItems: map[string][]types.WriteRequest{tableName: writes},
-					})
-					if err != nil {
-						return err
-					}
-					left := out.UnprocessedItems[tableName]
-					written.Add(int64(len(writes) - len(left)))
-					writes = left
-				}
-				return nil
+				written.Add(int64(len(writes)))
+				return putAll(ctx, client, writes)
 			})
 		}
 	}
@@ -347,7 +317,21 @@ func plainLoop(ctx context.Context, client *dynamodb.Client, post string, atOnce
 	return written.Load(), err
 }
 
-// measure takes what work costs this process.
+// putAll sends writes again and again until the table has taken all.
+func putAll(ctx context.Context, client *dynamodb.Client, writes []types.WriteRequest) error {
+	for len(writes) > 0 {
+		out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{tableName: writes},
+		})
+		if err != nil {
+			return err
+		}
+		writes = out.UnprocessedItems[tableName]
+	}
+	return nil
+}
+
+// measure returns the cost of work to this process.
 func measure(name string, work func() (int64, error)) (Run, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -372,7 +356,7 @@ func measure(name string, work func() (int64, error)) (Run, error) {
 	return run, nil
 }
 
-// cpuTime is the CPU time of this process so far, user and system.
+// cpuTime returns the CPU time of this process so far, user and system.
 func cpuTime() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

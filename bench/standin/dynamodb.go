@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// pageBytes is where DynamoDB cuts a page, rowBytes what it counts for a follower.
+// DynamoDB ends a page at pageBytes, and counts rowBytes for a follower.
 const (
 	pageBytes = 1 << 20
 	rowBytes  = 60
@@ -45,11 +45,11 @@ type endpoint struct {
 	opt Options
 
 	mu sync.Mutex
-	// items are those that are kept, by partition and sort key.
+	// items holds the kept items by partition and sort key.
 	items map[string]map[string]item
 }
 
-// request is what matters of the requests that are not of the hot paths.
+// request holds the parameters of all requests except BatchWriteItem.
 type request struct {
 	Key, Item                 item
 	ConditionExpression       string
@@ -142,7 +142,7 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 		for _, part := range in.TransactItems {
 			for _, one := range []*request{part.Put, part.Update, part.Delete} {
 				if one != nil {
-					e.write(*one) // conditions are taken to hold
+					e.write(*one) // without a look at its condition
 				}
 			}
 		}
@@ -175,14 +175,14 @@ func refusal(code string, old item) (status int, reply []byte) {
 	return http.StatusBadRequest, reply
 }
 
-// partition is the partition that a query names.
+// partition returns the partition that a query names.
 func (in request) partition() string {
 	_, rest, _ := strings.Cut(in.KeyConditionExpression, "= ")
 	placeholder, _, _ := strings.Cut(rest, " ")
 	return item(in.ExpressionAttributeValues).str(placeholder)
 }
 
-// bounds are the sort keys that a query names, both included, and an open one "".
+// bounds returns the first and the last sort key of a query; "" is an open bound.
 func (in request) bounds() (low, high string) {
 	_, sk, _ := strings.Cut(in.KeyConditionExpression, " AND ")
 	words := strings.Fields(sk)
@@ -198,7 +198,7 @@ func (in request) bounds() (low, high string) {
 	return "", ""
 }
 
-// followers makes up a page of followers, ascending.
+// followers makes up a page of followers in ascending order.
 func (e *endpoint) followers(pk string, in request) []byte {
 	low, high := in.bounds()
 	key := func(n int) string { return "u#" + Follower(n) }
@@ -264,8 +264,8 @@ func (e *endpoint) kept(in request) []item {
 
 func (e *endpoint) get(key item) item { return e.items[key.str("PK")][key.str("SK")] }
 
-// write does a put, an update or a delete. If it is to be done only if there is
-// nothing and there is something, that is returned.
+// write does a put, an update or a delete. If the item must be absent, and is not, write
+// returns it and changes nothing.
 func (e *endpoint) write(in request) item {
 	key := in.Key
 	if in.Item != nil {

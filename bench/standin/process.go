@@ -13,12 +13,12 @@ import (
 // variable is the environment variable that makes a program a stand-in.
 const variable = "FANFARE_BENCH_STANDIN"
 
-// Asked tells whether this process was started by Spawn. If so, it is to call Main
+// Asked reports whether Spawn started this process. If so, the process has to call Main
 // and end.
 func Asked() bool { return os.Getenv(variable) != "" }
 
-// Main is the whole of a process that was started by Spawn. It ends with ctx, or
-// when its standard input ends: with the process that started it.
+// Main does all the work of a process that Spawn started. It ends with ctx, or with the
+// process that started it, which closes its standard input.
 func Main(ctx context.Context) error {
 	opt, err := Parse(os.Getenv(variable))
 	if err != nil {
@@ -56,7 +56,7 @@ func Spawn(ctx context.Context, command []string, opt Options) (*Process, error)
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		p.Stop()
-		return nil, fmt.Errorf("the stand-in %q does not listen: %w", command, err)
+		return nil, fmt.Errorf("the stand-in %q did not start to listen: %w", command, err)
 	}
 	p.URL = strings.TrimSpace(line)
 	return p, nil
@@ -64,7 +64,7 @@ func Spawn(ctx context.Context, command []string, opt Options) (*Process, error)
 
 // Stop ends the process and waits for it.
 func (p *Process) Stop() {
-	// It ends when its input does, and how it ends is of no interest.
+	// The end of its input ends it. The errors of a stand-in do not matter any more.
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait()
 }

@@ -1,12 +1,11 @@
-// Package standin is a DynamoDB endpoint for benchmarks that does next to nothing:
-// an author has as many followers as it is told, read by key range and made up as
-// they are asked for; timeline entries are counted and forgotten; the few other
-// items that a fan-out writes are kept. So what is measured against it is the
-// client. It runs in a process of its own, whose CPU time does not count, and can
-// hold back each reply to play a network.
+// Package standin is a DynamoDB endpoint for benchmarks that does next to nothing, so that
+// a benchmark measures the client. Each author has a set number of followers, which it
+// makes up as they are queried; it counts timeline entries and forgets them; it keeps the
+// few other items that a fan-out writes. It runs in a process of its own, whose CPU time
+// does not count, and can delay each reply as a network would.
 //
-// It must never be taken for DynamoDB: of conditions it knows "if absent", of
-// transactions nothing, and it checks no signature. It listens on loopback only.
+// It must never be taken for DynamoDB: the only condition that it knows is "if absent", its
+// transactions are not atomic, and it checks no signature. It listens on loopback only.
 package standin
 
 import (
@@ -20,22 +19,22 @@ import (
 	"time"
 )
 
-// Options say what a stand-in plays.
+// Options set the size and speed of a stand-in.
 type Options struct {
-	// Followers is how many followers every author has.
+	// Followers is the number of followers of every author.
 	Followers int
-	// Latency is how long each reply is held back.
+	// Latency is the delay of each reply.
 	Latency time.Duration
 }
 
-// Author is what Follower numbers the followers of; any author has them.
+// Author is the id of an author. Every other author has the same followers.
 const Author = "author"
 
-// Follower is the id of follower n, from 0. Ids ascend with n.
+// Follower returns the id of follower n, from 0. Ids ascend with n.
 func Follower(n int) string { return fmt.Sprintf("f%09d", n) }
 
 // Serve listens on a free port of loopback, prints the endpoint's URL as one line
-// on out, and answers until ctx ends or in does: a child ends with who started it.
+// on out, and answers until ctx or in ends: in ends with the process that started it.
 func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,14 +44,14 @@ func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if in != nil {
-		// It ends with the process at the latest: a read cannot be called off.
+		// This goroutine may outlive the call, because a read cannot be cancelled.
 		go func() {
-			_, _ = io.Copy(io.Discard, in) // its end is all that matters
+			_, _ = io.Copy(io.Discard, in) // only its end matters
 			cancel()
 		}()
 	}
 	defer context.AfterFunc(ctx, func() {
-		// Who measures is gone.
+		// Nobody is left to read an answer.
 		_ = server.Close()
 	})()
 	if _, err := fmt.Fprintf(out, "http://%s\n", listener.Addr()); err != nil {
@@ -64,8 +63,7 @@ func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error 
 	return nil
 }
 
-// String is the form in which Parse takes the options: for a child's arguments or
-// environment.
+// String returns the options in the form that Parse reads, for the environment of a child.
 func (o Options) String() string {
 	text, err := json.Marshal(o)
 	if err != nil {
