@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// cluster is Fanfare in production shape: one api, and three fanout and two likeagg that
-// compete, on a table and queues of its own.
+// cluster is Fanfare in production shape: one api, and three fanout and two likeagg
+// that compete, on a table and queues of its own.
 type cluster struct {
 	env     []string
 	http    string
@@ -39,7 +39,7 @@ func newCluster(t *testing.T, env ...string) *cluster {
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	for _, what := range []string{"table", "queues"} {
-		for range 2 { // the second time it is there already
+		for range 2 { // the second time it exists already
 			if stdout, stderr, err := fanfare(t, c.env, what, "create"); err != nil {
 				t.Fatalf("%s create: %v\n%s%s", what, err, stdout, stderr)
 			}
@@ -97,8 +97,8 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 
 // TestCrashOfADaemonLosesNothing kills one process a round, each kind in turn, and in
 // every third round all six at once, in the middle of a replay, and starts them again.
-// What they held is out for the visibility timeout, a minute; so rounds have a cluster
-// each and share the wait.
+// The messages that they held come back after the visibility timeout, a minute. So that
+// rounds share this wait, each has a cluster of its own.
 func TestCrashOfADaemonLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {
@@ -134,8 +134,8 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 	}
 }
 
-// TestFollowsAreLinearizableOnAWS plays follows on DynamoDB's transactions, of which some
-// meet and are made again.
+// TestFollowsAreLinearizableOnAWS plays follows on DynamoDB's transactions. Some of these
+// conflict and are repeated.
 func TestFollowsAreLinearizableOnAWS(t *testing.T) {
 	c := newCluster(t)
 	if !playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()) {

@@ -13,8 +13,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// load reads docker-compose.yml as `docker compose` does, with an environment of
-// the user's.
+// load reads docker-compose.yml as `docker compose` does in an environment.
 func load(t *testing.T, env map[string]string) *types.Project {
 	t.Helper()
 	root, err := filepath.Abs("..")
@@ -32,7 +31,7 @@ func load(t *testing.T, env map[string]string) *types.Project {
 	return project
 }
 
-// daemons are the services that run for good, with the role of each.
+// daemons returns the services that do not end, with the role of each.
 func daemons() map[string]config.Role {
 	return map[string]config.Role{"api": config.API, "fanout": config.Worker, "likeagg": config.Worker}
 }
@@ -62,7 +61,7 @@ func TestComposeHasTheServicesOfProduction(t *testing.T) {
 		}
 	}
 	if d := service(t, project, "fanout").Deploy; d == nil || d.Replicas == nil || *d.Replicas != 2 {
-		t.Error("fanout has not two replicas")
+		t.Error("fanout does not have two replicas")
 	}
 }
 
@@ -72,7 +71,7 @@ func TestComposePinsLocalStack(t *testing.T) {
 		t.Errorf("image %s: 4.14.0 is the last that starts without an account token", s.Image)
 	}
 	if v := s.Environment["SERVICES"]; v == nil || *v != "sqs,dynamodb" {
-		t.Error("LocalStack has to run sqs and dynamodb, and no more")
+		t.Error("LocalStack has to run sqs and dynamodb only")
 	}
 }
 
@@ -135,7 +134,7 @@ func TestComposeStartsInOrderAndWatchesHealth(t *testing.T) {
 	}
 }
 
-// Every environment that is shipped is one that the product starts with.
+// The product starts with every environment in docker-compose.yml.
 func TestComposeEnvironmentsAreAccepted(t *testing.T) {
 	for _, env := range []map[string]string{nil, {"FANFARE_DEV_SECRET": strings.Repeat("s", 32), "FANFARE_LOG_LEVEL": "debug"}} {
 		for name, s := range load(t, env).Services {
@@ -145,7 +144,7 @@ func TestComposeEnvironmentsAreAccepted(t *testing.T) {
 			var environ []string
 			for key, value := range s.Environment {
 				if value == nil {
-					t.Errorf("%s takes %s from whoever starts it", name, key)
+					t.Errorf("%s takes %s from the environment of docker compose", name, key)
 					continue
 				}
 				environ = append(environ, key+"="+*value)

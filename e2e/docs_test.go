@@ -21,14 +21,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is a tab of a real one and what it did.
+// browser is a tab of a real browser, with its requests and problems.
 type browser struct {
 	mu       sync.Mutex
 	requests []string
 	problems []string
 }
 
-// listen notes requests, and all that the console shows as a problem.
+// listen records requests, and every problem that the console shows.
 func (b *browser) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,8 +53,8 @@ func (b *browser) listen(event any) {
 }
 
 // browse opens a page in a new browser with a profile of its own and runs actions in
-// it. A browser looks for updates of its own whatever its flags say: it is given a
-// proxy that lets none out, and b.requests has those of the page alone.
+// it. A browser looks for updates whatever its flags say, so it gets a proxy that lets
+// none of its requests out; b.requests holds those of the page alone.
 func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	t.Helper()
 	path, err := exec.CommandContext(t.Context(), "../scripts/chromium.sh", "path").Output()
@@ -65,7 +65,7 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(leftovers(t)), chromedp.Headless,
 		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute),
 		chromedp.ProxyServer(newOutsiders(t).url), chromedp.Flag("proxy-bypass-list", "127.0.0.1"),
-		chromedp.Env("HOME=" + leftovers(t)), // it keeps more than its profile
+		chromedp.Env("HOME=" + leftovers(t)), // it writes more than its profile
 	}
 	for _, flag := range []string{
 		"no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-quic", "no-first-run", "disable-background-networking",
@@ -91,11 +91,11 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	return b
 }
 
-// leftovers returns a directory for a browser. It is no t.TempDir, which fails the test
-// if it cannot be removed: a browser's helpers write to it for a moment after its end.
+// leftovers returns a directory for a browser. The helpers of a browser write to it for a
+// moment after its end, so t.TempDir could fail the test because it cannot be removed.
 func leftovers(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // as said above
+	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func leftovers(t *testing.T) string {
 	return dir
 }
 
-// drawn is what the docs page shows of an operation.
+// drawn is an operation as the docs page shows it.
 type drawn struct {
 	ID, Method, Path string
 	Text             string
@@ -145,7 +145,7 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 	shown := map[string]drawn{}
 	for _, op := range operations {
 		shown[op.Method+" "+op.Path] = op
-		if op.Open != (op.ID == "create-post") { // the one that the address names
+		if op.Open != (op.ID == "create-post") { // the address names this one
 			t.Errorf("%s is open: %v", op.ID, op.Open)
 		}
 		if strings.Contains(op.Text, "undefined") || strings.Contains(op.Text, "[object") || !strings.Contains(op.Text, "Problems: ") {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// upright is `fanfare up` on addresses and a data directory that outlive it.
+// upright is a `fanfare up` that can be started again with the same addresses and data.
 type upright struct {
 	http, admin, data string
 	env               []string
@@ -28,7 +28,7 @@ func (u *upright) start(t *testing.T) *process {
 	return p
 }
 
-// replay returns the arguments of a replay against it.
+// replay returns the arguments of a replay against this server.
 func (u *upright) replay(more ...string) []string {
 	return append([]string{"replay", "--json", "--target", "http://" + u.http, "--admin", u.admin}, more...)
 }
@@ -68,8 +68,8 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 	p.stop(t)
 }
 
-// TestCrashOfUpLosesNothing kills the whole of Fanfare in the middle of a replay. In
-// every other round the replay dies too; else it rides the crash out by its retries.
+// TestCrashOfUpLosesNothing kills `fanfare up` in the middle of a replay. In every other
+// round the replay dies too; otherwise it goes on by its retries.
 func TestCrashOfUpLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {

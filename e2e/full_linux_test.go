@@ -20,16 +20,15 @@ import (
 	"fanfare/client"
 )
 
-// room is what a data directory needs and what can be taken from it.
+// room is disk space for a data directory, which a test can take away.
 type room struct {
 	dir        string
 	take, give func(t *testing.T, p *process)
 }
 
-// rooms are the ways to take a directory's room that this machine allows. Whoever may
-// mount gets a small disk that is filled to the last byte; everybody gets a process
-// that may write no more into files, which it is told by another error. Neither harms
-// anybody else.
+// rooms returns the ways to take room away that this machine allows. Users with the
+// right to mount get a small disk, filled to the last byte. Every user can forbid a process to write to
+// files, which then meets another error. Neither harms other processes.
 func rooms(t *testing.T) map[string]room {
 	t.Helper()
 	found := map[string]room{"a limit on files": {dir: t.TempDir(), take: limitFiles(0), give: limitFiles(unlimited)}}
@@ -49,7 +48,7 @@ func rooms(t *testing.T) map[string]room {
 	return found
 }
 
-// mounted tells whether it could mount, and unmounts at the end of the test.
+// mounted reports whether it could mount; the end of the test unmounts.
 func mounted(t *testing.T, source, target, kind string, flags uintptr, data string) bool {
 	t.Helper()
 	err := syscall.Mount(source, target, kind, flags, data)
@@ -68,7 +67,7 @@ func mounted(t *testing.T, source, target, kind string, flags uintptr, data stri
 	return true
 }
 
-// fill makes a file that takes all room that is left.
+// fill makes a file that takes all the room left.
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -89,7 +88,7 @@ func fill(t *testing.T, name string) {
 
 const unlimited = ^uint64(0)
 
-// limitFiles bounds the size of files that a process may write to.
+// limitFiles limits the size of the files that a process writes.
 func limitFiles(most uint64) func(*testing.T, *process) {
 	return func(t *testing.T, p *process) {
 		t.Helper()
@@ -101,9 +100,9 @@ func limitFiles(most uint64) func(*testing.T, *process) {
 	}
 }
 
-// TestUpOnAFullDiskRefusesAndLosesNothing takes the room of `fanfare up` under load:
-// what it cannot write it refuses, and says why; with room again it goes on. Then it is
-// killed without room. What it had answered is there every time.
+// TestUpOnAFullDiskRefusesAndLosesNothing takes the room of `fanfare up` under load. The
+// server refuses writes with the reason, and goes on when it has room again. Then the test
+// kills it while it has no room. No answered write is ever lost.
 func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms(t) {
@@ -132,7 +131,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				p.ready(t, u.admin)
 				await(t, "it takes posts again", time.Minute, func() bool { return written.post(t) == nil })
 				await(t, "the replay ends", 5*time.Minute, func() bool { return !player.running() })
-				if player.err != nil { // such as over a like of a post that a worker has yet to write
+				if player.err != nil { // it may have liked a post that a worker has yet to write
 					t.Logf("the replay ended with %v\n%s", player.err, tail(player.log))
 				}
 				check()
@@ -141,15 +140,15 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 			u.refuses(t, written)
 			p.kill(t)
 			room.give(t, p)
-			p = u.start(t) // which nobody has limited
+			p = u.start(t) // without a limit
 			check()
 			p.stop(t)
 		})
 	}
 }
 
-// refuses posts until that is refused for lack of room, and wants the process to say
-// what is wrong.
+// refuses posts until the server refuses a post for lack of room, and fails the test unless
+// the process reports the reason.
 func (u *upright) refuses(t *testing.T, s *shelf) {
 	t.Helper()
 	// The log has room of its own, which posts of 20 KB use up.
@@ -198,7 +197,7 @@ func (u *upright) refuses(t *testing.T, s *shelf) {
 	t.Logf("%+v", health)
 }
 
-// shelf is what one author wrote and was told that it is kept.
+// shelf holds the posts of one author that the server answered.
 type shelf struct {
 	author *client.Client
 
@@ -219,7 +218,7 @@ func (s *shelf) post(t *testing.T) error {
 	return nil
 }
 
-// check wants every post that was answered to be there.
+// check fails the test unless every answered post exists.
 func (s *shelf) check(t *testing.T) {
 	t.Helper()
 	lost := 0
@@ -235,9 +234,8 @@ func (s *shelf) check(t *testing.T) {
 	t.Logf("%d posts are there", len(s.kept))
 }
 
-// TestUpOnAReadOnlyDirectoryDoesNotStart takes from a data directory that was in use,
-// and from its parent, that anything may be written there: by a mount where this user
-// may, and by permissions, as a user whom they bind.
+// TestUpOnAReadOnlyDirectoryDoesNotStart makes a used data directory and its parent read
+// only: by a mount if this user may mount, and by permissions, as a user who is not root.
 func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -268,7 +266,7 @@ func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 	})
 	t.Run("permissions", func(t *testing.T) {
 		var as *syscall.Credential
-		if os.Getuid() == 0 { // whom permissions do not bind
+		if os.Getuid() == 0 { // permissions do not bind root
 			as = &syscall.Credential{Uid: 65534, Gid: 65534}
 			for _, path := range []string{binaries, filepath.Dir(dir)} {
 				if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // for the other user

@@ -18,17 +18,17 @@ import (
 	"fanfare/client"
 )
 
-// tripwire is a proxy between a process and AWS that kills the process at the next
-// call of an operation: before the call is passed on, or after it took effect and
-// before it is answered.
+// tripwire is a proxy between a process and AWS. It kills the process at the next call of
+// an operation: before it forwards the call, or after the call took effect and before its
+// answer.
 type tripwire struct {
 	url string
 
 	mu      sync.Mutex
-	victim  *process // nil while it is not set
+	victim  *process // nil while the wire is not set
 	prefix  string   // of X-Amz-Target
 	after   bool
-	reached chan struct{} // closed at the first PutItem, when that was answered
+	reached chan struct{} // closed when AWS has answered the first PutItem
 	tripped bool
 }
 
@@ -44,7 +44,7 @@ func newTripwire(t *testing.T, target string) *tripwire {
 	proxy := &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(aws) },
-		// The victim hangs up when it is killed.
+		// A killed victim closes its connections.
 		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
 		ModifyResponse: func(resp *http.Response) error {
 			operation := resp.Request.Header.Get("X-Amz-Target")
@@ -60,7 +60,7 @@ func newTripwire(t *testing.T, target string) *tripwire {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if w.trip(t, r.Header.Get("X-Amz-Target"), false) {
-			return // not passed on
+			return // without forwarding it
 		}
 		proxy.ServeHTTP(rw, r)
 	}))
@@ -69,8 +69,8 @@ func newTripwire(t *testing.T, target string) *tripwire {
 	return w
 }
 
-// set makes the next call of an operation kill victim. What it returns is closed when
-// the first PutItem was answered by AWS.
+// set makes the next call of an operation kill victim. It returns a channel that is closed
+// when AWS has answered the first PutItem.
 func (w *tripwire) set(victim *process, prefix string, after bool) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *tripwire) set(victim *process, prefix string, after bool) <-chan struct
 	return reached
 }
 
-// trip kills the victim if this call is the one, and tells whether it is dead.
+// trip kills the victim if this is the call for it, and reports whether the victim is dead.
 func (w *tripwire) trip(t *testing.T, operation string, after bool) bool {
 	t.Helper()
 	w.mu.Lock()
@@ -160,7 +160,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 			for i := range calls {
 				group.Go(func() {
 					at := onVictim
-					if i%2 == 1 { // once the victim has begun, so that it comes to the step where it dies
+					if i%2 == 1 { // after the victim has begun, so that it reaches the step where it dies
 						at = onSurvivor
 						<-reached
 					}
@@ -181,7 +181,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 					t.Errorf("the surviving process failed: %v", errs[i])
 				case !client.Unanswered(errs[i]):
 					t.Errorf("the killed process answered %v", errs[i])
-				default: // what a caller does whose call was not answered
+				default: // as a caller does without an answer
 					made, err := onSurvivor.CreatePost(t.Context(), post)
 					if err != nil {
 						t.Error(err)

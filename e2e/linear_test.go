@@ -22,7 +22,7 @@ import (
 	"fanfare/client"
 )
 
-// history is the calls that concurrent clients made, with when each began and ended.
+// history holds the calls of concurrent clients, with the begin and end of each.
 type history struct {
 	began time.Time
 
@@ -30,8 +30,8 @@ type history struct {
 	calls []porcupine.Operation
 }
 
-// call makes one call of as. What it asked for may still happen at any later time if
-// it was not answered; then the caller waits until somebody answers again.
+// call makes one call of as. A call without an answer may take effect at any later time;
+// then the caller waits until the server answers again.
 func (h *history) call(t *testing.T, as *client.Client, caller int, input any, do func() (output any, err error)) {
 	t.Helper()
 	op := porcupine.Operation{ClientId: caller, Input: input, Call: int64(time.Since(h.began))}
@@ -55,15 +55,15 @@ func (h *history) call(t *testing.T, as *client.Client, caller int, input any, d
 	}
 }
 
-// length is how many calls there are.
+// length is the number of calls.
 func (h *history) length() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.calls)
 }
 
-// linearizable tells whether each call can have happened at one instant between when
-// it began and when it ended.
+// linearizable reports whether each call can have happened at one instant between its
+// begin and its end.
 func (h *history) linearizable(t *testing.T, model porcupine.Model) bool {
 	t.Helper()
 	unanswered := 0
@@ -83,14 +83,14 @@ func (h *history) linearizable(t *testing.T, model porcupine.Model) bool {
 	return false
 }
 
-// edgeCall asks something about one follower of the author.
+// edgeCall is a call about one follower of the author.
 type edgeCall struct {
 	do       string // follow, unfollow, relationship or count
 	follower int
 }
 
-// followModel is the followers of one author, as bits. Reads answer an int: whether
-// the follower follows, or how many do; nil is no answer.
+// followModel is a reference model of the followers of one author, as bits. A read answers
+// an int, either 1 for a follower who follows or the number of followers; nil is no answer.
 func followModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return uint(0) },
@@ -118,9 +118,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// playFollows lets every follower's clients follow, unfollow and look, at once, each so
-// many times. The first follower has one client, the others two. beside, if not nil,
-// runs once they have made some calls.
+// playFollows lets every follower's clients follow, unfollow and read concurrently, a number
+// of times each. The first follower has one client, the others two. beside, if not nil, runs
+// after some of these calls.
 func playFollows(t *testing.T, addr string, seed uint64, times int, beside func()) *history {
 	t.Helper()
 	const author = "author"
@@ -177,8 +177,8 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 	}
 }
 
-// TestFollowsAreLinearizableOverACrash kills the process among the calls: what was
-// answered before is there after, and what was not happened at most once.
+// TestFollowsAreLinearizableOverACrash kills the process among the calls. The effect of an
+// answered call outlives the crash; a call without an answer took effect once at most.
 func TestFollowsAreLinearizableOverACrash(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
@@ -211,8 +211,8 @@ func (u *upright) through(t *testing.T, ask func(*http.Request), answer func(*ht
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// staleOnce answers the reads of a path that ends so with what it answered before,
-// the first time that there is something else to say.
+// staleOnce repeats the last answer for reads of paths with this end, the first time that
+// the answer would have changed.
 func staleOnce(suffix string) func(*http.Response) error {
 	var mu sync.Mutex
 	var last string
@@ -238,8 +238,8 @@ func staleOnce(suffix string) func(*http.Response) error {
 	}
 }
 
-// TestOneStaleAnswerIsFound is the test of the tests above: the first follower has one
-// client, which may never see what was before its own last call.
+// TestOneStaleAnswerIsFound tests the tests above: the first follower has one client, which
+// may never see a state from before its own last call.
 func TestOneStaleAnswerIsFound(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
@@ -250,14 +250,14 @@ func TestOneStaleAnswerIsFound(t *testing.T) {
 	p.stop(t)
 }
 
-// keyCall asks for a post under an Idempotency-Key.
+// keyCall is a call for a post under an Idempotency-Key.
 type keyCall struct{ key, text string }
 
-// refused is what is answered to a key that stands for another body.
+// refused is the answer to a key that stands for another body.
 const refused = "refused"
 
-// keyModel is what each key stands for: nothing, or a body and a post, whose id is
-// not known before a call that made or found it was answered.
+// keyModel is a reference model of the keys. A key stands for nothing, or for a body and a
+// post; the first answer that has the post makes its id known.
 func keyModel() porcupine.Model {
 	type binding struct{ text, post string }
 	return porcupine.Model{
@@ -289,10 +289,10 @@ func keyModel() porcupine.Model {
 	}
 }
 
-// keys is how many Idempotency-Keys playKeys uses.
+// keys is the number of Idempotency-Keys that playKeys uses.
 const keys = 20
 
-// playKeys lets clients of one author post at once under few keys with few bodies.
+// playKeys lets clients of one author post concurrently, with few keys and few bodies.
 func playKeys(t *testing.T, addr string, beside func()) (h *history, author *client.Client) {
 	t.Helper()
 	h = &history{began: time.Now()}
@@ -302,7 +302,7 @@ func playKeys(t *testing.T, addr string, beside func()) (h *history, author *cli
 		author = as
 		group.Go(func() {
 			for round := range 4 * keys {
-				// All are at the same few keys at the same time.
+				// So that all clients use the same few keys at the same time.
 				call := keyCall{fmt.Sprintf("key-%d", round/4), fmt.Sprintf("text %d", random.IntN(2))}
 				h.call(t, as, caller, call, func() (any, error) {
 					made, err := as.CreatePost(t.Context(), client.PostInput{Text: call.text, IdempotencyKey: call.key})
@@ -352,7 +352,7 @@ func TestIdempotencyKeysAreLinearizableOverACrash(t *testing.T) {
 	p.stop(t)
 }
 
-// TestOneLostIdempotencyKeyIsFound is the test of the tests above.
+// TestOneLostIdempotencyKeyIsFound tests the tests above.
 func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
@@ -374,7 +374,7 @@ func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
 	p.stop(t)
 }
 
-// connect returns a client that makes each call once.
+// connect returns a client that never repeats a call.
 func connect(t *testing.T, addr string) *client.Client {
 	t.Helper()
 	c, err := client.New("http://"+addr, client.WithAttempts(1))
@@ -385,7 +385,7 @@ func connect(t *testing.T, addr string) *client.Client {
 	return c
 }
 
-// signUp makes a user with a profile and returns a client that speaks for it.
+// signUp makes a user with a profile and returns a client for that user.
 func signUp(t *testing.T, c *client.Client, user string) *client.Client {
 	t.Helper()
 	issued, err := c.DevToken(t.Context(), user, 0)

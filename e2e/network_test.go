@@ -19,10 +19,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// networkRounds is how often the network test goes through all faults.
+// networkRounds is the number of times that the network test goes through all faults.
 var networkRounds = flag.Int("network-rounds", 1, "rounds of the network test")
 
-// badNetwork is what lies between the daemons and AWS. It can be told to be bad.
+// badNetwork is a proxy between the daemons and AWS, which can be given faults.
 type badNetwork struct{ proxy *toxiproxy.Proxy }
 
 func newBadNetwork(t *testing.T) *badNetwork {
@@ -42,10 +42,10 @@ func newBadNetwork(t *testing.T) *badNetwork {
 
 func (n *badNetwork) url() string { return "http://" + n.proxy.Listen }
 
-// fault is a way in which a network is bad.
+// fault is a way in which a network can be bad.
 type fault struct {
 	kind, attributes string
-	// cuts says that nothing gets through while it lasts.
+	// cuts means that nothing gets through during the fault.
 	cuts bool
 }
 
@@ -58,7 +58,7 @@ func faults() []fault {
 	}
 }
 
-// begin applies a fault to what goes to AWS ("upstream") or comes from it.
+// begin applies a fault to the bytes to AWS ("upstream") or from it.
 func (n *badNetwork) begin(t *testing.T, f fault, direction string) {
 	t.Helper()
 	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(
@@ -108,7 +108,7 @@ func TestABadNetworkLosesNothing(t *testing.T) {
 				"--rate", "15", "--journal", journal, "--seed", fmt.Sprint(round))...)
 			all := faults()
 			for _, i := range random.Perm(len(all)) {
-				// Some calls go well before each fault.
+				// Some calls succeed before each fault.
 				player.plays(t, journal, lines(t, journal)+100+random.IntN(100))
 				direction := []string{"upstream", "downstream"}[random.IntN(2)]
 				t.Logf("%s %s after %d lines", direction, all[i].kind, lines(t, journal))

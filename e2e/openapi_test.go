@@ -23,10 +23,10 @@ import (
 	"fanfare/client"
 )
 
-// schemathesisSeed decides what Schemathesis generates.
+// schemathesisSeed is the seed of the requests that Schemathesis generates.
 var schemathesisSeed = flag.Int("schemathesis-seed", 1, "seed of the tests by Schemathesis")
 
-// document is what the tests read of an OpenAPI document: path, method, operation.
+// document holds the operations of an OpenAPI document by path and method.
 type document struct {
 	Paths map[string]map[string]struct {
 		OperationID string `json:"operationId"`
@@ -51,7 +51,7 @@ func (u *upright) document(t *testing.T) document {
 	return d
 }
 
-// recorder is a proxy before the API that counts what each operation answered.
+// recorder is a proxy before the API that counts the answers of each operation.
 type recorder struct {
 	url    string
 	server *httptest.Server
@@ -59,7 +59,7 @@ type recorder struct {
 	routes *http.ServeMux
 
 	mu       sync.Mutex
-	statuses map[string]map[int]int // by operation; "" is what is none
+	statuses map[string]map[int]int // by operation; "" stands for a request of no operation
 	failures []string               // requests that got 5xx
 }
 
@@ -84,7 +84,7 @@ func record(t *testing.T, u *upright, d document, alter func(operation string, b
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: u.http})
-			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came, well-formed or not
+			p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged, even if it is not well-formed
 		},
 		ModifyResponse: r.note,
 	})
@@ -93,7 +93,7 @@ func record(t *testing.T, u *upright, d document, alter func(operation string, b
 	return r
 }
 
-// stop ends the recording: what was noted may be read then.
+// stop ends the recording. Only then may the records be read.
 func (r *recorder) stop() { r.server.Close() }
 
 func (r *recorder) note(resp *http.Response) error {
@@ -121,7 +121,7 @@ func (r *recorder) note(resp *http.Response) error {
 	return nil
 }
 
-// realIDs is what testdata/real_ids.py puts into generated paths.
+// realIDs are the ids that testdata/real_ids.py puts into generated paths.
 type realIDs struct {
 	Users     []string    `json:"users"`
 	Posts     []string    `json:"posts"`
@@ -130,7 +130,7 @@ type realIDs struct {
 }
 
 // seed makes users, follows, posts, comments and likes through the API and returns
-// a token of the user whose posts they are.
+// a token of the author.
 func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	t.Helper()
 	ctx := t.Context()
@@ -195,8 +195,8 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	return token, ids
 }
 
-// outsiders is a proxy for all that is not on loopback: it lets nothing through and
-// remembers what was asked for.
+// outsiders is a proxy for all hosts but loopback. It lets nothing through and records
+// the requests.
 type outsiders struct {
 	url string
 
@@ -218,7 +218,7 @@ func newOutsiders(t *testing.T) *outsiders {
 	return o
 }
 
-// environment makes programs that heed it ask o for every host but loopback.
+// environment returns variables that make programs ask o for every host but loopback.
 func (o *outsiders) environment() []string {
 	var env []string
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
@@ -227,7 +227,7 @@ func (o *outsiders) environment() []string {
 	return append(env, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 }
 
-// none fails the test if somebody else was asked for anything.
+// none fails the test if a program asked for another host.
 func (o *outsiders) none(t *testing.T) {
 	t.Helper()
 	o.mu.Lock()
@@ -237,7 +237,7 @@ func (o *outsiders) none(t *testing.T) {
 	}
 }
 
-// schemathesis tests the API behind r and returns what it printed and its exit code.
+// schemathesis tests the API through r, and returns its output and exit code.
 func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...string) (output string, exit int) {
 	t.Helper()
 	script, err := filepath.Abs("../scripts/schemathesis.sh")
@@ -258,7 +258,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	command := exec.CommandContext(ctx, script, append([]string{
 		"run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
 		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "20", "--generation-database", "none", "--no-color",
-		// It takes each 4xx for valid data as a failure, 404 and 409 among them.
+		// It would take each 4xx for valid data as a failure, even 404 and 409.
 		"--exclude-checks", "positive_data_acceptance",
 		"--report", "junit", "--report-junit-path", filepath.Join(t.TempDir(), "junit.xml"),
 	}, more...)...)
@@ -274,8 +274,8 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	return string(out), exit
 }
 
-// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with what
-// the document allows and with what it does not.
+// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with requests
+// that the document allows, and with others.
 func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	u := newUp(t)
 	u.env = append(u.env, newOutsiders(t).environment()...)

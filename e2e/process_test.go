@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// crashRounds is how often the crash tests kill something.
+// crashRounds is the number of kills of each crash test.
 var crashRounds = flag.Int("crash-rounds", 3, "rounds of each crash test")
 
-// binaries is where TestMain built the commands.
+// binaries is the directory in which TestMain built the commands.
 var binaries string
 
 const graph = "../testdata/graphs/socfb-Reed98.edges"
@@ -41,7 +41,7 @@ func build(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // what is left in the temporary directory harms nobody
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays does no harm
 	command := exec.CommandContext(context.Background(), "go", "build", "-o", dir+"/", "./cmd/...")
 	command.Dir = ".."
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
@@ -53,13 +53,13 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// environment is that of the test without anything of ours, and with vars.
+// environment returns that of the test without variables of Fanfare, and with vars.
 func environment(vars ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FANFARE_") })
 	return append(env, vars...)
 }
 
-// process is one that the test started.
+// process is a process that the test started.
 type process struct {
 	name   string
 	pid    int
@@ -68,7 +68,7 @@ type process struct {
 	err    error // once exited
 }
 
-// start runs a command until it ends, or the test does.
+// start runs a command until it or the test ends.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	log, err := os.CreateTemp(t.TempDir(), name+"-*.log")
@@ -76,7 +76,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 		t.Fatal(err)
 	}
 	defer log.Close() //nolint:errcheck // the process has its own descriptor
-	// Not CommandContext: the test says when and how a process ends.
+	// Not CommandContext: the test decides when and how a process ends.
 	command := exec.Command(filepath.Join(binaries, name), args...)
 	command.Env, command.Stdout, command.Stderr, command.SysProcAttr = env, log, log, withParent()
 	if err := command.Start(); err != nil {
@@ -103,7 +103,7 @@ func tail(file string) string {
 	return string(raw[max(0, len(raw)-most):])
 }
 
-// kill ends the process as a power cut would.
+// kill ends the process at once, as a power cut would.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGKILL)
@@ -117,7 +117,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// stop asks the process to end and wants it to do so in order.
+// stop asks the process to end, and fails the test unless it ends in order.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
@@ -140,7 +140,7 @@ func (p *process) running() bool {
 	}
 }
 
-// await polls until a condition holds, at most for limit.
+// await polls until a condition holds, for limit at most.
 func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -156,7 +156,7 @@ func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	}
 }
 
-// ready waits until the process says on its admin address that it is.
+// ready waits until the process reports on its admin address that it is ready.
 func (p *process) ready(t *testing.T, admin string) {
 	t.Helper()
 	await(t, p.name+" is ready", 3*time.Minute, func() bool {
@@ -175,12 +175,12 @@ func (p *process) ready(t *testing.T, admin string) {
 	})
 }
 
-// ports counts the addresses given out; it starts anywhere.
+// ports counts the addresses that were given out, from a random start.
 var ports atomic.Uint32
 
-// freeAddress returns one where nobody listens, a new one at each call. Its port is
-// below those that the kernel gives to outgoing connections, so that nobody takes it
-// before the process listens, or while it is restarted.
+// freeAddress returns a new address at each call, on which nobody listens. Its port is below
+// those that the kernel gives to outgoing connections, so that nobody takes it before the
+// process listens, or while it is restarted.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
@@ -197,7 +197,7 @@ func freeAddress(t *testing.T) string {
 	}
 }
 
-// report is what replay prints.
+// report is the JSON object that replay prints.
 type report struct {
 	Users, Edges, Posts, Likes     int
 	Expected                       int `json:"expected_deliveries"`
@@ -218,7 +218,7 @@ func fanfare(t *testing.T, env []string, args ...string) (stdout, stderr string,
 	return out.String(), problems.String(), err
 }
 
-// verdict decodes a replay's report and wants it to be exact.
+// verdict decodes a replay's report, and fails the test unless it is exact.
 func verdict(t *testing.T, stdout, stderr string, err error) report {
 	t.Helper()
 	var r report
@@ -235,7 +235,7 @@ func verdict(t *testing.T, stdout, stderr string, err error) report {
 	return r
 }
 
-// lines counts those of a file that may not be there yet.
+// lines counts the lines of a file, which may not exist yet.
 func lines(t *testing.T, file string) int {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -245,7 +245,7 @@ func lines(t *testing.T, file string) int {
 	return bytes.Count(raw, []byte("\n"))
 }
 
-// code is a command's exit code, -1 if it did not end by itself.
+// code returns a command's exit code, or -1 if it did not end by itself.
 func code(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()

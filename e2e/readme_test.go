@@ -12,8 +12,8 @@ import (
 )
 
 // TestTheTourOfTheReadmePrintsWhatItSays runs the README's console blocks as a
-// newcomer would, in one shell, and compares what each command prints. Ids and times
-// differ from run to run; their shape does not.
+// newcomer would, in one shell, and compares the output of each command. Ids and times
+// differ from run to run, but their shape does not.
 func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
 	p := u.start(t)
 	const separator = "\x01"
 	var script, want strings.Builder
-	// A reader's machine is at rest while it sleeps; the one of a test may not be.
+	// The machine of a test may be busy, so each sleep is three times as long.
 	script.WriteString("set -eu\nsleep() { command sleep $((3 * $1)); }\n")
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
 		for line := range strings.Lines(block[1]) {
@@ -55,7 +55,7 @@ func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
 	p.stop(t)
 }
 
-// shape replaces what differs from run to run.
+// shape replaces ids and times, which differ from run to run.
 func shape(s string) string {
 	s = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`).ReplaceAllString(s, "ULID")
 	return regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`).ReplaceAllString(s, "TIME")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM
-// in the middle of a replay, and starts them again. Consumers give back at once what they
-// hold, so that no message has to wait for its visibility timeout.
+// in the middle of a replay, and starts them again. Consumers give their messages back at
+// once, so that none has to wait for its visibility timeout.
 func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -34,8 +34,8 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 		stopping.Go(func() { m.stop(t) })
 	}
 	stopping.Wait()
-	// A message that failed on its first try is out for a second, one that was
-	// abandoned for a minute.
+	// A message that failed on its first try comes back after a second, an abandoned
+	// one after a minute.
 	await(t, "nothing is in flight", 30*time.Second, func() bool {
 		n, known := api.inFlight(t)
 		return known && n == 0
@@ -50,8 +50,8 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	c.stop(t)
 }
 
-// inFlight is how many messages of all queues are out unanswered. It is not known while
-// a queue does not answer in time.
+// inFlight returns the number of unanswered messages of all queues. It is unknown while a
+// queue does not answer in time.
 func (m *member) inFlight(t *testing.T) (n int, known bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.admin+"/metrics", http.NoBody)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestUpStoppedUnderLoadLosesNothing stops the whole of Fanfare by SIGTERM while a
-// replay runs, and starts it again; the replay rides it out by its retries.
+// TestUpStoppedUnderLoadLosesNothing stops `fanfare up` by SIGTERM while a replay runs, and
+// starts it again. The replay goes on by its retries.
 func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -28,7 +28,7 @@ func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
 	p.stop(t)
 }
 
-// plays waits until a replay has written so many lines of its journal.
+// plays waits until a replay has written a number of lines to its journal.
 func (p *process) plays(t *testing.T, journal string, at int) {
 	t.Helper()
 	await(t, fmt.Sprintf("%d lines in the journal", at), 3*time.Minute, func() bool {
@@ -39,7 +39,7 @@ func (p *process) plays(t *testing.T, journal string, at int) {
 	})
 }
 
-// ends waits until a replay has ended, and well.
+// ends waits until a replay has ended without an error.
 func (p *process) ends(t *testing.T) {
 	t.Helper()
 	await(t, "the replay ends", 5*time.Minute, func() bool { return !p.running() })

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# chromium.sh: a Chromium for tests in a real browser.
+# chromium.sh: installs Chromium for tests in a real browser.
 #
-#   chromium.sh install   install one by apt-get if there is none (idempotent; needs root then)
-#   chromium.sh path      print where it is
+#   chromium.sh install   install it by apt-get, as root, unless a browser is there
+#   chromium.sh path      print its path
 #
 # Settings (environment):
 #   CHROMIUM   the browser to use   (the first of chromium, chromium-browser, google-chrome)
@@ -24,10 +24,10 @@ find_chromium() {
 do_install() {
   local at
   mkdir -p "$CACHE"
-  exec 8>"$CACHE/install.lock" # with-emulators.sh's too: one apt-get at a time
+  exec 8>"$CACHE/install.lock" # shared with with-emulators.sh: one apt-get at a time
   flock 8
   if at=$(find_chromium); then
-    say "already there: $at"
+    say "already installed: $at"
     return 0
   fi
   [ -z "${CHROMIUM:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "please install chromium, or set CHROMIUM"

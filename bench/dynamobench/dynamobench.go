@@ -186,7 +186,9 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 		}
 		return delivered.Load(), nil
 	})
-	o.Progress(run.String())
+	if err == nil {
+		o.Progress(run.String())
+	}
 	return run, err
 }
 
@@ -268,7 +270,9 @@ func Plain(ctx context.Context, o Options, requests int) (Run, error) {
 	run, err := measure(fmt.Sprintf("plain SDK loop, %d requests at once", requests), func() (int64, error) {
 		return loop(int64(o.Followers))
 	})
-	o.Progress(run.String())
+	if err == nil {
+		o.Progress(run.String())
+	}
 	return run, err
 }
 

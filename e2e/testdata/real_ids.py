@@ -1,13 +1,13 @@
-"""Schemathesis hooks that put ids of things that exist into generated paths.
+"""Schemathesis hooks that put existing ids into generated paths.
 
-Generated ids fit their grammar but name nothing, so that nearly all calls would end
-with 404. The test hands over what it made, as JSON in E2E_REAL_IDS:
-  users     who exist, but for the one whose token is used
-  posts     that user's, liked by all users
-  deletable that user's posts, for deleting alone
-  comments  [post, comment] pairs of that user, for deleting alone
-One valid path in four stays as it was generated. So does what breaks the grammar on
-purpose, and what the stateful phase carries from an answer to a call.
+Generated ids fit their grammar but name nothing, so nearly all calls would end with 404.
+The test passes the ids of the things that it made, as JSON in E2E_REAL_IDS:
+  users     all users except the caller, whose token is used
+  posts     posts of the caller, liked by all users
+  deletable posts of the caller that only deletes may use
+  comments  [post, comment] pairs of the caller that only deletes may use
+One valid path in four keeps its generated ids. So do paths that break the grammar on
+purpose, and ids that the stateful phase takes from an answer into a call.
 """
 
 import itertools
@@ -45,7 +45,7 @@ def before_call(context, case, kwargs):
 
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
-    """Drop what the contract says otherwise: a deleted post's delivery can still be
+    """Drop failures that the contract allows: a deleted post's delivery can still be
     read by its author, and taking a like back deletes neither likes nor their count."""
     return not isinstance(failure, UseAfterFree) or not (
         case.operation.path == "/v1/posts/{id}/delivery" or failure.free.endswith("/like")
