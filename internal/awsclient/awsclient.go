@@ -1,13 +1,12 @@
-// Package awsclient makes the one AWS configuration of a process: the SDK's usual
+// Package awsclient makes the one AWS configuration of a process: the SDK's own
 // sources (environment, profile, instance role), one HTTP client and one retry
-// policy for all services. It knows no service; clients are made from what Load
-// returns.
+// policy for all services. It must never know a service: callers make their clients
+// from the configuration that Load returns.
 //
-// The HTTP client keeps its connections: the SDK's stock one closes the request
-// body when a call returns, which makes net/http drop the connection whenever the
-// answer was quicker than its own bookkeeping, and keeps ten idle connections a
-// host, which makes 256 callers dial most of the time. Its number of connections
-// is bounded (I9).
+// The HTTP client keeps its connections. The SDK's stock client loses them in two
+// ways: it closes the request body when a call returns, and net/http then drops a
+// connection whose answer came early; and it keeps ten idle connections a host, so
+// 256 callers dial most of the time. The number of connections is bounded (I9).
 package awsclient
 
 import (
@@ -26,39 +25,40 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go/logging"
+
+	"fanfare/internal/backoff"
 )
 
 const (
-	// maxConns bounds the connections to one service, idle ones included: more
-	// calls than that wait for a free one. The direct client has as many of its own.
+	// maxConns bounds the connections to one service, idle ones included. Further
+	// calls wait for a free connection.
 	maxConns = 512
 	// dialTimeout is short because a host that does not answer at once is down,
 	// and the retry finds another address.
 	dialTimeout = 5 * time.Second
-	// readTimeout is how long a connection may be silent while a reply is
-	// awaited. It must be above SQS's longest poll, 20 seconds. Callers set
-	// shorter deadlines by their context.
+	// readTimeout bounds the silence of a connection while a reply is awaited. It
+	// must be above SQS's longest poll, 20 seconds. Callers set shorter deadlines
+	// by their context.
 	readTimeout = 30 * time.Second
-	// writeBuffer holds the request of a batch, head and body, so that it goes out
+	// writeBuffer holds the request of a batch, head and body, so that it is sent
 	// in one piece. Go's default is 4 KB.
 	writeBuffer = 16 << 10
 
-	maxAttempts  = 4
-	firstBackoff = 25 * time.Millisecond
-	maxBackoff   = 2 * time.Second
+	maxAttempts = 4
+	maxBackoff  = 2 * time.Second
 )
 
 // Load reads the configuration as every AWS tool does, AWS_ENDPOINT_URL, AWS_REGION
-// and AWS_CA_BUNDLE included. Options come behind its own: config.WithLogger, say,
-// lets the SDK's warnings through.
+// and AWS_CA_BUNDLE included. The caller's options win over Load's: config.WithLogger,
+// for example, lets the SDK's warnings through.
 func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, append([]func(*config.LoadOptions) error{
-		// It has to be a BuildableClient while the configuration is loaded, or
-		// AWS_CA_BUNDLE is refused. So it is wrapped below, not here.
+		// The SDK refuses AWS_CA_BUNDLE unless the client is a BuildableClient while
+		// the configuration is loaded. So it is wrapped below, not here.
 		config.WithHTTPClient(newTransport()),
 		config.WithRetryer(newRetryer),
-		// The SDK's own lines would go to stderr beside our structured ones. What
-		// fails comes back as an error anyhow.
+		// The SDK's own lines would go to stderr beside our structured ones. Every
+		// failure is returned as an error as well.
 		config.WithLogger(logging.Nop{}),
 	}, options...)...)
 	if err != nil {
@@ -67,11 +67,7 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 	if cfg.Region == "" {
 		return aws.Config{}, errors.New("aws configuration: no region: set AWS_REGION")
 	}
-	client := replayable{next: cfg.HTTPClient}
-	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // an option may have set another
-		client.direct = newDirect(buildable.GetTransport(), client)
-	}
-	cfg.HTTPClient = client
+	cfg.HTTPClient = replayable{cfg.HTTPClient}
 	return cfg, nil
 }
 
@@ -81,46 +77,38 @@ func newTransport() *awshttp.BuildableClient {
 		WithTransportOptions(func(tr *http.Transport) {
 			tr.MaxConnsPerHost = maxConns
 			tr.MaxIdleConnsPerHost = maxConns
-			tr.MaxIdleConns = 0 // the limit by host is enough: there are two hosts
+			tr.MaxIdleConns = 0 // the limit for each host is enough: there are two hosts
 			tr.WriteBufferSize = writeBuffer
 		}).
 		WithReadTimeout(readTimeout)
 }
 
-// newRetryer is the SDK's standard mode with a backoff that fits calls of a few
+// newRetryer returns the SDK's standard mode with a backoff that fits calls of a few
 // milliseconds; the stock one waits up to 2 seconds before the first retry. It
-// keeps the standard quota: when most calls fail, retries stop and the failure is
-// the caller's to see.
+// keeps the standard quota: when most calls fail, retries stop and the caller gets
+// the error.
 //
 // The adaptive mode is not used: it holds back all calls of a client when some are
-// throttled, and so lets one hot partition slow every other user. Who sends in bulk
-// slows itself down instead.
+// throttled, and so lets one hot partition slow every other user. Callers that send
+// in bulk slow themselves down instead.
 func newRetryer() aws.Retryer {
+	waits := backoff.Exponential{First: 25 * time.Millisecond, Most: maxBackoff}
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxAttempts
 		o.MaxBackoff = maxBackoff
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-			return backoff(attempt), nil
+			return waits.Jittered(attempt, rand.Float64()), nil
 		})
 		o.Retryables = append(o.Retryables,
 			retry.IsErrorRetryableFunc(cutReply),
-			// Two writes of one item at once, one of them in a transaction.
+			// Two writes met at one item, one of them in a transaction.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"TransactionConflictException": {}}},
 		)
 	})
 }
 
-// backoff is full jitter below a bound that doubles with each attempt, from 1.
-func backoff(attempt int) time.Duration {
-	bound := maxBackoff
-	if attempt < 8 {
-		bound = min(maxBackoff, firstBackoff<<max(0, attempt-1))
-	}
-	return rand.N(bound)
-}
-
-// cutReply finds a connection that was lost inside of a reply, which the SDK takes
-// for a reply that cannot be decoded.
+// cutReply recognises a connection that was lost in the middle of a reply. The SDK
+// reports that as a reply that cannot be decoded.
 func cutReply(err error) aws.Ternary {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return aws.TrueTernary
@@ -128,24 +116,21 @@ func cutReply(err error) aws.Ternary {
 	return aws.UnknownTernary
 }
 
-// replayable hands net/http a body in memory, which outlives the SDK's closing of
-// its own and can be sent again on another connection. Bodies are in memory anyway
+// replayable gives net/http a copy of the request body. The SDK cannot close the copy,
+// and net/http can send it again on another connection. Bodies are in memory anyway
 // and below 16 MB by the services' limits.
-type replayable struct {
-	next   aws.HTTPClient
-	direct *direct
-}
+type replayable struct{ next aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
 func (c replayable) Do(req *http.Request) (*http.Response, error) {
-	if req.Body == nil || req.ContentLength <= 0 || req.GetBody != nil { // GetBody: it is replayable already
+	if req.Body == nil || req.ContentLength <= 0 || req.GetBody != nil { // with GetBody it can be sent again already
 		return c.next.Do(req)
 	}
 	body := make([]byte, req.ContentLength)
 	if _, err := io.ReadFull(req.Body, body); err != nil {
 		return nil, fmt.Errorf("aws request body: %w", err)
 	}
-	out := req.WithContext(req.Context()) // a copy: the SDK closes the body of its own
+	out := req.WithContext(req.Context()) // a copy: the SDK closes the body of the original
 	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	out.Body = io.NopCloser(bytes.NewReader(body))
 	return c.next.Do(out)

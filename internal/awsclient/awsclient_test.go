@@ -25,7 +25,7 @@ import (
 	"fanfare/internal/awsclient"
 )
 
-// endpoint counts the connections and requests that it gets.
+// endpoint is an HTTP server that counts its connections and requests.
 type endpoint struct {
 	*httptest.Server
 	conns, requests atomic.Int64
@@ -50,10 +50,11 @@ func newEndpoint(t *testing.T, handler http.HandlerFunc) *endpoint {
 func answer(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
-	_, _ = io.WriteString(w, body) // the client's loss shows at the client
+	_, _ = io.WriteString(w, body) // the client reports a reply that it did not get
 }
 
-// quick answers without reading the request, as an endpoint close by seems to.
+// quick answers without reading the request. An endpoint close by looks the same to
+// the client: its answer comes before net/http has noted the end of the request.
 func quick(w http.ResponseWriter, _ *http.Request) { answer(w, "{}") }
 
 func isolate(tb testing.TB, url string) {
@@ -85,10 +86,11 @@ func put(ctx context.Context, c *dynamodb.Client) error {
 	return err
 }
 
-// shareOne fails the test unless calls go over one connection. net/http itself gives one
-// up when it waits 50 ms (maxWriteWaitBeforeConnReuse) for the goroutine that wrote the
-// request to say so, as where a busy machine stops a thread for that long: each call that
-// took so long may cost a connection. What the stock client loses, it loses in no time.
+// shareOne fails the test unless calls go over one connection. net/http itself gives a
+// connection up if the goroutine that writes the request has not reported back 50 ms
+// after the answer (maxWriteWaitBeforeConnReuse); a busy machine can stop a thread for
+// that long. So each call that took 50 ms may cost a connection. The stock client loses
+// connections in quick calls.
 func shareOne(t *testing.T, e *endpoint, calls int) {
 	t.Helper()
 	client := dynamodb.NewFromConfig(load(t))
@@ -114,7 +116,7 @@ func TestCallsOfOneCallerShareOneConnection(t *testing.T) {
 	shareOne(t, e, 3000)
 }
 
-// The planted comparison: without the wrapper the same calls lose connections.
+// The same calls lose connections without the wrapper. So the test above can fail.
 func TestTheStockClientLosesConnections(t *testing.T) {
 	e := newEndpoint(t, quick)
 	e.Start()
@@ -159,7 +161,7 @@ func TestManyCallersKeepTheirConnections(t *testing.T) {
 				}
 			})
 		}
-		wave.Wait() // all are inside of the endpoint at once
+		wave.Wait() // all are in the endpoint at once
 		for range callers {
 			release <- struct{}{}
 		}
@@ -219,7 +221,7 @@ func TestTheContextEndsACall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := newEndpoint(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the client's leaving
-		cancel()                           // not before: the call must have been made
+		cancel()                           // only now, because the call must have been made
 		<-r.Context().Done()
 	})
 	e.Start()
@@ -228,7 +230,7 @@ func TestTheContextEndsACall(t *testing.T) {
 		t.Errorf("error %v, context %v: want both", err, ctx.Err())
 	}
 	if n := e.requests.Load(); n != 1 {
-		t.Errorf("%d attempts, want 1: a call that was given up is not retried", n)
+		t.Errorf("%d attempts, want 1: a cancelled call is not retried", n)
 	}
 }
 
