@@ -110,7 +110,7 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	units := object{"TableName": "t", "CapacityUnits": 1}
+	units := object{"TableName": "fanfare", "CapacityUnits": 1}
 	out := object{"ConsumedCapacity": units}
 	switch op {
 	case "Query":
@@ -160,7 +160,7 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 func fmtUnits(n int) []byte {
 	b := append(make([]byte, 0, 96), `{"ConsumedCapacity":[{"CapacityUnits":`...)
 	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, `.0,"TableName":"t"}],"UnprocessedItems":{}}`...)
+	return append(b, `.0,"TableName":"fanfare"}],"UnprocessedItems":{}}`...)
 }
 
 func refusal(code string, old item) (status int, reply []byte) {
@@ -215,7 +215,7 @@ func (e *endpoint) followers(pk string, in request) []byte {
 		limit = min(limit, in.Limit)
 	}
 	to := max(from, min(end, from+limit))
-	b := append(make([]byte, 0, 256+(to-from)*(48+len(pk))), `{"ConsumedCapacity":{"CapacityUnits":128.0,"TableName":"t"},"Count":`...)
+	b := append(make([]byte, 0, 256+(to-from)*(48+len(pk))), `{"ConsumedCapacity":{"CapacityUnits":128.0,"TableName":"fanfare"},"Count":`...)
 	b = strconv.AppendInt(b, int64(to-from), 10)
 	if in.Select != "COUNT" {
 		b = append(b, `,"Items":[`...)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/panics"
 	"fanfare/internal/table"
 )
@@ -36,8 +36,8 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	return all, err
 }
 
-// getChunk reads one request's worth of keys to the end. What it read and was
-// billed is in res even if it fails.
+// getChunk reads the keys of one request to the end. Its items and units are in res
+// even if it fails.
 func (s *Store) getChunk(ctx context.Context, in table.BatchGetInput, keys []table.Key, res *table.BatchGetResult) error {
 	var e expr
 	want := types.KeysAndAttributes{
@@ -86,22 +86,22 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	return all, err
 }
 
-// writeChunk does one request's worth of writes to the end. What it was billed is in
-// res even if it fails.
+// writeChunk does the writes of one request to the end. Its units are in res even if
+// it fails.
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
-	left, byHand := writes, s.hand.usable()
+	left, bulk := writes, s.bulk.usable()
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
 		var reply batchReply
 		var err error
-		if byHand {
-			reply, err = s.hand.batchWrite(ctx, left)
+		if bulk {
+			reply, err = s.bulk.batchWrite(ctx, left)
 		} else {
 			reply, err = s.batchWrite(ctx, left)
 		}
 		if err != nil {
 			res.Throttled = res.Throttled || throttled(err)
-			if byHand {
-				byHand, err = false, errUnusual // the SDK makes the next try
+			if bulk {
+				bulk, err = false, errUnreadable // the SDK makes the next try
 			}
 			return len(left), err
 		}
@@ -112,7 +112,7 @@ func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *
 	})
 }
 
-// batchWrite makes one request by the SDK.
+// batchWrite lets the SDK make one request.
 func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (batchReply, error) {
 	requests := make([]types.WriteRequest, len(writes))
 	for i, w := range writes {
@@ -149,8 +149,8 @@ func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (batc
 	return reply, nil
 }
 
-// unprocessed returns the writes that have these keys. A key that none has would be
-// a write lost.
+// unprocessed returns the writes with these keys. It fails if no write has a key, for
+// then a write would be lost.
 func unprocessed(sent []table.BatchWrite, keys []table.Key) ([]table.BatchWrite, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -166,7 +166,7 @@ func unprocessed(sent []table.BatchWrite, keys []table.Key) ([]table.BatchWrite,
 	return left, nil
 }
 
-// each runs the parts of a batch, some at once. The first error ends the others.
+// each runs the parts of a batch, some of them at once. The first error ends the others.
 func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, i int) error) error {
 	if n == 1 || s.parallel == 1 {
 		for i := range n {
@@ -178,7 +178,7 @@ func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, 
 	}
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	for range min(n, s.parallel) { // a few goroutines that go on: their stacks have grown
+	for range min(n, s.parallel) { // each does many parts, because its stack has grown
 		group.Go(func() error {
 			return panics.Catch(func() error {
 				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
@@ -193,19 +193,19 @@ func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, 
 	return group.Wait()
 }
 
-// maxStalled is how many tries in a row may do nothing: about a second in all.
+// maxStalled tries in a row, about a second, may do nothing.
 const maxStalled = 6
 
-// untilDone calls send until it leaves nothing of n unprocessed. DynamoDB answers
-// 200 with the rest when it ran out of capacity part of the way, and an error when
-// it could do nothing at all: both mean the same here. When maxStalled tries in a
-// row did nothing it gives up with an UnavailableError, so that who writes in bulk
-// sees the throttling and can send less at once (the fan-out halves its window).
+// untilDone calls send until none of n parts is left unprocessed. DynamoDB answers 200
+// with the rest if it ran out of capacity on the way, and an error if it could do nothing
+// at all: both mean the same here. After maxStalled tries that did nothing, untilDone
+// gives up with an UnavailableError, so that a caller that writes in bulk sees the
+// throttling and can send less at once (the fan-out halves its limit).
 func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (left int, err error)) error {
 	for attempt := 1; ; attempt++ {
 		left, err := send()
 		switch {
-		case err != nil && !throttled(err) && !errors.Is(err, errUnusual):
+		case err != nil && !throttled(err) && !errors.Is(err, errUnreadable):
 			return s.fail(op, err)
 		case left == 0:
 			return nil
@@ -214,13 +214,14 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 		case attempt == maxStalled:
 			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}}
 		}
-		if err := pause(ctx, s.backoff(attempt)); err != nil {
+		if err := backoff.Wait(ctx, s.backoff(attempt)); err != nil {
 			return s.fail(op, err)
 		}
 	}
 }
 
-// stalledError says that parts of a batch were not done for lack of capacity.
+// stalledError is the failure of a batch of which parts were not done for lack of
+// capacity.
 type stalledError struct {
 	left int
 	err  error // nil if DynamoDB answered that it left them
@@ -235,14 +236,3 @@ func (e *stalledError) Error() string {
 }
 
 func (e *stalledError) Unwrap() error { return e.err }
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return ctx.Err()
-	}
-}

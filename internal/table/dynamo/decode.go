@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -12,121 +11,124 @@ import (
 	"fanfare/internal/table"
 )
 
-// The replies to BatchWriteItem and Query, read by hand. The reader is strict
-// beyond the SDK: what it does not expect is errUnusual, and the SDK then makes the
-// call and judges. So it knows no error replies and no attributes of foreign
-// writers. What it must never do is make something else of a reply than the SDK.
+// The JSON of the replies to BatchWriteItem and Query. The reader is stricter than the
+// SDK: it refuses each reply that it does not expect, and the SDK then makes the call.
+// It must never read a reply in another way than the SDK, and it accepts only replies
+// that fit their request: about the same table, with as many items as Count says, and
+// all of the partition that was asked for.
 
-// errUnusual says that a reply is for the SDK to judge.
-var errUnusual = errors.New("not a reply that is read by hand")
+// errUnreadable refuses a reply. The SDK is to make the call.
+var errUnreadable = errors.New("the SDK has to read this reply")
 
-// batchReply is what a reply to BatchWriteItem says.
+// batchReply is the content of a reply to BatchWriteItem.
 type batchReply struct {
 	units float64
 	// left are the keys of the writes that were not done.
 	left []table.Key
 }
 
-// parseBatchWrite reads a reply to BatchWriteItem for the table name.
-func parseBatchWrite(text []byte, name string) (batchReply, error) {
-	var out batchReply
+// decodeBatchWrite reads a reply to BatchWriteItem for the table name.
+func decodeBatchWrite(text, name string) (reply batchReply, err error) {
 	var seen members
-	r := reader{s: text}
+	r := reader{text: text}
 	for n := 0; r.more(n, '{', '}'); n++ {
-		switch string(r.name()) {
+		switch r.name() {
 		case "ConsumedCapacity":
-			r.once(&seen, 1)
+			r.first(&seen, 1)
 			for i := 0; r.more(i, '[', ']'); i++ {
-				out.units += r.capacity()
+				reply.units += r.capacity(name)
 			}
 		case "UnprocessedItems":
-			r.once(&seen, 2)
+			r.first(&seen, 2)
 			for i := 0; r.more(i, '{', '}'); i++ {
-				if string(r.name()) != name || i > 0 {
-					r.fail()
-				}
-				out.left = r.unprocessed()
+				r.accept(r.name() == name && i == 0)
+				reply.left = r.unprocessed()
 			}
-		case "ItemCollectionMetrics": // not asked for, but some say {}
-			if r.more(0, '{', '}') {
-				r.fail()
-			}
+		case "ItemCollectionMetrics": // not asked for, but some engines say {}
+			r.accept(!r.more(0, '{', '}'))
 		default:
-			r.skip(0)
+			r.skip()
 		}
 	}
-	return out, r.end()
+	return reply, r.end()
 }
 
-// queryReply is what a reply to Query says.
+// queryReply is the content of a reply to Query.
 type queryReply struct {
 	items []table.Item
-	// last is where the page ended, nil if it was the last.
+	// last is the end of the page, nil if no page follows.
 	last  *table.Item
 	units float64
 }
 
-// parseQuery reads a reply to Query. Its items share memory, but not that of text.
-func parseQuery(text []byte) (queryReply, error) {
-	var out queryReply
+// decodeQuery reads a reply to q on the table name. The strings of its items share
+// the memory of text.
+func decodeQuery(text, name string, q table.Query) (reply queryReply, err error) {
 	var seen members
 	var count int
-	r := reader{s: text}
+	r := reader{text: text}
 	for n := 0; r.more(n, '{', '}'); n++ {
-		switch string(r.name()) {
+		switch r.name() {
 		case "ConsumedCapacity":
-			r.once(&seen, 1)
-			out.units = r.capacity()
+			r.first(&seen, 1)
+			reply.units = r.capacity(name)
 		case "Count":
-			r.once(&seen, 2)
-			count = r.count()
-		case "ScannedCount":
-			r.once(&seen, 4)
-			r.count()
+			r.first(&seen, 2)
+			r.number(&count)
 		case "Items":
-			r.once(&seen, 8)
-			out.items = r.items(count)
+			r.first(&seen, 4)
+			reply.items = r.items(q, count)
 		case "LastEvaluatedKey":
-			r.once(&seen, 16)
+			r.first(&seen, 8)
 			var attrs []table.Attr
 			if last := r.item(&attrs); last.Key != (table.Key{}) || len(last.Attrs) > 0 {
-				out.last = &last
+				r.accept(of(last, q))
+				reply.last = &last
 			}
 		default:
-			r.skip(0)
+			r.skip()
 		}
 	}
-	return out, r.end()
+	r.accept(count == len(reply.items) || q.EndsOnly && seen&4 == 0) // which asks for the count alone
+	return reply, r.end()
 }
 
-// reader reads JSON from the front. After something unusual it is at its end and
-// stays failed, so only loops and the end look at that.
+// of reports whether an item is of the partition that q reads. An item of the index
+// says so only if q asks for all attributes.
+func of(it table.Item, q table.Query) bool {
+	if !q.Index {
+		return it.Key.PK == q.PK
+	}
+	return q.Project != nil || it.Str(table.AttrGSI1PK) == q.PK
+}
+
+// reader reads JSON from the front. When it refuses the text it goes to the end and stays
+// there, so only loops and end look at failed.
 type reader struct {
-	s      []byte
+	text   string
 	i      int
 	failed bool
-	// pk is the partition key of the last item, names are names of attributes:
-	// most are the same again.
-	pk    string
-	names []string
-	// arena is where strings are kept.
-	arena strings.Builder
 }
 
-func (r *reader) fail() { r.failed, r.i = true, len(r.s) }
+// accept refuses the text unless ok.
+func (r *reader) accept(ok bool) {
+	if !ok {
+		r.failed, r.i = true, len(r.text)
+	}
+}
 
-// end tells whether all was as expected, with nothing behind it.
+// end returns an error unless the text was accepted and nothing follows.
 func (r *reader) end() error {
-	if r.peek() != 0 || r.i < len(r.s) || r.failed {
-		return errUnusual
+	if r.peek() != 0 || r.i < len(r.text) || r.failed {
+		return errUnreadable
 	}
 	return nil
 }
 
 // peek returns the next byte that is not white space, 0 at the end.
 func (r *reader) peek() byte {
-	for ; r.i < len(r.s); r.i++ {
-		switch c := r.s[r.i]; c {
+	for ; r.i < len(r.text); r.i++ {
+		switch c := r.text[r.i]; c {
 		case ' ', '\t', '\n', '\r':
 		default:
 			return c
@@ -136,14 +138,14 @@ func (r *reader) peek() byte {
 }
 
 func (r *reader) expect(c byte) {
-	if r.i < len(r.s) && r.s[r.i] == c || r.peek() == c { // mostly there is no space
+	if r.i < len(r.text) && r.text[r.i] == c || r.peek() == c { // there is rarely a space
 		r.i++
 		return
 	}
-	r.fail()
+	r.accept(false)
 }
 
-// more tells whether an object or array has a part behind its first n.
+// more reports whether an object or array has another part after n of them.
 func (r *reader) more(n int, begin, end byte) bool {
 	if n == 0 {
 		r.expect(begin)
@@ -161,290 +163,145 @@ func (r *reader) more(n int, begin, end byte) bool {
 // members is the set of members that an object had so far.
 type members uint8
 
-// once fails on a member that comes again.
-func (r *reader) once(seen *members, member members) {
-	if *seen&member != 0 {
-		r.fail()
-	}
+// first refuses a member that the object had before.
+func (r *reader) first(seen *members, member members) {
+	r.accept(*seen&member == 0)
 	*seen |= member
 }
 
 // name reads the name of a member.
-func (r *reader) name() []byte {
+func (r *reader) name() string {
 	name := r.str()
 	r.expect(':')
 	return name
 }
 
-// str reads a string. Without escapes it is a part of the text, be it UTF-8 or not.
-func (r *reader) str() []byte {
+// str reads a string. One without escapes is a part of the text.
+func (r *reader) str() string {
 	r.expect('"')
-	escaped := false
-	rest := r.s[r.i:]
+	rest, escaped := r.text[r.i:], false
 	for i := 0; i < len(rest); i++ {
-		c := rest[i]
-		if c > '"' && c != '\\' {
-			continue
-		}
-		switch {
-		case c == '"':
-			if escaped {
-				rest = r.unescape(r.s[r.i-1 : r.i+i+1])
-				r.i += i + 1
-				return rest
-			}
-			r.i += i + 1
-			return rest[:i]
+		switch c := rest[i]; {
+		case c > '"' && c != '\\': // most bytes
 		case c == '\\':
 			escaped = true
 			i++
+		case c == '"':
+			r.i += i + 1
+			if escaped {
+				return r.unescape(rest[:i])
+			}
+			return rest[:i]
 		case c < ' ':
-			r.fail()
-			return nil
+			r.accept(false)
+			return ""
 		}
 	}
-	r.fail()
-	return nil
+	r.accept(false)
+	return ""
 }
 
-// unescape is rare, and the library's because the SDK's is a copy of it.
-func (r *reader) unescape(quoted []byte) []byte {
-	var s string
-	if json.Unmarshal(quoted, &s) != nil {
-		r.fail()
-	}
-	return []byte(s)
+func (r *reader) unescape(s string) (out string) {
+	r.accept(json.Unmarshal([]byte(`"`+s+`"`), &out) == nil)
+	return out
 }
 
-// arenaBytes is how much memory strings share.
-const arenaBytes = 8 << 10
-
-// keep returns b as a string. A builder never moves what it has given out as long
-// as it does not grow.
-func (r *reader) keep(b []byte) string {
-	if len(b) > arenaBytes/4 {
-		return string(b)
-	}
-	if r.arena.Cap()-r.arena.Len() < len(b) {
-		r.arena.Reset()
-		r.arena.Grow(min(arenaBytes, len(r.s)-r.i+2*len(b)))
-	}
-	from := r.arena.Len()
-	r.arena.Write(b)
-	return r.arena.String()[from:]
-}
-
-// attrName returns the name of an attribute, each of a reply once in memory.
-func (r *reader) attrName(b []byte) string {
-	for _, known := range r.names {
-		if known == string(b) {
-			return known
-		}
-	}
-	name := r.keep(b)
-	if len(r.names) < 16 {
-		r.names = append(r.names, name)
-	}
-	return name
-}
-
-// number reads a number as it is written.
-func (r *reader) number() []byte {
+// number reads a number into v, which points to an int or a float64.
+func (r *reader) number(v any) {
 	r.peek()
-	start := r.i
-	r.take('-', '-')
-	zero := r.take('0', '0')
-	if !zero && !r.digits() {
-		r.fail()
-	}
-	if r.take('.', '.') && !r.digits() {
-		r.fail()
-	}
-	if r.take('e', 'e') || r.take('E', 'E') {
-		if !r.take('+', '+') {
-			r.take('-', '-')
-		}
-		if !r.digits() {
-			r.fail()
-		}
-	}
-	return r.s[start:r.i]
+	rest := r.text[r.i:]
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Ee"))]
+	r.i += len(digits)
+	r.accept(json.Unmarshal([]byte(digits), v) == nil)
 }
 
-func (r *reader) digits() bool {
-	if !r.take('0', '9') {
-		return false
-	}
-	for r.take('0', '9') {
-	}
-	return true
+// skip passes over any value.
+func (r *reader) skip() {
+	var value json.RawMessage
+	decoder := json.NewDecoder(strings.NewReader(r.text[r.i:]))
+	r.accept(decoder.Decode(&value) == nil)
+	r.i = min(len(r.text), r.i+int(decoder.InputOffset()))
 }
 
-func (r *reader) take(from, to byte) bool {
-	if r.i < len(r.s) && from <= r.s[r.i] && r.s[r.i] <= to {
-		r.i++
-		return true
-	}
-	return false
-}
-
-func (r *reader) count() int {
-	n, err := strconv.ParseInt(string(r.number()), 10, 32)
-	if err != nil {
-		r.fail()
-	}
-	return int(n)
-}
-
-func (r *reader) float() float64 {
-	f, err := strconv.ParseFloat(string(r.number()), 64)
-	if err != nil {
-		r.fail()
-	}
-	return f
-}
-
-// capacity reads a ConsumedCapacity. The parts of it are not asked for.
-func (r *reader) capacity() float64 {
-	var units float64
+// capacity reads a ConsumedCapacity of the table name. Its parts are not asked for.
+func (r *reader) capacity(name string) (units float64) {
 	var seen members
 	for n := 0; r.more(n, '{', '}'); n++ {
-		switch string(r.name()) {
+		switch r.name() {
 		case "CapacityUnits":
-			r.once(&seen, 1)
-			units = r.float()
-		case "ReadCapacityUnits", "WriteCapacityUnits":
-			r.float()
+			r.first(&seen, 1)
+			r.number(&units)
 		case "TableName":
-			r.str()
+			r.accept(r.str() == name)
 		case "Table", "GlobalSecondaryIndexes", "LocalSecondaryIndexes", "VectorIndexes":
-			r.fail()
+			r.accept(false)
 		default:
-			r.skip(0)
+			r.skip()
 		}
 	}
 	return units
 }
 
-// items reads a list of items; count is how many there may be.
-func (r *reader) items(count int) []table.Item {
+// items reads a list of about count items, which are the answer to q.
+func (r *reader) items(q table.Query, count int) []table.Item {
 	// A wrong count must not cost more memory than the text.
-	out := make([]table.Item, 0, max(0, min(count, len(r.s)/16)))
+	out := make([]table.Item, 0, max(0, min(count, len(r.text)/16)))
 	var attrs []table.Attr
-	var key bareKey
 	for n := 0; r.more(n, '[', ']'); n++ {
-		if it, ok := r.like(key); ok {
-			out = append(out, it)
-			continue
-		}
-		from := r.i
-		out = append(out, r.item(&attrs))
-		if !r.failed {
-			key = bareKeyOf(r.s[from:r.i], out[n])
-		}
+		it := r.item(&attrs)
+		r.accept(of(it, q))
+		out = append(out, it)
 	}
 	return out
 }
 
-// bareKey is how an item is written that has nothing but its key: the text before and
-// behind the sort key. The items of a page of followers differ in that alone, and most
-// writers write all items alike.
-type bareKey struct {
-	pk             string
-	before, behind []byte
-}
-
-// bareKeyOf tells how it, whose text this is, is written; the zero value if it has more
-// than its key.
-func bareKeyOf(text []byte, it table.Item) bareKey {
-	if len(it.Attrs) > 0 || it.Key.SK == "" {
-		return bareKey{}
-	}
-	quoted := `"` + it.Key.SK + `"`
-	if bytes.Count(text, []byte(quoted)) != 1 { // it is written in another way, or the partition key is the same
-		return bareKey{}
-	}
-	before, behind, _ := bytes.Cut(text, []byte(quoted))
-	return bareKey{it.Key.PK, text[:len(before)+1], text[len(text)-len(behind)-1:]}
-}
-
-// like reads an item that is written like the last one, up to its sort key.
-func (r *reader) like(key bareKey) (table.Item, bool) {
-	if key.before == nil || !bytes.HasPrefix(r.s[r.i:], key.before) {
-		return table.Item{}, false
-	}
-	rest := r.s[r.i+len(key.before):]
-	end := bytes.IndexByte(rest, '"')
-	if end <= 0 || !bytes.HasPrefix(rest[end:], key.behind) {
-		return table.Item{}, false
-	}
-	for _, c := range rest[:end] {
-		if c == '\\' || c < ' ' {
-			return table.Item{}, false
-		}
-	}
-	r.i += len(key.before) + end + len(key.behind)
-	return table.Item{Key: table.Key{PK: key.pk, SK: r.keep(rest[:end])}}, true
-}
-
-// item reads an item, its attributes sorted by name and kept in attrs.
-func (r *reader) item(attrs *[]table.Attr) table.Item {
-	var it table.Item
+// item reads an item. It sorts the attributes by name and appends them to attrs, where
+// the items of a page share memory.
+func (r *reader) item(attrs *[]table.Attr) (it table.Item) {
 	var seen members
-	from := len(*attrs)
+	start := len(*attrs)
 	for n := 0; r.more(n, '{', '}'); n++ {
-		switch name := r.name(); string(name) {
+		switch name := r.name(); name {
 		case table.AttrPK:
-			r.once(&seen, 1)
-			if pk := r.keyPart(); string(pk) != r.pk {
-				r.pk = r.keep(pk)
-			}
-			it.Key.PK = r.pk
+			r.first(&seen, 1)
+			it.Key.PK = r.keyPart()
 		case table.AttrSK:
-			r.once(&seen, 2)
-			it.Key.SK = r.keep(r.keyPart())
+			r.first(&seen, 2)
+			it.Key.SK = r.keyPart()
 		default:
-			*attrs = append(*attrs, table.Attr{Name: r.attrName(name), Value: r.value()})
+			*attrs = append(*attrs, table.Attr{Name: name, Value: r.attribute()})
 		}
 	}
-	// With its capacity cut, appending to one item does not change the next.
-	it.Attrs = (*attrs)[from:len(*attrs):len(*attrs)]
+	// The capacity is cut so that nobody can append to the next item's attributes.
+	it.Attrs = (*attrs)[start:len(*attrs):len(*attrs)]
 	if len(it.Attrs) > 1 {
 		slices.SortFunc(it.Attrs, func(a, b table.Attr) int { return cmp.Compare(a.Name, b.Name) })
-		for i := range it.Attrs[1:] {
-			if it.Attrs[i].Name == it.Attrs[i+1].Name {
-				r.fail()
-			}
-		}
+	}
+	for i := 1; i < len(it.Attrs); i++ {
+		r.accept(it.Attrs[i-1].Name != it.Attrs[i].Name)
 	}
 	return it
 }
 
 // keyPart reads a value that must be a string.
-func (r *reader) keyPart() []byte {
-	r.expect('{')
-	if string(r.name()) != "S" {
-		r.fail()
-	}
-	b := r.str()
-	r.expect('}')
-	return b
+func (r *reader) keyPart() string {
+	v := r.attribute()
+	r.accept(v.Kind() == table.KindString)
+	return v.Str()
 }
 
-// value reads an attribute's value.
-func (r *reader) value() (v table.Value) {
+// attribute reads the value of an attribute.
+func (r *reader) attribute() (v table.Value) {
 	r.expect('{')
-	switch string(r.name()) {
+	switch r.name() {
 	case "S":
-		v = table.S(r.keep(r.str()))
+		v = table.S(r.str())
 	case "N":
-		n, err := strconv.ParseInt(string(r.str()), 10, 64)
-		if err != nil {
-			r.fail()
-		}
+		n, err := strconv.ParseInt(r.str(), 10, 64)
+		r.accept(err == nil)
 		v = table.N(n)
 	default:
-		r.fail()
+		r.accept(false)
 	}
 	r.expect('}')
 	return v
@@ -455,61 +312,19 @@ func (r *reader) unprocessed() (keys []table.Key) {
 	for n := 0; r.more(n, '[', ']'); n++ {
 		r.expect('{')
 		inner := "Key"
-		switch string(r.name()) {
+		switch r.name() {
 		case "PutRequest":
 			inner = "Item"
 		case "DeleteRequest":
 		default:
-			r.fail()
+			r.accept(false)
 		}
 		r.expect('{')
-		if string(r.name()) != inner {
-			r.fail()
-		}
+		r.accept(r.name() == inner)
 		var attrs []table.Attr
 		keys = append(keys, r.item(&attrs).Key)
 		r.expect('}')
 		r.expect('}')
 	}
 	return keys
-}
-
-// maxDepth is far beyond what DynamoDB nests.
-const maxDepth = 64
-
-// skip reads a value of a member that is not known.
-func (r *reader) skip(depth int) {
-	if depth > maxDepth {
-		r.fail()
-		return
-	}
-	switch c := r.peek(); c {
-	case '{':
-		for n := 0; r.more(n, '{', '}'); n++ {
-			r.name()
-			r.skip(depth + 1)
-		}
-	case '[':
-		for n := 0; r.more(n, '[', ']'); n++ {
-			r.skip(depth + 1)
-		}
-	case '"':
-		r.str()
-	case 't':
-		r.literal("true")
-	case 'f':
-		r.literal("false")
-	case 'n':
-		r.literal("null")
-	default:
-		r.number()
-	}
-}
-
-func (r *reader) literal(word string) {
-	if len(r.s)-r.i < len(word) || string(r.s[r.i:r.i+len(word)]) != word {
-		r.fail()
-		return
-	}
-	r.i += len(word)
 }

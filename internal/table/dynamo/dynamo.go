@@ -1,22 +1,22 @@
-// Package dynamo is the storage port on DynamoDB, by the AWS SDK. It is dull: it
-// translates requests, answers and errors, splits batches, sends again what
-// DynamoDB left unprocessed, and makes the table. It knows no item's meaning and
-// must never decide what to do about a failed condition or a conflict.
+// Package dynamo is the storage port on DynamoDB, by the AWS SDK. It translates
+// requests, answers and errors, splits batches, sends again the parts that DynamoDB
+// left unprocessed, and makes the table. It must never know the meaning of an item,
+// nor decide how to go on after a failed condition or a conflict.
 //
-// # What it takes care of
+// # Rules
 //
-//   - A write is only sent again when that is safe. Unconditional puts, deletes
-//     and sets are the same done twice, and a transaction carries a request token.
-//     Any other write is sent again only if the first try certainly did nothing:
-//     after a lost answer a second try of "if absent" would fail on its own work,
-//     and one of "add 1" would count twice (I3, I4). Its outcome is unknown then:
-//     UnavailableError.
-//   - Nothing of a batch is dropped (I6): it ends written, or with an error.
+//   - A write is sent again only if that is safe. Unconditional puts, deletes
+//     and sets have the same effect done twice, and a transaction carries a request
+//     token. Any other write is sent again only if the first try certainly did
+//     nothing: after a lost answer a second try of "if absent" would fail on its own
+//     work, and one of "add 1" would count twice (I3, I4). The outcome of such a write
+//     is unknown: UnavailableError.
+//   - No part of a batch is dropped (I6): the batch ends written, or with an error.
 //   - Requests in flight are bounded for each call (I9).
 //   - BatchWriteItem and Query, of which a fan-out makes thousands, are first tried
-//     without the SDK's middleware (byHand). Anything but the answer that is hoped
-//     for makes the SDK do the call, so that a failure is the SDK's in every case.
-//   - A failed condition is billed, but DynamoDB does not say how much: it is
+//     without the SDK's middleware (bulk.go). After any other outcome than a good reply
+//     the SDK makes the call, so every failure is reported by the SDK.
+//   - A failed condition is billed, but DynamoDB does not say how much. The cost is
 //     computed from the old item.
 package dynamo
 
@@ -29,6 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
 
@@ -36,10 +37,11 @@ const indexName = table.IndexName
 
 // Store is one DynamoDB table.
 type Store struct {
-	// client sends again whatever failed; exact only what certainly was not done.
+	// client sends a failed call again; exact does so only if the call certainly did
+	// nothing.
 	client, exact *dynamodb.Client
-	// hand makes the calls of a fan-out, nil if the SDK does.
-	hand     *byHand
+	// bulk makes the calls of a fan-out. If it is nil the SDK makes them.
+	bulk     *bulkClient
 	name     string
 	parallel int
 	backoff  func(attempt int) time.Duration
@@ -54,24 +56,24 @@ type Option func(*Store)
 // The default is 8.
 func WithParallel(n int) Option { return func(s *Store) { s.parallel = max(1, n) } }
 
-// WithBackoff sets how long to wait before unprocessed parts of a batch are sent
-// again, attempt counting from 1 since there was progress. The default is full
-// jitter, doubling from 25 ms to 2 s.
+// WithBackoff sets the wait before unprocessed parts of a batch are sent again.
+// Attempt counts from 1 since the last progress. The default is full jitter, doubling
+// from 25 ms to 2 s.
 func WithBackoff(backoff func(attempt int) time.Duration) Option {
 	return func(s *Store) { s.backoff = backoff }
 }
 
-// WithSDKOnly has the SDK make all calls, to compare with.
-func WithSDKOnly() Option { return func(s *Store) { s.hand = nil } }
+// WithSDKOnly lets the SDK make all calls, for comparisons.
+func WithSDKOnly() Option { return func(s *Store) { s.bulk = nil } }
 
-// New makes a Store of the table name. Nothing is called yet: see Create and Ping.
+// New makes a Store of the table name. It sends nothing: see Create and Ping.
 func New(client *dynamodb.Client, name string, options ...Option) *Store {
 	s := &Store{
 		client: client,
 		exact: dynamodb.New(client.Options(), func(o *dynamodb.Options) {
 			o.Retryer = refusedOnly{o.Retryer}
 		}),
-		hand:     newByHand(client.Options(), name),
+		bulk:     newBulkClient(client.Options(), name),
 		name:     name,
 		parallel: 8,
 		backoff:  jitter,
@@ -83,11 +85,7 @@ func New(client *dynamodb.Client, name string, options ...Option) *Store {
 }
 
 func jitter(attempt int) time.Duration {
-	const first, most = 25 * time.Millisecond, 2 * time.Second
-	if attempt > 7 {
-		return rand.N(most)
-	}
-	return rand.N(min(most, first<<max(0, attempt-1)))
+	return backoff.Exponential{First: 25 * time.Millisecond, Most: 2 * time.Second}.Jittered(attempt, rand.Float64())
 }
 
 // Get implements table.Store.
@@ -172,8 +170,8 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}, nil
 }
 
-// clientFor picks the client for a write; repeatable says that doing it twice is
-// the same as once.
+// clientFor returns the client for a write. A repeatable write has the same effect
+// done twice.
 func (s *Store) clientFor(repeatable bool) *dynamodb.Client {
 	if repeatable {
 		return s.client

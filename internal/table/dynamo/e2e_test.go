@@ -18,8 +18,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// endpoint returns where an engine listens. A test that needs one and has none
-// fails: what is skipped proves nothing.
+// endpoint returns the address of an engine. A test that needs an engine and has none
+// fails, because a skipped test proves nothing.
 func endpoint(t *testing.T, variable string) string {
 	t.Helper()
 	url := os.Getenv(variable)
@@ -33,7 +33,7 @@ func endpoint(t *testing.T, variable string) string {
 func created(t *testing.T, url string) *dynamo.Store {
 	t.Helper()
 	store := open(t, url, "fanfare-test-"+rand.Text()[:10])
-	for range 2 { // it may run again
+	for range 2 { // Create may run again
 		if err := store.Create(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func created(t *testing.T, url string) *dynamo.Store {
 }
 
 func TestLocalStackKeepsTheContract(t *testing.T) {
-	// DynamoDB's own rule for each of these is held on Dynoxide.
+	// The run on Dynoxide holds the store to DynamoDB's own rule for each of these.
 	keepsTheContract(t, endpoint(t, "AWS_ENDPOINT_URL"), tabletest.ApproximateUnits(
 		"DynamoDB Local bills nothing for a read that finds nothing and for a check, an index write for half of an index key, and a unit too many for batched deletes"))
 }
@@ -73,25 +73,25 @@ func keepsTheContract(t *testing.T, url string, options ...tabletest.Option) {
 	})
 }
 
-// counter counts the hot calls that the SDK makes.
+// counter counts the bulk calls, the SDK's apart from those of the own codec.
 type counter struct {
 	aws.HTTPClient
-	hand, sdk atomic.Int64
+	own, sdk atomic.Int64
 }
 
 func (c *counter) Do(req *http.Request) (*http.Response, error) {
 	switch _, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), "."); {
 	case op != "BatchWriteItem" && op != "Query":
 	case req.Header.Get("Amz-Sdk-Request") == "":
-		c.hand.Add(1)
+		c.own.Add(1)
 	default:
 		c.sdk.Add(1)
 	}
 	return c.HTTPClient.Do(req)
 }
 
-// The suites above prove nothing about the calls by hand if the SDK makes them all.
-func TestHotCallsOnEmulatorsAreMadeByHand(t *testing.T) {
+// The suites above prove nothing about the own codec if the SDK makes all calls.
+func TestBulkCallsOnEmulatorsUseTheOwnCodec(t *testing.T) {
 	for _, variable := range []string{"AWS_ENDPOINT_URL", "E2E_DYNOXIDE_URL"} {
 		t.Run(variable, func(t *testing.T) {
 			url := endpoint(t, variable)
@@ -109,8 +109,8 @@ func TestHotCallsOnEmulatorsAreMadeByHand(t *testing.T) {
 			if err != nil || len(items) != 60 {
 				t.Errorf("%d items, error %v", len(items), err)
 			}
-			if count.sdk.Load() > 0 || count.hand.Load() != 6 {
-				t.Errorf("%d calls by hand, %d by the SDK; want 6 and none", count.hand.Load(), count.sdk.Load())
+			if count.sdk.Load() > 0 || count.own.Load() != 6 {
+				t.Errorf("%d calls by the own codec, %d by the SDK; want 6 and none", count.own.Load(), count.sdk.Load())
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// fail is the one place that decides what a failed call means. Failed conditions
-// and cancelled transactions are translated before.
+// fail is the one place that classifies a failed call. Failed conditions and cancelled
+// transactions are translated before.
 func (s *Store) fail(op table.Op, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &table.UnavailableError{Op: string(op), Err: err}
@@ -26,8 +26,9 @@ func (s *Store) fail(op table.Op, err error) error {
 	}
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
-		// No answer, or half of one: the connection, a timeout, the name service,
-		// the credentials' source. What cannot be decoded is not from the SDK.
+		// There was no answer, or half of one: the connection, a timeout, the name
+		// service or the source of credentials failed. Errors that do not come from the
+		// SDK are about items that cannot be decoded.
 		if !fromSDK(err) {
 			return fmt.Errorf("table: %s: %w", op, err)
 		}
@@ -38,9 +39,9 @@ func (s *Store) fail(op table.Op, err error) error {
 		"IdempotentParameterMismatchException":
 		return &table.InvalidError{Problem: api.ErrorMessage()}
 	case "ResourceNotFoundException":
-		// The operator's to mend, and no reason to give up the work in hand.
+		// An operator can mend this, so the caller's work need not be given up.
 		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
-			"there is no table %q here: run `fanfare table create`: %w", s.name, err)}
+			"table %q does not exist here: run `fanfare table create`: %w", s.name, err)}
 	case "AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException",
 		"MissingAuthenticationTokenException", "IncompleteSignatureException", "OptInRequired":
 		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
@@ -67,8 +68,8 @@ func (s *Store) failWrite(op table.Op, key table.Key, err error) error {
 	return &table.ConditionError{Key: key, Old: old, Units: failedCost(old)}
 }
 
-// failedCost is what a write is billed whose condition did not hold: as a write
-// that changes nothing.
+// failedCost returns the units of a write whose condition did not hold. It is billed as
+// a write that changes nothing.
 func failedCost(old *table.Item) table.Units { return table.WriteCost(old, old) }
 
 func fromSDK(err error) bool {
@@ -83,7 +84,7 @@ func status(err error) int {
 	return 0
 }
 
-// throttled tells whether DynamoDB did nothing for lack of capacity.
+// throttled reports whether DynamoDB did nothing for lack of capacity.
 func throttled(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -96,21 +97,21 @@ func throttled(err error) bool {
 	return false
 }
 
-// refused tells whether a call certainly did nothing, and may do so next time.
+// refused reports whether a call certainly did nothing and may succeed the next time.
 func refused(err error) bool {
 	if throttled(err) {
 		return true
 	}
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		// Another transaction has the item in hand.
+		// Another transaction is writing the item.
 		return api.ErrorCode() == "TransactionConflictException"
 	}
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
 
-// refusedOnly retries what the policy below it would, if the first try certainly
-// did nothing.
+// refusedOnly is a retry policy. It sends a call again if the policy below it would and
+// the call certainly did nothing.
 type refusedOnly struct{ aws.Retryer }
 
 // IsErrorRetryable implements aws.Retryer.

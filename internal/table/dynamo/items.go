@@ -35,7 +35,7 @@ func encodeItem(it table.Item) map[string]types.AttributeValue {
 	return out
 }
 
-// decodeOptional decodes an item; no attributes at all mean that there is none.
+// decodeOptional decodes an item. Without any attribute there is no item.
 func decodeOptional(m map[string]types.AttributeValue) (*table.Item, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -47,8 +47,8 @@ func decodeOptional(m map[string]types.AttributeValue) (*table.Item, error) {
 	return &it, nil
 }
 
-// decodeItem decodes an item, its attributes sorted by name. Who writes other
-// kinds of attribute than strings and integers into the table hears of it.
+// decodeItem decodes an item and sorts its attributes by name. Attributes of other
+// kinds than strings and integers are an error: another program wrote them.
 func decodeItem(m map[string]types.AttributeValue) (table.Item, error) {
 	it := table.Item{Attrs: make([]table.Attr, 0, max(0, len(m)-2))}
 	for name, av := range m {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
 
@@ -26,14 +27,14 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 		}
 		in := s.queryInput(q, r)
 		for {
-			reply, err := s.queryPage(ctx, in)
+			reply, err := s.queryPage(ctx, in, q)
 			if err != nil {
 				yield(table.Page{}, err)
 				return
 			}
 			page := table.Page{Items: trim(reply.items, q, r), More: reply.last != nil, Units: table.Units{Read: reply.units}}
 			if q.EndsOnly {
-				page.Items = nil // what an emulator may have sent all the same
+				page.Items = nil // an emulator may have sent some all the same
 				if page.More {
 					page.Items = []table.Item{{Key: reply.last.Key}}
 				}
@@ -47,13 +48,13 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 }
 
 // queryPage asks for one page.
-func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput) (queryReply, error) {
-	if s.hand.usable() {
-		reply, err := s.hand.query(ctx, in)
+func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.Query) (queryReply, error) {
+	if s.bulk.usable() {
+		reply, err := s.bulk.query(ctx, in, q)
 		if err == nil {
 			return reply, nil
 		}
-		if err := pause(ctx, s.backoff(1)); err != nil {
+		if err := backoff.Wait(ctx, s.backoff(1)); err != nil {
 			return queryReply{}, s.fail(table.OpQuery, err)
 		}
 	}
@@ -69,7 +70,7 @@ func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput) (queryRe
 	return reply, err
 }
 
-// trim leaves out what was read for the range's sake only.
+// trim leaves out the items and attributes that were read only because of the range.
 func trim(items []table.Item, q table.Query, r keyRange) []table.Item {
 	if r.skip == "" {
 		return items
@@ -85,30 +86,30 @@ func trim(items []table.Item, q table.Query, r keyRange) []table.Item {
 	return items
 }
 
-// keyRange is a query's range of sort keys, with After worked in.
+// keyRange is a query's range of sort keys, narrowed by After.
 type keyRange struct {
 	low, high string
-	// open says that low, or high if that is set, is not in the range itself.
+	// open excludes low from the range, or high if that is set.
 	open bool
-	// start is the sort key to start behind: an ExclusiveStartKey.
+	// start is the sort key of an ExclusiveStartKey: the range begins after it.
 	start string
-	// skip is a sort key at the beginning of the range to be left out here.
+	// skip is a sort key at the beginning of the range that trim leaves out.
 	skip  string
 	empty bool
 }
 
-// rangeOf works After into the bounds. On the table it becomes an exclusive start
-// key, which DynamoDB takes for any key within the bounds, there or not. The index
-// wants the whole key of the item, which After does not tell, so the range is made
-// narrower. DynamoDB has no range with two bounds of which one is open: then the
-// range begins with After itself, which is left out here. Such a page may be one
-// item short of its size, or empty with more to follow; every page moves on.
+// rangeOf narrows the bounds of q by After. On the table, After becomes an exclusive
+// start key: DynamoDB takes any key within the bounds, whether the item exists or not.
+// The index wants the whole key of an item, and After is only a part of it, so there
+// the range itself is made narrower. DynamoDB has no range with one open and one closed
+// bound; such a range begins with After itself, which trim leaves out. Then a page may
+// be one item short, or empty although more follow; but every page makes progress.
 func rangeOf(q table.Query) keyRange {
 	r := keyRange{low: q.Low, high: q.High}
 	after := q.After
 	if q.Descending {
 		if after != "" && q.High != "" && after > q.High {
-			after = "" // reading starts at the bound, behind it
+			after = "" // reading starts at the bound, which comes later
 		}
 		r.empty = after != "" && after <= q.Low
 	} else {
@@ -164,7 +165,7 @@ func (s *Store) queryInput(q table.Query, r keyRange) *dynamodb.QueryInput {
 	in.KeyConditionExpression = &where
 	project := q.Project
 	if project != nil && r.skip != "" {
-		project = append([]string{table.AttrGSI1SK}, project...) // to know what to leave out
+		project = append([]string{table.AttrGSI1SK}, project...) // trim needs it
 	}
 	in.ProjectionExpression = e.projection(project)
 	if q.EndsOnly {

@@ -12,21 +12,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
 
-// Description is what DynamoDB says of the table.
+// Description is DynamoDB's description of the table.
 type Description struct {
 	Name, Status, Billing string
-	// Items and Bytes are some hours old: DynamoDB counts them now and then.
+	// Items and Bytes are up to some hours old: DynamoDB counts them now and then.
 	Items, Bytes int64
 	// TTL is the attribute that items expire by, "" if they do not.
 	TTL string
-	// Differences are what a table for Fanfare must have and this one has not.
+	// Differences name what keeps this table from being a table of Fanfare.
 	Differences []string
 }
 
-// SchemaError says that there is a table of this name, but not one for Fanfare.
+// SchemaError is the failure to use a table of this name that is not Fanfare's.
 type SchemaError struct {
 	Table       string
 	Differences []string
@@ -37,12 +38,12 @@ func (e *SchemaError) Error() string {
 		e.Table, strings.Join(e.Differences, "; "))
 }
 
-// pollInterval is how often Create looks at a table that is being made.
+// pollInterval is the wait between Create's looks at a table that is being made.
 const pollInterval = 500 * time.Millisecond
 
-// Create makes the table if it is not there, switches expiry on, and returns when
-// it can be used. A table with another schema is a SchemaError and is left alone.
-// It may run any number of times, also at once.
+// Create makes the table unless it exists, switches expiry on, and returns when the
+// table can be used. A table with another schema is a SchemaError and is left alone.
+// Create may run any number of times, also at once.
 func (s *Store) Create(ctx context.Context) error {
 	for {
 		d, err := s.Describe(ctx)
@@ -57,13 +58,13 @@ func (s *Store) Create(ctx context.Context) error {
 		if d.Status == string(types.TableStatusActive) {
 			return s.finish(ctx, d)
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		if err := backoff.Wait(ctx, pollInterval); err != nil {
 			return s.fail("create", err)
 		}
 	}
 }
 
-// finish switches expiry on, or says what does not fit.
+// finish switches expiry on. It returns a SchemaError if the table does not fit.
 func (s *Store) finish(ctx context.Context, d Description) error {
 	if d.TTL == "" && len(d.Differences) == 0 {
 		_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -72,7 +73,7 @@ func (s *Store) finish(ctx context.Context, d Description) error {
 				AttributeName: aws.String(table.AttrTTL), Enabled: aws.Bool(true),
 			},
 		})
-		// Another Create may have been quicker: what counts is what is there now.
+		// Another Create may have been quicker, so only the state of the table counts.
 		again, descErr := s.Describe(ctx)
 		if descErr != nil {
 			return descErr
@@ -111,7 +112,7 @@ func keySchema(pk, sk string) []types.KeySchemaElement {
 	}
 }
 
-// Describe says what the table is like.
+// Describe returns the description of the table.
 func (s *Store) Describe(ctx context.Context) (Description, error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.name})
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Store) Describe(ctx context.Context) (Description, error) {
 	}
 	d := Description{
 		Name: aws.ToString(out.Table.TableName), Status: string(out.Table.TableStatus),
-		Billing: string(types.BillingModeProvisioned), // said only of tables that are something else
+		Billing: string(types.BillingModeProvisioned), // DynamoDB names only the other mode
 		Items:   aws.ToInt64(out.Table.ItemCount), Bytes: aws.ToInt64(out.Table.TableSizeBytes),
 	}
 	if b := out.Table.BillingModeSummary; b != nil {
@@ -137,7 +138,7 @@ func (s *Store) Describe(ctx context.Context) (Description, error) {
 	return d, nil
 }
 
-// differences names what keeps a table from being Fanfare's. How it is billed is
+// differences names the reasons why a table cannot be Fanfare's. The billing mode is
 // the operator's choice.
 func differences(t *types.TableDescription, d Description) []string {
 	var out []string
@@ -145,7 +146,7 @@ func differences(t *types.TableDescription, d Description) []string {
 	for _, a := range t.AttributeDefinitions {
 		attrTypes[aws.ToString(a.AttributeName)] = a.AttributeType
 	}
-	check := func(what string, have []types.KeySchemaElement, pk, sk string) {
+	check := func(subject string, have []types.KeySchemaElement, pk, sk string) {
 		want := pk + " (S), " + sk + " (S)"
 		var is []string
 		for _, k := range have {
@@ -153,7 +154,7 @@ func differences(t *types.TableDescription, d Description) []string {
 			is = append(is, fmt.Sprintf("%s (%s)", name, attrTypes[name]))
 		}
 		if got := strings.Join(is, ", "); got != want {
-			out = append(out, fmt.Sprintf("key of %s is %s, not %s", what, got, want))
+			out = append(out, fmt.Sprintf("the key of %s is %s, not %s", subject, got, want))
 		}
 	}
 	check("the table", t.KeySchema, table.AttrPK, table.AttrSK)
@@ -175,8 +176,8 @@ func differences(t *types.TableDescription, d Description) []string {
 	return out
 }
 
-// Ping tells whether the table answers. It reads an item that is not there, half a
-// read unit, because that needs the same permissions as the work and no others.
+// Ping returns nil if the table answers. It reads an item that does not exist, for half a
+// read unit, because that needs no other permissions than the work itself.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := s.Get(ctx, table.GetInput{Key: table.Key{PK: "ping", SK: "ping"}})
 	return err

@@ -78,9 +78,9 @@ func (s *Store) encodeOp(op table.TransactOp) types.TransactWriteItem {
 	}}
 }
 
-// cancelledError translates a cancellation. Its cost is not in the answer: each
-// operation is billed twice a write that changes nothing; the sizes of items whose
-// conditions held are not known and taken to be below 1 KB.
+// cancelledError translates a cancellation. The answer does not say the cost: each
+// operation is billed as two writes that change nothing. The items whose conditions held
+// are not in the answer either and are taken to be below 1 KB.
 func cancelledError(ops []table.TransactOp, e *types.TransactionCanceledException) error {
 	if len(e.CancellationReasons) != len(ops) {
 		return fmt.Errorf("table: transaction of %d operations cancelled for %d reasons: %w",

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// hot are the calls that are made by hand.
-func hot() []write {
+// bulkCalls are the calls that a bulkClient makes.
+func bulkCalls() []write {
 	return []write{
 		{"batch write", func(ctx context.Context, s *dynamo.Store) error {
 			_, err := s.BatchWrite(ctx, putsOf(60))
@@ -27,7 +27,7 @@ func hot() []write {
 	}
 }
 
-func TestHotCallsGetOverPassingFaults(t *testing.T) {
+func TestBulkCallsGetOverPassingFaults(t *testing.T) {
 	for fault, bad := range map[string]reply{
 		"cut reply":           {body: object{"ConsumedCapacity": nil}, cut: true},
 		"internal error":      failure(500, "InternalServerError", nil),
@@ -35,7 +35,7 @@ func TestHotCallsGetOverPassingFaults(t *testing.T) {
 		"throttled":           failure(400, "ProvisionedThroughputExceededException", nil),
 		"throttled otherwise": failure(400, "ThrottlingException", nil),
 	} {
-		for _, call := range hot() {
+		for _, call := range bulkCalls() {
 			t.Run(fault+"/"+call.name, func(t *testing.T) {
 				// Batches go out side by side, so each request has its own count.
 				var mu sync.Mutex
@@ -45,7 +45,7 @@ func TestHotCallsGetOverPassingFaults(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					times[request]++
-					if times[request] < 3 { // by hand, by the SDK, then its retry
+					if times[request] < 3 { // our try, the SDK's, then its retry
 						return bad
 					}
 					return reply{}
@@ -58,8 +58,10 @@ func TestHotCallsGetOverPassingFaults(t *testing.T) {
 	}
 }
 
-func TestFailuresOfHotCallsAreSorted(t *testing.T) {
-	item := func(v object) reply { return reply{body: object{"Items": []object{{"PK": str("p"), "x": v}}}} }
+func TestFailuresOfBulkCallsAreSorted(t *testing.T) {
+	item := func(v object) reply {
+		return reply{body: object{"Count": 1, "Items": []object{{"PK": str("p"), "x": v}}}}
+	}
 	for name, c := range map[string]struct {
 		reply       reply
 		unavailable bool
@@ -79,7 +81,7 @@ func TestFailuresOfHotCallsAreSorted(t *testing.T) {
 		"fraction":            {item(object{"N": "1.5"}), false, false, `"x" of an item: not an integer of 64 bits`, true},
 		"beyond 64 bits":      {item(object{"N": "9223372036854775808"}), false, false, `"x" of an item: not an integer of 64 bits`, true},
 	} {
-		for _, call := range hot() {
+		for _, call := range bulkCalls() {
 			if c.queryOnly && call.op != "Query" {
 				continue
 			}
@@ -97,8 +99,8 @@ func TestFailuresOfHotCallsAreSorted(t *testing.T) {
 	}
 }
 
-func TestADeadlineEndsAHotCall(t *testing.T) {
-	for _, call := range hot() {
+func TestADeadlineEndsABulkCall(t *testing.T) {
+	for _, call := range bulkCalls() {
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		err := call.do(ctx, openFake(t, f))
@@ -109,8 +111,8 @@ func TestADeadlineEndsAHotCall(t *testing.T) {
 	}
 }
 
-// A batch that makes no progress gives up, so that who writes can send less at
-// once; one that makes some goes on.
+// A batch that makes no progress gives up, so that its caller can send less at once. A
+// batch that makes some progress goes on.
 func TestABatchWithoutProgressGivesUp(t *testing.T) {
 	left := func(in object) reply { return reply{body: object{"UnprocessedItems": in["RequestItems"]}} }
 	for name, answer := range map[string]func(in object) reply{
@@ -151,12 +153,12 @@ func TestABatchWithoutProgressGivesUp(t *testing.T) {
 	})
 }
 
-// What was left undone is sent again as it was, and no other.
+// Exactly the writes that were left undone are sent again, unchanged.
 func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 	writes := putsOf(3)
 	writes[1].Put.Attrs = []table.Attr{{Name: "a", Value: table.S("\"é\n")}, {Name: "n", Value: table.N(-5)}}
 	writes[2] = table.BatchWrite{Delete: keyN(2)}
-	for name, options := range map[string][]dynamo.Option{"by hand": nil, "by the SDK": {dynamo.WithSDKOnly()}} {
+	for name, options := range map[string][]dynamo.Option{"own codec": nil, "SDK": {dynamo.WithSDKOnly()}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, func(_ string, n int, in object) reply {
 				if all := in["RequestItems"].(object)["t"].([]any); n == 1 {
@@ -166,7 +168,7 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 			})
 			res, err := open(t, f.URL, "t", options...).BatchWrite(t.Context(), writes)
 			if err != nil || !res.Throttled {
-				t.Fatalf("error %v, throttled %t; want it told that capacity was short", err, res.Throttled)
+				t.Fatalf("error %v, throttled %t; want no error, and that capacity was short", err, res.Throttled)
 			}
 			calls := f.seen("BatchWriteItem")
 			first, second := calls[0]["RequestItems"].(object)["t"].([]any), calls[1]["RequestItems"].(object)["t"].([]any)
@@ -177,8 +179,8 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 	}
 }
 
-// Only a lack of capacity is told: a connection that was cut is none.
-func TestThrottlingOfABatchIsTold(t *testing.T) {
+// Throttled reports a lack of capacity only; a connection that was cut is another fault.
+func TestThrottlingOfABatchIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		first reply
 		want  bool
@@ -190,7 +192,7 @@ func TestThrottlingOfABatchIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, func(_ string, n int, _ object) reply {
-				if n == 1 { // the try by hand
+				if n == 1 { // the own codec's try
 					return c.first
 				}
 				return reply{}
@@ -203,12 +205,12 @@ func TestThrottlingOfABatchIsTold(t *testing.T) {
 	}
 }
 
-// With middleware of the caller's own on the client, every call passes it.
-func TestMiddlewareOfTheCallersOwnSeesAllCalls(t *testing.T) {
+// If the client has middleware of its own, every call passes it.
+func TestMiddlewareOfTheClientSeesAllCalls(t *testing.T) {
 	f := newFake(t, func(string, int, object) reply { return reply{} })
 	seen := 0
 	store := openClient(t, f.URL, func() { seen++ })
-	for _, call := range hot() {
+	for _, call := range bulkCalls() {
 		if err := call.do(t.Context(), store); err != nil {
 			t.Error(err)
 		}

@@ -19,9 +19,9 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// Calls of both kinds, of many at once, by credentials that change: none has anything
-// of another's, whose memory it uses again. The SDK has to make none of them.
-func TestCallsByHandKeepNothingOfEachOther(t *testing.T) {
+// Many calls of both kinds run at once, and the credentials change meanwhile. No call
+// gets anything of another one, and the SDK has to make none of them.
+func TestBulkCallsKeepApart(t *testing.T) {
 	var mu sync.Mutex
 	current := aws.Credentials{SecretAccessKey: "secret"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func TestCallsByHandKeepNothingOfEachOther(t *testing.T) {
 			t.Errorf("token %q, want %q", token, want.SessionToken)
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(reply)))
-		_, _ = io.WriteString(w, reply) // a client that has not got it says so itself
+		_, _ = io.WriteString(w, reply) // a client that did not get it reports that itself
 	}))
 	defer server.Close()
 	cfg := configFor(t, server.URL)
@@ -89,43 +89,82 @@ func TestCallsByHandKeepNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// A port that the signer leaves out is no reason for the SDK to make the calls.
-func TestAnEndpointWithItsDefaultPortIsUsedByHand(t *testing.T) {
-	for _, endpoint := range []string{"https://example.com:443", "http://example.com:80", "https://example.com", "http://example.com:8000"} {
-		tap := wireTap{status: 200, body: []byte(`{}`)}
-		store := dynamo.New(dynamodb.New(dynamodb.Options{
-			Region: "eu-central-1", HTTPClient: &tap, Retryer: aws.NopRetryer{}, BaseEndpoint: &endpoint,
-			Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
-		}), "fan.fare-1")
-		if _, err := store.BatchWrite(t.Context(), putsOf(1)); err != nil {
-			t.Fatal(err)
-		}
-		if len(tap.requests) != 1 || tap.requests[0].Header.Get("Amz-Sdk-Request") != "" {
-			t.Fatalf("%s: %d requests, want one by hand", endpoint, len(tap.requests))
-		}
-		if err := signed(tap.requests[0], tap.bodies[0]); err != nil {
-			t.Errorf("%s: %v", endpoint, err)
-		}
+// Requests of the own codec have the address and the signing scope of the SDK's.
+func TestBulkCallsUseTheSDKsEndpoint(t *testing.T) {
+	at := func(endpoint string) func(*dynamodb.Options) {
+		return func(o *dynamodb.Options) { o.BaseEndpoint = &endpoint }
+	}
+	for name, set := range map[string]func(*dynamodb.Options){
+		"of the region":     func(*dynamodb.Options) {},
+		"default TLS port":  at("https://example.com:443"), // the signer leaves a default port out
+		"default port":      at("http://example.com:80"),
+		"other port":        at("http://example.com:8000"),
+		"with a path":       at("https://example.com/dynamo"),
+		"of DynamoDB Local": func(o *dynamodb.Options) { o.Region = "local" },
+		"of China":          func(o *dynamodb.Options) { o.Region = "cn-north-1" },
+		"FIPS":              func(o *dynamodb.Options) { o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled },
+		"dual stack":        func(o *dynamodb.Options) { o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateEnabled },
+		"of the account":    func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeRequired },
+		"of no account":     func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeDisabled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent [2]string
+			for i, options := range [][]dynamo.Option{nil, {dynamo.WithSDKOnly()}} {
+				tap := wireTap{status: 200, body: []byte(`{}`)}
+				store := dynamo.New(dynamodb.New(dynamodb.Options{
+					Region: "us-east-1", HTTPClient: &tap, Retryer: aws.NopRetryer{},
+					Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+						return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", AccountID: "123456789012"}, nil
+					}),
+				}, set), "fan.fare-1", options...)
+				if _, err := store.BatchWrite(t.Context(), putsOf(1)); err != nil {
+					t.Fatal(err)
+				}
+				req := tap.requests[0]
+				scope, _, _ := strings.Cut(req.Header.Get("Authorization"), ",")
+				sent[i] = fmt.Sprint(req.URL, " ", scope)
+				if len(tap.requests) != 1 || (req.Header.Get("Amz-Sdk-Request") == "") != (i == 0) {
+					t.Errorf("%d requests, want one, and the SDK's only if it was asked for", len(tap.requests))
+				}
+			}
+			if sent[0] != sent[1] {
+				t.Errorf("own codec: %s\nSDK:       %s", sent[0], sent[1])
+			}
+		})
 	}
 }
 
-// skewed is an endpoint that refuses all but the SDK's calls, as DynamoDB does when the
-// clock here is wrong, for which the SDK makes up.
+// A resolver of another kind may change its answer, so the SDK makes the calls.
+func TestAnotherResolverIsTheSDKs(t *testing.T) {
+	tap := wireTap{status: 200, body: []byte(`{}`)}
+	store := dynamo.New(dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", HTTPClient: &tap, EndpointResolverV2: resolver{dynamodb.NewDefaultEndpointResolverV2()},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
+	}), "t")
+	if _, err := store.BatchWrite(t.Context(), putsOf(1)); err != nil || tap.requests[0].Header.Get("Amz-Sdk-Request") == "" {
+		t.Errorf("error %v, want the SDK to have made the call", err)
+	}
+}
+
+type resolver struct{ dynamodb.EndpointResolverV2 }
+
+// skewed is an endpoint that accepts only the SDK's calls. DynamoDB does so when the
+// clock here is wrong, because the SDK corrects the time in its signatures.
 type skewed struct {
 	wireTap
-	byHand int
+	refused int
 }
 
 func (s *skewed) Do(req *http.Request) (*http.Response, error) {
 	s.status, s.body = 200, []byte(`{}`)
 	if req.Header.Get("Amz-Sdk-Request") == "" {
-		s.byHand++
+		s.refused++
 		s.status, s.body = 400, []byte(`{"__type":"com.amazon.coral.service#InvalidSignatureException"}`)
 	}
 	return s.wireTap.Do(req)
 }
 
-func TestWhatAlwaysFailsByHandIsSeldomTried(t *testing.T) {
+func TestBulkCallsThatAlwaysFailAreSeldomTried(t *testing.T) {
 	var client skewed
 	pauses := 0
 	store := dynamo.New(dynamodb.New(dynamodb.Options{
@@ -137,12 +176,12 @@ func TestWhatAlwaysFailsByHandIsSeldomTried(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if client.byHand != 8+10 || pauses != client.byHand {
-		t.Errorf("%d calls were tried by hand, with %d pauses, of 648", client.byHand, pauses)
+	if client.refused != 8+10 || pauses != client.refused {
+		t.Errorf("%d calls of 648 were tried without the SDK, with %d pauses", client.refused, pauses)
 	}
 }
 
-func TestItemsThatNobodyAskedForAreNoEnds(t *testing.T) {
+func TestItemsBesidesACountAreNoEnds(t *testing.T) {
 	items := []object{{"PK": str("p"), "SK": str("a")}, {"PK": str("p"), "SK": str("b")}}
 	f := newFake(t, func(_ string, n int, _ object) reply {
 		if n == 1 {

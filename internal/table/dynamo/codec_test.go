@@ -29,7 +29,7 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// wireTap is an HTTP client that keeps each request and answers what it is told.
+// wireTap is an HTTP client that keeps each request and gives a fixed answer.
 type wireTap struct {
 	mu       sync.Mutex
 	requests []*http.Request
@@ -64,7 +64,7 @@ func (w *wireTap) Do(req *http.Request) (*http.Response, error) {
 
 var credentials = aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "token"}
 
-// onTap makes a Store on an HTTP client; it does not wait and does not retry.
+// onTap makes a Store on an HTTP client. The Store neither waits nor retries.
 func onTap(client aws.HTTPClient, options ...dynamo.Option) *dynamo.Store {
 	return dynamo.New(dynamodb.New(dynamodb.Options{
 		Region: "eu-central-1", HTTPClient: client, Retryer: aws.NopRetryer{},
@@ -72,40 +72,38 @@ func onTap(client aws.HTTPClient, options ...dynamo.Option) *dynamo.Store {
 	}), "fan.fare-1", append(options, dynamo.WithBackoff(func(int) time.Duration { return 0 }))...)
 }
 
-// headersThatMatter are those that DynamoDB acts upon, or that AWS knows us by.
-var headersThatMatter = []string{
-	"Content-Type", "X-Amz-Target", "Accept-Encoding", "User-Agent", "X-Amz-Security-Token",
-}
+// headersThatMatter are the headers that DynamoDB acts upon.
+var headersThatMatter = []string{"Content-Type", "X-Amz-Target", "Accept-Encoding", "X-Amz-Security-Token"}
 
-// sameRequests compares what both ways sent.
-func sameRequests(t interface{ Fatalf(string, ...any) }, hand, sdk *wireTap) {
-	if len(hand.requests) != len(sdk.requests) {
-		t.Fatalf("%d requests by hand, %d by the SDK", len(hand.requests), len(sdk.requests))
+// sameRequests compares the requests of the Store's own codec with the SDK's.
+func sameRequests(t interface{ Fatalf(string, ...any) }, own, sdk *wireTap) {
+	if len(own.requests) != len(sdk.requests) {
+		t.Fatalf("%d requests by the own codec, %d by the SDK", len(own.requests), len(sdk.requests))
 	}
-	for i, got := range hand.requests {
+	for i, got := range own.requests {
 		want := sdk.requests[i]
 		if got.Method != want.Method || got.URL.String() != want.URL.String() {
-			t.Fatalf("%s %s by hand, %s %s by the SDK", got.Method, got.URL, want.Method, want.URL)
+			t.Fatalf("%s %s by the own codec, %s %s by the SDK", got.Method, got.URL, want.Method, want.URL)
 		}
 		for _, name := range headersThatMatter {
 			if !slices.Equal(got.Header[name], want.Header[name]) || len(got.Header[name]) != 1 {
-				t.Fatalf("%s: %q by hand, %q by the SDK", name, got.Header[name], want.Header[name])
+				t.Fatalf("%s: %q by the own codec, %q by the SDK", name, got.Header[name], want.Header[name])
 			}
 		}
 		var gotBody, wantBody any
-		if err := errors.Join(json.Unmarshal(hand.bodies[i], &gotBody), json.Unmarshal(sdk.bodies[i], &wantBody)); err != nil {
-			t.Fatalf("%v: %s", err, hand.bodies[i])
+		if err := errors.Join(json.Unmarshal(own.bodies[i], &gotBody), json.Unmarshal(sdk.bodies[i], &wantBody)); err != nil {
+			t.Fatalf("%v: %s", err, own.bodies[i])
 		}
 		if !reflect.DeepEqual(gotBody, wantBody) {
-			t.Fatalf("body by hand\n%s, by the SDK\n%s", hand.bodies[i], sdk.bodies[i])
+			t.Fatalf("body by the own codec\n%s, by the SDK\n%s", own.bodies[i], sdk.bodies[i])
 		}
-		if err := signed(got, hand.bodies[i]); err != nil {
+		if err := signed(got, own.bodies[i]); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}
 }
 
-// signed verifies a request as DynamoDB does: it signs the same again.
+// signed verifies a request as DynamoDB does: it signs the request again and compares.
 func signed(req *http.Request, body []byte) error {
 	at, err := time.Parse("20060102T150405Z", req.Header.Get("X-Amz-Date"))
 	if err != nil {
@@ -145,7 +143,7 @@ func drawItem(t *rapid.T, n int) table.Item {
 func TestWritesAreSentAsTheSDKSendsThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var writes []table.BatchWrite
-		shared := drawItem(t, 0) // as entries of one post share sort key and attributes
+		shared := drawItem(t, 0) // entries of one post share sort key and attributes
 		for n := range rapid.IntRange(1, 25).Draw(t, "writes") {
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 0:
@@ -159,13 +157,13 @@ func TestWritesAreSentAsTheSDKSendsThem(t *testing.T) {
 				writes = append(writes, table.BatchWrite{Put: &it})
 			}
 		}
-		hand, sdk := wireTap{status: 200, body: []byte("{}")}, wireTap{status: 200, body: []byte("{}")}
-		_, err := onTap(&hand).BatchWrite(context.Background(), writes)
+		own, sdk := wireTap{status: 200, body: []byte("{}")}, wireTap{status: 200, body: []byte("{}")}
+		_, err := onTap(&own).BatchWrite(context.Background(), writes)
 		_, sdkErr := onTap(&sdk, dynamo.WithSDKOnly()).BatchWrite(context.Background(), writes)
 		if err != nil || sdkErr != nil {
-			t.Fatalf("by hand %v, by the SDK %v", err, sdkErr)
+			t.Fatalf("own codec: %v; SDK: %v", err, sdkErr)
 		}
-		sameRequests(t, &hand, &sdk)
+		sameRequests(t, &own, &sdk)
 	})
 }
 
@@ -183,8 +181,12 @@ func TestQueriesAreSentAsTheSDKSendsThem(t *testing.T) {
 		var taps [2]wireTap
 		for i, options := range [][]dynamo.Option{nil, {dynamo.WithSDKOnly()}} {
 			taps[i].status = 200
-			// A page that is not the last has the next one ask with its end.
-			taps[i].body = []byte(`{"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"\"é"},"GSI1PK":{"S":"g"},"GSI1SK":{"S":"s"}}}`)
+			// The request of the next page has the end of the page before it.
+			pk, err := json.Marshal(q.PK)
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			taps[i].body = fmt.Appendf(nil, `{"LastEvaluatedKey":{"PK":{"S":%s},"SK":{"S":"\"é"},"GSI1PK":{"S":%s},"GSI1SK":{"S":"s"}}}`, pk, pk)
 			pages := 0
 			for _, err := range onTap(&taps[i], options...).Query(context.Background(), q) {
 				if err != nil {
@@ -199,7 +201,7 @@ func TestQueriesAreSentAsTheSDKSendsThem(t *testing.T) {
 	})
 }
 
-// outcome is what a caller sees of a reply.
+// outcome is the caller's view of a reply.
 type outcome struct {
 	items  []table.Item
 	more   bool
@@ -207,11 +209,10 @@ type outcome struct {
 	failed bool
 }
 
-// ask has a query, or a batch write of 0001 to 0003, answered by a reply.
+// ask makes a query, or a batch write of 0001 to 0003, that a reply answers.
 func ask(tap *wireTap, query bool, options ...dynamo.Option) (_ outcome, err error) {
 	store := onTap(tap, options...)
-	// The SDK panics on some replies that are not JSON. What is read by hand must
-	// not.
+	// The SDK panics on some replies that are not JSON. Our decoder must not.
 	defer func() {
 		if p := recover(); p != nil {
 			if last := tap.requests[len(tap.requests)-1]; last.Header.Get("Amz-Sdk-Request") == "" {
@@ -234,38 +235,38 @@ func ask(tap *wireTap, query bool, options ...dynamo.Option) (_ outcome, err err
 	return outcome{}, nil
 }
 
-// usual are replies that must be read by hand.
-func usual() []string {
+// goodPages are replies to a query that our decoder must read.
+func goodPages() []string {
 	return []string{
 		`{}`,
 		` {"Count" : 1 , "Items":[ { "PK":{"S":"p"}, "SK":{"S":"s"} } ] ,"ScannedCount":1}` + "\n",
-		`{"ConsumedCapacity":{"CapacityUnits":128.5,"TableName":"t"},"Count":2,"Items":[{"SK":{"S":"1"},"PK":{"S":"p"},"ttl":{"N":"1700000000"}},{"z":{"S":"\"\\\/\b\f\n\r\té😀\ud83d\ude00\ud800"},"PK":{"S":"p"},"SK":{"S":"2"},"a":{"N":"-9223372036854775808"},"b":{"S":""}}],"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"2"}},"ScannedCount":2}`,
+		`{"ConsumedCapacity":{"CapacityUnits":128.5,"TableName":"fan.fare-1"},"Count":2,"Items":[{"SK":{"S":"1"},"PK":{"S":"p"},"ttl":{"N":"1700000000"}},{"z":{"S":"\"\\\/\b\f\n\r\té😀\ud83d\ude00\ud800"},"PK":{"S":"p"},"SK":{"S":"2"},"a":{"N":"-9223372036854775808"},"b":{"S":""}}],"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"2"}},"ScannedCount":2}`,
 		`{"Items":[],"Count":0,"ScannedCount":0,"LastEvaluatedKey":{},"New":[{"a":[1,-2.5e+7,true,false,null,"x"]}],"ConsumedCapacity":{"CapacityUnits":5e-1,"ReadCapacityUnits":1,"New":0}}`,
-		`{"\u0049tems":[{"\u0050K":{"\u0053":"\u0070"}}]}`,
-		// Items that are written alike, up to the sort key, and some that are not.
-		`{"Count":5,"Items":[{"PK":{"S":"p"},"SK":{"S":"1"}},{"PK":{"S":"p"},"SK":{"S":"2"}},{"PK":{"S":"p"},"SK":{"S":"\""}},{"PK":{"S":"q"},"SK":{"S":"4"}},{"PK":{"S":"q"},"SK":{"S":"5"}}],"ScannedCount":5}`,
+		`{"\u0049tems":[{"\u0050K":{"\u0053":"\u0070"}}],"Count":1}`,
 		`{"Items": [{"SK":{"S":"a"}, "PK":{"S":"p"}}, {"SK":{"S":"b"}, "PK":{"S":"p"}}, {"SK":{"S":"c"}, "PK":{"S":"p"}, "a":{"N":"1"}}, {"SK":{"S":"d"}, "PK":{"S":"p"}}],"Count":4}`,
-		`{"Items":[{"PK":{"S":"S"},"SK":{"S":"S"}},{"PK":{"S":"S"},"SK":{"S":"T"}},{"SK":{"S":"x"}},{"SK":{"S":"y"}},{"SK":{"S":""}},{"SK":{"S":"z"}}],"Count":6}`,
 	}
 }
 
-func usualWrites() []string {
+// goodWrites are replies to a batch write that our decoder must read.
+func goodWrites() []string {
 	return []string{
 		`{}`, `{"UnprocessedItems":{}}`,
-		`{"ConsumedCapacity":[{"CapacityUnits":3.0,"TableName":"t"}],"UnprocessedItems":{},"ItemCollectionMetrics":{}}`,
+		`{"ConsumedCapacity":[{"CapacityUnits":3.0,"TableName":"fan.fare-1"}],"UnprocessedItems":{},"ItemCollectionMetrics":{}}`,
 		`{"ConsumedCapacity":[],"UnprocessedItems":{"fan.fare-1":[]}}`,
 	}
 }
 
-// unusual are replies that the SDK is to judge, or that nobody can read.
-func unusual() []string {
+// strangeReplies are replies that the SDK has to read, or that it cannot read either.
+func strangeReplies() []string {
 	return []string{
 		``, `null`, `[]`, `{`, `{}x`, `{"Items":null}`, `{"Items":[null]}`, `{"Items":[{"a":null}]}`, `{"Items":[{"a":{}}]}`,
 		`{"Items":[{"a":{"BOOL":true}}]}`, `{"Items":[{"a":{"NULL":true}}]}`, `{"Items":[{"a":{"L":[]}}]}`, `{"Items":[{"a":{"S":"x","N":"1"}}]}`,
 		`{"Items":[{"a":{"N":"1.5"}}]}`, `{"Items":[{"a":{"N":"9223372036854775808"}}]}`, `{"Items":[{"a":{"N":"1e400"}}]}`, `{"Items":[{"a":{"N":1}}]}`,
 		`{"Items":[{"a":{"S":"1"},"a":{"S":"2"}}]}`, `{"Items":[{"PK":{"N":"1"}}]}`, `{"Items":[{"PK":{"S":"1"},"PK":{"S":"2"}}]}`,
 		`{"Items":[{"a":{"S":"\x"}}]}`, "{\"Items\":[{\"a\":{\"S\":\"\n\"}}]}", "{\"Items\":[{\"a\":{\"S\":\"\xff\"}}]}", "{\"Items\":[{\"a\":{\"S\":\"\xff\\n\"}}]}",
-		`{"Items":[],"Items":[{}]}`, `{"Items":[{}]}`, `{"Count":1.5}`, `{"Count":99999999999}`, `{"Count":01}`, `{"Count":-1,"Items":[{}]}`, `{"Count":2147483647,"Items":[{}]}`,
+		`{"Items":[],"Items":[{}]}`, `{"Items":[{}]}`, `{"Count":1}`, `{"Count":2,"Items":[{"PK":{"S":"p"}}]}`, `{"Items":[{"PK":{"S":"p"}}]}`,
+		`{"Count":1,"Items":[{"PK":{"S":"q"},"SK":{"S":"s"}}]}`, `{"LastEvaluatedKey":{"PK":{"S":"q"},"SK":{"S":"s"}}}`, `{"ConsumedCapacity":{"TableName":"other"}}`,
+		`{"ConsumedCapacity":[{"CapacityUnits":1,"TableName":"other"}]}`, `{"Count":1.5}`, `{"Count":99999999999}`, `{"Count":01}`, `{"Count":-1,"Items":[{}]}`, `{"Count":2147483647,"Items":[{}]}`,
 		`{"ConsumedCapacity":{"CapacityUnits":"NaN"}}`, `{"ConsumedCapacity":{"CapacityUnits":1e999}}`, `{"ConsumedCapacity":{"Table":{"CapacityUnits":1}}}`,
 		`{"ConsumedCapacity":{"Table":5}}`, `{"ConsumedCapacity":5}`, `{"LastEvaluatedKey":{"PK":{"BOOL":true}}}`, `{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
 		`{"UnprocessedItems":null}`, `{"UnprocessedItems":{"other":[{"PutRequest":{"Item":{"PK":{"S":"p"}}}}]}}`, `{"UnprocessedItems":{"fan.fare-1":[{}]}}`,
@@ -275,24 +276,24 @@ func unusual() []string {
 	}
 }
 
-// Whatever DynamoDB answers, the caller sees what it would see with the SDK alone.
+// The caller sees the same outcome of any reply as with the SDK alone.
 func FuzzRepliesMeanWhatTheSDKMakesOfThem(f *testing.F) {
-	for _, reply := range usual() {
+	for _, reply := range goodPages() {
 		f.Add([]byte(reply), true)
 	}
-	for _, reply := range usualWrites() {
+	for _, reply := range goodWrites() {
 		f.Add([]byte(reply), false)
 	}
-	for _, reply := range unusual() {
+	for _, reply := range strangeReplies() {
 		f.Add([]byte(reply), true)
 		f.Add([]byte(reply), false)
 	}
 	f.Fuzz(func(t *testing.T, reply []byte, query bool) { meansTheSame(t, reply, query) })
 }
 
-// Replies put together of parts of others, which a fuzzer takes long to find.
+// These replies are put together of parts of others. A fuzzer takes long to find them.
 func TestGarbledRepliesMeanWhatTheSDKMakesOfThem(t *testing.T) {
-	replies := slices.Concat(usual(), usualWrites(), unusual())
+	replies := slices.Concat(goodPages(), goodWrites(), strangeReplies())
 	parts := []string{
 		"null", "{}", "[]", `""`, ",", ":", "{", "}", "[", "]", `"S"`, `"N"`, `"PK"`, `"SK"`, `"Items"`, `"Count"`, `"1"`, "1", "-0", "1.0", "1e1",
 		`{"S":"x"}`, `{"N":"7"}`, `{"N":"+7"}`, `{"PK":{"S":"p"},"SK":{"S":"s"}}`, `"x":1,`, `"\u0000\udc00"`, " ", "\x00", "\xff", "\\", "\ufeff",
@@ -314,12 +315,12 @@ func TestGarbledRepliesMeanWhatTheSDKMakesOfThem(t *testing.T) {
 }
 
 func meansTheSame(t interface{ Errorf(string, ...any) }, reply []byte, query bool) {
-	hand, sdk := wireTap{status: 200, body: reply}, wireTap{status: 200, body: reply}
-	got, err := ask(&hand, query)
+	own, sdk := wireTap{status: 200, body: reply}, wireTap{status: 200, body: reply}
+	got, err := ask(&own, query)
 	want, sdkErr := ask(&sdk, query, dynamo.WithSDKOnly())
 	got.failed, want.failed = err != nil, sdkErr != nil
 	if got.units.Write != want.units.Write && got.failed && want.failed {
-		got.units = want.units // the last try is the SDK's, the ones before may be billed
+		got.units = want.units // the last try is the SDK's, but our first one may be billed
 	}
 	if math.IsNaN(got.units.Read) && math.IsNaN(want.units.Read) {
 		got.units, want.units = table.Units{}, table.Units{}
@@ -327,7 +328,7 @@ func meansTheSame(t interface{ Errorf(string, ...any) }, reply []byte, query boo
 	if len(got.items) == 0 && len(want.items) == 0 {
 		got.items, want.items = nil, nil
 	}
-	for _, o := range []*outcome{&got, &want} { // nil or not makes no difference
+	for _, o := range []*outcome{&got, &want} { // an empty list may be nil
 		for i := range o.items {
 			if len(o.items[i].Attrs) == 0 {
 				o.items[i].Attrs = nil
@@ -335,22 +336,22 @@ func meansTheSame(t interface{ Errorf(string, ...any) }, reply []byte, query boo
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("reply %q\nby hand    %+v, error %v\nby the SDK %+v, error %v", reply, got, err, want, sdkErr)
+		t.Errorf("reply %q\nown codec %+v, error %v\nSDK       %+v, error %v", reply, got, err, want, sdkErr)
 	}
 }
 
-// The test of the test above: usual replies are really read by hand.
-func TestUsualRepliesAreReadByHand(t *testing.T) {
+// The comparisons above prove nothing if the SDK reads every reply.
+func TestGoodRepliesAreReadByOurDecoder(t *testing.T) {
 	check := func(reply string, query bool) {
 		tap := wireTap{status: 200, body: []byte(reply)}
 		if _, err := ask(&tap, query); err != nil || len(tap.requests) != 1 || tap.requests[0].Header.Get("Amz-Sdk-Request") != "" {
-			t.Errorf("reply %s: error %v after %d requests, want one by hand", reply, err, len(tap.requests))
+			t.Errorf("reply %s: error %v after %d requests, want one, not by the SDK", reply, err, len(tap.requests))
 		}
 	}
-	for _, reply := range usual() {
+	for _, reply := range goodPages() {
 		check(reply, true)
 	}
-	for _, reply := range usualWrites() {
+	for _, reply := range goodWrites() {
 		check(reply, false)
 	}
 }
@@ -359,7 +360,7 @@ func TestAReplyWithAWrongChecksumIsAskedForAgain(t *testing.T) {
 	for _, query := range []bool{true, false} {
 		tap := wireTap{status: 200, body: []byte(`{}`), badCRC: true}
 		if _, err := ask(&tap, query); err != nil || len(tap.requests) != 2 {
-			t.Errorf("error %v after %d requests, want the SDK to have made the second", err, len(tap.requests))
+			t.Errorf("error %v after %d requests, want two, the second by the SDK", err, len(tap.requests))
 		}
 		tap = wireTap{status: 200, body: []byte(`{}`), noCRC: true}
 		if _, err := ask(&tap, query); err != nil || len(tap.requests) != 1 {
