@@ -154,10 +154,6 @@ func ParseEntrySK(sk string) (post, author string, ok bool) {
 	return post, author, ok && post != "" && author != ""
 }
 
-// EntryRangeAbove is the sort key just above every entry of post, for a range
-// that ends with it.
-func EntryRangeAbove(post string) string { return "p#" + post + sortEnd }
-
 // MarksPK is the partition of user's home marks; its sort keys are UserSK.
 func MarksPK(user string) string { return "u#" + user + "#home" }
 

@@ -87,9 +87,6 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		if c := cmp.Compare(a, b); c != 0 && cmp.Compare(schema.EntrySK(a, u), schema.EntrySK(b, v)) != c {
 			t.Errorf("entries of %s and %s are in another order", a, b)
 		}
-		if (schema.EntrySK(a, u) < schema.EntryRangeAbove(b)) != (a <= b) {
-			t.Errorf("EntryRangeAbove(%s) is on the wrong side of %s", b, a)
-		}
 		if (schema.UserSK(u) <= schema.BelowUser(v)) != (u < v) {
 			t.Errorf("BelowUser(%s) = %q is on the wrong side of %s", v, schema.BelowUser(v), u)
 		}

@@ -7,7 +7,7 @@ import "strings"
 // speaks expressions translates each.
 type Cond interface{ holds(it *Item) bool }
 
-// Holds tells whether c holds on it, where nil stands for an absent item. A nil
+// Holds reports whether c holds on an item; nil stands for an absent item. A nil
 // condition always holds.
 func Holds(c Cond, it *Item) bool { return c == nil || c.holds(it) }
 
@@ -18,8 +18,6 @@ type (
 	Exists struct{}
 	// AttrAbsent holds if there is no item or it lacks the attribute.
 	AttrAbsent struct{ Name string }
-	// AttrExists holds if the item has the attribute.
-	AttrExists struct{ Name string }
 	// Equal holds if the item has the attribute with this value.
 	Equal struct {
 		Name  string
@@ -31,35 +29,21 @@ type (
 		Name  string
 		Value Value
 	}
-	// AtLeast holds if the item has the attribute, of the value's kind, and it
-	// is not below the value.
-	AtLeast struct {
-		Name  string
-		Value Value
-	}
 	// All holds if each of its conditions holds.
 	All []Cond
 	// Any holds if at least one of its conditions holds.
 	Any []Cond
-	// Not holds if its condition does not.
-	Not struct{ Cond Cond }
 )
 
 func (Absent) holds(it *Item) bool { return it == nil }
 func (Exists) holds(it *Item) bool { return it != nil }
 
 func (c AttrAbsent) holds(it *Item) bool { return attr(it, c.Name).IsZero() }
-func (c AttrExists) holds(it *Item) bool { return !attr(it, c.Name).IsZero() }
 func (c Equal) holds(it *Item) bool      { return attr(it, c.Name) == c.Value }
 
 func (c Less) holds(it *Item) bool {
 	v := attr(it, c.Name)
 	return v.Kind() == c.Value.Kind() && compare(v, c.Value) < 0
-}
-
-func (c AtLeast) holds(it *Item) bool {
-	v := attr(it, c.Name)
-	return v.Kind() == c.Value.Kind() && compare(v, c.Value) >= 0
 }
 
 func (c All) holds(it *Item) bool {
@@ -79,8 +63,6 @@ func (c Any) holds(it *Item) bool {
 	}
 	return false
 }
-
-func (c Not) holds(it *Item) bool { return !c.Cond.holds(it) }
 
 // attr reads an attribute as an expression does: PK and SK are attributes too.
 func attr(it *Item, name string) Value {

@@ -2,10 +2,11 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
-// What makes a request invalid, the same for every backend: an emulator that is
+// The checks of requests are the same for every backend, because an emulator that is
 // more lenient than DynamoDB must not hide a defect. All of them return nil or an
 // *InvalidError.
 
@@ -20,7 +21,7 @@ func invalid(format string, args ...any) error {
 	return &InvalidError{fmt.Sprintf(format, args...)}
 }
 
-// Validate checks a key: both parts are there and not too long.
+// Validate checks a key: neither part is empty or too long.
 func (k Key) Validate() error {
 	if err := validKeyPart(AttrPK, k.PK, MaxPKBytes); err != nil {
 		return err
@@ -44,7 +45,7 @@ func validKeyPart(name, v string, limit int) error {
 	return nil
 }
 
-// Validate checks an item that is to be written: its key, its attributes, each
+// Validate checks an item to be written: its key, its attributes, each of which occurs
 // once, and its size.
 func (it Item) Validate() error {
 	if err := it.Key.Validate(); err != nil {
@@ -121,20 +122,14 @@ func ValidateCond(c Cond) error {
 		return nil
 	case AttrAbsent:
 		return condName(c.Name)
-	case AttrExists:
-		return condName(c.Name)
 	case Equal:
 		return condValue(c.Name, c.Value)
 	case Less:
-		return condValue(c.Name, c.Value)
-	case AtLeast:
 		return condValue(c.Name, c.Value)
 	case All:
 		return condParts(c)
 	case Any:
 		return condParts(c)
-	case Not:
-		return condParts([]Cond{c.Cond})
 	}
 	return invalid("condition %T is not known", c)
 }
@@ -267,24 +262,18 @@ func (w BatchWrite) Validate() error {
 	return w.Delete.Validate()
 }
 
-// SameAttrs tells whether two items share the memory of their attributes, as the
-// entries of one post do: what holds for those of one holds for the other's.
-func SameAttrs(a, b *Item) bool {
-	return len(a.Attrs) == len(b.Attrs) && (len(a.Attrs) == 0 || &a.Attrs[0] == &b.Attrs[0])
-}
-
 // ValidateBatch checks the writes of a batch.
 func ValidateBatch(writes []BatchWrite) error {
 	ascending := true
 	var last Key
-	var checked *Item // the last one of which all was checked
+	var checked *Item // the last item that was checked whole
 	size := 0         // its size without the partition key
 	for i := range writes {
 		key, put := writes[i].Delete, writes[i].Put
 		if put != nil {
 			key = put.Key
 		}
-		if put != nil && checked != nil && key.SK == checked.Key.SK && SameAttrs(put, checked) && writes[i].Delete == (Key{}) {
+		if put != nil && checked != nil && key.SK == checked.Key.SK && slices.Equal(put.Attrs, checked.Attrs) && writes[i].Delete == (Key{}) {
 			// The entries of one post differ in the partition key alone.
 			if err := validKeyPart(AttrPK, key.PK, MaxPKBytes); err != nil {
 				return err
@@ -300,7 +289,7 @@ func ValidateBatch(writes []BatchWrite) error {
 		ascending = ascending && last.less(key) // no key is empty
 		last = key
 	}
-	if ascending { // as those of a fan-out: no key can occur twice
+	if ascending { // the keys of a fan-out are: none can occur twice
 		return nil
 	}
 	seen := make(map[Key]struct{}, len(writes))

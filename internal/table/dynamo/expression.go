@@ -10,19 +10,19 @@ import (
 )
 
 // expr collects the names and values that the expressions of one request refer to
-// by placeholders (#0, :0), so that no attribute name meets a reserved word. It is
-// written by hand because the conditions are a closed set of a dozen: the SDK's
-// expression builder encodes values by reflection and would be the larger part.
+// by placeholders (#0, :0), so that an attribute's name can be a reserved word. The
+// SDK's expression builder is not used: the conditions are a closed set of seven, and
+// the builder encodes values by reflection, which would be the larger part of the work.
 type expr struct {
 	names  map[string]string
 	values map[string]types.AttributeValue
-	// order finds a name's placeholder again.
+	// order lists the names by the numbers of their placeholders.
 	order []string
 }
 
 func (e *expr) name(name string) string {
-	for i, known := range e.order {
-		if known == name {
+	for i, other := range e.order {
+		if other == name {
 			return "#" + strconv.Itoa(i)
 		}
 	}
@@ -44,7 +44,7 @@ func (e *expr) value(v table.Value) string {
 	return placeholder
 }
 
-// projection asks for the key and these attributes; nil stands for all.
+// projection asks for the key and these attributes, or for all if names is nil.
 func (e *expr) projection(names []string) *string {
 	if names == nil {
 		return nil
@@ -58,8 +58,8 @@ func (e *expr) projection(names []string) *string {
 	return new(strings.Join(parts, ", "))
 }
 
-// condition translates a condition that table.ValidateCond let pass; nil stands
-// for none.
+// condition translates a condition that table.ValidateCond let pass. It returns nil for
+// no condition.
 func (e *expr) condition(c table.Cond) *string {
 	if c == nil {
 		return nil
@@ -75,20 +75,14 @@ func (e *expr) cond(c table.Cond) string {
 		return "attribute_exists(" + e.name(table.AttrPK) + ")"
 	case table.AttrAbsent:
 		return "attribute_not_exists(" + e.name(c.Name) + ")"
-	case table.AttrExists:
-		return "attribute_exists(" + e.name(c.Name) + ")"
 	case table.Equal:
 		return e.name(c.Name) + " = " + e.value(c.Value)
 	case table.Less:
 		return e.name(c.Name) + " < " + e.value(c.Value)
-	case table.AtLeast:
-		return e.name(c.Name) + " >= " + e.value(c.Value)
 	case table.All:
 		return e.join(c, " AND ")
 	case table.Any:
 		return e.join(c, " OR ")
-	case table.Not:
-		return "NOT " + e.part(c.Cond)
 	}
 	return "" // ValidateCond lets no other pass
 }
@@ -104,11 +98,11 @@ func (e *expr) join(cs []table.Cond, operator string) string {
 	return strings.Join(parts, operator)
 }
 
-// part is a condition within a larger one. These are the only parentheses, since
-// DynamoDB refuses doubled ones.
+// part translates a condition within a larger one. Parentheses are written only here,
+// because DynamoDB refuses doubled ones.
 func (e *expr) part(c table.Cond) string {
 	switch c.(type) {
-	case table.All, table.Any, table.Not:
+	case table.All, table.Any:
 		return "(" + e.cond(c) + ")"
 	}
 	return e.cond(c)

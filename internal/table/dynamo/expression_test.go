@@ -13,13 +13,11 @@ func TestConditionsBecomeExpressions(t *testing.T) {
 		want string
 	}{
 		{table.Absent{}, "attribute_not_exists(#0)"},
-		{table.Not{Cond: table.Exists{}}, "NOT attribute_exists(#0)"},
+		{table.Exists{}, "attribute_exists(#0)"},
 		{a, "#0 = :0"},
 		{table.All{a}, "#0 = :0"},
 		{table.All{a, n}, "#0 = :0 AND #1 < :1"},
-		{table.Any{table.All{a, n}, table.Not{Cond: a}}, "(#0 = :0 AND #1 < :1) OR (NOT #0 = :2)"},
-		{table.Not{Cond: table.Any{a, n}}, "NOT (#0 = :0 OR #1 < :1)"},
-		{table.Not{Cond: table.Not{Cond: a}}, "NOT (NOT #0 = :0)"},
+		{table.Any{table.All{a, n}, a}, "(#0 = :0 AND #1 < :1) OR #0 = :2"},
 		{table.All{table.Any{table.All{a, n}}}, "#0 = :0 AND #1 < :1"},
 		{table.Any{table.All{table.Any{a, n}, a}, n}, "((#0 = :0 OR #1 < :1) AND #0 = :2) OR #1 < :3"},
 	} {

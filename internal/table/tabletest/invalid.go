@@ -91,7 +91,6 @@ func (s *suite) invalidCalls(t *testing.T, there table.Item) map[string]func() e
 		"condition without value": put(item(key), table.Equal{Name: "a"}),
 		"condition without parts": put(item(key), table.All{}),
 		"condition on nil":        put(item(key), table.Any{table.Exists{}, nil}),
-		"not of nil":              put(item(key), table.Not{}),
 		"delete of an empty SK": func() error {
 			_, err := s.Delete(t.Context(), table.DeleteInput{Key: table.Key{PK: pk}})
 			return err

@@ -92,12 +92,11 @@ func modelConds() []table.Cond {
 		nil, nil, nil, nil,
 		table.Absent{},
 		table.Exists{},
-		table.AttrExists{Name: table.AttrGSI1PK},
+		table.AttrAbsent{Name: table.AttrGSI1PK},
 		table.AttrAbsent{Name: "a"},
 		table.Less{Name: "n", Value: table.N(1)},
-		table.AtLeast{Name: "n", Value: table.N(0)},
-		table.Not{Cond: table.Equal{Name: "a", Value: table.S("1")}},
-		table.Any{table.Absent{}, table.All{table.AttrExists{Name: "b"}, table.AttrExists{Name: "n"}}},
+		table.Equal{Name: "a", Value: table.S("1")},
+		table.Any{table.Absent{}, table.All{table.AttrAbsent{Name: "b"}, table.Less{Name: "n", Value: table.N(3)}}},
 	}
 }
 

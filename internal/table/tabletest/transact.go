@@ -21,7 +21,7 @@ func transactTests() []test {
 					If: table.Exists{},
 				}},
 				table.TransactOp{Delete: &table.DeleteInput{Key: del, If: table.Exists{}}},
-				table.TransactOp{Check: &table.CheckInput{Key: check, If: table.AtLeast{Name: "n", Value: table.N(7)}}})
+				table.TransactOp{Check: &table.CheckInput{Key: check, If: table.Equal{Name: "n", Value: table.N(7)}}})
 			s.holds(t, item(put, str("a", "1")))
 			s.holds(t, item(update, num("n", 2), str("b", "2")))
 			s.lacks(t, del)
@@ -176,16 +176,16 @@ func concurrencyTests() []test {
 			pk := s.partition()
 			account := func(i int) table.Key { return table.Key{PK: pk, SK: fmt.Sprint("account ", i%3)} }
 			for i := range 3 {
-				s.put(t, item(account(i), num("n", 10)))
+				s.put(t, item(account(i), num("n", -10)))
 			}
 			together(t, 4, func(who int) error {
 				for i := range 6 {
-					// Each moves 1 from one account to the next, in either order, and
-					// counts it.
+					// Each moves a debt of 1 from one account to the next, in either
+					// order, and counts the move.
 					from, to := account(who+i), account(who+i+1)
 					ops := []table.TransactOp{
-						{Update: &table.UpdateInput{Key: from, Add: []table.Attr{num("n", -1)}, If: table.AtLeast{Name: "n", Value: table.N(1)}}},
-						{Update: &table.UpdateInput{Key: to, Add: []table.Attr{num("n", 1)}}},
+						{Update: &table.UpdateInput{Key: from, Add: []table.Attr{num("n", 1)}, If: table.Less{Name: "n", Value: table.N(0)}}},
+						{Update: &table.UpdateInput{Key: to, Add: []table.Attr{num("n", -1)}}},
 						{Update: &table.UpdateInput{Key: table.Key{PK: pk, SK: "moves"}, Add: []table.Attr{num("n", 1)}}},
 					}
 					if i%2 == 1 {
@@ -202,8 +202,8 @@ func concurrencyTests() []test {
 				sum += s.read(t, account(i)).Int("n")
 			}
 			moves := s.read(t, table.Key{PK: pk, SK: "moves"}).Int("n")
-			if sum != 30 || moves != 24 {
-				t.Errorf("sum = %d after %d moves, want 30 after 24", sum, moves)
+			if sum != -30 || moves != 24 {
+				t.Errorf("sum = %d after %d moves, want -30 after 24", sum, moves)
 			}
 		}},
 		{"BatchesAndConditionsOnOneKeyAreSerial", func(t *testing.T, s *suite) {
