@@ -1,7 +1,7 @@
-// Package schema is the data model: the key of every item (keys.go), what an item
-// holds (items.go) and the design for NoSQL Workbench (workbench.go). Both storage
-// backends store these items without knowing them.
+// Package schema is the data model: the key of every item (keys.go), its attributes
+// (items.go) and the design for NoSQL Workbench (workbench.go). Both storage backends
+// store these items without knowing them.
 //
-// It must never read or write the table, and never decide what a feed does. A change
-// here is a change of the stored format: data written before must still be read.
+// It must never read or write the table, nor make a decision of the feed. A change here
+// changes the stored format: data that an older version wrote must stay readable.
 package schema

@@ -9,11 +9,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// The item codecs. Each type has Item, which encodes it, and
-// a Parse function, which refuses what it cannot be. Attribute names are short
-// where an item is billed often. Times are milliseconds since 1970, but for ttl.
+// The item codecs. Each type has a method Item, which encodes it, and a Parse function,
+// which refuses any other item. Attribute names are short where an item is billed often.
+// Times are milliseconds since 1970, except that ttl has seconds.
 
-// Attribute names that conditions and updates name outside of this package.
+// Names of the attributes that other packages use in conditions and updates.
 const (
 	AttrPosts      = "posts"     // counts: the user's living posts
 	AttrFollowing  = "following" // counts: how many the user follows
@@ -28,17 +28,17 @@ const (
 	AttrKind       = "kind"      // mark
 	AttrVersion    = "ver"       // mark, like
 	AttrState      = "st"        // like: 1 liked, 0 not
-	AttrFlush      = "f"         // like: the flush that is to count it
-	AttrBase       = "base"      // like: what was counted before that flush
+	AttrFlush      = "f"         // like: the flush that counts it
+	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count
 	AttrAsOf       = "at"        // like count: when it was last flushed
-	AttrEnd        = "end"       // chunk: the lowest follower behind it
+	AttrEnd        = "end"       // chunk: the lowest follower after it
 	AttrDone       = "done"      // chunk: when it was done
 	AttrDelivered  = "n"         // chunk: entries written
 	AttrAttempts   = "tries"     // plan: how often a worker began
 )
 
-// ParseError says that a stored item is not what its key promises.
+// ParseError is the refusal of a stored item that does not fit its key.
 type ParseError struct {
 	Key     table.Key
 	Problem string
@@ -72,7 +72,7 @@ func userOf(pk, suffix string) (string, bool) {
 	return user, ok && user != "" && !strings.Contains(user, "#")
 }
 
-// Profile is what a user says of itself.
+// Profile is a user's description of itself.
 type Profile struct {
 	User, Name, Bio, ImageURL string
 	CreatedAt                 time.Time
@@ -180,8 +180,8 @@ func ParsePost(it table.Item) (Post, error) {
 	}, nil
 }
 
-// PostRef is the post by id: the small item that is read before each page of a
-// fan-out and wherever only the author is asked for.
+// PostRef is the post by id: a small item that is read before each page of a fan-out,
+// and wherever the author is enough.
 type PostRef struct {
 	ID, Author string
 	LikeShards int
@@ -263,14 +263,14 @@ type Like struct {
 	// Liked is the state, Version the ULID of the action that set it.
 	Liked   bool
 	Version string
-	// Flush is to count this state; Base tells whether the user was counted
+	// Flush is the flush that counts this state. Base is true if the user was counted
 	// before it.
 	Flush Flush
 	Base  bool
-	// TTL is when the item may go, zero for never. Only an item that is neither
-	// liked nor counted has one.
+	// TTL is the time after which the item may be deleted, zero for never. Only an
+	// item that is neither liked nor counted has one.
 	TTL time.Time
-	// LikeShards is the post's; it decides the key.
+	// LikeShards is the post's. The key depends on it.
 	LikeShards int
 	// Indexed puts the item into the index of the user's likes.
 	Indexed bool
@@ -323,7 +323,7 @@ func bit(b bool) int64 {
 // LikeCount is a post's like count and its ledger of flushes.
 type LikeCount struct {
 	Likes int64
-	// AsOf is when it was last flushed, zero for never.
+	// AsOf is the time of the last flush, zero for never.
 	AsOf time.Time
 	// Done is the highest flushed seq of each incarnation, Fenced the
 	// incarnations that may not flush any more.
@@ -331,13 +331,13 @@ type LikeCount struct {
 	Fenced map[string]bool
 }
 
-// AttrFlushed is the count item's attribute that holds inc's highest flushed seq.
+// AttrFlushed names the count item's attribute for inc's highest flushed seq.
 func AttrFlushed(inc string) string { return "d" + inc }
 
-// AttrFenced is the count item's attribute that fences inc.
+// AttrFenced names the count item's attribute that fences inc.
 func AttrFenced(inc string) string { return "x" + inc }
 
-// ParseLikeCount decodes a like count; nil is a post without one.
+// ParseLikeCount decodes a like count. It takes nil for a post that has none.
 func ParseLikeCount(it *table.Item) LikeCount {
 	var c LikeCount
 	if it == nil {
@@ -365,9 +365,9 @@ type Entry struct {
 	LikeShards   int
 }
 
-// EntryAttrs are the attributes that all entries of one post share: build them
-// once a post, not once a follower. ttl is the post id's time plus the timeline's
-// TTL, never the time of writing, so that a late delivery does not outlive it.
+// EntryAttrs returns the attributes that all entries of one post share. Call it once for
+// a post, not for each follower. ttl is the time in the post's id plus the TTL of
+// timelines, never the time of writing, so that a late entry does not live longer.
 func EntryAttrs(ttl time.Time, likeShards int) []table.Attr {
 	return appendShards([]table.Attr{num(table.AttrTTL, ttl.Unix())}, likeShards)
 }
@@ -381,16 +381,16 @@ func ParseEntry(it table.Item) (Entry, error) {
 	return Entry{post, author, parseShards(it)}, nil
 }
 
-// MarkKind says why pushing alone is not enough for an author in a home.
+// MarkKind is the reason why a home treats an author in another way than by its entries.
 type MarkKind string
 
 // The kinds of home mark.
 const (
 	// MarkUnfollowed leaves the author out.
 	MarkUnfollowed MarkKind = "unfollowed"
-	// MarkBackfill merges the author's posts in until they were copied.
+	// MarkBackfill merges the author's posts in until they have been copied.
 	MarkBackfill MarkKind = "backfill"
-	// MarkPulled merges the author's posts in for good.
+	// MarkPulled always merges the author's posts in.
 	MarkPulled MarkKind = "pulled"
 )
 
@@ -402,7 +402,7 @@ type Mark struct {
 	From string
 	// Version is a ULID, new with each change.
 	Version string
-	// TTL is when it may go, zero for never.
+	// TTL is the time after which the mark may be deleted, zero for never.
 	TTL time.Time
 }
 
@@ -440,7 +440,7 @@ func ParseMark(it table.Item) (Mark, error) {
 // Idempotency is the record of an Idempotency-Key.
 type Idempotency struct {
 	User, Key string
-	// Post is the id that the key stands for, BodyHash what it was bound to.
+	// Post is the id that the key stands for, BodyHash the hash of the request's body.
 	Post, BodyHash string
 	// LikeShards is the post's, so that all publishes of it agree.
 	LikeShards int
@@ -465,17 +465,17 @@ func ParseIdempotency(it table.Item) (Idempotency, error) {
 	}, nil
 }
 
-// Plan is the head of a post's delivery ledger.
+// Plan is the head item of a post's delivery record.
 type Plan struct {
 	Post, Author string
-	// Planned is the author's followers when the fan-out began, plus one for the
-	// author's own home.
+	// Planned is the number of the author's followers when the fan-out began, plus one
+	// for the author's own home.
 	Planned int64
-	// Started is when a worker began.
+	// Started is the time when a worker began.
 	Started time.Time
 	// Attempts counts the times that a worker began.
 	Attempts int64
-	// State is "" for a fan-out that runs or ran, else why there is none.
+	// State is "" for a fan-out that runs or ran, else the reason why there is none.
 	State string
 }
 
@@ -490,7 +490,7 @@ func (p Plan) Item() table.Item {
 	return table.Item{Key: DeliveryPlanKey(p.Post), Attrs: attrs}
 }
 
-// ParsePlan decodes the head of a ledger.
+// ParsePlan decodes the head of a delivery record.
 func ParsePlan(it table.Item) (Plan, error) {
 	post, ok := postOfDelivery(it.Key.PK)
 	if !ok || it.Key.SK != SortPlan {
@@ -499,13 +499,13 @@ func ParsePlan(it table.Item) (Plan, error) {
 	return Plan{post, it.Str(AttrAuthor), it.Int("planned"), timeOf(&it, "started"), it.Int(AttrAttempts), it.Str("state")}, nil
 }
 
-// Chunk is one link of a post's ledger: a range of follower ids.
+// Chunk is one link of a post's chain: a range of follower ids.
 type Chunk struct {
 	Post string
-	// First is the lowest id of the range, "" for the open start; End the lowest
-	// behind it, and so the next chunk's First, "" for the open end.
+	// First is the lowest id of the range, "" for the open start. End is the lowest id
+	// after the range, which is the next chunk's First, "" for the open end.
 	First, End string
-	// Done is when it was delivered, zero if it was not yet.
+	// Done is the time of its delivery, zero before that.
 	Done      time.Time
 	Delivered int64
 }
@@ -519,7 +519,7 @@ func (c Chunk) Item() table.Item {
 	return table.Item{Key: DeliveryChunkKey(c.Post, c.First), Attrs: attrs}
 }
 
-// ParseChunk decodes a link of a ledger.
+// ParseChunk decodes a link of a chain.
 func ParseChunk(it table.Item) (Chunk, error) {
 	post, ok := postOfDelivery(it.Key.PK)
 	first, ok2 := strings.CutPrefix(it.Key.SK, "chunk#")

@@ -14,14 +14,14 @@ import (
 
 func attr(name string, v table.Value) table.Attr { return table.Attr{Name: name, Value: v} }
 
-// someTime has no more than the milliseconds, or seconds, that items keep.
+// someTime draws a time without finer parts than items keep: milliseconds or seconds.
 func someTime(unit time.Duration) *rapid.Generator[time.Time] {
 	return rapid.OneOf(rapid.Just(time.Time{}), rapid.Map(rapid.Int64Range(1, 4_000_000_000), func(s int64) time.Time {
 		return time.Unix(s, 0).Add(unit / 2).Truncate(unit).UTC()
 	}))
 }
 
-// comesBack fails unless parse returns what was encoded.
+// comesBack fails unless parse returns the value that was encoded.
 func comesBack[T any](t *rapid.T, want T, it table.Item, parse func(table.Item) (T, error)) {
 	t.Helper()
 	if err := it.Validate(); err != nil {
@@ -75,7 +75,7 @@ func TestItemsComeBack(t *testing.T) {
 		flush := schema.Flush{Inc: "20251120abcd", Seq: rapid.Int64Range(1, 1<<62).Draw(t, "seq")}
 		like := schema.Like{Post: p, User: u, Liked: yes, Version: q, Flush: flush, Base: !yes, TTL: ttl, LikeShards: shards, Indexed: true}
 		stored := like
-		stored.LikeShards, stored.Indexed = 0, yes // the key holds the one, liked items alone the other
+		stored.LikeShards, stored.Indexed = 0, yes // the key has the shards, and only liked items are indexed
 		comesBack(t, stored, like.Item(), schema.ParseLike)
 	})
 }
@@ -104,7 +104,7 @@ func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 	}
 }
 
-// An item that is not what its key promises is refused, never misread.
+// An item that does not fit its key is refused, never misread.
 func FuzzParsersNeverPanic(f *testing.F) {
 	f.Add("u#a#post", "p#01K9Z0000000000000000000", schema.AttrFlush, "inc#1", int64(1))
 	f.Add("p#P#likelist#03", "u#a", schema.AttrFlush, "inc#", int64(-1))

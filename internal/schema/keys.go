@@ -8,15 +8,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// The keys of all items. docs/ACCESS_PATTERNS.md names the reads of each. Ids follow the
-// grammars of package id, which have no '#', so no key can be read in two ways.
+// The keys of all items. docs/ACCESS_PATTERNS.md names the reads of each. The ids are those
+// of package id and have no '#', so no key can be read in two ways.
 
-// FollowerShards is how many items an author's follower count is spread over, so
-// that a celebrity's arrivals do not conflict. It is part of the stored format.
+// FollowerShards is the number of items that share an author's follower count, so that
+// many follows of one author at once do not conflict. It is part of the stored format.
 const FollowerShards = 8
 
-// SortInfo is the sort key of an item that is the only one of its kind in its
-// partition: a profile, a post by id.
+// SortInfo is the sort key of an item that is alone of its kind in its partition: a
+// profile, a post by id.
 const SortInfo = "info"
 
 // SortCount is the sort key of a user's posts and following, and of a post's
@@ -27,7 +27,7 @@ const SortCount = "count"
 // SortCount.
 const SortCountEnd = SortCount + sortEnd
 
-// sortEnd is above every sort key with the prefix it is put behind: ids have no
+// sortEnd after a prefix is above every sort key with that prefix, because ids have no
 // character above 'z'.
 const sortEnd = "~"
 
@@ -40,8 +40,7 @@ func ProfileKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: 
 // CountsKey names a user's counts of posts and following.
 func CountsKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortCount} }
 
-// FollowerCountKey names the share of author's follower count that follower's
-// arrivals and departures change.
+// FollowerCountKey names the share of author's follower count that counts follower.
 func FollowerCountKey(author, follower string) table.Key {
 	return table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, shardOf(follower, FollowerShards))}
 }
@@ -81,8 +80,8 @@ func PostSK(post string) string { return "p#" + post }
 // PostOfSK is the reverse of PostSK.
 func PostOfSK(sk string) (post string, ok bool) { return strings.CutPrefix(sk, "p#") }
 
-// PostByIDKey names the small item that says whose post it is, how many shards
-// its like list has and whether it was deleted.
+// PostByIDKey names the small item that has a post's author, the number of shards of its
+// like list, and whether it was deleted.
 func PostByIDKey(post string) table.Key { return table.Key{PK: "p#" + post, SK: SortInfo} }
 
 // CommentsPK is the partition of a post's comments; its sort keys are CommentSK.
@@ -112,13 +111,13 @@ func LikesPK(post string, shard, shards int) string {
 }
 
 // LikeKey names a user's like of a post whose like list has this many shards. The
-// number is stored with the post and never changes: the same user must always
-// meet the same item (I3).
+// number is stored with the post and never changes, because a user's likes of a post
+// must always meet the same item (I3).
 func LikeKey(post, user string, shards int) table.Key {
 	return table.Key{PK: LikesPK(post, LikeShard(user, shards), shards), SK: UserSK(user)}
 }
 
-// LikeShard is the shard of a like list that holds user.
+// LikeShard returns the shard of a like list that holds user.
 func LikeShard(user string, shards int) int { return shardOf(user, max(1, shards)) }
 
 // UserLikesPK is the index partition of the posts that user likes; its sort keys
@@ -160,18 +159,17 @@ func MarksPK(user string) string { return "u#" + user + "#home" }
 // MarkKey names user's home mark for author.
 func MarkKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: UserSK(author)} }
 
-// DeliveryPK is the partition of a post's delivery ledger: SortPlan and its
-// chunks.
+// DeliveryPK is the partition of a post's delivery record: SortPlan and its chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 
-// SortPlan is the sort key of a ledger's head.
+// SortPlan is the sort key of a plan.
 const SortPlan = "plan"
 
-// DeliveryPlanKey names the head of a post's ledger.
+// DeliveryPlanKey names a post's plan.
 func DeliveryPlanKey(post string) table.Key { return table.Key{PK: DeliveryPK(post), SK: SortPlan} }
 
-// DeliveryChunkKey names the ledger item of the chunk that starts at the follower
-// first ("" for the open start).
+// DeliveryChunkKey names the item of the chunk that starts at the follower first ("" for
+// the open start).
 func DeliveryChunkKey(post, first string) table.Key {
 	return table.Key{PK: DeliveryPK(post), SK: ChunkSK(first)}
 }
@@ -179,11 +177,11 @@ func DeliveryChunkKey(post, first string) table.Key {
 // ChunkSK is the sort key of the chunk that starts at the follower first.
 func ChunkSK(first string) string { return "chunk#" + first }
 
-// SortChunkEnd is above the sort keys of all chunks of a ledger.
+// SortChunkEnd is above the sort keys of all chunks.
 const SortChunkEnd = "chunk#" + sortEnd
 
-// BelowUser returns the highest sort key below UserSK(user) that a user's id can
-// make, for a range that ends before user.
+// BelowUser returns the end of a range of sort keys that ends before user: no key of
+// another user lies between it and UserSK(user).
 func BelowUser(user string) string {
 	last := len(user) - 1
 	return UserSK(user[:last]) + string(user[last]-1) + sortEnd

@@ -37,7 +37,7 @@ func TestKeysComeBack(t *testing.T) {
 	})
 }
 
-// No two things may share a key, or one would overwrite the other.
+// No two items may share a key, or one would overwrite the other.
 func TestKeysAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		users := rapid.SliceOfNDistinct(userGen, 2, 2, rapid.ID).Draw(t, "users")

@@ -10,10 +10,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// facet is one type of item: how its key is made, and items to look at.
+// facet is one type of item: the form of its key, and samples.
 type facet struct {
 	name string
-	// key has the names of what is in it, in capitals, in the place of values.
+	// key has names in capitals in the place of values.
 	key     table.Key
 	samples []table.Item
 }
@@ -26,7 +26,7 @@ func facets() []facet {
 		post       = "01K0D4N8R8T5M2V9X7C3B6Z1QA"
 		comment    = "01K0D4NSS8H1J4K7N2P5R8T3VB"
 		action     = "01K0D4PB9RW6Y3A8D1F4G7J2KC"
-		inc        = "INC" // an aggregator's incarnation, whose name is part of names of attributes
+		inc        = "INC" // an aggregator's incarnation; its name is part of attributes' names
 	)
 	at := time.UnixMilli(1752796000000).UTC() // when alice posted
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
@@ -139,7 +139,7 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 		TableName: tableName, KeyAttributes: wbKeyOf(table.AttrPK, table.AttrSK), BillingMode: "PAY_PER_REQUEST",
 		GlobalSecondaryIndexes: []wbIndex{{table.IndexName, wbKeyOf(table.AttrGSI1PK, table.AttrGSI1SK), map[string]string{"ProjectionType": "ALL"}}},
 	}
-	known := map[string]string{} // types by name
+	kinds := map[string]string{} // types by name
 	for _, f := range facets() {
 		view := wbFacet{FacetName: f.name, NonKeyAttributes: []string{}}
 		view.KeyAttributeAlias.PartitionKeyAlias, view.KeyAttributeAlias.SortKeyAlias = f.key.PK, f.key.SK
@@ -152,13 +152,13 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 					kind, text = "N", strconv.FormatInt(a.Value.Int(), 10)
 				}
 				row[a.Name] = map[string]string{kind: text}
-				switch known[a.Name] {
+				switch kinds[a.Name] {
 				case "":
-					known[a.Name] = kind
+					kinds[a.Name] = kind
 					t.NonKeyAttributes = append(t.NonKeyAttributes, wbAttribute{a.Name, kind})
 				case kind:
 				default: // it would have to be two attributes there
-					return nil, fmt.Errorf("table: attribute %s is both %s and %s", a.Name, known[a.Name], kind)
+					return nil, fmt.Errorf("table: attribute %s is both %s and %s", a.Name, kinds[a.Name], kind)
 				}
 				if !inView[a.Name] {
 					inView[a.Name] = true

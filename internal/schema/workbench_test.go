@@ -38,7 +38,7 @@ func TestWorkbenchModelIsThePublishedOne(t *testing.T) {
 	}
 }
 
-// TestWorkbenchModelHasTheShapeThatIsImported holds the names and types of the format.
+// TestWorkbenchModelHasTheShapeThatIsImported checks the names and types of the format.
 func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	raw, err := WorkbenchModel("mine")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsInTheWorkbenchModel holds the facets against the source: a new kind
+// TestEveryKeyIsInTheWorkbenchModel compares the facets with the source: a new kind
 // of key needs a facet.
 func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
 	files := token.NewFileSet()
@@ -173,7 +173,7 @@ func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
 	}
 }
 
-// TestSamplesOfAFacetHaveItsKey holds each row against the names of its facet.
+// TestSamplesOfAFacetHaveItsKey compares each row with the names of its facet.
 func TestSamplesOfAFacetHaveItsKey(t *testing.T) {
 	value := regexp.MustCompile(`[A-Z]{3,}`)
 	fits := func(alias, is string) bool {

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// What a write makes of an item, for backends that compute it themselves.
+// The effect of a write on an item, for backends that compute it themselves.
 
-// Apply returns the item that in makes of old, nil for absent. An Add to a string
-// or beyond the range of a number, and a result that is too large, is an
-// InvalidError. The condition is not looked at.
+// Apply returns the item after the update of old; nil stands for an absent item. An Add
+// to a string or beyond the range of a number is an InvalidError, and so is a result
+// that is too large. Apply ignores the condition.
 func (in UpdateInput) Apply(old *Item) (*Item, error) {
 	after := Item{Key: in.Key}
 	if old != nil {
@@ -65,7 +65,7 @@ func (it *Item) remove(name string) {
 	}
 }
 
-// Key returns the key that the operation is about.
+// Key returns the key of the operation's item.
 func (op TransactOp) Key() Key {
 	switch {
 	case op.Put != nil:
@@ -95,8 +95,8 @@ func (op TransactOp) Cond() Cond {
 	return nil
 }
 
-// Apply returns the item that the operation makes of old, nil for absent. It may
-// share memory with the operation.
+// Apply returns the item after the operation on old; nil stands for an absent item. The
+// result may share memory with the operation.
 func (op TransactOp) Apply(old *Item) (*Item, error) {
 	switch {
 	case op.Put != nil:

@@ -23,8 +23,8 @@ type (
 		Name  string
 		Value Value
 	}
-	// Less holds if the item has the attribute, of the value's kind, and it is
-	// below the value: numbers by size, strings by their UTF-8 bytes.
+	// Less holds if the item has the attribute, of the value's kind and below the
+	// value. Numbers are compared by size, strings by their UTF-8 bytes.
 	Less struct {
 		Name  string
 		Value Value
@@ -64,7 +64,7 @@ func (c Any) holds(it *Item) bool {
 	return false
 }
 
-// attr reads an attribute as an expression does: PK and SK are attributes too.
+// attr returns an attribute as an expression sees it: PK and SK are attributes too.
 func attr(it *Item, name string) Value {
 	switch {
 	case it == nil:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ConditionError says that the condition of a single write did not hold, so
-// nothing was written. It is billed all the same.
+// ConditionError is the failure of a single write whose condition did not hold. Nothing
+// was written, but the write is billed.
 type ConditionError struct {
 	Key Key
 	// Old is the item as the condition saw it, nil if there was none.
@@ -18,21 +18,21 @@ func (e *ConditionError) Error() string {
 	return fmt.Sprintf("table: the condition on %s / %s did not hold", e.Key.PK, e.Key.SK)
 }
 
-// CancelReason says why one operation cancelled a transaction.
+// CancelReason is the reason why one operation cancelled a transaction.
 type CancelReason uint8
 
-// The reasons. Ops that did not object have CancelNone.
+// The reasons. An operation that did not object has CancelNone.
 const (
 	CancelNone CancelReason = iota
 	CancelCondition
-	// CancelConflict is another write of the same item at the same time:
-	// retry with jitter.
+	// CancelConflict means that another write met the same item at the same time.
+	// Retry with jitter.
 	CancelConflict
-	// CancelThrottled is a lack of capacity: retry with backoff.
+	// CancelThrottled means a lack of capacity. Retry with backoff.
 	CancelThrottled
 )
 
-// CancelledError says that a transaction was not done at all.
+// CancelledError is the failure of a transaction of which nothing was done.
 type CancelledError struct {
 	// Reasons has one entry for each operation, in their order.
 	Reasons []CancelledOp
@@ -64,12 +64,12 @@ func (e *CancelledError) Error() string {
 	return b.String()
 }
 
-// Failed tells whether the condition of operation i did not hold.
+// Failed reports whether the condition of operation i did not hold.
 func (e *CancelledError) Failed(i int) bool {
 	return i < len(e.Reasons) && e.Reasons[i].Reason == CancelCondition
 }
 
-// Retryable tells whether trying again can succeed: no condition failed.
+// Retryable reports whether another try can succeed, because no condition failed.
 func (e *CancelledError) Retryable() bool {
 	for _, r := range e.Reasons {
 		if r.Reason == CancelCondition {
@@ -79,12 +79,12 @@ func (e *CancelledError) Retryable() bool {
 	return true
 }
 
-// InvalidError is a request that can never succeed: a defect of the caller.
+// InvalidError is the refusal of a request that can never succeed. The caller has a defect.
 type InvalidError struct{ Problem string }
 
 func (e *InvalidError) Error() string { return "table: invalid request: " + e.Problem }
 
-// UnavailableError wraps a failure that another try may mend: throttling, a lost
+// UnavailableError is a failure that another try may mend: throttling, a lost
 // connection, a timeout. Whether a write happened is unknown. Callers answer 503
 // or back off.
 type UnavailableError struct {

@@ -1,8 +1,9 @@
-// Package table is the storage port: one DynamoDB-shaped table, narrow enough
-// that a test can reason about it. It owns DynamoDB's size rules (units.go) and limits
-// (validate.go). It must never know an item: keys and attributes are package schema's.
+// Package table is the storage port: one table with DynamoDB's operations, narrow
+// enough that a test can reason about it. It owns DynamoDB's size rules (units.go) and
+// limits (validate.go). It must never know an item: keys and attributes are package
+// schema's.
 //
-// # What every backend keeps
+// # The contract of every backend
 //
 //   - A nil error from a write means durable: the effect survives kill -9 (I5).
 //   - An error that is none of ConditionError, CancelledError and InvalidError
@@ -12,10 +13,10 @@
 //     others, and every index read, may be stale.
 //   - An expired item (attribute ttl) may still be read, for days. HideExpired
 //     wraps a Store so that reads treat it as absent; conditions still see it.
-//   - Every result and every typed error says the capacity units it was billed.
-//   - Nothing a caller passes in is kept or changed; what is returned is the
-//     caller's, except that Attrs of several items may share memory: treat an
-//     Item as immutable and build changed ones anew.
+//   - Every result and every typed error has the capacity units of its call.
+//   - A backend neither keeps nor changes the caller's arguments. A result belongs to
+//     the caller, but items of one result may share memory: treat an Item as immutable
+//     and build a new one to change it.
 package table
 
 import (
@@ -37,7 +38,7 @@ const (
 	MaxItemBytes = 400 * 1024
 )
 
-// Names of the attributes that the table's schema gives a meaning.
+// Names of the attributes that have a meaning in the table's schema.
 const (
 	AttrPK     = "PK"
 	AttrSK     = "SK"
@@ -84,7 +85,7 @@ func (it Item) Str(name string) string { return it.Get(name).Str() }
 // Int returns the number attribute name, or 0 if there is none.
 func (it Item) Int(name string) int64 { return it.Get(name).Int() }
 
-// Has tells whether the item has the attribute name.
+// Has reports whether the item has the attribute name.
 func (it Item) Has(name string) bool { return !it.Get(name).IsZero() }
 
 // Value is an attribute's value: a string (DynamoDB's S) or an integer (N).
@@ -95,7 +96,7 @@ type Value struct {
 	num  int64
 }
 
-// ValueKind tells what a Value holds.
+// ValueKind is the kind of a Value.
 type ValueKind uint8
 
 // The kinds of value.
@@ -111,10 +112,10 @@ func S(s string) Value { return Value{kind: KindString, str: s} }
 // N is a number value.
 func N(n int64) Value { return Value{kind: KindNumber, num: n} }
 
-// Kind tells what v holds.
+// Kind returns the kind of v.
 func (v Value) Kind() ValueKind { return v.kind }
 
-// IsZero tells whether v stands for "no such attribute".
+// IsZero reports whether v stands for "no such attribute".
 func (v Value) IsZero() bool { return v.kind == KindNone }
 
 // Str returns the string that v holds, or "".
@@ -123,47 +124,47 @@ func (v Value) Str() string { return v.str }
 // Int returns the number that v holds, or 0.
 func (v Value) Int() int64 { return v.num }
 
-// Units are consumed capacity units. One write unit is a write of up to 1 KB,
-// two in a transaction; one read unit a consistent read of up to 4 KB or two
-// eventually consistent ones. Index writes are included.
+// Units are consumed capacity units. A write of up to 1 KB takes one write unit, or two
+// in a transaction. A consistent read of up to 4 KB takes one read unit, an eventually
+// consistent one half a unit. Writes of the index are included.
 type Units struct{ Read, Write float64 }
 
 // Plus returns the sum of u and v.
 func (u Units) Plus(v Units) Units { return Units{u.Read + v.Read, u.Write + v.Write} }
 
-// Store is one table. Its methods may be called at the same time; what they
-// promise is in the package comment.
+// Store is one table. Its methods may be called at the same time. The package comment
+// has their contract.
 type Store interface {
 	// Get reads one item. Item is nil in the result if there is none.
 	Get(ctx context.Context, in GetInput) (GetResult, error)
 
-	// BatchGet reads any number of distinct keys, 100 a request, unprocessed
-	// ones again until all are read. Absent items are left out and the order is
-	// unspecified. Consistency holds for the whole call. It is not a snapshot.
+	// BatchGet reads any number of distinct keys, 100 in each request, and
+	// unprocessed keys again until all are read. Absent items are left out and the
+	// order is unspecified. All reads are consistent, or none. It is no snapshot.
 	BatchGet(ctx context.Context, in BatchGetInput) (BatchGetResult, error)
 
 	// Query reads the items of one partition, or of one partition of the index,
-	// in order of the sort key, page by page. A page may be empty though more
-	// follow; the sequence ends after the last page or after one error. Pages
-	// are read when asked for: break stops reading.
+	// in order of the sort key, page by page. A page may be empty although more
+	// follow. The sequence ends after the last page or after one error. A page is
+	// read only when the caller asks for it, so break stops reading.
 	Query(ctx context.Context, in Query) iter.Seq2[Page, error]
 
-	// Put writes an item whole, replacing what was there. A condition that
+	// Put writes a whole item and replaces the one with its key. A condition that
 	// fails is a *ConditionError.
 	Put(ctx context.Context, in PutInput) (WriteResult, error)
 
-	// Update changes attributes of an item, making it if it is not there. A
+	// Update changes attributes of an item, and makes the item if it is absent. A
 	// condition that fails is a *ConditionError.
 	Update(ctx context.Context, in UpdateInput) (WriteResult, error)
 
-	// Delete removes an item; that it was not there is success. A condition
+	// Delete removes an item. The delete of an absent item succeeds. A condition
 	// that fails is a *ConditionError.
 	Delete(ctx context.Context, in DeleteInput) (WriteResult, error)
 
-	// BatchWrite puts and deletes any number of items without conditions, 25 a
-	// request, unprocessed ones again with jitter until all are written. A key
-	// must not occur twice: InvalidError. It is not atomic: after an error any
-	// part may have been written.
+	// BatchWrite puts and deletes any number of items without conditions, 25 in
+	// each request, and unprocessed ones again with jitter until all are written. A
+	// key that occurs twice is an InvalidError. BatchWrite is not atomic: after an
+	// error any part may have been written.
 	BatchWrite(ctx context.Context, writes []BatchWrite) (WriteResult, error)
 
 	// Transact does all of 1 to 100 operations on distinct keys, or none. A
@@ -210,9 +211,9 @@ type Query struct {
 	PK    string
 	// Low and High bound the sort key, both included; "" leaves that end open.
 	Low, High string
-	// After is where a former page ended: the read starts behind this sort key
-	// in the direction of reading. "" starts at the bound. The item After need
-	// not exist any more.
+	// After is the sort key at which a former page ended. The read starts at the
+	// next one in the direction of reading; "" starts at the bound. The item
+	// itself need not exist any more.
 	After string
 	// Descending reads from high to low.
 	Descending bool
@@ -222,17 +223,17 @@ type Query struct {
 	Consistent bool
 	// Project names the attributes to return besides the keys; nil returns all.
 	Project []string
-	// EndsOnly returns of each page that another may follow the key of its last item
-	// alone, and nothing of the last page: for who cuts a partition into ranges. It
-	// is billed like the whole pages. Neither Index nor Project goes with it.
+	// EndsOnly returns only the key of the last item of each page, and nothing of the
+	// final page. The planner of a fan-out uses it to cut a partition into ranges. It is
+	// billed like whole pages. It excludes Index and Project.
 	EndsOnly bool
 }
 
 // Page is one answer of a query.
 type Page struct {
 	Items []Item
-	// More says that the backend does not know yet whether this was the last
-	// page: at least one more is read if the caller goes on.
+	// More is true as long as the backend does not know whether this was the last
+	// page. At least one more page is read if the caller goes on.
 	More  bool
 	Units Units
 }
@@ -254,7 +255,7 @@ type UpdateInput struct {
 	// Remove drops attributes.
 	Remove []string
 	If     Cond
-	// ReturnNew asks for the item as it is afterwards in WriteResult.Item.
+	// ReturnNew asks for the changed item in WriteResult.Item.
 	ReturnNew bool
 }
 
@@ -264,8 +265,7 @@ type DeleteInput struct {
 	If  Cond
 }
 
-// BatchWrite is one write of a batch: a put of Put, or if that is nil a delete of
-// Delete.
+// BatchWrite is one write of a batch: it puts Put, or deletes Delete if Put is nil.
 type BatchWrite struct {
 	Put    *Item
 	Delete Key
@@ -301,10 +301,10 @@ type CheckInput struct {
 
 // WriteResult is the answer of a write.
 type WriteResult struct {
-	// Item is the item afterwards, if UpdateInput.ReturnNew asked for it.
+	// Item is the changed item, if UpdateInput.ReturnNew asked for it.
 	Item  *Item
 	Units Units
-	// Throttled tells that a BatchWrite was done, but had to send parts of it again
-	// for lack of capacity: who sends much should send less at once.
+	// Throttled means that a BatchWrite had to send parts again for lack of capacity
+	// before it was done. A caller that sends much should send less at once.
 	Throttled bool
 }

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// DynamoDB's size rules, for backends that compute what a call would be billed:
+// DynamoDB's size rules, for backends that compute the units of a call:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 
-// Size is the billed size of an item in bytes: names and values of all its
-// attributes, the key's included.
+// Size returns the billed size of an item in bytes: the names and values of all
+// attributes, key included.
 func Size(it Item) int {
 	n := len(AttrPK) + len(it.Key.PK) + len(AttrSK) + len(it.Key.SK)
 	for _, a := range it.Attrs {
@@ -29,8 +29,8 @@ func sizeOfValue(v Value) int {
 	return 0
 }
 
-// SizeOfNumber is one byte for every two significant digits and one more, plus
-// one for a negative number.
+// SizeOfNumber returns the billed size of a number: one byte for every two significant
+// digits and one more, and another one for a negative number.
 func SizeOfNumber(n int64) int {
 	sign := 0
 	if n < 0 {
@@ -49,12 +49,12 @@ func SizeOfNumber(n int64) int {
 	return (digits+1)/2 + 1 + sign
 }
 
-// WriteUnits is the cost of one write of size bytes: one unit a KB begun, one at
-// least.
+// WriteUnits returns the cost of one write of size bytes: one unit for each KB begun,
+// and one at least.
 func WriteUnits(size int) float64 { return max(1, math.Ceil(float64(size)/1024)) }
 
-// ReadUnits is the cost of reading size bytes at once: one unit each 4 KB begun,
-// one at least, half of that where an eventually consistent read will do.
+// ReadUnits returns the cost of one read of size bytes: one unit for each 4 KB begun,
+// and one at least. An eventually consistent read costs half of that.
 func ReadUnits(size int, consistent bool) float64 {
 	n := max(1, math.Ceil(float64(size)/4096))
 	if !consistent {
@@ -63,15 +63,15 @@ func ReadUnits(size int, consistent bool) float64 {
 	return n
 }
 
-// WriteCost is the cost of a write that turns before into after, nil for absent:
-// the larger of both, and the index's share. It is the cost outside of a
+// WriteCost returns the cost of a write that turns before into after; nil stands for an
+// absent item. It is the cost of the larger item and the index's share, outside of a
 // transaction.
 func WriteCost(before, after *Item) Units {
 	return Units{Write: tableCost(before, after) + indexCost(before, after)}
 }
 
-// TransactCost is WriteCost inside of a transaction. The table's share counts twice,
-// the index's does not: it is written afterwards, outside of the transaction.
+// TransactCost is WriteCost in a transaction. The table's share counts twice. The
+// index's share does not, because the index is written afterwards.
 func TransactCost(before, after *Item) Units {
 	return Units{Write: 2*tableCost(before, after) + indexCost(before, after)}
 }
@@ -87,9 +87,9 @@ func tableCost(before, after *Item) float64 {
 	return WriteUnits(size)
 }
 
-// indexCost is what GSI1, which projects every attribute, adds: nothing if the
-// item is outside of it before and after or did not change, one write if it comes,
-// goes or changes, two if it moves.
+// indexCost returns the share of GSI1, which projects every attribute: nothing for an
+// item that is not in the index or does not change, one write for an item that enters,
+// leaves or changes, and two writes for one that moves.
 func indexCost(before, after *Item) float64 {
 	was, is := InIndex(before), InIndex(after)
 	switch {
@@ -109,7 +109,7 @@ func indexCost(before, after *Item) float64 {
 	return WriteUnits(max(Size(*before), Size(*after)))
 }
 
-// InIndex tells whether an item is in GSI1: it has both of its keys.
+// InIndex reports whether an item is in GSI1, that is, whether it has both index keys.
 func InIndex(it *Item) bool {
 	return it != nil && it.Get(AttrGSI1PK).Kind() == KindString && it.Get(AttrGSI1SK).Kind() == KindString
 }
@@ -126,8 +126,8 @@ func sameAttrs(a, b Item) bool {
 	return true
 }
 
-// Collect reads a query to its end, or to limit items if limit is above 0. It is
-// for partitions whose size is bounded by their nature.
+// Collect reads a query to its end, or to limit items if limit is above 0. Use it for
+// partitions whose size is bounded by their nature.
 func Collect(pages iter.Seq2[Page, error], limit int) ([]Item, Units, error) {
 	var items []Item
 	var units Units

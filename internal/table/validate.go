@@ -187,7 +187,7 @@ func (q Query) Validate() error {
 	case q.Index && q.Consistent:
 		return invalid("an index cannot be read consistently")
 	case q.EndsOnly && (q.Index || q.Project != nil):
-		return invalid("the ends of pages are keys of the table, with no attributes")
+		return invalid("EndsOnly excludes Index and Project")
 	case q.PageSize < 0:
 		return invalid("page size %d is negative", q.PageSize)
 	}
@@ -216,7 +216,7 @@ func (in UpdateInput) Validate() error {
 	}
 	for _, a := range in.Add {
 		if a.Value.Kind() != KindNumber {
-			return invalid("add to attribute %q: not a number", a.Name)
+			return invalid("the number to add to attribute %q is not a number", a.Name)
 		}
 		if err := validAttr(a); err != nil {
 			return err
@@ -305,7 +305,7 @@ func ValidateBatch(writes []BatchWrite) error {
 // Validate checks a request.
 func (in TransactInput) Validate() error {
 	if n := len(in.Ops); n == 0 || n > MaxTransact {
-		return invalid("a transaction of %d operations: 1 to %d are possible", n, MaxTransact)
+		return invalid("a transaction has %d operations, not 1 to %d", n, MaxTransact)
 	}
 	seen := make(map[Key]struct{}, len(in.Ops))
 	size := 0
@@ -323,7 +323,7 @@ func (in TransactInput) Validate() error {
 		seen[key] = struct{}{}
 	}
 	if size > MaxTransactBytes {
-		return invalid("a transaction of %d bytes, more than %d", size, MaxTransactBytes)
+		return invalid("a transaction has %d bytes, more than %d", size, MaxTransactBytes)
 	}
 	return nil
 }
@@ -345,7 +345,7 @@ func (op TransactOp) validate() error {
 	if op.Check != nil {
 		errs = append(errs, op.Check.Key.Validate(), ValidateCond(op.Check.If))
 		if op.Check.If == nil {
-			errs = append(errs, invalid("a check without a condition"))
+			errs = append(errs, invalid("a check has no condition"))
 		}
 	}
 	if len(errs) == 0 {

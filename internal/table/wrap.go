@@ -8,11 +8,11 @@ import (
 )
 
 // HideExpired wraps s so that reads leave out items whose ttl has passed, because
-// DynamoDB deletes them days late. Conditions still see them: one that must count
-// an expired item as absent says so, with Less on AttrTTL.
+// DynamoDB deletes them days late. Conditions still see such items. A condition that
+// must count them as absent names Less on AttrTTL.
 func HideExpired(s Store, now func() time.Time) Store { return &hideExpired{s, now} }
 
-// Expired tells whether the item's ttl is at or before now.
+// Expired reports whether the item's ttl is at or before now.
 func Expired(it Item, now time.Time) bool {
 	ttl := it.Get(AttrTTL)
 	return ttl.Kind() == KindNumber && ttl.Int() <= now.Unix()
@@ -68,7 +68,7 @@ func withTTL(project []string) []string {
 
 func living(items []Item, now time.Time) []Item {
 	for i := range items {
-		if Expired(items[i], now) { // copy only if there is something to leave out
+		if Expired(items[i], now) { // copy only if an item is left out
 			kept := append(make([]Item, 0, len(items)), items[:i]...)
 			for _, it := range items[i+1:] {
 				if !Expired(it, now) {
@@ -96,9 +96,9 @@ const (
 	OpTransact   Op = "transact"
 )
 
-// Measure wraps s so that observe hears of each answer: the kind of call, what it
-// was billed, and its error. A query is heard of once a page. It is called on the
-// caller's goroutine and must be quick.
+// Measure wraps s so that observe is called for each answer, with the kind of call, its
+// units and its error. For a query it is called once a page. It runs on the caller's
+// goroutine and must be quick.
 func Measure(s Store, observe func(Op, Units, error)) Store { return &measured{s, observe} }
 
 type measured struct {

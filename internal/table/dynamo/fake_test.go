@@ -26,7 +26,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// fake is a DynamoDB endpoint whose answers a test writes, under the real SDK.
+// fake is a DynamoDB endpoint for the real SDK. A test writes its answers.
 type fake struct {
 	*httptest.Server
 	t *testing.T
@@ -45,7 +45,7 @@ type reply struct {
 	cut, hang bool
 }
 
-// failure is DynamoDB's way to say no.
+// failure is an error reply in DynamoDB's form.
 func failure(status int, code string, extra object) reply {
 	body := object{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": "from the test"}
 	for k, v := range extra {
@@ -54,15 +54,15 @@ func failure(status int, code string, extra object) reply {
 	return reply{status: status, body: body}
 }
 
-// newFake serves what answer says; n counts an operation's calls from 1.
+// newFake serves the replies of answer. n counts the calls of an operation from 1.
 func newFake(t *testing.T, answer func(op string, n int, in object) reply) *fake {
 	t.Helper()
 	f := &fake{t: t, calls: make(map[string][]object)}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-		body, err := io.ReadAll(r.Body) // to its end, so that the server notices the client's leaving
+		body, err := io.ReadAll(r.Body) // to its end, so that the server notices when the client leaves
 		if err != nil {
-			return // it has left before it had sent all
+			return // the client left before it had sent all
 		}
 		var in object
 		if err := json.Unmarshal(body, &in); err != nil {
@@ -100,7 +100,7 @@ func (f *fake) send(w http.ResponseWriter, r *http.Request, rep reply) {
 		_, _ = w.Write(body[:len(body)/2])
 		panic(http.ErrAbortHandler)
 	}
-	_, _ = w.Write(body) // a client that has left is the test's business
+	_, _ = w.Write(body) // the client may have left; the test knows
 }
 
 // seen returns the requests of an operation.

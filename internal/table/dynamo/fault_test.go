@@ -26,16 +26,16 @@ func putsOf(n int) []table.BatchWrite {
 	return writes
 }
 
-// partial is a table that never does a whole batch: of n it does a third, or
-// nothing every fourth time, be it that it says so or that it refuses the call.
+// partial is a table that never does a whole batch. It does a third of it, and every
+// fourth time nothing: then it leaves all unprocessed, or refuses the call.
 type partial struct {
 	mu      sync.Mutex
 	written map[string]int
-	// tries counts the calls of each part by its last key, which is done last:
-	// parts go out side by side, and none may meet all the failures.
+	// tries counts the calls of each part by its last key, which is done last. Parts
+	// are sent side by side, and no part may meet all the failures.
 	tries map[string]int
-	// forgetful is the planted bug: it hides what it left undone, as if the
-	// adapter dropped it.
+	// forgetful is the planted bug: the table hides the writes that it left undone, as
+	// if the adapter dropped them.
 	forgetful bool
 }
 
@@ -92,8 +92,8 @@ func (p *partial) share(call, n int) int {
 	return (n + 2) / 3
 }
 
-// lostWrites runs a batch write of 160 items against p and says how many of them
-// are not there although the batch succeeded.
+// lostWrites runs a batch write of 160 items against p and returns how many of them are
+// missing although the batch succeeded.
 func lostWrites(t *testing.T, p *partial, options ...dynamo.Option) int {
 	t.Helper()
 	p.written = make(map[string]int)
@@ -154,7 +154,7 @@ func TestUnprocessedPartsOfABatchAreNotLost(t *testing.T) {
 	})
 }
 
-// The test of the test: with unprocessed parts dropped, the checks above fail.
+// The checks above fail if unprocessed parts are dropped.
 func TestPlantedDroppingUnprocessedPartsIsFound(t *testing.T) {
 	t.Run("writes", func(t *testing.T) {
 		if lostWrites(t, &partial{forgetful: true}) == 0 {
@@ -212,7 +212,7 @@ func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
 	}
 }
 
-// write is a write that is done twice at one's peril, or not.
+// write is a call that writes. Not every write may be done twice.
 type write struct {
 	name string
 	do   func(context.Context, *dynamo.Store) error
@@ -262,8 +262,8 @@ func writes() []write {
 	}
 }
 
-// A write whose answer was lost is sent again only if doing it twice is the same as
-// once. Otherwise the caller hears that the outcome is unknown.
+// A write whose answer was lost is sent again only if it has the same effect done twice.
+// Otherwise the caller gets an error that says that the outcome is unknown.
 func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 	for fault, lost := range map[string]reply{
 		"cut reply":      {body: object{"ConsumedCapacity": object{"CapacityUnits": 1.0}}, cut: true},
@@ -292,7 +292,7 @@ func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A write that certainly was not done is sent again, whatever it is.
+// Any write that certainly was not done is sent again.
 func TestRefusedWritesAreSentAgain(t *testing.T) {
 	for _, code := range []string{
 		"ProvisionedThroughputExceededException", "ThrottlingException", "TransactionConflictException",
@@ -360,7 +360,7 @@ func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
 
 func TestADeadlineEndsASlowCall(t *testing.T) {
 	for _, w := range writes() {
-		// Each has an endpoint of its own: what the call before sent may come late.
+		// Each has an endpoint of its own, because a request of the call before may come late.
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
 		store := openFake(t, f)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -457,7 +457,7 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 			return failure(500, "InternalServerError", nil)
 		case 2:
 			return failure(400, "TransactionInProgressException", nil)
-		case 3: // what the lost first try did is read
+		case 3: // the lost first try was done, so this one is billed as a read
 			return reply{body: object{"ConsumedCapacity": []object{{"CapacityUnits": 2.0, "ReadCapacityUnits": 2.0}}}}
 		}
 		return reply{body: object{"ConsumedCapacity": []object{{"CapacityUnits": 2.0}}}}
@@ -487,7 +487,7 @@ type client func(*http.Request) (*http.Response, error)
 
 func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
-// A batch's requests go out on goroutines of their own, where nobody else recovers.
+// The requests of a batch run on goroutines of their own, so BatchWrite has to recover.
 func TestAPanicInARequestOfABatchIsAnError(t *testing.T) {
 	store := onTap(client(func(*http.Request) (*http.Response, error) { panic("boom") }))
 	_, err := store.BatchWrite(t.Context(), putsOf(60))

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// want tells whether a sort key is in a query's range, by the port's words.
+// want reports whether the port's rules put a sort key into a query's range.
 func want(q table.Query, sk string) bool {
 	if sk < q.Low || (q.High != "" && sk > q.High) {
 		return false
@@ -21,7 +21,7 @@ func want(q table.Query, sk string) bool {
 	return sk > q.After
 }
 
-// got tells whether DynamoDB would return it for the range that is asked for.
+// got reports whether DynamoDB returns a sort key for the range that the adapter asks for.
 func got(q table.Query, r keyRange, sk string) bool {
 	in := !r.empty
 	switch {
@@ -67,7 +67,7 @@ func check(t *testing.T, q table.Query, r keyRange, keys []string) {
 	if r.empty {
 		return
 	}
-	// What DynamoDB refuses.
+	// DynamoDB refuses these.
 	if r.low != "" && r.high != "" && r.low > r.high {
 		t.Errorf("%s: BETWEEN with bounds the wrong way round", name)
 	}

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// schema is what a fake DynamoDB knows of a table.
+// schema is the description of a table in a fake DynamoDB.
 type schema struct {
 	exists     bool
 	key        []string
@@ -78,7 +78,7 @@ func TestCreateMakesTheTableAndWaitsForIt(t *testing.T) {
 	s := &schema{}
 	f := newFake(t, s.answer)
 	store := openFake(t, f)
-	for range 2 { // it may run again
+	for range 2 { // Create may run again
 		if err := store.Create(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func batchTests() []test {
 			}
 		}},
 		{"GetOfLargeItemsReadsThemAll", func(t *testing.T, s *suite) {
-			// More than the 16 MB of one answer: the rest comes back unprocessed.
+			// These exceed the 16 MB of one answer, so the rest is left unprocessed.
 			pk := s.partition()
 			var want []table.Item
 			var keys []table.Key

@@ -10,9 +10,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Memory is a table in memory: the reference that backends are compared with, and
-// a fast one for tests of the domain. It is as strict as DynamoDB, its index is
-// always up to date and it deletes nothing by ttl.
+// Memory is a table in memory. Backends are compared with it, and tests of the domain
+// use it because it is fast. It is as strict as DynamoDB, its index is always up to
+// date, and it deletes nothing by ttl.
 type Memory struct {
 	mu    sync.Mutex
 	items map[table.Key]table.Item
@@ -39,7 +39,7 @@ func NewMemory() *Memory {
 	}
 }
 
-// pageBytes is what a page holds if the caller names no size, as DynamoDB's does.
+// pageBytes is the size of a page, as in DynamoDB, if the caller names none.
 const pageBytes = 1 << 20
 
 // Get implements table.Store.
@@ -100,7 +100,7 @@ func (m *Memory) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page,
 	}
 }
 
-// page reads the page behind last, nil for the first.
+// page reads the page after last, or the first page if last is nil.
 func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 		if q.Descending {
 			r = rows[len(rows)-1-i]
 		}
-		if !inRange(q, r.sk) || (last != nil && !behind(q.Descending, r.compare(*last))) {
+		if !inRange(q, r.sk) || (last != nil && !later(q.Descending, r.compare(*last))) {
 			continue
 		}
 		if size >= pageBytes || (q.PageSize > 0 && len(page.Items) == q.PageSize) {
@@ -133,11 +133,11 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 
 func inRange(q table.Query, sk string) bool {
 	return sk >= q.Low && (q.High == "" || sk <= q.High) &&
-		(q.After == "" || behind(q.Descending, cmp.Compare(sk, q.After)))
+		(q.After == "" || later(q.Descending, cmp.Compare(sk, q.After)))
 }
 
-// behind tells whether a comparison's outcome means "later in reading order".
-func behind(descending bool, c int) bool {
+// later reports whether a comparison's outcome means "later in reading order".
+func later(descending bool, c int) bool {
 	if descending {
 		return c < 0
 	}
@@ -229,7 +229,7 @@ func (m *Memory) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 		if after[i], err = op.Apply(old); err != nil {
 			return res, err
 		}
-		// A check is billed as a write that changes nothing.
+		// A check is billed like a write that changes nothing.
 		res.Units = res.Units.Plus(table.TransactCost(old, after[i]))
 	}
 	if cancelled {
@@ -243,7 +243,7 @@ func (m *Memory) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	return res, nil
 }
 
-// begin says why a call does not even start.
+// begin returns the reason why a call cannot start, or nil.
 func begin(ctx context.Context, invalid error) error {
 	if invalid != nil {
 		return invalid
@@ -317,7 +317,7 @@ func readUnits(it *table.Item, consistent bool) table.Units {
 	return table.Units{Read: table.ReadUnits(sizeOf(it), consistent)}
 }
 
-// failedUnits is what a write is billed whose condition did not hold.
+// failedUnits returns the units of a write whose condition did not hold.
 func failedUnits(old *table.Item) table.Units {
 	return table.Units{Write: table.WriteUnits(sizeOf(old))}
 }

@@ -138,7 +138,7 @@ func (m *model) transactOp(p part, returnNew bool) table.TransactOp {
 	return table.TransactOp{Update: in}
 }
 
-// do runs one operation on both and compares what they answer.
+// do runs one operation on both and compares the answers.
 func (m *model) do(t *rapid.T, o op) {
 	ctx := t.Context()
 	run := func(s table.Store) (table.WriteResult, error) {
@@ -171,7 +171,7 @@ func (m *model) do(t *rapid.T, o op) {
 	if show(got.Item) != show(want.Item) {
 		t.Fatalf("%+v:\n got %s\nwant %s", o, show(got.Item), show(want.Item))
 	}
-	// A batch may be billed without a look at what it replaces.
+	// A backend may bill a batch without a look at the items that it replaces.
 	if o.Kind != "batch" && m.opts.approximateUnits == "" && got.Units != want.Units {
 		t.Fatalf("%+v: units = %+v, want %+v", o, got.Units, want.Units)
 	}
@@ -189,7 +189,7 @@ func single(ctx context.Context, s table.Store, op table.TransactOp) (table.Writ
 	return s.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{op}})
 }
 
-// showError writes the part of an error that the contract fixes.
+// showError returns the part of an error that the contract fixes.
 func showError(err error) string {
 	if err == nil {
 		return "none"
@@ -210,7 +210,7 @@ func showError(err error) string {
 	return err.Error()
 }
 
-// compare compares all that both hold, in the table and in the index.
+// compare compares all items of both, in the table and in the index.
 func (m *model) compare(t *rapid.T) {
 	for _, descending := range []bool{false, true} {
 		for i := range 2 {
@@ -236,7 +236,7 @@ func (m *model) diff(t *rapid.T, q table.Query) string {
 	if err != nil {
 		t.Fatalf("Query(%+v) of the reference: %v", q, err)
 	}
-	if q.Index { // DynamoDB does not order items of one index sort key
+	if q.Index { // DynamoDB does not order the items of one index sort key
 		sortByKey(got)
 		sortByKey(want)
 	}

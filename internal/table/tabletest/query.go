@@ -93,7 +93,7 @@ func queryTests() []test {
 					t.Fatal(err)
 				}
 				if got = append(got, page.Items...); len(got) == 1 {
-					// The reader may write between pages: nothing is locked meanwhile.
+					// The reader may write between pages, because no lock is held.
 					s.put(t, letters(pk, "bb")[1], item(table.Key{PK: pk, SK: "bz"}, str("v", "bz")))
 				}
 			}
@@ -143,7 +143,7 @@ func queryTests() []test {
 					t.Errorf("%+v ends with %q, want %q", tt.q, got, tt.want)
 				}
 			}
-			// Whether a page that reaches the end is the last is known only by some.
+			// Only some backends know that a page that reaches the end is the last.
 			if got := ends(table.Query{PageSize: 7}); got != "" && got != "g" {
 				t.Errorf("a page of all items ends with %q", got)
 			}
@@ -232,7 +232,7 @@ func ranges() []rangeRow {
 		{table.Query{Low: "d", High: "h", After: "d", Descending: true}, ""},
 		{table.Query{Low: "d", High: "h", After: "h"}, ""},
 		{table.Query{Low: "d", High: "h", After: "h", Descending: true}, "fd"},
-		// After outside of the bounds: the read starts at the bound, or nothing is left.
+		// If After is outside of the bounds, the read starts at the bound or is empty.
 		{table.Query{Low: "d", High: "h", After: "a"}, "dfh"},
 		{table.Query{Low: "d", High: "h", After: "z"}, ""},
 		{table.Query{Low: "d", High: "h", After: "z", Descending: true}, "hfd"},
@@ -302,7 +302,8 @@ func indexTests() []test {
 			s.eventualItems(t, table.Query{Index: true, PK: gsi},
 				[]table.Item{item(a, indexed(gsi, "a")...), item(b, indexed(gsi, "b")...), item(c, indexed(gsi, "c")...)})
 
-			// A put without index keys and a delete take items out, whoever makes them.
+			// A put without index keys and a delete take items out of the index, in
+			// any kind of write.
 			bare := item(a)
 			if _, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &bare}, {Delete: b}}); err != nil {
 				t.Fatal(err)
@@ -321,7 +322,7 @@ func indexTests() []test {
 			indexLetters := func(letters string) []table.Item {
 				items := []table.Item{}
 				for _, l := range letters {
-					// The items' own order is another one than the index's.
+					// The items' order in the table is not the index's.
 					key := table.Key{PK: fmt.Sprintf("%s#%d", pk, 'z'-l), SK: "s"}
 					items = append(items, item(key, append(indexed(gsi, string(l)), str("v", string(l)))...))
 				}

@@ -131,7 +131,7 @@ func singleTests() []test {
 			pk := s.partition()
 			var want []table.Item
 			for _, text := range texts() {
-				// The text is a value, part of both keys, and of an attribute's name.
+				// The text is a value, and a part of both keys and of an attribute's name.
 				it := item(table.Key{PK: pk, SK: "s" + text}, str("v", text), str("empty", ""))
 				want = append(want, it)
 				s.put(t, it, item(table.Key{PK: pk + text, SK: "s"}, str("n"+text, text)))
@@ -216,7 +216,7 @@ func singleTests() []test {
 	}
 }
 
-// texts are strings that some layer may spoil.
+// texts are strings that a layer may spoil.
 func texts() []string {
 	return []string{
 		"plain", "ünïcödé", "emoji 👩‍👩‍👧‍👦 🏳️‍🌈", "مرحبا بالعالم \u202e", "NUL\x00NUL", "\x00", "\x00é",
@@ -312,8 +312,8 @@ type conditionRow struct {
 	holds bool
 }
 
-// conditions has each kind of condition on states where it holds and where not.
-// A nil old is an absent item.
+// conditions returns each kind of condition with states on which it holds and on which
+// it does not. A nil old is an absent item.
 func conditions() []conditionRow {
 	there := []table.Attr{num("n", 5), str("s", "m"), str("empty", "")}
 	n, S := table.N, table.S

@@ -11,11 +11,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// Stale wraps s so that eventually consistent reads and reads of the index are
-// often out of date: each write keeps the former version of its items, and some
-// later reads, chosen by the seed, are answered from it. Consistent reads, writes
-// and conditions are those of s. It knows only writes that go through it, and an
-// item is fresh again after a few stale answers, so whoever asks again gets there.
+// Stale wraps s so that eventually consistent reads and reads of the index are often
+// out of date. Each write keeps the former version of its items, and the seed chooses
+// the later reads that see it. Consistent reads, writes and conditions are those of s.
+// Stale knows only the writes that go through it. After a few stale answers an item is
+// fresh again, so a caller that repeats its read succeeds.
 func Stale(s table.Store, seed uint64) table.Store {
 	return &stale{Store: s, rng: rand.New(rand.NewPCG(seed, seed)), former: make(map[table.Key]*version)}
 }
@@ -28,17 +28,17 @@ type stale struct {
 	former map[table.Key]*version
 }
 
-// version is how an item was before a write, and how often that is still served.
+// version is an item before a write, with the number of reads that will still see it.
 type version struct {
 	item *table.Item
 	left int
 }
 
-// maxStaleAnswers is how many reads may miss one write.
+// maxStaleAnswers is the most reads that may miss one write.
 const maxStaleAnswers = 3
 
-// keep remembers how items are before a write. An older version that is still
-// being served stays at times, so that several writes may be unseen at once.
+// keep remembers items before a write. Sometimes it leaves an older version that is
+// still being served, so that a read may miss several writes at once.
 func (s *stale) keep(ctx context.Context, keys ...table.Key) error {
 	before, err := s.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *stale) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	return res, nil
 }
 
-// Query answers from a table in memory with what the partition holds, or held.
+// Query answers from a table in memory that has the partition's items or former ones.
 func (s *stale) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	if q.Consistent {
 		return s.Store.Query(ctx, q)
@@ -148,8 +148,8 @@ func (s *stale) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// formerOf lists the keys, in order, whose former versions matter to what a view of
-// a partition holds: they are in it, or were.
+// formerOf lists, in order, the keys of the items that are in a view of a partition or
+// were in it before.
 func (s *stale) formerOf(q table.Query, view *Memory) []table.Key {
 	var keys []table.Key
 	for key, v := range s.former {

@@ -1,12 +1,12 @@
-// Package tabletest is the contract of package table as one suite that every
-// backend passes, with a table in memory to compare with (Memory) and a wrapper
-// that serves stale answers where the contract allows them (Stale), since
-// emulators and embedded engines hide staleness that production has.
+// Package tabletest is the contract of package table as one suite that every backend
+// passes. It has a reference table in memory (Memory) and a wrapper that gives stale
+// answers where the contract allows them (Stale), because emulators and embedded
+// engines hide the staleness of production.
 //
-// The suite asks for few operations, because emulators of DynamoDB do only some
-// hundred a second, and it uses partitions with names of its own, so that one
-// table can serve many runs. It must never rely on an eventually consistent
-// answer being fresh: it asks consistently, or until the answer is right.
+// The suite makes few calls, because emulators of DynamoDB do only some hundred a
+// second. Its partitions have names of their own, so that one table can serve many
+// runs. It must never expect an eventually consistent answer to be fresh: it reads
+// consistently, or until the answer is right.
 package tabletest
 
 import (
@@ -25,19 +25,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// Option says how a backend differs from the contract.
+// Option is a way in which a backend differs from the contract.
 type Option func(*options)
 
 type options struct{ approximateUnits, billsProjection string }
 
-// ApproximateUnits says that the backend's capacity units are not exactly those
-// of DynamoDB's rules, and why. Units are then only checked to be there.
+// ApproximateUnits is for a backend whose capacity units do not follow DynamoDB's rules
+// exactly; why is the reason. The suite then only checks that there are units.
 func ApproximateUnits(reason string) Option {
 	return func(o *options) { o.approximateUnits = reason }
 }
 
-// BillsProjection says that the backend bills a projected read for what it returns
-// and not for what it read, and why.
+// BillsProjection is for a backend that bills a projected read by the size of its
+// answer and not of the items; why is the reason.
 func BillsProjection(reason string) Option {
 	return func(o *options) { o.billsProjection = reason }
 }
@@ -91,10 +91,10 @@ type suite struct {
 	last atomic.Int64
 }
 
-// partition returns the name of a partition that nobody has used.
+// partition returns the name of a new partition.
 func (s *suite) partition() string { return fmt.Sprintf("test#%s#%d", s.run, s.last.Add(1)) }
 
-// key returns a key that nobody has used.
+// key returns a new key.
 func (s *suite) key() table.Key { return table.Key{PK: s.partition(), SK: "sort"} }
 
 func item(key table.Key, attrs ...table.Attr) table.Item { return table.Item{Key: key, Attrs: attrs} }
@@ -184,7 +184,7 @@ func showAll(items []table.Item) []string {
 	return out
 }
 
-// show writes an item in one way only.
+// show returns the one text that stands for an item.
 func show(it *table.Item) string {
 	if it == nil {
 		return "absent"
@@ -211,7 +211,7 @@ func sortByKey(items []table.Item) []table.Item {
 	return items
 }
 
-// units compares what was billed.
+// units compares capacity units.
 func (s *suite) units(t *testing.T, what string, got, want table.Units) {
 	t.Helper()
 	if s.opts.approximateUnits != "" {
@@ -253,8 +253,8 @@ func (s *suite) query(t *testing.T, q table.Query) []table.Item {
 	return items
 }
 
-// eventually calls try until it returns "", which takes a while where the index
-// or a read is eventually consistent.
+// eventually calls try until it returns "". That takes a while if the index or a read is
+// eventually consistent.
 func eventually(t waiter, try func() string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -274,7 +274,7 @@ func eventually(t waiter, try func() string) {
 	}
 }
 
-// waiter is what eventually needs of a *testing.T or a *rapid.T.
+// waiter is a *testing.T or a *rapid.T.
 type waiter interface {
 	Helper()
 	Context() context.Context

@@ -19,7 +19,7 @@ func TestStaleKeepsTheContractOfConsistentReads(t *testing.T) {
 	}
 }
 
-// A wrapper that is never stale would prove nothing.
+// A wrapper whose answers are never stale would prove nothing.
 func TestStaleServesFormerVersions(t *testing.T) {
 	old, now := "old", "now"
 	reads := map[string]func(s table.Store, key table.Key) (string, error){

@@ -86,7 +86,7 @@ func transactTests() []test {
 			s.transact(t, ops...)
 			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), want)
 
-			// The last of a hundred spoils it for all.
+			// The last of a hundred operations fails them all.
 			pk = s.partition()
 			ops = ops[:0]
 			for i := range table.MaxTransact - 1 {
@@ -207,8 +207,8 @@ func concurrencyTests() []test {
 			}
 		}},
 		{"BatchesAndConditionsOnOneKeyAreSerial", func(t *testing.T, s *suite) {
-			// A batch overwrites a counter that others raise: each raise must start
-			// from what the batch wrote or from what another raise left.
+			// A batch overwrites a counter that others raise. Each raise must start
+			// from the value of the batch or of another raise.
 			key := s.key()
 			s.put(t, item(key, num("n", 0)))
 			together(t, 3, func(who int) error {
@@ -251,7 +251,7 @@ func together(t *testing.T, n int, call func(who int) error) {
 	}
 }
 
-// retry does a transaction again as long as it was cancelled by a conflict.
+// retry repeats a transaction as long as a conflict cancels it.
 func (s *suite) retry(t *testing.T, ops []table.TransactOp) error {
 	for range 1000 {
 		_, err := s.Transact(t.Context(), table.TransactInput{Ops: ops})

@@ -228,8 +228,8 @@ func unitTests() []test {
 	}
 }
 
-// eventualUnits waits until a read is billed want: an eventually consistent one
-// may be billed for an older item first.
+// eventualUnits waits until a read is billed want. An eventually consistent read may be
+// billed for an older item first.
 func (s *suite) eventualUnits(t *testing.T, what string, want table.Units, call func() (table.Units, error)) {
 	t.Helper()
 	eventually(t, func() string {
@@ -238,7 +238,7 @@ func (s *suite) eventualUnits(t *testing.T, what string, want table.Units, call 
 			t.Fatalf("%s: %v", what, err)
 		}
 		if got == want || (s.opts.approximateUnits != "" && got.Write == 0) {
-			return "" // an approximate one may bill nothing for finding nothing
+			return "" // a backend with approximate units may bill nothing for no item
 		}
 		return fmt.Sprintf("%s: units = %+v, want %+v", what, got, want)
 	})
