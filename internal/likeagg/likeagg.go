@@ -15,7 +15,7 @@
 // window.go (the life of a window), like.go (one like), ledger.go (stamps, fences,
 // pruning) and attempt.go (a request until its outcome is known).
 //
-// # Never
+// # It must never
 //
 //   - Flush while one of the window's writes has an unknown outcome.
 //   - Run two windows of one post at the same time. The ledger keeps the highest

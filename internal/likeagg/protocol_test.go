@@ -164,24 +164,33 @@ func TestAMessageThatCanNeverBeAppliedBecomesADeadLetterAtOnce(t *testing.T) {
 	}
 }
 
-func TestAWindowThatOutlivedItsIncarnationSendsNothing(t *testing.T) {
-	step(t, func(w *world) {
-		w.fault = func(r request) fault {
-			if r.op == "put" && w.requested["put"] == 1 {
-				pass(48 * time.Hour) // its process sleeps
-			}
-			return none
-		}
-		w.run()
-		w.send("alice", true)
-		pass(48*time.Hour + 1900*time.Millisecond) // before the message comes again
-		w.wantWrites(1, 0)
-		if out := w.outcomes(); len(out) != 1 || !out[0].Lost {
-			t.Errorf("a window that slept for two days sent its flush: %+v", w.outcomes())
-		}
-		w.settle()
-		w.wantCount(1)
-	})
+func TestAWindowThatSleptTooLongSendsNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		waits, sleeps time.Duration // before the message is received, and in its put
+	}{
+		"its incarnation may be pruned":             {0, 48 * time.Hour},
+		"its message may not be refused any longer": {messages.MaxAge - 5*time.Second, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step(t, func(w *world) {
+				w.fault = func(r request) fault {
+					if r.op == "put" && len(w.outcomes()) == 0 {
+						pass(tt.sleeps)
+						return lost // so it would be repeated
+					}
+					return none
+				}
+				w.send("alice", true)
+				pass(tt.waits)
+				w.run()
+				pass(tt.sleeps + 1900*time.Millisecond) // before the message comes again
+				w.wantWrites(1, 0)
+				if out := w.outcomes(); len(out) != 1 || !out[0].Lost {
+					t.Errorf("it ended as %+v, want it lost", out)
+				}
+			})
+		})
+	}
 }
 
 func TestEachDayHasItsIncarnation(t *testing.T) {
