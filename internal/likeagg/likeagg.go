@@ -1,7 +1,8 @@
 // Package likeagg counts likes exactly (I3), at one write for each like and one for
-// each window: m likes of a post that meet in one window cost 1 + 1/m writes each. It
-// reads Liked and Unliked, stores each user's latest action, and adds the change of a
-// whole window to the post's count in one UpdateItem.
+// each window: m likes of a post that meet in one window cost 1 + 1/m writes each, and
+// one more each with the index of a user's likes. It reads Liked and Unliked, stores
+// each user's latest action, and adds the change of a whole window to the post's count
+// in one UpdateItem.
 //
 // # How
 //
