@@ -16,13 +16,13 @@ type queueState struct {
 	topic    string
 	messages []*queued
 	dead     []queue.DeadLetter
-	// published counts all that were ever sent to it by a producer.
+	// published is the number of messages that producers ever sent to it.
 	published int
 }
 
 type queued struct {
 	id       string
-	name     string // from what it came: the same without other operations
+	name     string // of its origin: the same in a run without other operations
 	payload  []byte
 	meta     message.Metadata
 	visible  time.Time
@@ -40,16 +40,16 @@ type subscription struct {
 	ended bool
 }
 
-// receipt is one message that is out.
+// receipt is one message that a process holds.
 type receipt struct {
-	msg      *message.Message
-	queued   *queued
-	delivery *queue.Receive
+	msg     *message.Message
+	queued  *queued
+	receive *queue.Receive
 }
 
-// visibility is how long a message stays with a process that says nothing. The
-// transports extend it while a message is handled, so it ends for the dead alone,
-// and where the fault says so.
+// visibility is the time for which a received message is hidden from others. The
+// transports extend it while a message is handled, so it ends only if the process is
+// dead, or by a fault.
 const visibility = 30 * time.Second
 
 type broker struct{ p *Proc }
@@ -66,7 +66,7 @@ func (w *World) queue(topic string) *queueState {
 	return q
 }
 
-// Publish sends in one request what one call gives it; a request of several may be
+// Publish sends the messages of one call in one request; a request of several may be
 // done in part.
 func (b broker) Publish(topic string, messages ...*message.Message) error {
 	if len(messages) == 0 {
@@ -157,8 +157,8 @@ func (b broker) DropDead(context.Context, string, []string) (int, error) {
 	return 0, fmt.Errorf("nothing drops dead letters here: %w", queue.ErrClosed)
 }
 
-// backstop is the native redrive policy: consumers died on a message so often that
-// the queue itself puts it to the dead letters.
+// backstop is the native redrive policy: the queue itself puts a message to the dead
+// letters after too many receives, as its consumers might die on it.
 func (w *World) backstop(topic string, m *queued) {
 	q := w.queue(topic)
 	i := slices.Index(q.messages, m)
@@ -168,8 +168,8 @@ func (w *World) backstop(topic string, m *queued) {
 	w.note("backstop %s", m.id)
 }
 
-// redrive sends the dead letters of a topic again, as an operator would: what is
-// too old stays.
+// redrive sends the dead letters of a topic again, as an operator would. Those that
+// refuse refuses stay.
 func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q := w.queue(topic)
 	var kept []queue.DeadLetter
@@ -187,7 +187,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q.dead = kept
 }
 
-// deliver hands one visible message, any, to one subscription that takes it.
+// deliver gives one of the visible messages to one subscription that takes it.
 func (w *World) deliver() bool {
 	type pair struct {
 		s *subscription
@@ -201,7 +201,7 @@ func (w *World) deliver() bool {
 			continue
 		}
 		for _, s := range p.subs {
-			if s.ended || len(s.out) >= w.inHand+2 {
+			if s.ended || len(s.out) >= w.maxHeld+2 {
 				continue
 			}
 			first := -1
@@ -251,8 +251,8 @@ func (w *World) deliver() bool {
 	return true
 }
 
-// collect hears of what was acked and nacked since, extends what is still out, and
-// ends subscriptions whose context has ended.
+// collect handles the acks and nacks since the last step, extends the visibility of
+// unanswered messages, and ends subscriptions whose context has ended.
 func (w *World) collect() {
 	for _, p := range w.procs {
 		if p.dead {
@@ -287,8 +287,8 @@ func (w *World) collectFrom(s *subscription) {
 			}
 			w.note("ack %s by %s", r.queued.id, s.p.Name)
 		case <-r.msg.Nacked():
-			r.queued.visible = time.Now().Add(r.delivery.Delay())
-			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.delivery.Delay())
+			r.queued.visible = time.Now().Add(r.receive.Delay())
+			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.receive.Delay())
 		default:
 			if w.strikes(FaultExpire, w.faults.Expire) {
 				r.queued.visible = time.Now()

@@ -10,17 +10,17 @@ import (
 	"fanfare/internal/feed"
 )
 
-// comment is one that was answered.
+// comment is a comment whose creation was answered.
 type comment struct {
 	post, author, text string
 	number             int  // of its operation
-	deleted            bool // and its delete was answered
-	doubtful           bool // a delete was not
+	deleted            bool // its delete was answered
+	doubtful           bool // a delete was not answered
 }
 
-// text is what a post says.
+// text is the text of a post.
 type text struct {
-	is string // as answered last
+	is string // as the last answer said
 	// maybe are edits without an answer: they may still happen.
 	maybe []string
 }
@@ -120,7 +120,8 @@ func (l *workload) readComments(r *rand.Rand, user string) *operation {
 	}
 }
 
-// commentsOf are the comments of a post that must be there, and those that must not.
+// commentsOf returns the comments that a list of the post must have, and those that it
+// must not have.
 func (l *workload) commentsOf(post string) (there, gone []string) {
 	for _, id := range sorted(l.comments) {
 		switch c := l.comments[id]; {
@@ -134,14 +135,14 @@ func (l *workload) commentsOf(post string) (there, gone []string) {
 	return there, gone
 }
 
-// checkComments holds a list against what was there when paging began: each once and
-// in order (I7), nothing that was deleted (I2), and all that was answered (I5).
+// checkComments compares a list with the comments when paging began: it has each once
+// and in order (I7), none that was deleted (I2), and all that were answered (I5).
 func (l *workload) checkComments(post string, items []feed.Comment, there, gone []string) {
 	last := ""
 	shown := map[string]bool{}
 	for _, c := range items {
 		if c.ID <= last {
-			l.fail("I7", "comments of %s show %s behind %s", post, c.ID, last)
+			l.fail("I7", "comments of %s show %s after %s", post, c.ID, last)
 		}
 		last, shown[c.ID] = c.ID, true
 		if slices.Contains(gone, c.ID) {
@@ -152,14 +153,14 @@ func (l *workload) checkComments(post string, items []feed.Comment, there, gone 
 		}
 	}
 	for _, id := range there {
-		// One that was being deleted meanwhile may be there or not.
+		// The list may have a comment that is being deleted, or not.
 		if c := l.comments[id]; !shown[id] && !c.deleted && !c.doubtful && l.deleting(id) == nil {
 			l.fail("I7", "comments of %s lack %s of %s", post, id, c.author)
 		}
 	}
 }
 
-// deleting is the operation that deletes a comment now.
+// deleting returns the running operation that deletes a comment, or nil.
 func (l *workload) deleting(id string) *operation {
 	if op := l.busy[l.comments[id].author]; op != nil && op.name == "uncomment "+id {
 		return op
@@ -183,7 +184,7 @@ func allComments(ctx context.Context, s *feed.Service, post string, limit int) (
 	}
 }
 
-// checkTexts holds the comments and the text of each post once nothing moves. An
+// checkTexts checks the comments and the text of each post once the world is quiet. An
 // answered edit or comment is there (I5), and those of a deleted post are not (I2).
 func (w *World) checkTexts(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
 	l := w.load

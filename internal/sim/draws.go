@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Shrinking leaves out operations and faults and hopes for the same course of what
-// is left. One stream of random numbers would shift with the first call that is
-// missing. So each decision draws from a stream that is named by what it is about,
-// and one of several is chosen by lots that each draws by its own name: without those
-// that were not chosen, the choice is the same.
+// Shrinking leaves out operations and faults, and the rest should go as before. One
+// stream of random numbers would shift with the first call that is missing. So each
+// decision draws from a stream of its own, named by its subject. A choice among several
+// candidates draws a lot for each by its name: if others are missing, the same one
+// wins.
 
-// about makes w's next draws a stream of this name.
+// about starts the stream of this name: w's next draws come from it.
 func (w *World) about(format string, args ...any) {
 	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
 }
 
-// brief shortens a name: a message's holds that of what sent it, and so on.
+// brief shortens a name: the name of a message has that of its sender in it, and so on.
 func brief(name string) string {
 	const most = 60
 	if len(name) <= most {
@@ -26,14 +26,14 @@ func brief(name string) string {
 	return fmt.Sprintf("%s..%016x", name[:most], mix(0, name))
 }
 
-// choose draws one of some by their names and returns its index.
+// choose draws one element by lots under their names and returns its index.
 func choose[T any](rng *rand.Rand, all []T, name func(T) string) int {
 	seed := rng.Uint64()
 	best, most := 0, uint64(0)
 	met := map[string]int{}
 	for i, one := range all {
 		called := name(one)
-		met[called]++ // the same name again draws another lot
+		met[called]++ // an equal name draws another lot
 		if lot := mix(seed+uint64(met[called]), called); i == 0 || lot > most {
 			best, most = i, lot
 		}
@@ -53,15 +53,16 @@ func mix(seed uint64, text string) uint64 {
 	return h ^ h>>31
 }
 
-// aliases name ids by what they were made for, as ids hold the time and random bits.
+// aliases name ids by the operation that made them, as ids hold the time and random
+// bits.
 type aliases struct {
 	of   map[string]string
-	made map[string]int // by what for
+	made map[string]int // number of ids by operation
 }
 
 const ulidLen = 26
 
-// in replaces the ids in text. One that was not met before is op's.
+// in replaces the ids in text. A new id belongs to op.
 func (a aliases) in(op, text string) string {
 	var b strings.Builder
 	run := 0

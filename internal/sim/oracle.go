@@ -28,8 +28,7 @@ func (w *World) partition(pk string) []table.Item {
 	return items
 }
 
-// edge tells whether the table says that follower follows author, and from which
-// post on.
+// edge reports whether follower follows author by the table, and from which post on.
 func (w *World) edge(follower, author string) (followed bool, from string) {
 	res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
 	if err != nil || res.Item == nil {
@@ -38,8 +37,8 @@ func (w *World) edge(follower, author string) (followed bool, from string) {
 	return true, res.Item.Str("from")
 }
 
-// checkCounts holds I4, which is true at every moment: counts and items change in
-// one transaction, and both directions of an edge are there or neither.
+// checkCounts checks I4, which is true at every moment: counts and items change in one
+// transaction, and both directions of an edge are there or neither.
 func (w *World) checkCounts() {
 	l := w.load
 	for _, user := range l.users {
@@ -68,8 +67,8 @@ func (w *World) checkCounts() {
 	}
 }
 
-// checkQuiet holds what is true once nothing moves any more. service reads without
-// faults.
+// checkQuiet checks the invariants that hold once the world is quiet. service reads
+// without faults.
 func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	l := w.load
 	w.checkCounts()
@@ -115,7 +114,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	w.checkDeliveries(ctx, service, living)
 }
 
-// checkDeleted holds that a deleted post is gone by its id too (I2).
+// checkDeleted checks that a deleted post is gone by its id too (I2).
 func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
 	for _, post := range w.load.posts {
 		if !w.load.deleted[post] {
@@ -131,7 +130,7 @@ func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
 	}
 }
 
-// checkDeliveries holds that each delivery of a living post is complete and counts
+// checkDeliveries checks that each delivery of a living post is complete and counts
 // nobody twice.
 func (w *World) checkDeliveries(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
 	for _, author := range w.load.users {
@@ -161,8 +160,9 @@ func (l *workload) pairs() []pair {
 	return all
 }
 
-// checkHome holds I1: each living, unexpired post of each author followed with id at
-// or above the follow's from, one's own, each once, and nobody else's.
+// checkHome checks I1: a home shows each living, unexpired post of each followed author
+// with an id at or above the follow's from, and the user's own posts, each once, and
+// no other posts.
 func (w *World) checkHome(ctx context.Context, service *feed.Service, user string, pull bool, living map[string]map[string]bool) {
 	l := w.load
 	items, err := wholeHome(ctx, service, user, 3, pull)
@@ -175,7 +175,7 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 		shown[it.Post.ID]++
 		author := it.Post.AuthorID
 		if !living[author][it.Post.ID] {
-			l.fail("I2", "home of %s (pull %v) shows %s, which does not live", user, pull, it.Post.ID)
+			l.fail("I2", "home of %s (pull %v) shows %s, which was deleted", user, pull, it.Post.ID)
 		}
 		if followed, _ := w.edge(user, author); !followed && author != user {
 			l.fail("I1", "home of %s (pull %v) shows %s of %s, who is not followed", user, pull, it.Post.ID, author)
@@ -191,15 +191,15 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 			switch n := shown[post]; {
 			case n > 1:
 				l.fail("I1", "home of %s (pull %v) shows %s %d times", user, pull, post, n)
-			case n == 0 && must && !w.old(post):
+			case n == 0 && must && !w.mayHaveExpired(post):
 				l.fail("I1", "home of %s (pull %v) lacks %s of %s (from %s)", user, pull, post, author, from)
 			}
 		}
 	}
 }
 
-// checkLikes holds I3: the count is the number of users whose latest durable action
-// was like, where no dead letter holds one back.
+// checkLikes checks I3: the count is the number of users whose latest durable action
+// was a like. It leaves out posts with such an action among the dead letters.
 func (w *World) checkLikes(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
 	l := w.load
 	held := map[string]bool{}
@@ -234,8 +234,8 @@ func (w *World) checkLikes(ctx context.Context, service *feed.Service, living ma
 	}
 }
 
-// checkMessages holds I6: nothing is left, and what could not be processed is a dead
-// letter with its reason.
+// checkMessages checks I6: no message is left, and each that could not be processed is
+// a dead letter with its reason.
 func (w *World) checkMessages() {
 	l := w.load
 	dead := map[string]string{}
@@ -261,10 +261,10 @@ func (w *World) checkMessages() {
 	}
 }
 
-// sorted are the keys of a map in order, so that what is found is told in order.
+// sorted returns the keys of a map in order, so that violations come in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Result is what a run found.
+// Result is the result of a run.
 type Result struct {
 	Seed       uint64
 	Violations []string
@@ -272,13 +272,13 @@ type Result struct {
 	Met        Counters
 	Operations int
 	Steps      int
-	// Trace is the run's fingerprint; Lines is all of it, if it was kept.
+	// Trace is the hash of the run's trace, Lines its text if it was kept.
 	Trace uint64
 	Lines []string
 }
 
-// Fails are the invariants that the run violates, by name, in the order of the first
-// violation of each.
+// Fails returns the names of the invariants that the run violates, in the order of the
+// first violation of each.
 func (r Result) Fails() []string {
 	var names []string
 	for _, v := range r.Violations {

@@ -22,19 +22,19 @@ var (
 	stopSoon = flag.Bool("stop", false, "end with the first seed that finds something")
 )
 
-// bug is a change of the product's own code that breaks an invariant. It is built
-// from a copy of the file, laid over the real one by the compiler; the product
-// itself holds nothing of it.
+// bug is a change of the product's own code that breaks an invariant. The compiler lays
+// a changed copy of the file over the real one, so the product itself has nothing of
+// it.
 type bug struct {
 	name string
-	// breaks are the invariants that it breaks: the seed that finds it violates one
-	// of them. stuck is a world that never becomes quiet.
+	// breaks names the invariants that it breaks: the seed that finds it violates one
+	// of them. "stuck" is a world that never becomes quiet.
 	breaks string
 	edits  []edit
 }
 
-// edit replaces text that occurs once in a file. Where the product has changed so
-// that it does not, the test fails and the bug has to be planted anew.
+// edit replaces text that occurs once in a file. If the product has changed so that it
+// does not, the test fails and the bug has to be planted anew.
 type edit struct{ file, old, new string }
 
 func bugs() []bug {
@@ -121,7 +121,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		}
 		overlay := b.overlay(t, root)
 		if !*planted {
-			continue // without the flag: only that each bug still fits the code
+			continue // without the flag the test checks only that each bug fits the code
 		}
 		seed, violations, output := b.find(t, root, overlay)
 		switch {
@@ -179,14 +179,14 @@ var (
 	isLabel = regexp.MustCompile(`"?seed"?: ?"?(\d+)`)
 )
 
-// isBroken tells whether a violation is of an invariant that the bug breaks.
+// isBroken reports whether the bug breaks the invariant of a violation.
 func (b bug) isBroken(violation string) bool {
 	invariant, _, _ := strings.Cut(violation, ":")
 	return slices.Contains(strings.Fields(b.breaks), invariant)
 }
 
-// find returns the first seed that finds something, and what it found: a violation that
-// the oracle reports, or an assertion of the product that fails.
+// find returns the first seed that finds the bug, with its violations: those that
+// the oracle reports, or the assertion of the product that fails.
 func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations []string, output string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "sim.test")

@@ -26,22 +26,22 @@ import (
 
 // Options shape a run.
 type Options struct {
-	// Operations is how many calls users make; 0 is defaultOperations.
+	// Operations is the number of calls that users make; 0 is defaultOperations.
 	Operations int
 	// Calm switches all faults off.
 	Calm bool
 	// KeepTrace returns the lines of the trace.
 	KeepTrace bool
-	// Keep, if not nil, are the numbers of the operations that are made, from 1 on:
-	// the others are left out.
+	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. The
+	// others are left out.
 	Keep []int
-	// Faults, if not nil, are the kinds of fault that happen: the others are drawn,
-	// and left out.
+	// Faults, if not nil, has the kinds of fault that happen. The others are drawn and
+	// left out.
 	Faults []string
 	// LikesTable, if not nil, wraps the table of the aggregators: a test breaks it there.
 	LikesTable func(table.Store) table.Store
-	// Fans, if above 0, makes that many users like the same post once each, and
-	// nothing else happen after that post.
+	// Fans, if above 0, is the number of users who like one post once each. Nothing else
+	// happens then.
 	Fans int
 }
 
@@ -75,7 +75,7 @@ func run(t *testing.T, seed uint64, o Options) Result {
 		w.off[kind] = o.Faults != nil && !slices.Contains(o.Faults, kind)
 	}
 	if o.Fans > 0 {
-		w.inHand = o.Fans // windows close by time
+		w.maxHeld = o.Fans // windows close by time
 	}
 	w.load = newWorkload(w, users)
 	w.build(w.load)
@@ -105,7 +105,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		w.faults = Stormy()
 		w.skew()
 		points := crashPoints()
-		// Most seeds take the first call there is: some calls are rare.
+		// Most seeds aim at the first call of the point, as some calls are rare.
 		w.target = target{points[int(w.seed/2)%len(points)], max(0, w.rng.IntN(8)-4), w.seed%2 == 1}
 	}
 	if w.off[FaultCrash] {
@@ -165,8 +165,8 @@ func (w *World) fans(ctx context.Context, n int) {
 	w.quieten(ctx)
 }
 
-// begin starts a phase of the world's life, whose draws do not depend on how long the
-// one before took.
+// begin starts a phase of the world's life. Its draws do not depend on the length of
+// the phase before.
 func (w *World) begin(phase int) {
 	w.phase, w.since = phase, 0
 	w.about("phase %d", phase)
@@ -182,13 +182,13 @@ func (w *World) storm() {
 	}
 }
 
-// quieten ends all faults, waits until nothing moves, and checks.
+// quieten ends all faults, waits until the world is quiet, and checks it.
 func (w *World) quieten(ctx context.Context) {
 	storm := w.faults
 	w.faults, w.tight = Rates{}, nil
 	w.begin(w.phase + 1)
 	for _, topic := range queue.Topics() {
-		// Likes may wait for days: what they hold back is known by then.
+		// Dead letters of likes may wait for days: checkLikes leaves their posts out.
 		w.redrive(topic, func(d queue.DeadLetter) error {
 			if topic == queue.TopicLikes && w.rng.IntN(2) == 0 {
 				return errDown
@@ -237,17 +237,16 @@ func (w *World) idle() bool {
 	return true
 }
 
-// checkCalmly reads homes and counts through a service that has no faults and no
-// delay.
+// checkCalmly reads homes and counts through a service without faults and delays.
 func (w *World) checkCalmly(ctx context.Context) {
 	service := feed.New(feed.Config{
-		Store: w.store, Publisher: silent{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
+		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
 		TimelineTTL: timelineTTL, LikesByUser: true, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	})
 	w.checkQuiet(ctx, service)
 }
 
-// pass lets days go by in some worlds: entries and marks expire and are deleted
+// pass lets days pass in some worlds: entries and marks expire and are deleted
 // late, ledgers are pruned, dead letters are redriven, some of them too late.
 func (w *World) pass(o Options) {
 	if o.Calm || w.rng.IntN(3) > 0 || w.off[FaultDays] {
@@ -264,7 +263,7 @@ func (w *World) pass(o Options) {
 			w.step(func() bool { return false })
 		}
 	}
-	// What a home showed may have expired since.
+	// The entries that a home showed may have expired since.
 	clear(w.load.seen)
 	clear(w.load.keys) // a key binds for 24 hours
 	for _, topic := range queue.Topics() {
@@ -273,7 +272,7 @@ func (w *World) pass(o Options) {
 	w.aged = true
 }
 
-// redrivable refuses what can never be processed, or not any more.
+// redrivable refuses a message that can never be processed, or is too old.
 func redrivable(d queue.DeadLetter) error {
 	e, err := messages.Decode(d.Payload)
 	if err != nil {
@@ -282,8 +281,8 @@ func redrivable(d queue.DeadLetter) error {
 	return messages.CheckAge(e, time.Now())
 }
 
-// old tells whether a post's entries may have expired.
-func (w *World) old(post string) bool {
+// mayHaveExpired reports whether a post's entries may have expired.
+func (w *World) mayHaveExpired(post string) bool {
 	at, err := id.Time(post)
 	return err != nil || time.Since(at) > timelineTTL-time.Hour
 }
@@ -343,13 +342,13 @@ func (w *World) likeagg(p *Proc) {
 		store = w.likesTable(store)
 	}
 	aggregator := likeagg.New(likeagg.Config{
-		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.inHand, PutConcurrency: 4,
+		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.maxHeld, PutConcurrency: 4,
 		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 	p.Go(func(ctx context.Context) { w.ended(p, "likes", aggregator.Run(ctx)) })
 }
 
-// ended hears of a consumer that stopped: only a killed process's may.
+// ended reports a consumer that stopped though its process was not killed.
 func (w *World) ended(p *Proc, what string, err error) {
 	if err != nil && p.ctx.Err() == nil {
 		w.mu.Lock()
@@ -358,7 +357,7 @@ func (w *World) ended(p *Proc, what string, err error) {
 	}
 }
 
-// shutDown kills every process and waits for what it started.
+// shutDown kills every process and waits for its goroutines.
 func (w *World) shutDown() {
 	w.faults, w.tight = Rates{}, nil
 	for _, p := range w.procs {
@@ -372,12 +371,12 @@ func (w *World) shutDown() {
 	delete(w.Fired, "crash end")
 }
 
-// silent is the publisher of the checking service, which only reads: a home that
+// noPublisher is the publisher of the checking service, which only reads. A home that
 // meets an old mark asks for its backfill again, and must be right without it.
-type silent struct{}
+type noPublisher struct{}
 
-func (silent) Publish(string, ...*message.Message) error { return nil }
-func (silent) Close() error                              { return nil }
+func (noPublisher) Publish(string, ...*message.Message) error { return nil }
+func (noPublisher) Close() error                              { return nil }
 
 func random(seed uint64) func() uint64 {
 	r := rand.New(rand.NewPCG(seed, 1))

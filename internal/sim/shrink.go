@@ -8,21 +8,20 @@ import (
 	"testing"
 )
 
-// Shrunk is the smallest run that was found of a seed that still fails the same
-// invariant.
+// Shrunk is a smaller run of a seed that still fails the same invariant.
 type Shrunk struct {
 	Options Options
 	Result  Result
 	// Invariant is the one that it was shrunk for.
 	Invariant string
-	// Reruns is how many runs that took.
+	// Reruns is the number of runs until it was found.
 	Reruns int
 }
 
 // Shrink runs a failing seed again with fewer operations of users and fewer kinds of
-// fault, most times in all, and keeps what still fails the invariant that res failed
-// first. What is left out is drawn all the same, so that an operation that is kept
-// is the same operation in each run.
+// fault, most times in all. It keeps the smallest run that still fails the invariant
+// that res failed first. Operations that are left out are drawn all the same, so that
+// those that are kept are the same in each run.
 func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	t.Helper()
 	best := Shrunk{Options: o, Result: res, Invariant: res.Fails()[0]}
@@ -62,7 +61,7 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	}
 	for before := -1; before != best.size() && best.Reruns < most; {
 		before = best.size()
-		// Whole kinds, then all of a user: most defects need few of either.
+		// First whole kinds, then whole users: most defects need few of either.
 		for _, of := range []func(n int) string{
 			func(n int) string { _, kind := drawn(res.Seed, n); return kind },
 			func(n int) string { user, _ := drawn(res.Seed, n); return strconv.Itoa(user) },
@@ -79,7 +78,7 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 
 func (s Shrunk) size() int { return len(s.Options.Keep) + len(s.Options.Faults) }
 
-// String tells what is left, and the command that runs exactly that.
+// String returns the size of the run, and the command that runs exactly it.
 func (s Shrunk) String() string {
 	return fmt.Sprintf("seed %d shrunk in %d reruns to %d of %d operations and %d of %d kinds of fault, and still violates %s:\n"+
 		"  go test ./internal/sim -run TestSeeds -from %d -seeds 1 -keep %s -faults %q -trail",
@@ -87,8 +86,8 @@ func (s Shrunk) String() string {
 		s.Result.Seed, FormatKeep(s.Options.Keep), FormatFaults(s.Options.Faults))
 }
 
-// minimize is ddmin, of Zeller and Hildebrandt: it leaves out ever smaller parts of
-// what is left, and keeps what still fails.
+// minimize is ddmin, of Zeller and Hildebrandt: it leaves out ever smaller parts, and
+// goes on with a rest that still fails.
 func minimize[T any](all []T, fails func([]T) bool) {
 	if len(all) == 0 || fails([]T{}) {
 		return
@@ -114,7 +113,7 @@ func minimize[T any](all []T, fails func([]T) bool) {
 	}
 }
 
-// grouped are the numbers with the same name together.
+// grouped returns the numbers in groups of the same name.
 func grouped(numbers []int, name func(int) string) [][]int {
 	groups := map[string][]int{}
 	for _, n := range numbers {

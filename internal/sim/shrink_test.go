@@ -21,7 +21,7 @@ func (l lying) Put(ctx context.Context, in table.PutInput) (table.WriteResult, e
 }
 
 // TestAFailingSeedIsShrunk breaks the aggregators' table, shrinks the first seeds that
-// find it, and runs what the printed command would run.
+// find it, and runs the printed commands.
 func TestAFailingSeedIsShrunk(t *testing.T) {
 	planted := Options{LikesTable: func(store table.Store) table.Store { return lying{store} }}
 	fewest := defaultOperations
@@ -71,15 +71,15 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 	}
 }
 
-// TestAnOperationIsTheSameWithoutOthers holds that leaving out some shifts nothing
-// that the others draw.
+// TestAnOperationIsTheSameWithoutOthers checks that the draws of an operation do not
+// depend on others.
 func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 	started := func(o Options) map[string]string {
 		of := map[string]string{}
 		for _, line := range Run(t, 7, o).Lines {
 			if _, op, ok := strings.Cut(line, " start op"); ok {
 				number, what, _ := strings.Cut(op, " ")
-				words := strings.Fields(what) // user, operation, what it acts on
+				words := strings.Fields(what) // user, operation, its object
 				of[number] = words[0] + " " + words[1]
 				if words[1] == "follow" || words[1] == "unfollow" {
 					of[number] += " " + words[2]
@@ -99,7 +99,7 @@ func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 		switch was := all[number]; {
 		case was == is:
 			same++
-		// One that acts on a post reads a home where there is none.
+		// An operation that finds no post to act on reads a home instead.
 		case !strings.HasSuffix(is, " home") && !strings.HasSuffix(was, " home"):
 			t.Errorf("operation %s is %q, and %q without others", number, was, is)
 		}

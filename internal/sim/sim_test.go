@@ -21,7 +21,7 @@ var (
 	shrink     = flag.Int("shrink", mostReruns, "how many reruns may shrink a seed that fails; 0 shrinks none")
 )
 
-// mostReruns bounds shrinking: some seconds.
+// mostReruns bounds shrinking to some seconds.
 const mostReruns = 200
 
 func TestSeeds(t *testing.T) {
@@ -58,7 +58,7 @@ func TestSeeds(t *testing.T) {
 			for _, v := range res.Violations {
 				t.Errorf("  %s", v)
 			}
-			// The first ones tell: a defect that many seeds find is the same in most.
+			// Three are enough: most of the seeds that fail find the same defect.
 			if shrunk++; shrunk <= 3 && *shrink > 0 && !masked {
 				t.Error(Shrink(t, o, res, *shrink))
 			}
@@ -76,7 +76,8 @@ func TestSeeds(t *testing.T) {
 	summary = fmt.Sprintf("%d seeds, %d violations", ran, violations)
 }
 
-// checkCoverage fails a run of seeds that never did what it is there for.
+// checkCoverage fails a run of seeds that never fired one of the faults, or never killed
+// a process at one of the crash points.
 func checkCoverage(t *testing.T, fired, met Counters) {
 	t.Helper()
 	if *seeds >= 50 {
@@ -139,8 +140,8 @@ func TestASeedReplaysByteForByte(t *testing.T) {
 	}
 }
 
-// TestWritesPerLike holds T7 and T8 of the targets on the product's own code: one put
-// a like, and one update of the count a window and aggregator.
+// TestWritesPerLike checks the targets T7 and T8: m likes of a post that one aggregator
+// collects in one window take m puts, and one update of the count.
 func TestWritesPerLike(t *testing.T) {
 	const fans, aggregators = 400, 3
 	for seed := uint64(1); seed <= 10; seed++ {

@@ -16,8 +16,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// replica is the table as reads see it that need not be consistent: it follows the
-// table by at most a second, in order.
+// replica is the table as an eventually consistent read sees it: it has the changes of
+// the table in order, a second late at most.
 type replica struct {
 	store *tabletest.Memory
 	log   []change
@@ -32,7 +32,7 @@ type change struct {
 
 const mostLag = time.Second
 
-// wrote records what a write left behind.
+// wrote records the items after a write.
 func (w *World) wrote(keys ...table.Key) error {
 	for _, key := range keys {
 		res, err := w.store.Get(context.Background(), table.GetInput{Key: key, Consistent: true})
@@ -59,8 +59,8 @@ func (w *World) buried(it *table.Item) {
 	}
 }
 
-// delivers holds I2 where no home shows it: who begins to handle a message after the
-// post was deleted finds that out before it writes a page.
+// delivers checks I2 where no home shows it: a worker that begins to handle a message
+// after the post was deleted must find that out before it writes a page.
 func (w *World) delivers(op string, writes []table.BatchWrite) {
 	began, handled := w.began[op]
 	for _, wr := range writes {
@@ -121,7 +121,7 @@ func (w *World) expire() error {
 	return nil
 }
 
-// source is where a read looks: the table, or its replica some changes behind.
+// source returns the store of a read: the table, or its replica, some changes late.
 func (w *World) source(consistent bool) (*tabletest.Memory, error) {
 	if consistent || !w.chance(w.faults.Stale) || w.off[FaultStale] {
 		return w.store, nil
@@ -239,8 +239,8 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 	if len(writes) == 0 {
 		return table.WriteResult{}, nil
 	}
-	// The caller may use its memory again once it was answered, and a late effect
-	// comes after that.
+	// A late effect comes when the caller already was answered and may have reused its
+	// memory.
 	own := make([]table.BatchWrite, len(writes))
 	var text []any
 	for i, wr := range writes {
@@ -312,7 +312,7 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	})
 }
 
-// class names a crash point: the operation and the kind of partition.
+// class returns the name of a crash point: the operation and the kind of partition.
 func class(op, pk string) string {
 	kind := "user"
 	for _, k := range []string{"#followers", "#follower", "#following", "#post", "#timeline", "#home", "#comment", "#likelist", "#likecount", "#delivery"} {
@@ -330,7 +330,8 @@ func class(op, pk string) string {
 	return op + " " + kind
 }
 
-// label tells calls apart: the operation and a hash of all that it asks for.
+// label returns a name that differs for different calls: the operation and a hash of
+// its input.
 func label(op string, in any) string {
 	h := fnv.New64a()
 	text := fmt.Sprintf("%+v", in)

@@ -12,23 +12,23 @@ import (
 	"fanfare/messages"
 )
 
-// operation is one call of a user. Each user has one at a time, so what a user was
-// answered is in order; all users together have many.
+// operation is one call of a user. Each user makes one at a time, so the answers to a
+// user are in order. Users call at the same time.
 type operation struct {
-	number int // 0 is none of the workload
+	number int // 0 if it is not of the workload
 	name   string
 	user   string
 	do     func(ctx context.Context, s *feed.Service) error
-	settle func(err error) // on the driver, once it was answered
+	settle func(err error) // runs on the driver after the answer
 	err    error
 	done   chan struct{}
 }
 
-// pair is who follows whom.
+// pair is a user and an author whom the user may follow.
 type pair struct{ follower, author string }
 
-// like is whose like of what.
-type like struct{ post, user string }
+// likeKey identifies one user's like of one post.
+type likeKey struct{ post, user string }
 
 // homeOf is one user's home by one source.
 type homeOf struct {
@@ -43,8 +43,8 @@ type published struct {
 	events  int
 }
 
-// workload makes operations by the seed and remembers what was answered: the
-// oracle's view from outside.
+// workload makes operations by the seed and remembers their answers. It is the oracle's
+// view from outside.
 type workload struct {
 	w     *World
 	users []string
@@ -54,41 +54,41 @@ type workload struct {
 	made  int
 	busy  map[string]*operation
 
-	posts    []string       // ids that were answered, in order
-	number   map[string]int // by post, of the operation that was answered it first
+	posts    []string       // answered ids, in order
+	number   map[string]int // of the operation that made the post
 	owner    map[string]string
 	accepted map[string]bool // posts answered with success
 	deleted  map[string]bool // deletes answered with success
 	doubtful map[string]bool // deletes without an answer
 
 	follows map[pair]bool // the last answered state
-	// maybe are follows (true) and unfollows without an answer, that may still
-	// happen. One of the same kind that is answered later settles them: it found
-	// them done, or made their conditions fail for good.
+	// maybe are follows (true) and unfollows without an answer, which may still happen.
+	// A later answer to one of the same kind settles them: it found them done, or made
+	// their conditions fail for good.
 	maybe map[pair]map[bool]bool
 
-	// what became durable, as the queues saw it
+	// The durable events, as the queues saw them.
 	created map[string]string // post -> author
-	likes   map[like]published
+	likes   map[likeKey]published
 	bad     []string // ids of messages that must end as dead letters
 	keys    map[string]string
 
 	comments map[string]*comment // by id, those that were answered
 	texts    map[string]*text    // by post, of those that were answered
-	// seen is what the last whole home of a user showed, by source.
+	// seen are the posts that the last whole home of a user showed, by source.
 	seen map[homeOf]map[string]string // post -> author
 
 	violations []string
 }
 
-// planned is an operation of the workload before it is started. What it will be is
-// drawn from a stream of its own number, so that leaving out others changes nothing
-// of it but which posts there are.
+// planned is an operation of the workload before it is started. It is drawn from a
+// stream of its own number, so if others are left out, it differs only by the posts that
+// there are.
 type planned struct {
 	number int
 	user   string
 	kind   string
-	// skip tells that its turn comes and nothing is done.
+	// skip leaves it out when its turn comes.
 	skip bool
 }
 
@@ -103,8 +103,8 @@ func (l *workload) plan(o Options, first, last int) []planned {
 	return all
 }
 
-// drawn is who makes an operation, as an index of users, and its kind: so many of a
-// hundred are of each.
+// drawn returns the user who makes an operation, as an index, and its kind, by the
+// percentage of each kind.
 func drawn(seed uint64, number int) (user int, kind string) {
 	r := draws(seed, number, 0)
 	user = r.IntN(users)
@@ -133,7 +133,7 @@ func newWorkload(w *World, users int) *workload {
 	l := &workload{
 		w: w, serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
 		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
-		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[like]published{},
+		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{},
 	}
 	for i := range users {
@@ -148,7 +148,7 @@ func (l *workload) fail(invariant, format string, args ...any) {
 	l.w.note("VIOLATION %s", v)
 }
 
-// published hears of every message that became durable on a topic.
+// published is called with every message that became durable on a topic.
 func (w *World) published(_ string, payload []byte) {
 	e, err := messages.Decode(payload)
 	if err != nil || w.load == nil {
@@ -168,7 +168,7 @@ func (w *World) published(_ string, payload []byte) {
 }
 
 func (l *workload) liked(e *messages.Like, state bool) {
-	k := like{e.PostID, e.UserID}
+	k := likeKey{e.PostID, e.UserID}
 	p := l.likes[k]
 	p.events++
 	if e.EventID > p.version {
@@ -190,7 +190,7 @@ func (l *workload) next() bool {
 	}
 	r := draws(l.w.seed, p.number, 1)
 	api := l.apis[r.IntN(len(l.apis))]
-	if !api.up() { // whom one API does not answer asks the next
+	if !api.up() { // its client asks the next API
 		api = l.apis[(slices.Index(l.apis, api)+1)%len(l.apis)]
 	}
 	if !api.up() {
@@ -222,7 +222,7 @@ func (l *workload) run(op *operation, api *Proc) {
 	})
 }
 
-// settled hears of operations that were answered, in the order of their users.
+// settled handles the answers to operations, in the order of their users.
 func (l *workload) settled() {
 	l.w.settle()
 	for _, user := range l.users {
@@ -240,7 +240,7 @@ func (l *workload) settled() {
 	}
 }
 
-// pick makes an operation by its draws. One that has no post to act on reads a home.
+// pick makes an operation by its draws. If there is no post to act on, it reads a home.
 func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	user := p.user
 	var op *operation
@@ -276,8 +276,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	return op
 }
 
-// choose draws one of some posts. Without one of them the choice is the same, unless
-// it was that one: each post draws its own lot, by the number of its operation.
+// choose draws one of some posts. Each post draws its own lot, by the number of its
+// operation, so the choice is the same if another post is missing.
 func (l *workload) choose(r *rand.Rand, posts []string) string {
 	return posts[choose(r, posts, func(post string) string { return strconv.Itoa(l.number[post]) })]
 }
@@ -365,10 +365,10 @@ func (l *workload) other(r *rand.Rand, user string) string {
 
 func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	author := l.other(r, user)
-	if r.IntN(2) == 0 { // some come and go: what is in flight of before meets what came after
+	if r.IntN(2) == 0 { // some follow, unfollow and follow again, so that old events meet new ones
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
-	again := r.IntN(3) // as a client does that was answered nothing: the first may still happen
+	retries := r.IntN(3) // of a client without an answer, whose first call may still happen
 	p := pair{user, author}
 	name := map[bool]string{true: "follow ", false: "unfollow "}[on] + author
 	for _, pull := range []bool{false, true} {
@@ -386,7 +386,7 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 				do = s.Follow
 			}
 			err := do(ctx, user, author)
-			for ; err != nil && again > 0; again-- {
+			for ; err != nil && retries > 0; retries-- {
 				err = do(ctx, user, author)
 			}
 			return err
@@ -408,7 +408,7 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	}
 }
 
-// unsure tells whether nobody can know if p.follower follows p.author now.
+// unsure reports whether a call without an answer may still follow or unfollow.
 func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 }
 
 func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
@@ -420,7 +420,7 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 	if r.IntN(4) == 0 {
 		post = l.choose(r, l.posts)
 	}
-	before := l.likes[like{post, user}].events
+	before := l.likes[likeKey{post, user}].events
 	return &operation{
 		name: map[bool]string{true: "like ", false: "unlike "}[on] + post, user: user,
 		do: func(ctx context.Context, s *feed.Service) error {
@@ -430,14 +430,14 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 			return s.Unlike(ctx, user, post)
 		},
 		settle: func(err error) {
-			if err == nil && l.likes[like{post, user}].events == before {
+			if err == nil && l.likes[likeKey{post, user}].events == before {
 				l.fail("I5", "a like or unlike of %s by %s was answered, no event is durable", post, user)
 			}
 		},
 	}
 }
 
-// poison sends what no consumer can ever process: it must end as a dead letter.
+// poison sends a message that no consumer can process: it must end as a dead letter.
 func (l *workload) poison(r *rand.Rand, p planned) *operation {
 	name := fmt.Sprintf("bad-%d", p.number)
 	payload := `{"type":"PostCreated","version":99,"event_id":"` + name + `"}`
@@ -454,8 +454,8 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// home reads a whole home and checks what must hold at any moment: nothing deleted,
-// nobody unfollowed (I2), everything once (I7).
+// home reads a whole home and checks the rules of any moment: no post is deleted or of
+// an unfollowed author (I2), and each is there once (I7).
 func (l *workload) home(r *rand.Rand, user string) *operation {
 	deleted := clone2(l.deleted)
 	var unfollowed, followed []string
@@ -492,7 +492,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 					l.fail("I7", "home of %s shows %s twice", user, id)
 				}
 				if id >= last {
-					l.fail("I7", "home of %s shows %s behind %s", user, id, last)
+					l.fail("I7", "home of %s shows %s after %s", user, id, last)
 				}
 				seen[id], last = it.Post.AuthorID, id
 				if deleted[id] {
@@ -502,7 +502,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 					l.fail("I2", "home of %s shows %s of %s, who is not followed", user, id, it.Post.AuthorID)
 				}
 			}
-			// What a home once showed it goes on showing while nothing changes that.
+			// A home goes on showing a post until a delete or unfollow.
 			for _, id := range sorted(l.seen[key]) {
 				author := l.seen[key][id]
 				if seen[id] == "" && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {

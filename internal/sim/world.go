@@ -1,17 +1,15 @@
-// Package sim is the deterministic simulation: the product's own feed, fanout and
-// likeagg code on a simulated table and simulated queues, in virtual time, under
-// faults that one seed decides. After a run the invariants I1 to I7 are checked
-// against an oracle that is derived apart from the product's code.
+// Package sim is the deterministic simulation. It runs the product's own feed, fanout
+// and likeagg code on a simulated table and simulated queues, in virtual time, under
+// faults that one seed decides. After a run it checks the invariants I1 to I7 against an
+// oracle of its own. It must never be imported by the product, only by tests.
 //
 // # How a seed decides everything
 //
 // testing/synctest gives virtual time but no order: goroutines that become ready
-// at once run in any order. So every call of a port parks here, and the driver, the
-// only goroutine that draws random numbers, waits until all others are blocked,
-// sorts what is parked by what it asks for, and lets one go on. What a process does
-// between two calls is its own affair and cannot be seen by the others.
-//
-// The package is imported by tests alone.
+// at once run in any order. So every call of a port parks here. The driver, the only
+// goroutine that draws random numbers, waits until all others are blocked, sorts the
+// parked calls by their content, and lets one go on. Between two calls a process does
+// nothing that another one could see.
 package sim
 
 import (
@@ -33,12 +31,12 @@ import (
 // World is one run.
 type World struct {
 	seed   uint64
-	rng    *rand.Rand // drawn from by the driver only
-	pcg    *rand.PCG  // behind rng; see about
+	rng    *rand.Rand // only the driver draws
+	pcg    *rand.PCG  // the source of rng; see about
 	phase  int        // of the world's life
 	since  int        // steps since the phase began
 	faults Rates
-	off    map[string]bool // kinds of fault that are drawn, and left out
+	off    map[string]bool // kinds of fault that are drawn and left out
 	Fired  Counters
 	Met    Counters // calls by crash point
 	target target
@@ -51,15 +49,15 @@ type World struct {
 
 	queues map[string]*queueState
 	load   *workload
-	ttls   map[table.Key]int64 // of every item that has one
+	ttls   map[table.Key]int64 // of the items that have one
 	set    map[string]bool     // messages that the backstop set aside
 	began  map[string]int      // step in which a message's handling began, by the op
 	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
 
 	likesTable func(table.Store) table.Store
-	inHand     int  // bounds what one process has in hand
-	aged       bool // days have passed: messages may have become too old
+	maxHeld    int  // bounds the messages that a process holds
+	aged       bool // days have passed, so messages may be too old
 
 	released map[string]int    // calls by name
 	names    map[string]string // of messages, by id
@@ -77,7 +75,7 @@ type Rates struct {
 	Lost    float64 // a call has its effect, but its answer is lost
 	Late    float64 // a call times out, and has its effect later
 	Partial float64 // a batch is done in part, and fails
-	Stale   float64 // a read that need not be consistent is stale
+	Stale   float64 // an eventually consistent read is stale
 	Crash   float64 // a process is killed before or after the effect of a call
 	Pause   float64 // a process stands still for a while (a zombie)
 	Dup     float64 // a message is delivered, and stays visible
@@ -91,7 +89,7 @@ type Rates struct {
 	Backstop float64
 }
 
-// Stormy are the rates of a faulty run.
+// Stormy returns the rates of a faulty run.
 func Stormy() Rates {
 	return Rates{
 		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
@@ -100,7 +98,7 @@ func Stormy() Rates {
 	}
 }
 
-// Counters count what happened, by name.
+// Counters count events by name.
 type Counters map[string]int
 
 // Kinds of fault, as Counters name them.
@@ -135,16 +133,15 @@ func Faults() []string {
 	}
 }
 
-// target is the crash point that a seed aims at, so that a run of seeds kills a
-// process at each of them, before and after its effect.
+// target is the crash point that a seed aims at. So a run of many seeds kills a process
+// at each of them, before and after its effect.
 type target struct {
 	point string
 	skip  int
 	after bool
 }
 
-// Proc is one process: what runs under it loses everything but the table and the
-// queues when it crashes.
+// Proc is one process. When it crashes, only the table and the queues are left.
 type Proc struct {
 	Name   string
 	role   string
@@ -154,8 +151,8 @@ type Proc struct {
 	skew   time.Duration
 	paused time.Time // until when
 	dead   bool
-	begin  func(p *Proc) // starts it anew
-	again  time.Time     // when a dead one is started anew
+	begin  func(p *Proc) // starts its goroutines
+	bootAt time.Time     // of a dead one
 	boots  int
 	subs   []*subscription
 	work   sync.WaitGroup
@@ -181,25 +178,25 @@ type call struct {
 	proc  *Proc
 	ctx   context.Context
 	kind  string // port and operation: "table.put"
-	class string // kind and what sort of key: a crash point's name
-	label string // all that tells it from others of its process, for the order
-	about string // keys or ids that it is about
-	op    string // what the work is for
-	name  string // all of that: the same without other operations; the driver's
+	class string // kind and sort of key: the name of a crash point
+	label string // differs from those of other calls of the process, for the order
+	about string // its keys or ids
+	op    string // the operation or message that it works for
+	name  string // all of that: the same in a run without other operations
 	batch bool
 	// pks are the partitions of a table call, ops the operations of a transaction.
 	pks []string
 	ops []table.TransactOp
-	// effect does it. part is below 1 for a batch that is to be done in part.
+	// effect does it. part is below 1 for a batch that is done in part.
 	effect func(part float64) error
-	// spare writes what of a batch does not fall short.
+	// spare writes the part of a batch for which there is capacity.
 	spare func(short func(pk string) bool) error
 	err   error
 	done  chan struct{}
 }
 
-// stretch is a number of steps in which the table has no capacity for a partition, or
-// for none.
+// stretch is a number of steps in which the table has no capacity for one partition, or
+// for all.
 type stretch struct {
 	pk    string // "" is all
 	until int    // step
@@ -213,8 +210,8 @@ type lateEffect struct {
 	effect func(float64) error
 }
 
-// opKey tags a context with the name of what the work is for, so that two equal
-// calls of a process are told apart the same way in each run.
+// opKey is the key of the name of an operation or message in the context of its work.
+// So two equal calls of a process have different names, the same in each run.
 type opKey struct{}
 
 func withOp(ctx context.Context, op string) context.Context {
@@ -229,8 +226,8 @@ func opOf(ctx context.Context) string {
 	return op
 }
 
-// do parks a call until the driver has decided on it. The error is the effect's, or
-// unavailable's of a fault.
+// do parks a call until the driver lets it go on. The error is the effect's, or that of
+// a fault.
 func (p *Proc) do(ctx context.Context, c *call) error {
 	c.proc, c.ctx, c.done = p, ctx, make(chan struct{})
 	c.label = opOf(ctx) + " " + c.label
@@ -249,7 +246,7 @@ func (p *Proc) do(ctx context.Context, c *call) error {
 func newWorld(seed uint64) *World {
 	pcg := rand.NewPCG(seed, 0)
 	return &World{
-		seed: seed, inHand: 10, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
+		seed: seed, maxHeld: 10, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
 		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{},
 	}
 }
@@ -271,8 +268,8 @@ func (w *World) boot(p *Proc) {
 	p.begin(p)
 }
 
-// crash kills a process: its calls have no effect any more, and what it held comes
-// back when its visibility ends.
+// crash kills a process: its calls have no effect any more, and its messages come back
+// when their visibility ends.
 func (w *World) crash(p *Proc, at string) {
 	w.Fired[FaultCrash]++
 	w.Fired["crash "+at]++
@@ -294,13 +291,13 @@ func (w *World) crash(p *Proc, at string) {
 	for _, s := range p.subs {
 		s.end()
 	}
-	p.again = time.Now().Add(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
+	p.bootAt = time.Now().Add(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
 }
 
 func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
 
-// strikes draws whether a fault happens. One that is switched off is drawn all the
-// same, so that what follows is drawn as it was with it.
+// strikes draws whether a fault happens. A fault that is switched off is drawn all the
+// same, so that the draws after it stay the same.
 func (w *World) strikes(kind string, rate float64) bool {
 	if !w.chance(rate) || w.off[kind] {
 		return false
@@ -309,8 +306,8 @@ func (w *World) strikes(kind string, rate float64) bool {
 	return true
 }
 
-// settle waits until every goroutine but the driver is blocked, and sorts what is
-// parked.
+// settle waits until every goroutine but the driver is blocked, and sorts the parked
+// calls.
 func (w *World) settle() {
 	synctest.Wait()
 	w.mu.Lock()
@@ -334,7 +331,7 @@ func (w *World) settle() {
 func (w *World) step(next func() bool) {
 	w.steps++
 	w.since++
-	// What one of these lets go on must be blocked again before the next decision.
+	// The goroutines that one of these wakes must be blocked again before the next decision.
 	w.settle()
 	w.applyLate()
 	w.answerEnded()
@@ -362,8 +359,7 @@ func (w *World) step(next func() bool) {
 	}
 }
 
-// tighten begins and ends stretches of throttling. Most are of a partition that is in
-// use.
+// tighten begins and ends stretches of throttling. Most hit a partition that is in use.
 func (w *World) tighten(ready []*call) {
 	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.until < w.steps })
 	if !w.chance(w.faults.Throttle) || len(ready) == 0 || w.off[FaultThrottle] {
@@ -377,7 +373,7 @@ func (w *World) tighten(ready []*call) {
 	w.note("throttle %q until step %d", s.pk, s.until)
 }
 
-// short tells whether the table has no capacity for a partition now.
+// short reports whether the table has no capacity for a partition now.
 func (w *World) short(pk string) bool {
 	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.covers(pk) })
 }
@@ -408,8 +404,8 @@ func (w *World) ready() []*call {
 	return ready
 }
 
-// answerEnded ends calls whose context has ended. Whether such a call still has its
-// effect, and when, is for the seed to say.
+// answerEnded ends calls whose context has ended. The seed decides whether such a call
+// still has its effect, and when.
 func (w *World) answerEnded() {
 	w.mu.Lock()
 	parked := slices.Clone(w.parked)
@@ -445,14 +441,14 @@ func (w *World) later(c *call) {
 
 func (w *World) reboot() {
 	for _, p := range w.procs {
-		if p.dead && !time.Now().Before(p.again) {
+		if p.dead && !time.Now().Before(p.bootAt) {
 			w.note("boot %s", p.Name)
 			w.boot(p)
 		}
 	}
 }
 
-// release decides what becomes of a call, by the seed.
+// release lets a call meet the fault that the seed has for it.
 func (w *World) release(c *call) {
 	p := c.proc
 	f := w.faults
@@ -460,7 +456,7 @@ func (w *World) release(c *call) {
 	w.about("%s %d", c.name, w.released[c.name])
 	point := p.role + " " + c.class
 	w.Met[point]++
-	// Also while it becomes quiet: some calls are hardly made before.
+	// The target is hit in quiet times too: some calls are rare before.
 	if w.target.point == point {
 		if w.target.skip--; w.target.skip < 0 {
 			w.target.point = ""
@@ -525,7 +521,7 @@ func (w *World) release(c *call) {
 	w.answer(c, c.effect(1), "done")
 }
 
-// faultAt is the fault of a call by its draw, "" for none.
+// faultAt returns the fault of a call by its draw, "" for none.
 func (w *World) faultAt(x float64) string {
 	f := w.faults
 	for _, of := range []struct {
@@ -561,8 +557,8 @@ func unavailable(kind string) error {
 	return fmt.Errorf("%s: %w", kind, errDown)
 }
 
-// throttled is the answer to a call for which there is no capacity. It has no effect,
-// but that a batch writes what it has capacity for.
+// throttled returns the answer to a call for which there is no capacity. Only a batch
+// has an effect then: it writes the part for which there is capacity.
 func (w *World) throttled(c *call) error {
 	if len(c.ops) > 0 {
 		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return w.short(c.ops[i].Key().PK) })
@@ -575,8 +571,8 @@ func (w *World) throttled(c *call) error {
 	return &table.UnavailableError{Op: c.kind, Err: errThrottled}
 }
 
-// cancelled is the answer to a transaction that was not done for a reason that some
-// of its operations have.
+// cancelled returns the answer to a transaction that some of its operations prevented,
+// for the reason why.
 func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
 	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
 	for i, op := range ops {
@@ -593,7 +589,7 @@ func isUnavailable(err error) bool {
 	return ok || errors.Is(err, errDown)
 }
 
-// trace is what happened, in order: two runs of a seed write the same.
+// trace is the text of all events in order: two runs of a seed write the same.
 type trace struct {
 	keep  bool
 	lines []string
