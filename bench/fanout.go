@@ -177,7 +177,7 @@ type homeReply struct {
 func checkHomes(ctx context.Context, s *server, c *caller, posts []string, followers, n int) error {
 	want := slices.Clone(posts)
 	slices.Reverse(want)
-	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a sample
+	random := rand.New(rand.NewPCG(1, 1))
 	for range n {
 		if err := ctx.Err(); err != nil {
 			return err

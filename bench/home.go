@@ -121,7 +121,7 @@ func (r *recent) add(post string) {
 func (r *recent) random() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ids[rand.IntN(len(r.ids))] //nolint:gosec // a sample
+	return r.ids[rand.IntN(len(r.ids))]
 }
 
 func (e *env) readHomes(ctx context.Context, s *server, tokens []string, posts *recent, writes bool) (*Latency, Cost, error) {
@@ -141,18 +141,18 @@ func (e *env) readHomes(ctx context.Context, s *server, tokens []string, posts *
 	}
 	reads := stream{readsASecond, newHistogram(), func(c *caller) error {
 		defer read.Add(1)
-		return c.want(http.StatusOK, nil, http.MethodGet, "/v1/home?limit=20", tokens[rand.IntN(len(tokens))], nil) //nolint:gosec // a sample
+		return c.want(http.StatusOK, nil, http.MethodGet, "/v1/home?limit=20", tokens[rand.IntN(len(tokens))], nil)
 	}}
 	streams := []stream{reads}
 	if writes {
 		streams = append(streams,
 			stream{postsASecond, newHistogram(), func(c *caller) error {
-				post, err := c.post(tokens[rand.IntN(len(tokens))], "under load") //nolint:gosec // a sample
+				post, err := c.post(tokens[rand.IntN(len(tokens))], "under load")
 				posts.add(post)
 				return err
 			}},
 			stream{likesASecond, newHistogram(), func(c *caller) error {
-				return c.want(http.StatusAccepted, nil, http.MethodPut, "/v1/posts/"+posts.random()+"/like", tokens[rand.IntN(len(tokens))], nil) //nolint:gosec // a sample
+				return c.want(http.StatusAccepted, nil, http.MethodPut, "/v1/posts/"+posts.random()+"/like", tokens[rand.IntN(len(tokens))], nil)
 			}})
 	}
 	errs := make([]error, len(streams))

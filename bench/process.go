@@ -41,7 +41,7 @@ type process struct {
 // and with env.
 func start(env []string, program string, args ...string) (process, error) {
 	// The process is stopped by its owner, in two phases, not killed by a context.
-	cmd := exec.Command(program, args...) //nolint:gosec,noctx // our own programs
+	cmd := exec.Command(program, args...) //nolint:noctx // our own programs
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "FANFARE_") && !strings.HasPrefix(kv, "AWS_") {
 			cmd.Env = append(cmd.Env, kv)

@@ -49,7 +49,7 @@ func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *red
 	}
 	r := &redisServer{followers: followers}
 	// It is stopped by its owner, not by a context.
-	r.cmd = exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", data, //nolint:gosec,noctx // a fixed command
+	r.cmd = exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", data, //nolint:noctx // a fixed command
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--daemonize", "no")
 	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.output
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,9 +42,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	w := httptest.NewRecorder()
-	for name, values := range next.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), next.header)
 	w.WriteHeader(next.status)
 	if next.body != "" { // a 204 takes no body, not even an empty one
 		if _, err := w.WriteString(next.body); err != nil {

@@ -65,7 +65,7 @@ func runBuild(t *testing.T, build []string) (out string) {
 			continue
 		}
 		command = regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(command, "")
-		c := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "/out", out)) //nolint:gosec // the Dockerfile's
+		c := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "/out", out))
 		c.Dir = ".."
 		if text, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, text)
@@ -146,7 +146,7 @@ func refusesToServeTheWorld(t *testing.T, bin string, image []string) {
 		t.Fatalf("the image ends with %q, want its CMD as a list (%v)", image[len(image)-1], err)
 	}
 	var stderr bytes.Buffer
-	c := exec.CommandContext(t.Context(), filepath.Join(bin, command[0]), command[1:]...) //nolint:gosec // the Dockerfile's
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, command[0]), command[1:]...)
 	c.Dir, c.Env, c.Stderr = t.TempDir(), []string{"HOME=/"}, &stderr
 	if err := c.Run(); err == nil || c.ProcessState.ExitCode() != 2 || !strings.Contains(stderr.String(), "FANFARE_DEV_AUTH_PUBLIC=allow") {
 		t.Errorf("%q ended with %v, and says %q", command, err, &stderr)

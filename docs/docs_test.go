@@ -120,7 +120,7 @@ func TestEveryFolderIsInTheArchitecture(t *testing.T) {
 				continue
 			}
 			folders++
-			known := strings.Contains(table, "`"+name+"/`")
+			known := strings.Contains(table, "`"+name+"/")
 			if parent != ".." {
 				known = strings.Contains(table, "`internal/"+name+"`") || strings.Contains(table, ", `"+name+"`")
 			}

@@ -93,7 +93,7 @@ func limitFiles(most uint64) func(*testing.T, *process) {
 	return func(t *testing.T, p *process) {
 		t.Helper()
 		limit := syscall.Rlimit{Cur: most, Max: unlimited}
-		_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(p.pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0) //nolint:gosec // the kernel's interface
+		_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(p.pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 		if errno != 0 && p.running() {
 			t.Fatalf("limit the files of %s: %v", p.name, errno)
 		}
@@ -269,21 +269,21 @@ func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 		if os.Getuid() == 0 { // permissions do not bind root
 			as = &syscall.Credential{Uid: 65534, Gid: 65534}
 			for _, path := range []string{binaries, filepath.Dir(dir)} {
-				if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // for the other user
+				if err := os.Chmod(path, 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
-				return errors.Join(err, os.Chmod(path, 0o444)) //nolint:gosec // for the other user
+				return errors.Join(err, os.Chmod(path, 0o444))
 			}
 			t.Cleanup(func() {
-				if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // so that it can be removed
+				if err := os.Chmod(path, 0o700); err != nil {
 					t.Error(err)
 				}
 			})
-			return os.Chmod(path, 0o555) //nolint:gosec // for the other user
+			return os.Chmod(path, 0o555)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -90,9 +91,7 @@ func TestDevRefusesTokensOfOthers(t *testing.T) {
 	good := jwt.MapClaims{"iss": "fanfare-dev", "sub": "ann", "exp": c.Now().Add(time.Hour).Unix()}
 	with := func(name string, value any) jwt.MapClaims {
 		out := jwt.MapClaims{}
-		for k, v := range good {
-			out[k] = v
-		}
+		maps.Copy(out, good)
 		if value == nil {
 			delete(out, name)
 		} else {

@@ -27,7 +27,7 @@ func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (int
 	if len(followers) == 0 {
 		return 0, nil
 	}
-	b := w.buffers.Get().(*buffers)
+	b := w.buffers.Get().(*buffers) //nolint:forcetypeassert // the pool holds nothing else
 	defer w.buffers.Put(b)
 	writes, err := b.entries(p, followers)
 	if err != nil {

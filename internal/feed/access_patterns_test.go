@@ -300,7 +300,7 @@ func likeUnits(indexed bool) float64 {
 	return table.WriteCost(nil, &it).Write
 }
 
-const accessPatternsHead = `# Access patterns and what they cost
+const accessPatternsHead = `# Access patterns and their cost
 
 Each pattern of the data model, with the calls that package feed makes for it and the
 capacity units that DynamoDB bills. A test measures this page and holds the code to it:

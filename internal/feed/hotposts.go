@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"fanfare/internal/panics"
@@ -87,9 +88,7 @@ func (s *sharedReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 		if err != nil {
 			return nil, err
 		}
-		for key, it := range items {
-			found[key] = it
-		}
+		maps.Copy(found, items)
 	}
 	return found, nil
 }

@@ -41,7 +41,7 @@ func (a *API) registerLikes() {
 					return nil, err
 				}
 				a.counters.Like()
-				return nil, nil //nolint:nilnil // an answer without a body
+				return nil, nil // an answer without a body
 			})
 	}
 

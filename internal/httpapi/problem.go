@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -186,9 +187,7 @@ func (a *API) toProblem(err error) *Problem {
 
 // write sends p without huma.
 func (p *Problem) write(w http.ResponseWriter) {
-	for name, values := range p.headers {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.headers)
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.Header().Del("Content-Length")
 	w.WriteHeader(p.Status)

@@ -84,7 +84,6 @@ func (a *API) registerUsers() {
 		func(ctx context.Context, in *UserPath) (*userOut, error) {
 			return converted(toUser)(a.feed.User(ctx, in.ID))
 		})
-
 }
 
 func (a *API) registerFollows() {

@@ -10,6 +10,6 @@ package invariants
 
 // Violation is the value of the panic of an assertion that failed. Its text begins
 // with the name of the invariant: "I3: ...".
-type Violation struct{ text string }
+type Violation struct{ text string } //nolint:errname // the value of a panic, named for its reader
 
 func (v *Violation) Error() string { return v.text }

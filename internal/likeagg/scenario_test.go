@@ -137,7 +137,10 @@ func (s *scenario) do(command string, args []string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		pass(d * map[bool]time.Duration{true: 24, false: 1}[isDays])
+		if isDays {
+			d *= 24
+		}
+		pass(d)
 	case "lose-answer":
 		st.next[op] = lost
 	case "delay":
@@ -218,6 +221,7 @@ func (s *scenario) meet(r request) fault {
 		s.say("%s: on its way, no answer", s.text(r))
 	case crashed:
 		s.say("%s: dies before", s.text(r))
+	default: // the others are told when the request ends
 	}
 	return met
 }
@@ -252,12 +256,13 @@ func (s *scenario) table() {
 		s.say("%s%s", said, map[bool]string{true: " indexed"}[l.Indexed])
 	}
 	count := s.count()
-	said := fmt.Sprintf("count: likes=%d", count.Likes)
+	var said strings.Builder
+	said.WriteString(fmt.Sprintf("count: likes=%d", count.Likes))
 	for _, inc := range slices.Sorted(maps.Keys(count.Done)) {
-		said += fmt.Sprintf(" d<%s>=%d", s.incs[inc], count.Done[inc])
+		said.WriteString(fmt.Sprintf(" d<%s>=%d", s.incs[inc], count.Done[inc]))
 	}
 	for inc := range count.Fenced { // no scenario has two
-		said += fmt.Sprintf(" x<%s>", s.incs[inc])
+		said.WriteString(fmt.Sprintf(" x<%s>", s.incs[inc]))
 	}
-	s.say("%s", said)
+	s.say("%s", said.String())
 }

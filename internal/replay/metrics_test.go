@@ -29,14 +29,15 @@ func told(t *testing.T, texts ...string) reading {
 
 func TestDepthIsCountedOnceForAllProcesses(t *testing.T) {
 	queues := func(states ...string) string {
-		text := "# TYPE fanfare_queue_depth gauge\n"
+		var text strings.Builder
+		text.WriteString("# TYPE fanfare_queue_depth gauge\n")
 		for _, topic := range []string{"posts", "chunks", "likes"} {
-			text += `fanfare_queue_depth{topic="` + topic + `",state="ready"} 0` + "\n"
+			text.WriteString(`fanfare_queue_depth{topic="` + topic + `",state="ready"} 0` + "\n")
 		}
 		for _, state := range states {
-			text += "fanfare_queue_depth{" + state + "\n"
+			text.WriteString("fanfare_queue_depth{" + state + "\n")
 		}
-		return text
+		return text.String()
 	}
 	for name, tt := range map[string]struct {
 		r    reading

@@ -204,7 +204,8 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 	report.VisibleMS = p.samples.quantiles()
 	report.DeliveriesPerSec = round(float64(report.Delivered) / delivering.Seconds())
 	if all, ok := after.since(before); ok {
-		report.WCU, report.RCU = ptr(all.writes("")), ptr(all.reads())
+		wcu, rcu := all.writes(""), all.reads()
+		report.WCU, report.RCU = &wcu, &rcu
 	}
 	if posted, ok := after.since(between); ok {
 		report.WCUPerDelivery = per(posted.writes(flowFanout), report.Delivered-report.Posts)
@@ -330,11 +331,9 @@ func round(x float64) float64 {
 	return math.Round(x*1000) / 1000
 }
 
-func ptr(x float64) *float64 { return &x }
-
 func per(units float64, n int) *float64 {
 	if n <= 0 {
 		return nil
 	}
-	return ptr(round(units / float64(n)))
+	return new(round(units / float64(n)))
 }

@@ -84,7 +84,8 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 }
 
 func TestTheReportKeepsItsShape(t *testing.T) {
-	raw, err := json.Marshal(Report{WCU: ptr(3)})
+	wcu := 3.0
+	raw, err := json.Marshal(Report{WCU: &wcu})
 	if err != nil {
 		t.Fatal(err)
 	}

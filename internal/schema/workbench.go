@@ -37,11 +37,11 @@ func facets() []facet {
 			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
 		}},
 		{"Counts", CountsKey("USER"), []table.Item{
-			table.Item{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0)}},
-			table.Item{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1)}},
+			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0)}},
+			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1)}},
 		}},
 		{"Follower count (8 shards)", anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
-			table.Item{Key: FollowerCountKey(alice, bob), Attrs: []table.Attr{num(AttrN, 1)}},
+			{Key: FollowerCountKey(alice, bob), Attrs: []table.Attr{num(AttrN, 1)}},
 		}},
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{FollowerItem(alice, bob, at)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
@@ -62,11 +62,11 @@ func facets() []facet {
 			Like{Post: comment, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 16, Indexed: true}.Item(),
 		}},
 		{"Like count", LikeCountKey("POST"), []table.Item{
-			table.Item{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
+			{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
 		}},
 		{"Timeline entry", table.Key{PK: TimelinePK("USER"), SK: EntrySK("POST", "AUTHOR")}, []table.Item{
-			table.Item{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(post, alice)}, Attrs: EntryAttrs(expiry, 1)},
-			table.Item{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(comment, alice)}, Attrs: EntryAttrs(expiry, 16)},
+			{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(post, alice)}, Attrs: EntryAttrs(expiry, 1)},
+			{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(comment, alice)}, Attrs: EntryAttrs(expiry, 16)},
 		}},
 		{"Home mark", MarkKey("USER", "AUTHOR"), []table.Item{
 			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action}.Item(),
@@ -170,7 +170,7 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 		t.TableFacets = append(t.TableFacets, view)
 		t.TableData = append(t.TableData, view.TableData...)
 	}
-	out, err := json.MarshalIndent(wbModel{
+	out, err := json.MarshalIndent(wbModel{ //nolint:musttag // NoSQL Workbench names its fields like these
 		ModelName: "Fanfare",
 		ModelMetadata: map[string]string{
 			"Author": "Fanfare", "AWSService": "Amazon DynamoDB", "Version": "3.0",

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -98,9 +99,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 
 func clone(m message.Metadata) message.Metadata {
 	out := make(message.Metadata, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	return out
 }
 

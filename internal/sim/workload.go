@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -535,8 +536,6 @@ func wholeHome(ctx context.Context, s *feed.Service, user string, limit int, pul
 
 func clone2(m map[string]bool) map[string]bool {
 	out := make(map[string]bool, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	return out
 }

@@ -233,10 +233,8 @@ func (in UpdateInput) Validate() error {
 		return invalid("an update changes nothing")
 	}
 	for i, name := range names {
-		for _, other := range names[:i] {
-			if name == other {
-				return invalid("an update names attribute %q twice", name)
-			}
+		if slices.Contains(names[:i], name) {
+			return invalid("an update names attribute %q twice", name)
 		}
 	}
 	return ValidateCond(in.If)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -58,10 +59,8 @@ func withTTL(project []string) []string {
 	if project == nil {
 		return nil
 	}
-	for _, name := range project {
-		if name == AttrTTL {
-			return project
-		}
+	if slices.Contains(project, AttrTTL) {
+		return project
 	}
 	return append(append(make([]string, 0, len(project)+1), project...), AttrTTL)
 }

@@ -244,6 +244,7 @@ func (s *Server) Do(req *http.Request) (*http.Response, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	resp, err := s.Do(req)
 	if err == nil {
+		defer resp.Body.Close()
 		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
 		_, err = io.Copy(w, resp.Body)

@@ -51,7 +51,8 @@ func newBulkClient(opt dynamodb.Options, name string) *bulkClient {
 	_, untraced := opt.TracerProvider.(*tracing.NopTracerProvider)
 	_, unmetered := opt.MeterProvider.(metrics.NopMeterProvider)
 	if !untraced || !unmetered || len(opt.APIOptions) > 0 || opt.ClientLogMode != 0 || intercepted(opt) ||
-		opt.Credentials == nil || opt.EnableAcceptEncodingGzip || opt.EndpointResolver != nil || opt.EndpointOptions.DisableHTTPS ||
+		opt.Credentials == nil || opt.EnableAcceptEncodingGzip || opt.EndpointOptions.DisableHTTPS ||
+		opt.EndpointResolver != nil || //nolint:staticcheck // deprecated, and still honoured by the SDK
 		opt.EndpointDiscovery.EnableEndpointDiscovery == aws.EndpointDiscoveryEnabled ||
 		reflect.TypeOf(opt.EndpointResolverV2) != reflect.TypeOf(dynamodb.NewDefaultEndpointResolverV2()) ||
 		strings.Contains(opt.Region, "fips") { // the SDK translates such names of regions
@@ -161,7 +162,7 @@ func readAll(res *http.Response) ([]byte, error) {
 // know of a lack of capacity; all other errors are the SDK's to read.
 func refusal(text []byte) error {
 	var reply struct {
-		Type string `json:"__type"`
+		Type string `json:"__type"` //nolint:tagliatelle // DynamoDB's name
 	}
 	if json.Unmarshal(text, &reply) != nil {
 		return errUnreadable

@@ -76,7 +76,9 @@ func onTap(client aws.HTTPClient, options ...dynamo.Option) *dynamo.Store {
 var headersThatMatter = []string{"Content-Type", "X-Amz-Target", "Accept-Encoding", "X-Amz-Security-Token"}
 
 // sameRequests compares the requests of the Store's own codec with the SDK's.
-func sameRequests(t interface{ Fatalf(string, ...any) }, own, sdk *wireTap) {
+func sameRequests(t interface {
+	Fatalf(format string, args ...any)
+}, own, sdk *wireTap) {
 	if len(own.requests) != len(sdk.requests) {
 		t.Fatalf("%d requests by the own codec, %d by the SDK", len(own.requests), len(sdk.requests))
 	}
@@ -314,7 +316,9 @@ func TestGarbledRepliesMeanWhatTheSDKMakesOfThem(t *testing.T) {
 	})
 }
 
-func meansTheSame(t interface{ Errorf(string, ...any) }, reply []byte, query bool) {
+func meansTheSame(t interface {
+	Errorf(format string, args ...any)
+}, reply []byte, query bool) {
 	own, sdk := wireTap{status: 200, body: reply}, wireTap{status: 200, body: reply}
 	got, err := ask(&own, query)
 	want, sdkErr := ask(&sdk, query, dynamo.WithSDKOnly())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -48,9 +49,7 @@ type reply struct {
 // failure is an error reply in DynamoDB's form.
 func failure(status int, code string, extra object) reply {
 	body := object{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": "from the test"}
-	for k, v := range extra {
-		body[k] = v
-	}
+	maps.Copy(body, extra)
 	return reply{status: status, body: body}
 }
 

@@ -2,6 +2,7 @@ package tabletest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"fanfare/internal/table"
@@ -79,9 +80,9 @@ func TestStaleServesFormerVersions(t *testing.T) {
 }
 
 func versions(items []table.Item) string {
-	s := ""
+	var s strings.Builder
 	for _, it := range items {
-		s += it.Str("v")
+		s.WriteString(it.Str("v"))
 	}
-	return s
+	return s.String()
 }
