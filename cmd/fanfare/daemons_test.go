@@ -26,7 +26,7 @@ func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
 			{[]string{"--help"}, 0, "takes no arguments"},
 			{[]string{"--fast"}, 2, "-fast: see "},
 			{[]string{"now"}, 2, `"now": see `},
-			{nil, 2, "FANFARE_ENGINE: embedded belongs to one process"},
+			{nil, 2, "FANFARE_ENGINE: embedded is for one process"},
 		} {
 			code, out, want := result(t, nil, s.name, tt.args...)
 			if code != tt.code || out != "" || !strings.Contains(want, tt.says) {
