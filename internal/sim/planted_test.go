@@ -1,12 +1,9 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"fanfare/internal/planttest"
 )
 
 var (
@@ -111,10 +110,7 @@ func bugs() []bug {
 // and runs seeds until one finds it, 300 at most. It takes minutes: make
 // sim-planted.
 func TestEveryPlantedBugIsFound(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := planttest.Root(t)
 	for _, b := range bugs() {
 		if *onlyBug != "" && b.name != *onlyBug {
 			continue
@@ -139,36 +135,12 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 // overlay writes the changed files and returns the compiler's overlay.
 func (b bug) overlay(t *testing.T, root string) string {
 	t.Helper()
-	dir := t.TempDir()
-	replace := map[string]string{}
+	t.Logf("plant %q", b.name)
+	edits := make([]planttest.Edit, len(b.edits))
 	for i, e := range b.edits {
-		source := filepath.Join(root, e.file)
-		from := source
-		if copied, ok := replace[source]; ok {
-			from = copied
-		}
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := bytes.Count(text, []byte(e.old)); n != 1 {
-			t.Fatalf("planted bug %q: edit %d fits %s %d times, want once: plant it anew", b.name, i, e.file, n)
-		}
-		copied := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(copied, bytes.Replace(text, []byte(e.old), []byte(e.new), 1), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replace[source] = copied
+		edits[i] = planttest.Edit{File: e.file, Old: e.old, New: e.new}
 	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return planttest.Overlay(t, root, edits)
 }
 
 var (
