@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/table"
 )
 
@@ -27,9 +26,9 @@ func (s *Store) fail(op table.Op, err error) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		// There was no answer, or half of one: the connection, a timeout, the name
-		// service or the source of credentials failed. Errors that do not come from the
-		// SDK are about items that cannot be decoded.
-		if !fromSDK(err) {
+		// service or the source of credentials failed. Other errors that do not come from
+		// the SDK are about items that cannot be decoded.
+		if !fromSDK(err) && !awsclient.Transient(err) {
 			return fmt.Errorf("table: %s: %w", op, err)
 		}
 		return &table.UnavailableError{Op: string(op), Err: err}
@@ -46,10 +45,8 @@ func (s *Store) fail(op table.Op, err error) error {
 		"MissingAuthenticationTokenException", "IncompleteSignatureException", "OptInRequired":
 		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
 			"AWS refuses these credentials: check the role's policy: %w", err)}
-	case "TransactionInProgressException":
-		return &table.UnavailableError{Op: string(op), Err: err}
 	}
-	if refused(err) || status(err) >= http.StatusInternalServerError {
+	if refused(err) || awsclient.Transient(err) {
 		return &table.UnavailableError{Op: string(op), Err: err}
 	}
 	return fmt.Errorf("table: %s: %w", op, err)
@@ -75,13 +72,6 @@ func failedCost(old *table.Item) table.Units { return table.WriteCost(old, old) 
 func fromSDK(err error) bool {
 	_, ok := errors.AsType[*smithy.OperationError](err)
 	return ok
-}
-
-func status(err error) int {
-	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
-		return e.HTTPStatusCode()
-	}
-	return 0
 }
 
 // throttled reports whether DynamoDB did nothing for lack of capacity.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -320,17 +323,25 @@ func TestFailuresAreSorted(t *testing.T) {
 		invalid     bool
 		says        string
 	}{
-		"throttled for good":  {failure(400, "ThrottlingException", nil), true, false, "try again"},
-		"internal for good":   {failure(500, "InternalServerError", nil), true, false, "try again"},
-		"always cut":          {reply{body: object{"Item": object{"PK": str("p")}}, cut: true}, true, false, "try again"},
-		"a proxy's error":     {reply{status: 503}, true, false, "try again"},
-		"no such table":       {failure(400, "ResourceNotFoundException", nil), true, false, "fanfare table create"},
-		"no permission":       {failure(400, "AccessDeniedException", nil), true, false, "credentials"},
-		"expired credentials": {failure(400, "ExpiredTokenException", nil), true, false, "credentials"},
-		"bad request":         {failure(400, "ValidationException", nil), false, true, "from the test"},
-		"unknown":             {failure(400, "NoSuchCodeException", nil), false, false, "NoSuchCodeException"},
-		"foreign attribute":   {reply{body: object{"Item": object{"PK": str("p"), "x": object{"BOOL": true}}}}, false, false, `"x"`},
-		"fraction":            {reply{body: object{"Item": object{"PK": str("p"), "x": object{"N": "1.5"}}}}, false, false, `"x"`},
+		"throttled for good":   {failure(400, "ThrottlingException", nil), true, false, "try again"},
+		"internal for good":    {failure(500, "InternalServerError", nil), true, false, "try again"},
+		"always cut":           {reply{body: object{"Item": object{"PK": str("p")}}, cut: true}, true, false, "try again"},
+		"a proxy's error":      {reply{status: 503}, true, false, "try again"},
+		"a proxy's limit":      {reply{status: 429}, true, false, "try again"},
+		"unknown code, 429":    {failure(429, "NoSuchCodeException", nil), true, false, "try again"},
+		"a rare throttle":      {failure(400, "SlowDown", nil), true, false, "try again"},
+		"requests throttled":   {failure(400, "RequestThrottledException", nil), true, false, "try again"},
+		"too many requests":    {failure(400, "TooManyRequestsException", nil), true, false, "try again"},
+		"request timed out":    {failure(400, "RequestTimeoutException", nil), true, false, "try again"},
+		"key service limit":    {failure(400, "KMS.ThrottlingException", nil), true, false, "try again"},
+		"internal, status 400": {failure(400, "InternalFailure", nil), true, false, "try again"},
+		"no such table":        {failure(400, "ResourceNotFoundException", nil), true, false, "fanfare table create"},
+		"no permission":        {failure(400, "AccessDeniedException", nil), true, false, "credentials"},
+		"expired credentials":  {failure(400, "ExpiredTokenException", nil), true, false, "credentials"},
+		"bad request":          {failure(400, "ValidationException", nil), false, true, "from the test"},
+		"unknown":              {failure(400, "NoSuchCodeException", nil), false, false, "NoSuchCodeException"},
+		"foreign attribute":    {reply{body: object{"Item": object{"PK": str("p"), "x": object{"BOOL": true}}}}, false, false, `"x"`},
+		"fraction":             {reply{body: object{"Item": object{"PK": str("p"), "x": object{"N": "1.5"}}}}, false, false, `"x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, func(string, int, object) reply { return c.reply })
@@ -479,6 +490,40 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 	}
 	if len(tokens) != 4 || tokens[0] == nil || tokens[0] != tokens[1] || tokens[1] != tokens[2] || tokens[2] == tokens[3] {
 		t.Errorf("tokens %v: want one for three tries of one call, and another for the next call", tokens)
+	}
+}
+
+// A connection may break in a way that the SDK does not recognise. A caller has to see
+// that another try may mend it: a consumer would make a dead letter of a good message.
+func TestABrokenConnectionIsUnavailable(t *testing.T) {
+	for name, broken := range map[string]error{
+		"end of the stream": io.EOF,
+		"cut reply":         io.ErrUnexpectedEOF,
+		"reset":             &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET},
+	} {
+		for call, do := range map[string]func(*dynamo.Store) error{
+			"get": func(s *dynamo.Store) error {
+				_, err := s.Get(t.Context(), table.GetInput{Key: keyN(1)})
+				return err
+			},
+			"batch write": func(s *dynamo.Store) error {
+				_, err := s.BatchWrite(t.Context(), putsOf(1))
+				return err
+			},
+			"query": func(s *dynamo.Store) error {
+				for _, err := range s.Query(t.Context(), table.Query{PK: "p", PageSize: 1}) {
+					return err
+				}
+				return nil
+			},
+		} {
+			t.Run(name+"/"+call, func(t *testing.T) {
+				err := do(onTap(client(func(*http.Request) (*http.Response, error) { return nil, broken })))
+				if _, ok := errors.AsType[*table.UnavailableError](err); !ok {
+					t.Errorf("error %v, want an UnavailableError", err)
+				}
+			})
+		}
 	}
 }
 
