@@ -39,17 +39,17 @@ func check(msg *message.Message) error {
 	if n := Size(msg); n > MaxMessageBytes {
 		return fmt.Errorf("%d bytes, at most %d are possible: %w", n, MaxMessageBytes, ErrTooLarge)
 	}
-	if err := checkText("payload", string(msg.Payload)); err != nil {
+	if err := CheckText("payload", string(msg.Payload)); err != nil {
 		return err
 	}
-	if err := checkText("UUID", msg.UUID); err != nil {
+	if err := CheckText("UUID", msg.UUID); err != nil {
 		return err
 	}
 	for key, value := range msg.Metadata {
 		if !validKey(key) {
 			return fmt.Errorf("metadata key %q: want 1 to 256 letters, digits, -, _ or inner dots: %w", key, ErrInvalid)
 		}
-		if err := checkText("metadata "+key, value); err != nil {
+		if err := CheckText("metadata "+key, value); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,9 @@ const (
 	wireOverhead = len("_watermill_message_uuid") + attributeOverhead
 )
 
-func checkText(what, s string) error {
+// CheckText is for backends. It refuses a text that SQS cannot carry as a body or as the
+// value of an attribute. what names the text in the error, which wraps ErrInvalid.
+func CheckText(what, s string) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("%s is empty: %w", what, ErrInvalid)

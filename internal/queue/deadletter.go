@@ -10,8 +10,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// maxReason bounds the reason of a dead letter, in bytes.
-const maxReason = 1000
+// MaxReason bounds the reason of a dead letter, in bytes.
+const MaxReason = 1000
+
+// maxNote bounds the part of a reason that Note adds, in bytes.
+const maxNote = 400
 
 // NewDeadLetter is for backends. It returns the letter that DeadLetter stores for msg.
 // The reason is cut to 1,000 bytes of text that SQS accepts.
@@ -80,6 +83,32 @@ func (d *DeadLetter) Selected(ids []string) bool {
 	return len(ids) == 0 || slices.Contains(ids, d.ID)
 }
 
+// Note is for backends. It adds a note to the reason of d, which is cut to make room.
+func (d *DeadLetter) Note(note string) {
+	note = cut("; "+note, maxNote)
+	d.Reason = cut(d.Reason, MaxReason-len(note)) + note
+}
+
+// Refusal is for backends. It returns the reason why Redrive leaves d where it is: no
+// backend takes such a message, or the caller refuses it. refuse may be nil.
+func (d *DeadLetter) Refusal(refuse func(DeadLetter) error) error {
+	if err := Check(d.Original()); err != nil {
+		return err
+	}
+	if refuse == nil {
+		return nil
+	}
+	return refuse(*d)
+}
+
+// cut returns as much of s as fits in n bytes.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
 func cleanReason(reason string) string {
 	clean := strings.Map(func(r rune) rune {
 		if !allowed(r) {
@@ -87,9 +116,7 @@ func cleanReason(reason string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(reason, "\uFFFD"))
-	if len(clean) > maxReason {
-		clean = strings.ToValidUTF8(clean[:maxReason], "")
-	}
+	clean = cut(clean, MaxReason)
 	if clean == "" {
 		return "no reason given"
 	}

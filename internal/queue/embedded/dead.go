@@ -85,7 +85,7 @@ func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield fu
 // neither loses nor doubles it.
 func (b *Broker) Redrive(ctx context.Context, name string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	sent, err = b.moveDead(ctx, name, ids, func(letter *queue.DeadLetter, c *change) bool {
-		if letter.Metadata == nil || refuse != nil && refuse(*letter) != nil {
+		if letter.Metadata == nil || letter.Refusal(refuse) != nil {
 			refused++
 			return false
 		}

@@ -3,15 +3,19 @@ package sqs
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"go.uber.org/zap"
 
 	"fanfare/internal/queue"
 )
@@ -20,6 +24,13 @@ const (
 	// metaPacked is the one metadata entry of a dead letter with too many for SQS's ten
 	// attributes: a JSON object of all of them.
 	metaPacked = "metadata"
+	// ownEntries is the number of metadata entries that a dead letter adds.
+	ownEntries = 4
+	// maxDeadID bounds the id of a dead letter, in bytes.
+	maxDeadID = 1000
+	// maxDeadMetadata bounds the metadata of a dead letter that is too large as it is,
+	// in bytes. JSON may make it six times as long.
+	maxDeadMetadata = 64 << 10
 	// walkHold is how long a walk through dead letters hides those that it received.
 	// If the process dies, the letters are visible again after that.
 	walkHold = 2 * time.Minute
@@ -42,7 +53,7 @@ func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Mess
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
 	letter := queue.NewDeadLetter(topic, msg, reason, b.opt.Now())
-	packed, err := pack(letter)
+	packed, err := storable(letter)
 	if err != nil {
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
@@ -52,9 +63,75 @@ func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Mess
 	return nil
 }
 
-// pack puts all metadata into one entry, if d has too many entries as a message.
+// storable returns d as a letter that SQS takes, whatever the message is. SQS takes a
+// message of 1 MiB, to which a dead letter adds, and bytes that no string attribute may
+// have. Text replaces such bytes (base64), and the parts that do not fit are cut. The
+// reason says so.
+func storable(d queue.DeadLetter) (queue.DeadLetter, error) {
+	var encoded, dropped []string
+	for _, key := range slices.Sorted(maps.Keys(d.Metadata)) {
+		if queue.CheckText(key, d.Metadata[key]) != nil {
+			d.Metadata[key] = base64.StdEncoding.EncodeToString([]byte(d.Metadata[key]))
+			encoded = append(encoded, key)
+		}
+	}
+	whole, text := len(d.Payload), string(d.Payload)
+	if queue.CheckText("payload", text) != nil {
+		text = base64.StdEncoding.EncodeToString(d.Payload)
+		d.Payload = []byte(text)
+		encoded = append(encoded, "the payload")
+	}
+	if len(d.ID) > maxDeadID {
+		d.ID = strings.ToValidUTF8(d.ID[:maxDeadID], "")
+		dropped = append(dropped, "the end of the id")
+	}
+	packed, err := pack(d)
+	if err != nil {
+		return d, err
+	}
+	if excess(packed) > 0 {
+		for metadataSize(d) > maxDeadMetadata {
+			largest := slices.MaxFunc(slices.Sorted(maps.Keys(d.Metadata)), func(a, b string) int {
+				return cmp.Compare(len(d.Metadata[a]), len(d.Metadata[b]))
+			})
+			delete(d.Metadata, largest)
+			dropped = append(dropped, largest)
+		}
+		if packed, err = pack(d); err != nil {
+			return d, err
+		}
+		if more := excess(packed); more > 0 {
+			packed.Payload = []byte(strings.ToValidUTF8(text[:len(text)-more], ""))
+			dropped = append(dropped, fmt.Sprintf("the end of the payload of %d bytes", whole))
+		}
+	}
+	if len(encoded) > 0 {
+		packed.Note("in base64: " + strings.Join(encoded, ", "))
+	}
+	if len(dropped) > 0 {
+		packed.Note("left out, since SQS takes no larger message: " + strings.Join(dropped, ", "))
+	}
+	return packed, nil
+}
+
+// excess returns by how many bytes d is too large for SQS, if its reason is a long one.
+func excess(d queue.DeadLetter) int {
+	return queue.Size(d.Message()) - len(d.Reason) + queue.MaxReason - maxBatchBytes
+}
+
+func metadataSize(d queue.DeadLetter) (size int) {
+	for key, value := range d.Metadata {
+		size += len(key) + len(value)
+	}
+	return size
+}
+
+// pack puts all metadata into one entry, if d has too many entries as a message, or some
+// with the names of a dead letter's own.
 func pack(d queue.DeadLetter) (queue.DeadLetter, error) {
-	if len(d.Message().Metadata) <= queue.MaxMetadata {
+	names := d.Message().Metadata
+	_, taken := d.Metadata[metaPacked]
+	if !taken && len(names) <= queue.MaxMetadata && len(names) == len(d.Metadata)+ownEntries {
 		return d, nil
 	}
 	packed, err := json.Marshal(d.Metadata)
@@ -65,9 +142,10 @@ func pack(d queue.DeadLetter) (queue.DeadLetter, error) {
 	return d, nil
 }
 
+// unpack is the reverse of pack.
 func unpack(d queue.DeadLetter) queue.DeadLetter {
 	packed, ok := d.Metadata[metaPacked]
-	if !ok {
+	if !ok || len(d.Metadata) > 1 {
 		return d
 	}
 	var meta message.Metadata
@@ -110,15 +188,17 @@ func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse
 		}
 		var msgs []*message.Message
 		for _, f := range found {
-			switch {
-			case !f.letter.Selected(ids) || resent[f.letter.ID]:
-			case refuse != nil && refuse(f.letter) != nil:
-				refused++
-			default:
-				resent[f.letter.ID] = true
-				msgs = append(msgs, f.letter.Original())
-				remove = append(remove, f.receipt)
+			if !f.letter.Selected(ids) || resent[f.letter.ID] {
+				continue
 			}
+			if err := f.letter.Refusal(refuse); err != nil {
+				b.opt.Log.Warn("dead letter not sent again", zap.String("topic", topic), zap.String("message_id", f.letter.ID), zap.Error(err))
+				refused++
+				continue
+			}
+			resent[f.letter.ID] = true
+			msgs = append(msgs, f.letter.Original())
+			remove = append(remove, f.receipt)
 		}
 		if len(msgs) == 0 {
 			return nil, nil

@@ -1,9 +1,18 @@
 package sqs_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
@@ -22,6 +31,125 @@ func TestRedriveThatCannotSendKeepsTheLetters(t *testing.T) {
 		}
 		if visible, n := t.sqs.Visible(deadName), t.sqs.Len(deadName); visible != 3 || n != 3 {
 			t.Errorf("%d dead letters, %d of them visible, want 3", n, visible)
+		}
+	})
+}
+
+// send sends a message to the topic as another producer may.
+func (t *bubble) send(body string, attributes map[string]types.MessageAttributeValue) {
+	t.Helper()
+	url := "http://fake/000000000000/" + mainName
+	if _, err := sqstest.Client(t.sqs).SendMessage(t.Context(), &awssqs.SendMessageInput{
+		QueueUrl: &url, MessageBody: &body, MessageAttributes: attributes,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(value string) types.MessageAttributeValue {
+	return types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+}
+
+func binary(value string) types.MessageAttributeValue {
+	return types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte(value)}
+}
+
+// What SQS takes as a message, it must take as a dead letter: one that can neither be
+// handled nor put away would come again for days.
+func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
+	const mib = 1 << 20
+	many := func(n int, value string) map[string]types.MessageAttributeValue {
+		out := map[string]types.MessageAttributeValue{}
+		for i := range n {
+			out[fmt.Sprint("a", i)] = text(value)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		body       string
+		attributes map[string]types.MessageAttributeValue
+		// note is in the reason, if the letter is not the whole message.
+		note string
+		kept func(queue.DeadLetter) bool
+	}{
+		"a body of 1 MiB": {strings.Repeat("x", mib), nil, "left out, since SQS takes no larger message: the end of the payload of 1048576 bytes",
+			func(d queue.DeadLetter) bool { return len(d.Payload) > mib-8<<10 }},
+		"a body of long characters": {strings.Repeat("€", mib/3), nil, "the end of the payload", func(d queue.DeadLetter) bool {
+			return utf8.Valid(d.Payload) && len(d.Payload) > mib-8<<10
+		}},
+		"a binary attribute": {"x", map[string]types.MessageAttributeValue{"blob": binary("\x00\xff\x01")}, "in base64: blob",
+			func(d queue.DeadLetter) bool { return d.Metadata["blob"] == "AP8B" }},
+		"a binary id": {"x", map[string]types.MessageAttributeValue{"_watermill_message_uuid": binary("\x00")}, "",
+			func(d queue.DeadLetter) bool { return d.ID != "" }},
+		"a binary attribute and 1 MiB": {strings.Repeat("x", mib-14), map[string]types.MessageAttributeValue{"blob": binary("\x00\xff\x01\x02")}, "in base64: blob",
+			func(d queue.DeadLetter) bool { return len(d.Metadata["blob"]) == 8 && len(d.Payload) > mib-8<<10 }},
+		"ten attributes": {"x", many(10, "v"), "", func(d queue.DeadLetter) bool { return len(d.Metadata) == 10 && d.Metadata["a9"] == "v" }},
+		"ten large attributes": {"x", many(10, strings.Repeat("<", 100_000)), "left out, since SQS takes no larger message: a0",
+			func(d queue.DeadLetter) bool { return string(d.Payload) == "x" }},
+		"ten binary attributes": {"x", map[string]types.MessageAttributeValue{"a": binary(strings.Repeat("\x00", 900_000)), "b": text("v")},
+			"left out, since SQS takes no larger message: a", func(d queue.DeadLetter) bool { return d.Metadata["b"] == "v" }},
+		"an id of 1 MB": {"x", map[string]types.MessageAttributeValue{"_watermill_message_uuid": text(strings.Repeat("i", 1_000_000))},
+			"the end of the id", func(d queue.DeadLetter) bool { return len(d.ID) == 1000 }},
+		"the names of a dead letter": {"x", map[string]types.MessageAttributeValue{"reason": text("r"), "source": text("s"), "failed_at": text("f"), "receives": text("7")}, "",
+			func(d queue.DeadLetter) bool { return d.Metadata["reason"] == "r" && d.Metadata["receives"] == "7" }},
+		"the name of packed metadata": {"x", map[string]types.MessageAttributeValue{"metadata": text(`{"a":"b"}`)}, "",
+			func(d queue.DeadLetter) bool { return d.Metadata["metadata"] == `{"a":"b"}` && len(d.Metadata) == 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(t *bubble) {
+				t.send(c.body, c.attributes)
+				in, stop := t.subscribe()
+				defer stop()
+				msg := <-in
+				if err := t.broker.DeadLetter(t.Context(), topic, msg, "no such version"); err != nil {
+					t.Fatal(err)
+				}
+				msg.Ack()
+				letters, err := t.broker.ListDead(t.Context(), topic, 10)
+				if err != nil || len(letters) != 1 {
+					t.Fatalf("%d letters, %v", len(letters), err)
+				}
+				reason := letters[0].Reason
+				if !strings.HasPrefix(reason, "no such version") || !strings.Contains(reason, c.note) || c.note == "" && reason != "no such version" {
+					t.Errorf("reason %q, want the note %q", reason, c.note)
+				}
+				if !c.kept(letters[0]) {
+					t.Errorf("the letter %.200q %.500v lacks a part that it has room for", letters[0].Payload, letters[0].Metadata)
+				}
+			})
+		})
+	}
+}
+
+// A letter that SQS would refuse as a message stays, and does not keep the others back.
+func TestRedriveLeavesALetterThatNoQueueTakes(t *testing.T) {
+	inBubble(t, 0, func(t *bubble) {
+		meta := map[string]string{}
+		for i := range 30 {
+			meta[fmt.Sprint("a", i)] = "v"
+		}
+		forged, err := json.Marshal(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := message.NewMessage("bad", []byte("x"))
+		bad.Metadata = message.Metadata{queue.MetaReason: "why", "metadata": string(forged)}
+		if err := t.sqs.Load(deadName, bad); err != nil { // by a producer that may send to the queue of dead letters
+			t.Fatal(err)
+		}
+		for _, msg := range msgs(3) {
+			if err := t.broker.DeadLetter(t.Context(), topic, msg, "why"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sent, refused, err := t.broker.Redrive(t.Context(), topic, nil, nil); sent != 3 || refused != 1 || err != nil {
+			t.Errorf("sent %d, refused %d, %v", sent, refused, err)
+		}
+		if n := t.sqs.Len(deadName); n != 1 {
+			t.Errorf("%d dead letters stayed, want 1", n)
+		}
+		if lines := t.logged.FilterMessage("dead letter not sent again").All(); len(lines) != 1 || lines[0].ContextMap()["message_id"] != "bad" {
+			t.Errorf("logged %v", lines)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -86,7 +87,55 @@ func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []rece
 	return got
 }
 
+// Limits of a message.
+const (
+	maxMessage    = 1 << 20
+	maxAttributes = 10
+)
+
+type attribute struct {
+	DataType, StringValue string
+	BinaryValue           []byte
+}
+
+// check refuses a message that SQS refuses, and returns the size of the others.
+func (e *entry) check() (size int, err error) {
+	var attributes map[string]attribute
+	if len(e.MessageAttributes) > 0 {
+		if err := json.Unmarshal(e.MessageAttributes, &attributes); err != nil {
+			return 0, refused("InvalidParameterValue", "attributes: %v", err)
+		}
+	}
+	if len(attributes) > maxAttributes {
+		return 0, refused("InvalidParameterValue", "%d attributes", len(attributes))
+	}
+	if !isText(e.MessageBody) {
+		return 0, refused("InvalidMessageContents", "a body that is empty or has other characters than XML")
+	}
+	size = len(e.MessageBody)
+	for name, a := range attributes {
+		if a.DataType != "Binary" && !isText(a.StringValue) {
+			return 0, refused("InvalidParameterValue", "the attribute %q is empty or has other characters than XML", name)
+		}
+		size += len(name) + len(a.DataType) + len(a.StringValue) + len(a.BinaryValue)
+	}
+	if size > maxMessage {
+		return 0, refused("InvalidParameterValue", "a message of %d bytes", size)
+	}
+	return size, nil
+}
+
+// isText reports whether s has characters, and only those of XML 1.0.
+func isText(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFE' || r == '\uFFFF'
+	})
+}
+
 func (q *fifo) send(e *entry) (success, error) {
+	if _, err := e.check(); err != nil {
+		return success{}, err
+	}
 	sum := md5.Sum([]byte(e.MessageBody))
 	m := &stored{id: q.number(), body: e.MessageBody, sum: hex.EncodeToString(sum[:]), group: e.MessageGroupID, attributes: e.MessageAttributes}
 	m.waiting = q.ready.PushBack(m)
