@@ -78,7 +78,7 @@ func (a *app) deadLettersList() *cobra.Command {
 		}
 		rows := [][]string{{"TOPIC", "ID", "FAILED AT", "RECEIVES", "REASON"}}
 		for _, l := range all {
-			rows = append(rows, []string{l.Topic, l.ID, l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), l.Reason})
+			rows = append(rows, []string{l.Topic, printable(l.ID), l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), printable(l.Reason)})
 		}
 		return a.printTable(rows)
 	})
@@ -96,6 +96,10 @@ func (a *app) deadLettersShow() *cobra.Command {
 			if l.ID == args[1] {
 				return a.printJSON(l)
 			}
+		}
+		if len(found) == admin.MaxDeadLetters {
+			return fmt.Errorf("%s is not among the first %d dead letters of %s, and there may be more: drop or redrive some, and look again",
+				printable(args[1]), admin.MaxDeadLetters, args[0])
 		}
 		return fmt.Errorf("there is no dead letter %s in %s: see fanfare dlq ls %s", args[1], args[0], args[0])
 	})

@@ -7,7 +7,10 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -36,6 +39,15 @@ func (a *app) printTable(rows [][]string) error {
 		}
 	}
 	return w.Flush()
+}
+
+// printable returns s in one line without control characters: as it is, or quoted if it
+// has any. Strangers choose some texts that a table shows.
+func printable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return s
+	}
+	return strconv.Quote(s)
 }
 
 func (a *app) println(format string, args ...any) error {
