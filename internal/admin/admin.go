@@ -1,16 +1,19 @@
 // Package admin is the admin address of a process: its metrics, profiles and health,
 // and the operations on dead letters with their client.
 //
-// It asks for no token, so it must never take a change from a web page, and the error of
-// a dependency goes to the log, never into an answer (I10). It decides nothing about
+// It asks for no token, so it must never answer or take a change from a web page of another
+// site, and the error of a dependency goes to the log, never into an answer (I10). It decides nothing about
 // messages: the queue and the messages do.
 package admin
 
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,18 +113,64 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// NewHandler returns the handler of the admin address: /metrics, /debug/pprof/, /healthz,
-// /readyz, and the operations on broker's dead letters.
-func NewHandler(reg prometheus.Gatherer, health *Health, broker queue.DeadLetters, now func() time.Time) http.Handler {
+// Config has the parts of a handler.
+type Config struct {
+	Metrics prometheus.Gatherer
+	Health  *Health
+	// Letters are the dead letters to operate on.
+	Letters queue.DeadLetters
+	Now     func() time.Time
+	// Host is the name of this address, if it has one.
+	Host string
+	// Profiles adds /debug/pprof/.
+	Profiles bool
+}
+
+// NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
+// operations on dead letters, and /debug/pprof/ if the configuration has it.
+func NewHandler(c Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", health.Live)
-	mux.HandleFunc("GET /readyz", health.Ready)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	handleDeadLetters(mux, NewOperator(broker, now))
-	return mux
+	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", c.Health.Live)
+	mux.HandleFunc("GET /readyz", c.Health.Ready)
+	if c.Profiles {
+		for path, handler := range map[string]http.HandlerFunc{
+			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+			"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+		} {
+			mux.Handle("GET "+path, notFromOtherSites(handler))
+		}
+	}
+	handleDeadLetters(mux, NewOperator(c.Letters, c.Now))
+	return ownHost(c.Host, mux)
+}
+
+// ownHost passes on the requests that name this address as their host: by an IP address, as
+// localhost, or by the name of the configuration. A web page can give its own name the IP
+// address of this machine (DNS rebinding), and its browser then lets it read the answers.
+// A request without a host comes from no browser.
+func ownHost(name string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		host = strings.Trim(host, "[]")
+		if _, err := netip.ParseAddr(host); err != nil && host != "" && !strings.EqualFold(host, "localhost") && !strings.EqualFold(host, name) {
+			http.Error(w, "the host is not this address: use an IP address, localhost or the name in FANFARE_ADMIN_ADDR", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// notFromOtherSites refuses the requests that a browser makes for a page of another site.
+func notFromOtherSites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+			http.Error(w, "a page of another site asked for this", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -2,8 +2,10 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/queue"
 )
 
 func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
@@ -36,12 +39,132 @@ func TestACheckThatPanicsFails(t *testing.T) {
 func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	h := admin.NewHealth()
 	h.Drain()
-	mux := admin.NewHandler(prometheus.NewRegistry(), h, nil, time.Now)
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/debug/pprof/cmdline": http.StatusOK} {
-		res := httptest.NewRecorder()
-		mux.ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		if res.Code != want {
-			t.Errorf("%s answered %d", path, res.Code)
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/metrics": http.StatusOK} {
+		if got := call(t, admin.Config{Health: h}, http.MethodGet, path, nil, ""); got != want {
+			t.Errorf("%s answered %d", path, got)
 		}
+	}
+}
+
+// call makes one request of a handler and returns the status of the answer.
+func call(t *testing.T, c admin.Config, method, path string, header http.Header, body string) int {
+	t.Helper()
+	c.Metrics, c.Now = prometheus.NewRegistry(), time.Now
+	if c.Health == nil {
+		c.Health = admin.NewHealth()
+	}
+	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	req.Host = "127.0.0.1:9090"
+	for name, values := range header {
+		req.Header[name] = values
+		if name == "Host" {
+			req.Host = values[0]
+		}
+	}
+	res := httptest.NewRecorder()
+	admin.NewHandler(c).ServeHTTP(res, req)
+	return res.Code
+}
+
+// A page of a stranger gives its name the address of this machine, to read the answers.
+func TestOnlyRequestsForThisHostAreAnswered(t *testing.T) {
+	for host, want := range map[string]int{
+		"127.0.0.1:9090": 200, "127.0.0.1": 200, "[::1]:9090": 200, "[::1]": 200, "10.1.2.3:9090": 200,
+		"localhost": 200, "LocalHost:9090": 200, "ops.internal:9090": 200, "": 200,
+		"evil.example": 421, "evil.example:9090": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example:9090": 421, "xlocalhost": 421,
+	} {
+		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/cmdline", "/admin/dead-letters/posts?limit=1"} {
+			c := admin.Config{Host: "ops.internal", Letters: &letters{}, Profiles: true}
+			if got := call(t, c, http.MethodGet, path, http.Header{"Host": {host}}, ""); got != want {
+				t.Errorf("host %q, %s: answered %d, want %d", host, path, got, want)
+			}
+		}
+	}
+	if got := call(t, admin.Config{}, http.MethodGet, "/healthz", http.Header{"Host": {"ops.internal"}}, ""); got != 421 {
+		t.Errorf("an address without a name answered %d to a name", got)
+	}
+}
+
+func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
+	for name, c := range map[string]struct {
+		on   bool
+		site string
+		want int
+	}{
+		"off": {false, "", 404}, "on": {true, "", 200}, "typed by a person": {true, "none", 200}, "own page": {true, "same-origin", 200},
+		"page of another site": {true, "cross-site", 403}, "page of a neighbour": {true, "same-site", 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := http.Header{}
+			if c.site != "" {
+				header.Set("Sec-Fetch-Site", c.site)
+			}
+			if got := call(t, admin.Config{Profiles: c.on}, http.MethodGet, "/debug/pprof/cmdline", header, ""); got != c.want {
+				t.Errorf("answered %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// letters are dead letters that remember the calls.
+type letters struct {
+	queue.DeadLetters
+	calls []string
+}
+
+func (l *letters) ListDead(context.Context, string, int) ([]queue.DeadLetter, error) { return nil, nil }
+
+func (l *letters) Redrive(_ context.Context, _ string, ids []string, _ func(queue.DeadLetter) error) (sent, refused int, err error) {
+	l.calls = append(l.calls, fmt.Sprint("redrive ", ids))
+	return 0, 0, nil
+}
+
+func (l *letters) DropDead(_ context.Context, _ string, ids []string) (int, error) {
+	l.calls = append(l.calls, fmt.Sprint("drop ", ids))
+	return 0, nil
+}
+
+func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
+	for _, op := range []string{"redrive", "drop"} {
+		for body, want := range map[string]struct {
+			status int
+			call   string
+		}{
+			`{"all":true}`:               {200, op + " []"},
+			`{"ids":["a","b"]}`:          {200, op + " [a b]"},
+			`{}`:                         {422, ""},
+			`{"ids":[]}`:                 {422, ""},
+			`{"ids":null}`:               {422, ""},
+			`{"all":false}`:              {422, ""},
+			`{"ids":["a"],"all":true}`:   {422, ""},
+			`{"ids":["a"],"every":true}`: {400, ""},
+			``:                           {400, ""},
+		} {
+			l := &letters{}
+			got := call(t, admin.Config{Letters: l}, http.MethodPost, "/admin/dead-letters/posts/"+op, nil, body)
+			if got != want.status || strings.Join(l.calls, ",") != want.call {
+				t.Errorf("%s %s: answered %d, calls %q; want %d, %q", op, body, got, l.calls, want.status, want.call)
+			}
+		}
+	}
+}
+
+func TestTheClientNamesItsSelection(t *testing.T) {
+	l := &letters{}
+	server := httptest.NewServer(admin.NewHandler(admin.Config{
+		Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Letters: l, Now: time.Now,
+	}))
+	t.Cleanup(server.Close)
+	c := admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
+	for _, ids := range [][]string{nil, {"a"}} {
+		if _, err := c.Redrive(t.Context(), "posts", ids); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Drop(t.Context(), "posts", ids); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(l.calls, ","); got != "redrive [],drop [],redrive [a],drop [a]" {
+		t.Errorf("calls are %s", got)
 	}
 }

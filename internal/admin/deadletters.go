@@ -86,8 +86,15 @@ func (b *brokerLetters) Drop(ctx context.Context, topic string, ids []string) (i
 // MaxDeadLetters is the largest number of letters in one list.
 const MaxDeadLetters = 1000
 
+// deadLetterRequest selects dead letters. A request that selects none is a mistake.
 type deadLetterRequest struct {
-	IDs []string `json:"ids"`
+	IDs []string `json:"ids,omitempty"`
+	All bool     `json:"all,omitempty"`
+}
+
+// selectIDs returns the request for ids, or for all letters if there are none.
+func selectIDs(ids []string) deadLetterRequest {
+	return deadLetterRequest{IDs: ids, All: len(ids) == 0}
 }
 
 type deadLetterAnswer struct {
@@ -123,7 +130,11 @@ func change(do func(ctx context.Context, topic string, ids []string) (any, error
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&in); err != nil {
-			http.Error(w, "the body must be {\"ids\": […]}: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, "the body must be {\"ids\": […]} or {\"all\": true}: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if in.All == (len(in.IDs) > 0) {
+			http.Error(w, "give either ids, or \"all\": true for all dead letters of the topic", http.StatusUnprocessableEntity)
 			return
 		}
 		answer(w, r, func(ctx context.Context, topic string) (any, error) { return do(ctx, topic, in.IDs) })
@@ -167,14 +178,14 @@ func (c *Client) List(ctx context.Context, topic string, limit int) ([]DeadLette
 // Redrive implements Operator.
 func (c *Client) Redrive(ctx context.Context, topic string, ids []string) (Redriven, error) {
 	var out deadLetterAnswer
-	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/redrive", deadLetterRequest{ids}, &out)
+	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/redrive", selectIDs(ids), &out)
 	return out.Redriven, err
 }
 
 // Drop implements Operator.
 func (c *Client) Drop(ctx context.Context, topic string, ids []string) (int, error) {
 	var out deadLetterAnswer
-	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/drop", deadLetterRequest{ids}, &out)
+	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/drop", selectIDs(ids), &out)
 	return out.Dropped, err
 }
 

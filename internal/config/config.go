@@ -58,6 +58,8 @@ type Config struct {
 	// AdminAddr is the address of metrics, profiles and operations. It asks for no
 	// token: keep it off the network.
 	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
+	// Pprof serves profiles on the admin address: on or off (default).
+	Pprof Switch `env:"FANFARE_PPROF" envDefault:"off"`
 	// Auth is dev (default) or jwt. dev is refused on aws, unless DevAuthOnAWS allows it.
 	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
 	// JWTIssuer is the iss that tokens must have, with jwt.
@@ -171,6 +173,15 @@ func Load(environ []string, role Role) (Config, error) {
 		return Config{}, &Error{faults}
 	}
 	return c, nil
+}
+
+// AdminHost is the host of AdminAddr, empty if it listens on all addresses.
+func (c Config) AdminHost() string {
+	host, _, err := net.SplitHostPort(c.AdminAddr)
+	if err != nil { // check has refused it
+		return ""
+	}
+	return host
 }
 
 // RequestsPerSecond is the rate limit of a user, 0 for none.

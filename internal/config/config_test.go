@@ -19,7 +19,7 @@ func TestDefaultsAreForOneMachine(t *testing.T) {
 	}
 	if c.Engine != config.EngineEmbedded || c.Auth != config.AuthDev || c.HTTPAddr != "127.0.0.1:8080" ||
 		c.AdminAddr != "127.0.0.1:9090" || c.LikeWindow != time.Second || c.TimelineTTL != 720*time.Hour ||
-		!bool(c.LikesByUser) || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
+		!bool(c.LikesByUser) || bool(c.Pprof) || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -31,17 +31,17 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
-		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug",
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 	}, config.API)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Table != "t.1" || c.PushLimit != 5 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
-		c.LikeWindow != 250*time.Millisecond || c.LogLevel != zapcore.DebugLevel {
+		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.LogLevel != zapcore.DebugLevel {
 		t.Errorf("read %+v", c)
 	}
-	if len(config.Names()) != 20 {
+	if len(config.Names()) != 21 {
 		t.Errorf("%d names: a new one needs a line here", len(config.Names()))
 	}
 }

@@ -135,7 +135,9 @@ func (p *process) run(ctx context.Context) error {
 		return errors.Join(err, roots.wait(), listener.Close())
 	}
 	// The roles come first: a client that sees the process ready sends requests at once.
-	p.serveAdmin(ctx, listener, admin.NewHandler(reg, health, eng.broker, p.opt.Now))
+	p.serveAdmin(ctx, listener, admin.NewHandler(admin.Config{
+		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+	}))
 	if eng.watch != nil {
 		roots.start("disk", eng.watch)
 	}

@@ -109,7 +109,11 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 // The keys are refreshed every quarter of an hour, which is too long for a test in real
 // time. So the test looks for the goroutine that does it.
 func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
-	at, stop := start(t, newIssuer(t).settings())
+	withProfiles := func(cfg config.Config) config.Config {
+		cfg.Pprof = true
+		return cfg
+	}
+	at, stop := start(t, withProfiles(newIssuer(t).settings()))
 	refreshing := func(admin string) bool {
 		return strings.Contains(read(t, "http://"+admin+"/debug/pprof/goroutine?debug=2"), "auth.(*KeySet).Run(")
 	}
@@ -117,7 +121,7 @@ func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	at, _ = start(t, settings(t, t.TempDir()))
+	at, _ = start(t, withProfiles(settings(t, t.TempDir())))
 	if refreshing(at.Admin) {
 		t.Error("dev tokens need no issuer's keys")
 	}
