@@ -58,6 +58,7 @@ func refusal(err error) error {
 		{jwt.ErrTokenMalformed, "the token is not a JWT"},
 		{jwt.ErrTokenExpired, "the token has expired"},
 		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
+		{jwt.ErrTokenUsedBeforeIssued, "the token was issued in the future"},
 		{jwt.ErrTokenInvalidIssuer, "the token comes from another issuer"},
 		{jwt.ErrTokenRequiredClaimMissing, "the token lacks a required claim"},
 		{jwt.ErrTokenSignatureInvalid, "the signature or its algorithm is not acceptable"},
@@ -70,12 +71,14 @@ func refusal(err error) error {
 }
 
 // parser accepts only tokens that expire, and only the given algorithms. So alg=none is
-// refused.
-func parser(algorithms []string, issuer string, now func() time.Time) *jwt.Parser {
+// refused. leeway is by how much the issuer's clock may differ.
+func parser(algorithms []string, issuer string, leeway time.Duration, now func() time.Time) *jwt.Parser {
 	return jwt.NewParser(
 		jwt.WithValidMethods(algorithms),
 		jwt.WithIssuer(issuer),
 		jwt.WithExpirationRequired(),
+		jwt.WithIssuedAt(),
+		jwt.WithLeeway(leeway),
 		jwt.WithTimeFunc(now),
 	)
 }

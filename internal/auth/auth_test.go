@@ -69,7 +69,7 @@ func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
 	if user, err := dev.Verify(t.Context(), token); err != nil || user != "ann" {
 		t.Errorf("verified as %q, %v", user, err)
 	}
-	c.Advance(time.Minute)
+	c.Advance(time.Minute + 30*time.Second) // with the leeway
 	_, err = dev.Verify(t.Context(), token)
 	refused(t, err)
 }
@@ -243,11 +243,14 @@ func (w *world) claims(change map[string]any) jwt.MapClaims {
 func TestJWTAcceptsTheIssuersTokens(t *testing.T) {
 	w := newWorld(t)
 	for name, token := range map[string]string{
-		"RS256":               sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil)),
-		"ES256":               sign(t, jwt.SigningMethodES256, w.ec, "e1", w.claims(nil)),
-		"audience in a list":  sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": []string{"x", aud}})),
-		"Cognito access":      sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": nil, "client_id": aud, "token_use": "access"})),
-		"valid since a while": sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(-time.Minute).Unix()})),
+		"RS256":                  sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil)),
+		"ES256":                  sign(t, jwt.SigningMethodES256, w.ec, "e1", w.claims(nil)),
+		"audience in a list":     sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": []string{"x", aud}})),
+		"Cognito access":         sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"aud": nil, "client_id": aud, "token_use": "access"})),
+		"valid in 29 seconds":    sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(29 * time.Second).Unix()})),
+		"issued in 29 seconds":   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"iat": w.Now().Add(29 * time.Second).Unix()})),
+		"expired 29 seconds ago": sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": w.Now().Add(-29 * time.Second).Unix()})),
+		"valid since a while":    sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(-time.Minute).Unix()})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
@@ -283,7 +286,9 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 		"key for another algorithm": sign(t, jwt.SigningMethodRS256, w.rsa, "e1", w.claims(nil)),
 		"no key named":              sign(t, jwt.SigningMethodRS256, w.rsa, "", w.claims(nil)),
 		"unknown key":               sign(t, jwt.SigningMethodRS256, w.rsa, "r9", w.claims(nil)),
-		"expired":                   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": w.Now().Add(-time.Second).Unix()})),
+		"expired":                   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": w.Now().Add(-30 * time.Second).Unix()})),
+		"valid in 31 seconds":       sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(31 * time.Second).Unix()})),
+		"issued in 31 seconds":      sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"iat": w.Now().Add(31 * time.Second).Unix()})),
 		"no end":                    sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": nil})),
 		"not yet":                   sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(time.Minute).Unix()})),
 		"another issuer":            sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"iss": "https://evil"})),
@@ -353,6 +358,63 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
 	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
 		t.Errorf("unknown key during the outage: %v", err)
+	}
+}
+
+// A key that the issuer withdrew must not stay in use because the issuer cannot be heard.
+func TestKeysGrowTooOldInALongOutage(t *testing.T) {
+	w := newWorld(t)
+	if err := w.keys.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	verify := func() error {
+		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil)))
+		return err
+	}
+	w.down.Store(true)
+	w.Advance(24 * time.Hour)
+	if err := verify(); err != nil {
+		t.Errorf("after 24 hours: %v", err)
+	}
+	w.Advance(time.Second)
+	if _, ok := errors.AsType[*auth.UnavailableError](verify()); !ok {
+		t.Errorf("after more than 24 hours: %v, want an UnavailableError", verify())
+	}
+	if w.keys.Ready(t.Context()) == nil {
+		t.Error("ready with keys that are too old")
+	}
+	w.down.Store(false)
+	w.Advance(time.Minute)
+	if err := verify(); err != nil {
+		t.Errorf("after the outage: %v", err)
+	}
+}
+
+func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
+	w := newWorld(t)
+	encrypted := httptest.NewTLSServer(w.Config.Handler)
+	t.Cleanup(encrypted.Close)
+	for name, c := range map[string]struct {
+		to string
+		ok bool
+	}{"to http": {w.URL, false}, "to https": {encrypted.URL, true}} {
+		t.Run(name, func(t *testing.T) {
+			redirect := httptest.NewTLSServer(http.RedirectHandler(c.to, http.StatusFound))
+			t.Cleanup(redirect.Close)
+			fetches := w.fetches.Load()
+			keys := auth.NewKeySet(redirect.URL, redirect.Client(), w.Now, zap.NewNop())
+			if err := keys.Ready(t.Context()); (err == nil) != c.ok {
+				t.Errorf("error is %v", err)
+			}
+			if !c.ok && w.fetches.Load() != fetches {
+				t.Error("the redirect was followed")
+			}
+		})
+	}
+	endless := httptest.NewTLSServer(http.RedirectHandler("/", http.StatusFound))
+	t.Cleanup(endless.Close)
+	if err := auth.NewKeySet(endless.URL, endless.Client(), w.Now, zap.NewNop()).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 10 times") {
+		t.Errorf("endless redirects: %v", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	if len(secret) < MinSecretBytes {
 		return nil, fmt.Errorf("dev secret has %d bytes, it needs at least %d", len(secret), MinSecretBytes)
 	}
-	return &Dev{secret: secret, now: now, parser: parser([]string{"HS256"}, devIssuer, now)}, nil
+	return &Dev{secret: secret, now: now, parser: parser([]string{"HS256"}, devIssuer, leeway, now)}, nil
 }
 
 // Issue returns a token for user that is valid for ttl.

@@ -8,6 +8,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
+// leeway is by how much the clock of an issuer, or of another process, may differ.
+const leeway = 30 * time.Second
+
 // JWT checks the tokens of one issuer for one audience, by the keys that the issuer
 // publishes (RS256 and ES256).
 //
@@ -23,7 +26,7 @@ type JWT struct {
 
 // NewJWT returns a JWT on the clock now.
 func NewJWT(issuer, audience string, keys *KeySet, now func() time.Time) *JWT {
-	return &JWT{audience: audience, keys: keys, parser: parser([]string{"RS256", "ES256"}, issuer, now)}
+	return &JWT{audience: audience, keys: keys, parser: parser([]string{"RS256", "ES256"}, issuer, leeway, now)}
 }
 
 type claims struct {

@@ -26,13 +26,17 @@ const (
 	// stranger can invent any number of them.
 	refreshPause = 10 * time.Second
 	fetchTimeout = 5 * time.Second
+	// maxKeyAge is how long keys are in use after their last fetch. An issuer withdraws a
+	// stolen key, and its thief may keep the answers of the issuer from us.
+	maxKeyAge    = 24 * time.Hour
+	maxRedirects = 10
 	maxKeySet    = 1 << 20
 	minRSABits   = 2048
 )
 
 // KeySet is a cache of the keys that an issuer publishes (a JWK set). It refreshes in the
 // background, and when a token names an unknown key. While the issuer is away it keeps
-// the keys that it has.
+// the keys that it has, for maxKeyAge.
 type KeySet struct {
 	url    string
 	client *http.Client
@@ -44,6 +48,7 @@ type KeySet struct {
 
 	mu      sync.Mutex
 	keys    map[string]publicKey // nil until the first fetch that worked
+	fetched time.Time            // the time of the keys
 	tried   time.Time
 	lastErr error
 }
@@ -53,9 +58,20 @@ type publicKey struct {
 	key crypto.PublicKey
 }
 
-// NewKeySet returns the set published at url. It fetches nothing yet.
+// NewKeySet returns the set published at url. It fetches nothing yet. It follows redirects
+// to https only: others on the way could answer with keys of their own.
 func NewKeySet(url string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
-	return &KeySet{url: url, client: client, now: now, log: log, fetching: make(chan struct{}, 1)}
+	own := *client
+	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		switch {
+		case req.URL.Scheme != "https":
+			return errors.New("the issuer redirects to another scheme than https: set FANFARE_JWKS_URL to where the keys are")
+		case len(via) >= maxRedirects:
+			return fmt.Errorf("the issuer redirects more than %d times", maxRedirects)
+		}
+		return nil
+	}
+	return &KeySet{url: url, client: &own, now: now, log: log, fetching: make(chan struct{}, 1)}
 }
 
 // Run refreshes the keys until ctx ends.
@@ -68,7 +84,7 @@ func (s *KeySet) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.refresh(ctx, time.Time{}); err != nil && ctx.Err() == nil {
-				s.log.Warn("the keys could not be refreshed; the cached keys stay in use", zap.Error(err))
+				s.log.Warn("the keys could not be refreshed; those fetched before stay in use for 24 hours", zap.Error(err))
 			}
 		}
 	}
@@ -78,9 +94,9 @@ func (s *KeySet) Run(ctx context.Context) error {
 // them.
 func (s *KeySet) Ready(ctx context.Context) error {
 	s.mu.Lock()
-	loaded := s.keys != nil
+	usable := s.usable()
 	s.mu.Unlock()
-	if loaded {
+	if usable {
 		return nil
 	}
 	return s.refresh(ctx, s.now().Add(-refreshPause))
@@ -108,9 +124,15 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 func (s *KeySet) lookup(kid string) (publicKey, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.usable() {
+		return publicKey{}, false
+	}
 	key, ok := s.keys[kid]
 	return key, ok
 }
+
+// usable reports whether there are keys that are not too old. The caller holds mu.
+func (s *KeySet) usable() bool { return s.keys != nil && s.now().Sub(s.fetched) <= maxKeyAge }
 
 // refresh fetches the keys. If another caller tried after since, it returns that result
 // instead; the zero since always fetches.
@@ -135,7 +157,7 @@ func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	defer s.mu.Unlock()
 	s.tried, s.lastErr = s.now(), err
 	if err == nil {
-		s.keys = keys
+		s.keys, s.fetched = keys, s.tried
 	}
 	return err
 }

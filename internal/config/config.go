@@ -67,7 +67,8 @@ type Config struct {
 	// JWTAudience is the aud that tokens must have (or the client_id of an Amazon
 	// Cognito access token), with jwt.
 	JWTAudience string `env:"FANFARE_JWT_AUDIENCE"`
-	// JWKSURL is the URL of the issuer's keys, with jwt.
+	// JWKSURL is the https URL of the issuer's keys, with jwt. It may be http on a loopback
+	// address.
 	JWKSURL string `env:"FANFARE_JWKS_URL"`
 	// LikeWindow is the time in which likes of a post are collected before its count
 	// is written.
@@ -278,7 +279,7 @@ func (c Config) check(role Role) []string {
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
 		{c.DevAuthPublic != "" && c.DevAuthPublic != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_PUBLIC: %q is not allow", c.DevAuthPublic)},
 		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},
-		{c.JWKSURL != "" && !httpURL(c.JWKSURL), fmt.Sprintf("FANFARE_JWKS_URL: %q is not an http(s) URL", c.JWKSURL)},
+		{c.JWKSURL != "" && keysFault(c.JWKSURL) != "", "FANFARE_JWKS_URL: " + keysFault(c.JWKSURL)},
 		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
 	} {
 		if rule.bad {
@@ -345,6 +346,21 @@ func loopback(address string) bool {
 func httpURL(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// keysFault returns the fault of the URL of the issuer's keys, "" if it has none. It does not
+// quote the URL, which may have a password.
+func keysFault(s string) string {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || !httpURL(s):
+		return "it is not an https URL"
+	case u.User != nil:
+		return "it has credentials, which errors and logs would print: keys are public, use a URL without"
+	case u.Scheme == "http" && !loopback(net.JoinHostPort(u.Hostname(), "80")):
+		return "it is http, and others on the way could answer with keys of their own: use https, except on a loopback address"
+	}
+	return ""
 }
 
 func isOrigin(s string) bool {

@@ -74,6 +74,11 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"jwt without its settings", []string{"FANFARE_AUTH=jwt"}, config.API, []string{"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL"}},
 		{"jwks url, not used", []string{"FANFARE_JWKS_URL=keys.json"}, config.Tool, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=keys.json"}, config.API, []string{"FANFARE_JWKS_URL"}},
+		{"jwks url with credentials", []string{"FANFARE_JWKS_URL=https://user:hunter2@issuer.example/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it has credentials"}},
+		{"jwks url with a user", []string{"FANFARE_JWKS_URL=https://hunter2@issuer.example/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it has credentials"}},
+		{"jwks url of another scheme, with credentials", []string{"FANFARE_JWKS_URL=ftp://user:hunter2@issuer.example/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it is not an https URL"}},
+		{"jwks url over http", []string{"FANFARE_JWKS_URL=http://issuer.example/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it is http"}},
+		{"jwks url over http, private network", []string{"FANFARE_JWKS_URL=http://10.0.0.7:8080/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it is http"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := config.Load(tt.env, tt.role)
@@ -88,6 +93,9 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 				if !slices.ContainsFunc(fault.Faults, func(f string) bool { return strings.HasPrefix(f, want) }) {
 					t.Errorf("no fault begins with %q: %q", want, fault.Faults)
 				}
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Error("the message has the password")
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Error("the message has more than one line")
@@ -115,6 +123,14 @@ func TestDevTokensAreForLoopback(t *testing.T) {
 		}
 		if _, err := config.Load(env, config.Tool); err != nil {
 			t.Errorf("%s for a tool: %v", address, err)
+		}
+	}
+}
+
+func TestKeysOfThisMachineMayComeOverHTTP(t *testing.T) {
+	for _, host := range []string{"127.0.0.1:8080", "127.1.2.3", "[::1]:80", "[::1]", "localhost", "localhost:8080"} {
+		if _, err := config.Load([]string{"FANFARE_JWKS_URL=http://" + host + "/keys"}, config.Tool); err != nil {
+			t.Errorf("%s: %v", host, err)
 		}
 	}
 }
