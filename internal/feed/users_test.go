@@ -61,6 +61,31 @@ func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
 	}
 }
 
+// The server fetches no image. Each client does, and may write the URL into a page.
+func TestAnImageURLIsOneThatClientsCanShow(t *testing.T) {
+	w, _, _ := newStage(t)
+	for url, ok := range map[string]bool{
+		"https://e.com/a.png?b=c&d=(1),2#e": true, "HTTP://e.com": true, "https://e.com:8443/%22%20%3C.png": true,
+		"https://[2001:db8::1]/a.png": true, "https://bücher.example/é.png": true, "https://e.com/a@2x.png": true,
+
+		`https://e.com/"><script>`: false, "https://e.com/a'b": false, "https://e.com/`": false,
+		"https://e.com/<b": false, "https://e.com/a>b": false,
+		"https://e.com/a b.png": false, " https://e.com/": false, "https://e.com/ ": false, "https://e.com/a\u00a0b": false, "https://e.com/?a b": false,
+		"https://e.com/a\nb": false, "https://e.com/\x7f": false, "https://e.com/a\tb": false, "https://e.com/\u0085": false, "https://e.com/#\u2028": false,
+		"https://ann@e.com/": false, "https://ann:secret@e.com/a.png": false, "https://@e.com/": false,
+		"https://e.com/%zz": false, "https://": false, "https://:443/": false, "https:e.com": false, "https:/e.com": false, "//e.com/a": false,
+		"https://e.com\\@evil.example/": false,
+	} {
+		_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann", ImageURL: url})
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", url, err)
+		}
+		if e, refused := errors.AsType[*feed.Error](err); err != nil && (!refused || len(e.Fields) != 1 || e.Fields[0].Field != "image_url") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
 func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 	w, _, s := newStage(t)
 	ctx := t.Context()

@@ -3,6 +3,8 @@ package feed
 import (
 	"fmt"
 	"net/url"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -43,9 +45,20 @@ func (c *checks) imageURL(value string) {
 		return
 	}
 	u, err := url.Parse(value)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
 		c.refuse(field, "is not an http or https URL")
+	case u.User != nil:
+		c.refuse(field, "has a user name: every reader would send it")
+	case strings.ContainsFunc(value, endsURL):
+		c.refuse(field, "has a space, a quote, an angle bracket or a control character: percent-encode it")
 	}
+}
+
+// endsURL reports whether a page that shows a URL may take r for its end. So a URL with r
+// could add code to a careless page.
+func endsURL(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'`<>", r)
 }
 
 func (c *checks) idempotencyKey(value string) {
