@@ -191,6 +191,7 @@ func (a *API) registerTokens() {
 	op := operation(http.MethodPost, "/v1/dev/token", "issue-dev-token", "Development",
 		"Get a token for any user (only with FANFARE_AUTH=dev)", http.StatusOK)
 	op.Security = nil
+	op.Middlewares = huma.Middlewares{requireJSON}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	register(a, op, func(_ context.Context, in *tokenIn) (*tokenOut, error) {
 		token, expires, err := a.tokens.Issue(in.Body.UserID, time.Duration(in.Body.TTL)*time.Second)
@@ -199,6 +200,16 @@ func (a *API) registerTokens() {
 		}
 		return &tokenOut{Token{token, expires.UTC()}}, nil
 	})
+}
+
+// requireJSON refuses a body without a media type. A page of another site may send such a
+// body, and one with a media type only if the API allows its origin.
+func requireJSON(ctx huma.Context, next func(huma.Context)) {
+	if r, w := humago.Unwrap(ctx); r.Header.Get("Content-Type") == "" {
+		wrongMediaType().write(w)
+		return
+	}
+	next(ctx)
 }
 
 // Page holds the parameters of every list.

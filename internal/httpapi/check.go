@@ -141,8 +141,7 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "" {
 		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "application/json" {
-			return nil, newProblem(http.StatusUnsupportedMediaType, typeMediaType, "Unsupported media type",
-				"send the body as Content-Type: application/json")
+			return nil, wrongMediaType()
 		}
 	}
 	var body bytes.Buffer
@@ -150,6 +149,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 		return nil, p
 	}
 	return body.Bytes(), nil
+}
+
+func wrongMediaType() *Problem {
+	return newProblem(http.StatusUnsupportedMediaType, typeMediaType, "Unsupported media type",
+		"send the body as Content-Type: application/json")
 }
 
 // ignoreBody refuses a body that is too large, for an operation that takes none. A smaller

@@ -408,6 +408,22 @@ func TestRoutesAreCountedByTheirPattern(t *testing.T) {
 	}
 }
 
+// A page of any site may send a body without a media type, or as plain text.
+func TestADevTokenIsNotForPagesOfOtherSites(t *testing.T) {
+	w := newWorld(t)
+	const path, body = "/v1/dev/token", `{"user_id":"ann"}`
+	problem(t, w.call(t, "", "POST", path, body, "Sec-Fetch-Site", "cross-site"), 415, "unsupported-media-type")
+	problem(t, w.call(t, "", "POST", path, body, "Content-Type", "text/plain"), 415, "unsupported-media-type")
+	if res := w.call(t, "", "POST", path, body, "Content-Type", "application/json"); res.Code != 200 {
+		t.Errorf("answer is %d %s", res.Code, res.Body)
+	}
+	preflight := w.call(t, "", "OPTIONS", path, "", "Origin", "https://evil.example",
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
+	if origin := preflight.Header().Get("Access-Control-Allow-Origin"); origin != "" {
+		t.Errorf("the origin %q may send a media type", origin)
+	}
+}
+
 func TestWithoutDevTokensTheirCallIsNotThere(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Tokens = nil })
 	problem(t, w.call(t, "", "POST", "/v1/dev/token", `{"user_id":"ann"}`), 404, "not-found")
