@@ -17,7 +17,8 @@ type List[T any] struct {
 	query  url.Values
 }
 
-// Page is one page of a list. NextCursor is "" on the last one.
+// Page is one page of a list. NextCursor is "" on the last one. A page before it may be
+// short, and even empty.
 type Page[T any] struct {
 	Items      []T    `json:"items"`
 	NextCursor string `json:"next_cursor"`

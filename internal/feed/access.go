@@ -30,6 +30,9 @@ func (s *Service) get(ctx context.Context, key table.Key, consistent bool) (*tab
 	return res.Item, nil
 }
 
+// batches returns the number of requests in which batchGet reads keys keys.
+func batches(keys int) int { return (keys + table.MaxBatchGet - 1) / table.MaxBatchGet }
+
 // batchGet reads distinct keys, in requests of 100 keys that run at the same time.
 func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent bool) (map[table.Key]table.Item, error) {
 	if len(keys) == 0 {
@@ -208,6 +211,13 @@ func failure(err error) error {
 		return nil
 	}
 	return err
+}
+
+// refillOfLivingPosts is the refill of a list of one user's items that ofLivingPosts
+// reads: a page, and a request for its posts. The first page may take two requests for
+// its posts, and the user may have to be checked.
+func refillOfLivingPosts() refill {
+	return refill{budget: budgetAfter(4), calls: 2, most: table.MaxBatchGet}
 }
 
 // ofLivingPosts wraps parse so that it leaves out items that belong to a deleted post.

@@ -320,7 +320,8 @@ two for any transaction. Dynoxide bills as this page does.
 const accessPatternsWrites = `
 A list that is empty also reads the profile of its user, to tell an empty list from an
 unknown user. A home looks one post further than its page, unless each item has its own
-author: then the page is at four keys an item already, which is the most.
+author: then the page is at four keys an item already, which is the most. Where much has to be
+skipped, a list goes on to 12 calls at most, and answers a short page with a cursor.
 
 ## Writes
 

@@ -41,15 +41,15 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 	if err != nil {
 		return List[Comment]{}, err
 	}
-	q := table.Query{PK: schema.CommentsPK(post), PageSize: in.limit() + 1, Consistent: true}
+	q := table.Query{PK: schema.CommentsPK(post), Consistent: true}
 	if after != "" {
 		q.After = schema.CommentSK(after)
 	}
-	var comments []Comment
+	var comments stretch[Comment]
 	err = all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
-			comments, _, err = collect(s.cfg.Store.Query(ctx, q), in.limit()+1, each(func(it table.Item) (Comment, bool, error) {
+			comments, err = collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Comment, bool, error) {
 				c, err := schema.ParseComment(it)
 				return commentOf(c), true, err
 			}))
@@ -98,7 +98,7 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in PageReques
 	if err != nil {
 		return List[Comment]{}, err
 	}
-	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true, PageSize: in.limit() + 1}
+	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}
 	if before != "" {
 		q.After = schema.CommentSK(before)
 	}
@@ -107,7 +107,7 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in PageReques
 		return commentOf(c), true, err
 	})
 	postID := func(c Comment) string { return c.PostID }
-	comments, _, err := collect(s.cfg.Store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
+	comments, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID))
 	if err != nil {
 		return List[Comment]{}, err
 	}

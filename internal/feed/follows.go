@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -196,13 +197,14 @@ func (s *Service) readFollow(ctx context.Context, follower, author string) (foll
 }
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of
-// the author's RecentPosts-th newest living post, or id.Min if there are fewer. It
-// does not look at posts that homes no longer show because of their age. It also
-// reports whether the follower's home pulls the author.
+// the author's RecentPosts-th newest living post, or id.Min if there are fewer. If there
+// are too many tombstones among them to read in one request, it is the last id that was
+// read. It does not look at posts that homes no longer show because of their age. It
+// also reports whether the follower's home pulls the author.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, pulled bool, err error) {
-	var recent []ref
+	var recent stretch[ref]
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
-		recent, err = s.recentPosts(ctx, author, s.oldestShown(), "", RecentPosts)
+		recent, err = s.recentPosts(ctx, budgetAfter(1), author, s.oldestShown(), "", RecentPosts, RecentPosts)
 		return err
 	}}
 	if s.cfg.PushLimit > 0 {
@@ -215,10 +217,10 @@ func (s *Service) followFrom(ctx context.Context, author string) (from string, p
 	if err := all(ctx, reads...); err != nil {
 		return "", false, err
 	}
-	if len(recent) < RecentPosts {
-		return id.Min, pulled, nil
+	if len(recent.items) < RecentPosts {
+		return cmp.Or(recent.cut, id.Min), pulled, nil
 	}
-	return recent[RecentPosts-1].post, pulled, nil
+	return recent.items[RecentPosts-1].post, pulled, nil
 }
 
 // Followers lists the users who follow user, by user id.
@@ -236,11 +238,11 @@ func (s *Service) edges(ctx context.Context, pk string, scope scope, in PageRequ
 	if err != nil {
 		return List[Edge]{}, err
 	}
-	q := table.Query{PK: pk, PageSize: in.limit() + 1, Consistent: true}
+	q := table.Query{PK: pk, Consistent: true}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	edges, _, err := collect(s.cfg.Store.Query(ctx, q), in.limit()+1, each(func(it table.Item) (Edge, bool, error) {
+	edges, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Edge, bool, error) {
 		edge, err := schema.ParseEdge(it)
 		return Edge{edge.Other, edge.Since}, true, err
 	}))

@@ -15,7 +15,9 @@ const friendsPage = 64
 // Friends lists the users who follow user and whom user follows, by user id. A
 // friendship is as old as its younger half. Both partitions are sorted by the same
 // key, so one pass merges them, and each side leaps to the position of the other. It
-// stores no extra items and holds two small pages in memory (I9).
+// stores no extra items and holds two small pages in memory (I9). Two long lists without a
+// common user would take many calls: then the page ends after the last user read of the
+// side that lags, since all users up to that one have been compared.
 func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
 	scope := byUser("friends", user)
 	position, err := scope.position(in.Cursor)
@@ -27,6 +29,7 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 	if position != "" {
 		low = justAfter(position)
 	}
+	calls := budgetAfter(3) // the first pages, and the check of the user
 	var heads [2]*schema.Edge
 	if err := all(ctx,
 		func(ctx context.Context) (err error) { heads[0], err = sides[0].seek(ctx, low); return err },
@@ -34,8 +37,8 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 	); err != nil {
 		return List[Edge]{}, err
 	}
-	var friends []Edge
-	for heads[0] != nil && heads[1] != nil && len(friends) <= in.limit() {
+	var friends stretch[Edge]
+	for heads[0] != nil && heads[1] != nil && len(friends.items) <= in.limit() {
 		lagging, low := 0, ""
 		switch strings.Compare(heads[0].Other, heads[1].Other) {
 		case 0:
@@ -43,12 +46,16 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 			if heads[1].Since.After(since) {
 				since = heads[1].Since
 			}
-			friends = append(friends, Edge{heads[0].Other, since})
+			friends.items = append(friends.items, Edge{heads[0].Other, since})
 			low = justAfter(heads[0].Other)
 		case -1:
 			low = heads[1].Other
 		case 1:
 			lagging, low = 1, heads[0].Other
+		}
+		if sides[lagging].reads(low) && !calls.take(1) {
+			friends.cut = sides[lagging].last
+			break
 		}
 		if heads[lagging], err = sides[lagging].seek(ctx, low); err != nil {
 			return List[Edge]{}, err
@@ -66,8 +73,15 @@ type edgeReader struct {
 	s    *Service
 	pk   string
 	read []schema.Edge
+	// last is the user of the last edge that was read.
+	last string
 	// end says that no edge follows those in read.
 	end bool
+}
+
+// reads reports whether seek has to read the table.
+func (r *edgeReader) reads(low string) bool {
+	return !r.end && (len(r.read) == 0 || r.last < low)
 }
 
 // seek returns the first edge whose user is low or greater, nil if there is none. It
@@ -76,15 +90,18 @@ func (r *edgeReader) seek(ctx context.Context, low string) (*schema.Edge, error)
 	at, _ := slices.BinarySearchFunc(r.read, low, func(e schema.Edge, low string) int { return strings.Compare(e.Other, low) })
 	r.read = r.read[at:]
 	if len(r.read) == 0 && !r.end {
-		q := table.Query{PK: r.pk, Low: schema.UserSK(low), PageSize: friendsPage, Consistent: true}
-		edges, more, err := collect(r.s.cfg.Store.Query(ctx, q), friendsPage, each(func(it table.Item) (schema.Edge, bool, error) {
+		q := table.Query{PK: r.pk, Low: schema.UserSK(low), Consistent: true}
+		page, err := collect(ctx, r.s.cfg.Store, q, friendsPage, refill{}, each(func(it table.Item) (schema.Edge, bool, error) {
 			edge, err := schema.ParseEdge(it)
 			return edge, true, err
 		}))
 		if err != nil {
 			return nil, err
 		}
-		r.read, r.end = edges, !more
+		r.read, r.end = page.items, !page.more
+		if n := len(r.read); n > 0 {
+			r.last = r.read[n-1].Other
+		}
 	}
 	if len(r.read) == 0 {
 		return nil, nil

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -17,59 +18,73 @@ type ref struct {
 	likeShards   int
 }
 
-func newestFirst(a, b ref) int { return strings.Compare(b.post, a.post) }
-
 // refSource lists the references of a home, newest first.
 type refSource interface {
 	// next returns the first want references below the post id before ("" for the
-	// start), fewer only at the end. Some may be of deleted posts.
-	next(ctx context.Context, before string, want int) ([]ref, error)
+	// start), fewer only at the end or if the budget cut the read. Some may be of deleted
+	// posts. It also returns the number of table calls that it makes in any case.
+	next(ctx context.Context, before string, want int) (refs stretch[ref], calls int, err error)
 }
 
 // Home returns a page of viewer's home: the posts of the followees and of the viewer,
 // newest first. It takes two round trips to the table, three with a marked author,
 // and one more for each further 20 marked authors. It takes more only to fill up a
 // page from which hidden posts were left out, or to read more than a page of marks.
+//
+// If the page is not full when the budget is used up, it ends at the last reference that
+// was looked at.
 func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
 	scope := byID("home", viewer, "")
 	before, err := scope.position(in.Cursor)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	var source refSource = &pushSource{s: s, viewer: viewer, oldest: s.oldestShown()}
+	// Kept for the first page: the entries and the marks, then its items.
+	calls := budgetAfter(2 + batches(in.limit()+1) + batches(3*in.limit()))
+	var source refSource = &pushSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown()}
 	if query.Pull {
-		source = &pullSource{s: s, viewer: viewer, oldest: s.oldestShown()}
+		source = &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown()}
 	}
-	var items []HomeItem
-	for size := in.limit(); ; size = MaxLimit { // large steps, once a page has to be filled up
-		refs, err := source.next(ctx, before, size+1)
-		if err != nil {
+	refs, again, err := source.next(ctx, before, in.limit()+1)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	items, more, err := s.hydrate(ctx, viewer, refs.items, in.limit())
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	for want, looked := in.limit()+1, in.limit(); ; want, looked = table.MaxBatchGet, table.MaxBatchGet {
+		if more && len(items) == in.limit() {
+			return homePage(items, items[in.limit()-1].Post.ID, scope), nil
+		}
+		if len(refs.items) < want {
+			return homePage(items, refs.cut, scope), nil
+		}
+		before = refs.items[looked-1].post
+		missing := in.limit() - len(items)
+		if !calls.take(again + 1 + batches(3*missing)) {
+			return homePage(items, before, scope), nil
+		}
+		if refs, again, err = source.next(ctx, before, table.MaxBatchGet); err != nil {
 			return List[HomeItem]{}, err
 		}
-		shown, more, err := s.hydrate(ctx, viewer, refs, size)
-		if err != nil {
+		var shown []HomeItem
+		if shown, more, err = s.fillUp(ctx, viewer, refs.items, missing); err != nil {
 			return List[HomeItem]{}, err
 		}
 		items = append(items, shown...)
-		if more && len(items) == in.limit() {
-			return cutHome(items, in.limit(), true, scope), nil
-		}
-		if len(items) > in.limit() || len(refs) <= size {
-			return cutHome(items, in.limit(), len(items) > in.limit(), scope), nil
-		}
-		before = refs[size-1].post
 	}
 }
 
-func cutHome(items []HomeItem, limit int, more bool, scope scope) List[HomeItem] {
-	items = items[:min(limit, len(items))]
+// homePage returns a page that goes on after the post last, "" for the last page.
+func homePage(items []HomeItem, last string, scope scope) List[HomeItem] {
 	for i := 1; invariants.Enabled && i < len(items); i++ {
 		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)
 	}
-	if !more {
+	if last == "" {
 		return List[HomeItem]{Items: items}
 	}
-	return List[HomeItem]{Items: items, NextCursor: scope.cursor(items[len(items)-1].Post.ID)}
+	return List[HomeItem]{Items: items, NextCursor: scope.cursor(last)}
 }
 
 // hydrate turns the first size references into home items and leaves out deleted
@@ -79,17 +94,7 @@ func cutHome(items []HomeItem, limit int, more bool, scope scope) List[HomeItem]
 // (I2). Authors, counts and the viewer's likes are not.
 func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size int) (items []HomeItem, more bool, err error) {
 	shown, rest := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
-	posts := make([]table.Key, 0, len(refs))
-	others := make([]table.Key, 0, 3*len(shown))
-	authors := make(map[string]bool, len(shown))
-	for _, r := range shown {
-		posts = append(posts, schema.PostKey(r.author, r.post))
-		others = append(others, schema.LikeCountKey(r.post), schema.LikeKey(r.post, viewer, r.likeShards))
-		if !authors[r.author] {
-			authors[r.author] = true
-			others = append(others, schema.ProfileKey(r.author))
-		}
-	}
+	posts, others := postKeys(shown), otherKeys(viewer, shown)
 	// A page may read four keys for each item, and for DefaultLimit items at least. If
 	// each item has an author of its own, no key is left to check the next post. Then
 	// its reference is trusted, and a cursor may lead to an empty page if that post was
@@ -106,24 +111,76 @@ func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size i
 	if err != nil {
 		return nil, false, err
 	}
-	for _, r := range shown {
-		it, ok := foundPosts[schema.PostKey(r.author, r.post)]
-		if !ok {
-			continue
-		}
-		item, living, err := homeItem(viewer, r, it, found)
-		if err != nil {
-			return nil, false, unavailable("table", err)
-		}
-		if living {
-			items = append(items, item)
-		}
+	if items, err = homeItems(viewer, shown, foundPosts, found); err != nil {
+		return nil, false, err
 	}
 	if len(rest) > 0 {
 		it, ok := foundPosts[schema.PostKey(rest[0].author, rest[0].post)]
 		more = !check || (ok && it.Int(schema.AttrDeleted) == 0)
 	}
 	return items, more, nil
+}
+
+// fillUp is hydrate for a page that lacks missing items because posts were deleted, so
+// more of the next ones may be. It reads the posts first, and the rest only of those to
+// show. more reports whether a living post follows them.
+func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing int) (items []HomeItem, more bool, err error) {
+	posts, err := s.posts.get(ctx, postKeys(refs))
+	if err != nil {
+		return nil, false, err
+	}
+	living := slices.DeleteFunc(slices.Clone(refs), func(r ref) bool {
+		it, ok := posts[schema.PostKey(r.author, r.post)]
+		return !ok || it.Int(schema.AttrDeleted) != 0
+	})
+	shown := living[:min(missing, len(living))]
+	found, err := s.batchGet(ctx, otherKeys(viewer, shown), false)
+	if err != nil {
+		return nil, false, err
+	}
+	items, err = homeItems(viewer, shown, posts, found)
+	return items, len(living) > missing, err
+}
+
+func postKeys(refs []ref) []table.Key {
+	keys := make([]table.Key, 0, len(refs)+1)
+	for _, r := range refs {
+		keys = append(keys, schema.PostKey(r.author, r.post))
+	}
+	return keys
+}
+
+// otherKeys returns the keys of all that a home shows besides the posts.
+func otherKeys(viewer string, refs []ref) []table.Key {
+	keys := make([]table.Key, 0, 3*len(refs))
+	authors := make(map[string]bool, len(refs))
+	for _, r := range refs {
+		keys = append(keys, schema.LikeCountKey(r.post), schema.LikeKey(r.post, viewer, r.likeShards))
+		if !authors[r.author] {
+			authors[r.author] = true
+			keys = append(keys, schema.ProfileKey(r.author))
+		}
+	}
+	return keys
+}
+
+// homeItems returns the items of the living posts among refs.
+func homeItems(viewer string, refs []ref, posts, found map[table.Key]table.Item) ([]HomeItem, error) {
+	var items []HomeItem
+	for _, r := range refs {
+		it, ok := posts[schema.PostKey(r.author, r.post)]
+		if !ok {
+			continue
+		}
+		item, living, err := homeItem(viewer, r, it, found)
+		if err != nil {
+			return nil, unavailable("table", err)
+		}
+		if living {
+			items = append(items, item)
+		}
+	}
+	return items, nil
 }
 
 func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
@@ -157,79 +214,80 @@ func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Ite
 type followee struct{ author, from string }
 
 // newestOf merges the followees' newest posts below before into top and returns it,
-// want references at most. It reads each list to its end or to want living posts, as
-// merge requires. Once top is full, it reads only posts above the last one of top. It
-// reads 20 lists at a time, so its memory does not grow with the followees (I9).
-func (s *Service) newestOf(ctx context.Context, followees []followee, oldest, before string, want int, top []ref) ([]ref, error) {
+// want references at most. Once top is full, or the budget has cut it, it reads only
+// posts above the last one of top. It reads 20 lists at a time, so its memory does not
+// grow with the followees (I9).
+func (s *Service) newestOf(ctx context.Context, calls *budget, followees []followee, oldest, before string, want int, top stretch[ref]) (stretch[ref], error) {
 	for part := range slices.Chunk(followees, readers) {
-		if len(top) == want {
-			oldest = max(oldest, top[want-1].post)
+		oldest = max(oldest, top.cut)
+		if len(top.items) == want {
+			oldest = max(oldest, top.items[want-1].post)
 		}
-		lists := make([][]ref, len(part), len(part)+1)
-		reads := make([]func(context.Context) error, len(part))
+		lists := make([]mergedList[ref], len(part))
 		for i, f := range part {
-			reads[i] = func(ctx context.Context) (err error) {
-				lists[i], err = s.recentPosts(ctx, f.author, max(oldest, f.from), before, want)
-				return err
+			lists[i] = func(ctx context.Context, after string, want, size int) (stretch[ref], error) {
+				return s.recentPosts(ctx, &budget{}, f.author, max(oldest, f.from), cmp.Or(after, before), want, size)
 			}
 		}
-		if err := all(ctx, reads...); err != nil {
-			return nil, err
+		var err error
+		newestFirst := func(a, b string) int { return strings.Compare(b, a) }
+		if top, err = mergeLists(ctx, calls, want, newestFirst, func(r ref) string { return r.post }, top, lists); err != nil {
+			return stretch[ref]{}, err
 		}
-		top = merge(want, newestFirst, append(lists, top)...)
 	}
 	return top, nil
 }
 
 // recentPosts returns references to author's want newest living posts whose ids are
 // oldest or above, and below before ("" for no bound). It returns fewer if there are
-// no more.
-func (s *Service) recentPosts(ctx context.Context, author, oldest, before string, want int) ([]ref, error) {
+// no more, or if the budget cut the read. The first page reads size posts.
+func (s *Service) recentPosts(ctx context.Context, calls *budget, author, oldest, before string, want, size int) (stretch[ref], error) {
 	q := table.Query{
-		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: want,
+		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: size,
 		Consistent: true, Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
 	}
 	if before != "" {
 		if before <= oldest {
-			return nil, nil
+			return stretch[ref]{}, nil
 		}
 		q.After = schema.PostSK(before)
 	}
-	refs, _, err := collect(s.cfg.Store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
+	return collect(ctx, s.cfg.Store, q, want, refill{budget: calls, calls: 1, most: mostRefill}, each(func(it table.Item) (ref, bool, error) {
 		p, err := schema.ParsePost(it)
 		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err
 	}))
-	return refs, err
 }
 
 // pullSource computes a home from the post lists of the followees and of the viewer.
 type pullSource struct {
 	s              *Service
+	budget         *budget
 	viewer, oldest string
 }
 
 // followeesPage is the number of followees that are read at a time.
 const followeesPage = 10 * readers
 
-func (p *pullSource) next(ctx context.Context, before string, want int) ([]ref, error) {
-	var top []ref
+func (p *pullSource) next(ctx context.Context, before string, want int) (top stretch[ref], calls int, err error) {
 	followees := []followee{{author: p.viewer}}
 	q := table.Query{PK: schema.FollowingPK(p.viewer), PageSize: followeesPage, Consistent: true}
 	for page, err := range p.s.cfg.Store.Query(ctx, q) {
 		if err != nil {
-			return nil, unavailable("table", err)
+			return stretch[ref]{}, 0, unavailable("table", err)
 		}
 		for _, it := range page.Items {
 			edge, err := schema.ParseEdge(it)
 			if err != nil {
-				return nil, unavailable("table", err)
+				return stretch[ref]{}, 0, unavailable("table", err)
 			}
 			followees = append(followees, followee{edge.Other, edge.From})
 		}
-		if top, err = p.s.newestOf(ctx, followees, p.oldest, before, want, top); err != nil {
-			return nil, err
+		if top, err = p.s.newestOf(ctx, p.budget, followees, p.oldest, before, want, top); err != nil {
+			return stretch[ref]{}, 0, err
 		}
+		calls += 1 + len(followees)
 		followees = followees[:0]
 	}
-	return p.s.newestOf(ctx, followees, p.oldest, before, want, top)
+	top, err = p.s.newestOf(ctx, p.budget, followees, p.oldest, before, want, top)
+	return top, calls, err
 }

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -56,34 +57,32 @@ func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List
 	for i := range shards {
 		shards[i] = i
 	}
-	var likers []Liker
+	calls := budgetAfter(2) // the post, and the first shard
+	userID := func(l Liker) string { return l.UserID }
+	var likers stretch[Liker]
 	for part := range slices.Chunk(shards, readers) {
-		lists := make([][]Liker, len(part), len(part)+1)
-		reads := make([]func(context.Context) error, len(part))
+		lists := make([]mergedList[Liker], len(part))
 		for i, shard := range part {
-			reads[i] = func(ctx context.Context) (err error) {
-				lists[i], err = s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), position, want)
-				return err
+			lists[i] = func(ctx context.Context, after string, want, size int) (stretch[Liker], error) {
+				return s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), cmp.Or(after, position), want, size)
 			}
 		}
-		if err := all(ctx, reads...); err != nil {
+		if likers, err = mergeLists(ctx, calls, want, strings.Compare, userID, likers, lists); err != nil {
 			return List[Liker]{}, err
 		}
-		likers = merge(want, func(a, b Liker) int { return strings.Compare(a.UserID, b.UserID) }, append(lists, likers)...)
 	}
-	return page(likers, in.limit(), scope, func(l Liker) string { return l.UserID }), nil
+	return page(likers, in.limit(), scope, userID), nil
 }
 
-func (s *Service) likersOfShard(ctx context.Context, pk, position string, want int) ([]Liker, error) {
-	q := table.Query{PK: pk, PageSize: want}
+func (s *Service) likersOfShard(ctx context.Context, pk, position string, want, size int) (stretch[Liker], error) {
+	q := table.Query{PK: pk, PageSize: size}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	likers, _, err := collect(s.cfg.Store.Query(ctx, q), want, each(func(it table.Item) (Liker, bool, error) {
+	return collect(ctx, s.cfg.Store, q, want, refill{budget: &budget{}, calls: 1}, each(func(it table.Item) (Liker, bool, error) {
 		like, err := schema.ParseLike(it)
 		return Liker{like.User, timeOf(like.Version)}, like.Liked, err
 	}))
-	return likers, err
 }
 
 // LikeOf returns user's like of a post.
@@ -140,7 +139,7 @@ func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) 
 	if err != nil {
 		return List[LikedPost]{}, err
 	}
-	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true, PageSize: in.limit() + 1}
+	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}
 	if before != "" {
 		q.After = schema.PostSK(before)
 	}
@@ -149,7 +148,7 @@ func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) 
 		return LikedPost{like.Post, timeOf(like.Version)}, like.Liked, err
 	})
 	postID := func(l LikedPost) string { return l.PostID }
-	likes, _, err := collect(s.cfg.Store.Query(ctx, q), in.limit()+1, ofLivingPosts(ctx, s, parse, postID))
+	likes, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID))
 	if err != nil {
 		return List[LikedPost]{}, err
 	}

@@ -1,9 +1,11 @@
 package feed
 
 import (
+	"cmp"
 	"context"
-	"iter"
 	"slices"
+	"strings"
+	"sync"
 
 	"fanfare/internal/table"
 )
@@ -24,23 +26,189 @@ func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	return all
 }
 
-// collect reads pages until it has want items or the list ends, and reports whether
-// the list may have more. parse returns the items of one page that are to be shown.
-func collect[T any](pages iter.Seq2[table.Page, error], want int, parse func([]table.Item) ([]T, error)) (items []T, more bool, err error) {
-	for page, err := range pages {
-		if err != nil {
-			return nil, false, unavailable("table", err)
+// tableCalls is how many table calls a list makes for one request, apart from the first
+// read of each list that a home or a sharded like list merges. Hidden data
+// (tombstones, entries of unfollowed authors, taken-back likes) may be in the way without
+// end. A list that has made its calls answers the page that it has, which may be short or
+// empty, with a cursor at the last key that it read.
+const tableCalls = 12
+
+// budget counts the table calls that are left to a request. A nil budget has no bound.
+type budget struct {
+	mu   sync.Mutex
+	left int
+}
+
+// budgetAfter returns the budget of a request that needs calls in any case.
+func budgetAfter(calls int) *budget { return &budget{left: tableCalls - calls} }
+
+// take takes calls from the budget, all or none of them.
+func (b *budget) take(calls int) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left < calls {
+		return false
+	}
+	b.left -= calls
+	return true
+}
+
+// refill says how a read goes on after a page in which too few items show.
+type refill struct {
+	budget *budget
+	// calls is the number of table calls of one more page.
+	calls int
+	// most is the largest page. 0 keeps the size of the first one.
+	most int
+}
+
+// Sizes of the pages of a refill.
+const (
+	// leastRefill is the least number of keys that a refill reads.
+	leastRefill = 100
+	// mostRefill is the largest number of keys that it reads at once.
+	mostRefill = 1000
+)
+
+// grown returns the size of the page that follows a page of size. Pages grow, because
+// where much was skipped, much more may have to be skipped.
+func grown(size, most int) int { return min(max(4*size, leastRefill), most) }
+
+// stretch is a part of a sorted list.
+type stretch[T any] struct {
+	items []T
+	// more reports whether the list may go on after items.
+	more bool
+	// cut is the position of the last key read, if the budget ended the read. It is ""
+	// if items are as many as were wanted, or reach the end of the list.
+	cut string
+}
+
+// mergedList reads one of the lists that mergeLists merges: one page of size keys after a
+// position ("" for the start), which shows want items at most.
+type mergedList[T any] func(ctx context.Context, after string, want, size int) (stretch[T], error)
+
+// mergeLists merges the first want items of lists into top. compare orders positions.
+//
+// A page of each list is read in any case. It reads on only where a list was cut before
+// the last item that the merge needs, and as long as the budget lasts, the list first
+// whose cut comes first. Behind the first cut the merge is not complete, so those items
+// are left out.
+func mergeLists[T any](ctx context.Context, calls *budget, want int, compare func(a, b string) int, position func(T) string, top stretch[T], lists []mergedList[T]) (stretch[T], error) {
+	read := make([]stretch[T], len(lists))
+	sizes := make([]int, len(lists))
+	due := make([]int, len(lists))
+	for i := range lists {
+		due[i], sizes[i] = i, max(want, DefaultLimit+1)
+	}
+	byPosition := func(a, b T) int { return compare(position(a), position(b)) }
+	for {
+		reads := make([]func(context.Context) error, len(due))
+		for n, i := range due {
+			reads[n] = func(ctx context.Context) error {
+				next, err := lists[i](ctx, read[i].cut, want-len(read[i].items), sizes[i])
+				sizes[i] = grown(sizes[i], mostRefill)
+				read[i].items, read[i].cut = append(read[i].items, next.items...), next.cut
+				return err
+			}
 		}
-		shown, err := parse(page.Items)
-		if err != nil {
-			return nil, false, err
+		if err := all(ctx, reads...); err != nil {
+			return stretch[T]{}, err
 		}
-		items = append(items, shown...)
-		if len(items) >= want {
-			return items[:want], page.More || len(items) > want, nil
+		merged := stretch[T]{items: top.items, cut: top.cut}
+		due = due[:0]
+		for i, list := range read {
+			merged.items = merge(want, byPosition, merged.items, list.items)
+			if list.cut != "" {
+				due = append(due, i)
+			}
+		}
+		slices.SortFunc(due, func(i, j int) int { return compare(read[i].cut, read[j].cut) })
+		if len(due) > 0 && (merged.cut == "" || compare(read[due[0]].cut, merged.cut) < 0) {
+			merged.cut = read[due[0]].cut
+		}
+		if merged.cut == "" {
+			return merged, nil
+		}
+		complete := slices.DeleteFunc(slices.Clone(merged.items), func(item T) bool { return compare(position(item), merged.cut) > 0 })
+		if len(complete) == want {
+			return stretch[T]{items: complete}, nil
+		}
+		if len(merged.items) == want { // nobody needs the items behind them
+			last := position(merged.items[want-1])
+			due = slices.DeleteFunc(due, func(i int) bool { return compare(read[i].cut, last) > 0 })
+		}
+		granted := 0
+		for granted < len(due) && calls.take(1) {
+			granted++
+		}
+		if granted == 0 {
+			return stretch[T]{items: complete, cut: merged.cut}, nil
+		}
+		due = due[:granted]
+	}
+}
+
+// collect reads pages until it has want items, the list ends, or the budget is used up.
+// parse returns the items of one page that are to be shown. The first page has want keys
+// if q names no size.
+func collect[T any](ctx context.Context, store table.Store, q table.Query, want int, fill refill, parse func([]table.Item) ([]T, error)) (stretch[T], error) {
+	var read stretch[T]
+	last := ""
+	q.PageSize = cmp.Or(q.PageSize, want)
+	for again := true; again; {
+		again = false
+		for page, err := range store.Query(ctx, q) {
+			if err != nil {
+				return stretch[T]{}, unavailable("table", err)
+			}
+			shown, err := parse(page.Items)
+			if err != nil {
+				return stretch[T]{}, err
+			}
+			read.items = append(read.items, shown...)
+			if len(read.items) >= want {
+				read.more = page.More || len(read.items) > want
+				read.items = read.items[:want]
+				return read, nil
+			}
+			if !page.More {
+				return read, nil
+			}
+			if n := len(page.Items); n > 0 {
+				last = sortKey(q, page.Items[n-1])
+			}
+			// A page without a key, whose items have all expired, gives no position.
+			if last != "" && !fill.budget.take(fill.calls) {
+				read.more, read.cut = true, positionOf(last)
+				return read, nil
+			}
+			if size := grown(q.PageSize, fill.most); fill.most > 0 && size != q.PageSize {
+				q.PageSize, q.After, again = size, cmp.Or(last, q.After), true
+				break
+			}
 		}
 	}
-	return items, false, nil
+	return read, nil
+}
+
+// sortKey returns the key by which q sorts it.
+func sortKey(q table.Query, it table.Item) string {
+	if q.Index {
+		return it.Str(table.AttrGSI1SK)
+	}
+	return it.Key.SK
+}
+
+// positionOf returns the id in a sort key of a list: of the post, the comment or the
+// user. An entry's sort key names the author after the post.
+func positionOf(sk string) string {
+	_, position, _ := strings.Cut(sk, "#")
+	position, _, _ = strings.Cut(position, "#")
+	return position
 }
 
 // each turns a parse function for one item into one for a page.
@@ -69,21 +237,25 @@ func (p PageRequest) limit() int {
 }
 
 // page cuts a list for which one more item than limit was asked. If that item is
-// there, the page has a cursor, and the next page is not empty.
-func page[T any](items []T, limit int, s scope, position func(T) string) List[T] {
-	if len(items) <= limit {
-		return List[T]{Items: items}
+// there, the page has a cursor, and the next page is not empty. A page that the budget
+// cut short goes on after the last key that was read.
+func page[T any](read stretch[T], limit int, s scope, position func(T) string) List[T] {
+	switch {
+	case len(read.items) > limit:
+		return List[T]{Items: read.items[:limit], NextCursor: s.cursor(position(read.items[limit-1]))}
+	case read.cut != "":
+		return List[T]{Items: read.items, NextCursor: s.cursor(read.cut)}
 	}
-	return List[T]{Items: items[:limit], NextCursor: s.cursor(position(items[limit-1]))}
+	return List[T]{Items: read.items}
 }
 
-// userPage is page for a list of one user's items. The user must exist. Only an empty
-// list checks that, because a user who owns any item has a profile.
-func userPage[T any](ctx context.Context, s *Service, items []T, in PageRequest, scope scope, position func(T) string) (List[T], error) {
-	if len(items) == 0 && in.Cursor == "" {
+// userPage is page for a list of one user's items. The user must exist. Only a list in
+// which nothing was found checks that, because a user who owns any item has a profile.
+func userPage[T any](ctx context.Context, s *Service, read stretch[T], in PageRequest, scope scope, position func(T) string) (List[T], error) {
+	if len(read.items) == 0 && read.cut == "" && in.Cursor == "" {
 		if err := s.requireUser(ctx, scope.owner); err != nil {
 			return List[T]{}, err
 		}
 	}
-	return page(items, in.limit(), scope, position), nil
+	return page(read, in.limit(), scope, position), nil
 }

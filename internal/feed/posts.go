@@ -127,7 +127,7 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 	}
 	q := table.Query{
 		PK: schema.PostsPK(user), Low: schema.PostSK(low),
-		Descending: true, PageSize: req.limit() + 1, Consistent: true,
+		Descending: true, Consistent: true,
 	}
 	// After is exclusive, and so is the end of the range.
 	if after := cmp.Or(before, high); after != "" {
@@ -136,7 +136,8 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 	if high != "" && high <= low {
 		return List[Post]{}, s.requireUser(ctx, user)
 	}
-	posts, _, err := collect(s.cfg.Store.Query(ctx, q), req.limit()+1, each(func(it table.Item) (Post, bool, error) {
+	fill := refill{budget: budgetAfter(2), calls: 1, most: mostRefill} // the first page, and the check of the user
+	posts, err := collect(ctx, s.cfg.Store, q, req.limit()+1, fill, each(func(it table.Item) (Post, bool, error) {
 		p, err := schema.ParsePost(it)
 		return postOf(p), !p.Deleted, err
 	}))

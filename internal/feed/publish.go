@@ -83,15 +83,15 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 // if there is none. The next id must be above it: replicas make ids, and their clocks
 // differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
-	q := table.Query{PK: schema.PostsPK(author), Descending: true, PageSize: 1, Consistent: true, Project: []string{schema.AttrDeleted}}
-	ids, _, err := collect(s.cfg.Store.Query(ctx, q), 1, each(func(it table.Item) (string, bool, error) {
+	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{schema.AttrDeleted}}
+	read, err := collect(ctx, s.cfg.Store, q, 1, refill{}, each(func(it table.Item) (string, bool, error) {
 		post, err := schema.ParsePost(it)
 		return post.ID, true, err
 	}))
-	if err != nil || len(ids) == 0 {
+	if err != nil || len(read.items) == 0 {
 		return "", err
 	}
-	return ids[0], nil
+	return read.items[0], nil
 }
 
 // EnsurePost makes sure that the post of an event is in the table before a worker

@@ -9,6 +9,7 @@
 //   - Answer success before the effect is durable (I5).
 //   - Change a count outside of the transaction that changes the counted items (I4).
 //   - Read a whole partition into memory, or Scan (I9).
+//   - Walk over a whole partition in one request: tableCalls, in merge.go, is the bound.
 //   - Delete timeline entries. The home read leaves out unfollowed authors and
 //     deleted posts instead (I2).
 //

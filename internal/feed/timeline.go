@@ -20,6 +20,7 @@ import (
 // pulled mark, whose posts the timeline may lack.
 type pushSource struct {
 	s              *Service
+	budget         *budget
 	viewer, oldest string
 	// marks is the first page of the viewer's marks, read once a request.
 	marks *marks
@@ -39,11 +40,10 @@ type marks struct {
 	last string
 }
 
-func (p *pushSource) next(ctx context.Context, before string, want int) ([]ref, error) {
-	var entries []ref
-	var more bool
+func (p *pushSource) next(ctx context.Context, before string, want int) (top stretch[ref], calls int, err error) {
+	var entries stretch[ref]
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
-		entries, more, err = p.entries(ctx, before, want)
+		entries, err = p.entries(ctx, before, want)
 		return err
 	}}
 	firstCall := p.marks == nil
@@ -51,41 +51,47 @@ func (p *pushSource) next(ctx context.Context, before string, want int) ([]ref, 
 		reads = append(reads, func(ctx context.Context) (err error) { p.marks, err = p.s.readMarks(ctx, p.viewer, ""); return err })
 	}
 	if err := all(ctx, reads...); err != nil {
-		return nil, err
+		return stretch[ref]{}, 0, err
 	}
-	var top []ref
-	for {
-		unfollowed, err := p.unfollowed(ctx, entries)
+	for size := want; ; {
+		unfollowed, err := p.unfollowed(ctx, entries.items)
 		if err != nil {
-			return nil, err
+			return stretch[ref]{}, 0, err
 		}
-		for _, r := range entries {
-			if !unfollowed[r.author] && len(top) < want {
-				top = append(top, r)
+		for _, r := range entries.items {
+			if !unfollowed[r.author] && len(top.items) < want {
+				top.items = append(top.items, r)
 			}
 		}
-		if len(top) == want || !more {
+		if len(top.items) == want || !entries.more {
 			break
 		}
 		// Fill up for the entries that were left out.
-		if entries, more, err = p.entries(ctx, entries[len(entries)-1].post, want); err != nil {
-			return nil, err
+		last := entries.items[len(entries.items)-1].post
+		if !p.budget.take(1) {
+			top.cut = last
+			break
+		}
+		size = grown(size, mostRefill)
+		if entries, err = p.entries(ctx, last, size); err != nil {
+			return stretch[ref]{}, 0, err
 		}
 	}
 	var reminding sync.WaitGroup
 	defer reminding.Wait()
-	for page := p.marks; ; {
+	calls = 1 // the entries
+	for page := p.marks; ; calls++ {
 		if firstCall {
 			late := page.late
 			reminding.Wait()
 			reminding.Go(func() { p.s.remind(ctx, late) })
 		}
-		var err error
-		if top, err = p.s.newestOf(ctx, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
-			return top, err
+		calls += len(page.merged)
+		if top, err = p.s.newestOf(ctx, p.budget, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
+			return top, calls, err
 		}
 		if page, err = p.s.readMarks(ctx, p.viewer, page.last); err != nil {
-			return nil, err
+			return stretch[ref]{}, 0, err
 		}
 	}
 }
@@ -124,18 +130,18 @@ func (p *pushSource) unfollowed(ctx context.Context, entries []ref) (map[string]
 
 // entries reads want timeline entries below before, and reports whether there may be
 // more.
-func (p *pushSource) entries(ctx context.Context, before string, want int) ([]ref, bool, error) {
+func (p *pushSource) entries(ctx context.Context, before string, want int) (stretch[ref], error) {
 	q := table.Query{
 		PK: schema.TimelinePK(p.viewer), Low: schema.PostSK(p.oldest),
-		Descending: true, PageSize: want, Consistent: true,
+		Descending: true, Consistent: true,
 	}
 	if before != "" {
 		if before <= p.oldest {
-			return nil, false, nil
+			return stretch[ref]{}, nil
 		}
 		q.After = schema.PostSK(before) // which sorts below each entry of that post
 	}
-	return collect(p.s.cfg.Store.Query(ctx, q), want, each(func(it table.Item) (ref, bool, error) {
+	return collect(ctx, p.s.cfg.Store, q, want, refill{}, each(func(it table.Item) (ref, bool, error) {
 		e, err := schema.ParseEntry(it)
 		return ref{e.Post, e.Author, e.LikeShards}, true, err
 	}))
@@ -144,11 +150,11 @@ func (p *pushSource) entries(ctx context.Context, before string, want int) ([]re
 // readMarks reads the page of viewer's marks that follows the author after, "" for the
 // first page. The read is consistent, for I2.
 func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, error) {
-	q := table.Query{PK: schema.MarksPK(viewer), PageSize: marksPage, Consistent: true}
+	q := table.Query{PK: schema.MarksPK(viewer), Consistent: true}
 	if after != "" {
 		q.After = schema.UserSK(after)
 	}
-	page, more, err := collect(s.cfg.Store.Query(ctx, q), marksPage, each(func(it table.Item) (schema.Mark, bool, error) {
+	page, err := collect(ctx, s.cfg.Store, q, marksPage, refill{}, each(func(it table.Item) (schema.Mark, bool, error) {
 		m, err := schema.ParseMark(it)
 		return m, true, err
 	}))
@@ -156,7 +162,7 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 		return nil, err
 	}
 	read := &marks{unfollowed: map[string]bool{}}
-	for _, m := range page {
+	for _, m := range page.items {
 		if m.Kind == schema.MarkUnfollowed {
 			read.unfollowed[m.Author] = true
 			continue
@@ -166,8 +172,8 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 			read.late = append(read.late, m)
 		}
 	}
-	if more {
-		read.last = page[len(page)-1].Author
+	if page.more {
+		read.last = page.items[marksPage-1].Author
 	}
 	return read, nil
 }

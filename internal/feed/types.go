@@ -10,8 +10,8 @@ type PageRequest struct {
 	Cursor string
 }
 
-// List is one page. NextCursor is "" on the last page. A page that has a cursor is not
-// empty.
+// List is one page. NextCursor is "" on the last page. A page that has a cursor may be
+// short, and even empty, if the request met too much that must not show.
 type List[T any] struct {
 	Items      []T
 	NextCursor string

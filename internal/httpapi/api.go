@@ -125,7 +125,8 @@ func (a *API) Document() []byte { return a.document }
 func humaConfig() huma.Config {
 	cfg := huma.DefaultConfig("Fanfare", apiVersion)
 	cfg.Info.Description = "A feed: posts, follows, likes and home timelines. Errors are RFC 9457 problems whose type is stable. " +
-		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page."
+		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page. " +
+		"A page may be short, and even empty, and still have a next_cursor."
 	// The document and its page are our own. Answers carry no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil

@@ -527,8 +527,8 @@ func wholeHome(ctx context.Context, s *feed.Service, user string, limit int, pul
 		if list.NextCursor == "" {
 			return items, nil
 		}
-		if len(list.Items) == 0 {
-			return nil, fmt.Errorf("home of %s: an empty page has a cursor", user)
+		if list.NextCursor == page.Cursor {
+			return nil, fmt.Errorf("home of %s: a page does not move on", user)
 		}
 		page.Cursor = list.NextCursor
 	}

@@ -1,0 +1,358 @@
+package feed_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Here lists and homes meet thousands of things that they must not show. Each page costs
+// a bounded number of table calls, and all pages together hold each item once.
+
+// tableCalls is the most that one page may cost, besides the first read of each list that
+// it merges.
+const tableCalls = 12
+
+// put writes items as they are.
+func (w *world) put(items ...table.Item) {
+	w.t.Helper()
+	for part := range slices.Chunk(items, table.MaxBatchWrite) {
+		writes := make([]table.BatchWrite, len(part))
+		for i := range part {
+			writes[i].Put = &part[i]
+		}
+		if _, err := w.store.BatchWrite(w.t.Context(), writes); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// ids returns n ids, a millisecond apart.
+func (w *world) ids(n int) []string {
+	w.t.Helper()
+	ids := make([]string, n)
+	generator := id.NewGenerator(w.clock.now)
+	for i := range ids {
+		w.clock.add(time.Millisecond)
+		made, err := generator.New()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ids[i] = made
+	}
+	return ids
+}
+
+// deletedPosts puts n posts that author has deleted.
+func (w *world) deletedPosts(author string, n int) []string {
+	w.t.Helper()
+	posts := w.ids(n)
+	var items []table.Item
+	for _, post := range posts {
+		items = append(items, schema.Post{ID: post, Author: author, Deleted: true}.Item(), schema.PostRef{ID: post, Author: author, Deleted: true}.Item())
+	}
+	w.put(items...)
+	return posts
+}
+
+// wholeList reads a list by its cursors. No page may cost more than most table calls, and
+// there may be at most pages pages, the number that the budget explains.
+func wholeList[T any](t *testing.T, tp *tap, limit, most, pages int, read func(feed.PageRequest) (feed.List[T], error)) []T {
+	t.Helper()
+	var items []T
+	for cursor, n := "", 1; ; n++ {
+		tp.take()
+		l, err := read(feed.PageRequest{Limit: limit, Cursor: cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if calls := len(tp.take()); calls > most {
+			t.Fatalf("page %d of limit %d took %d table calls, want %d at most", n, limit, calls, most)
+		}
+		if len(l.Items) > limit {
+			t.Fatalf("a page of %d has %d items", limit, len(l.Items))
+		}
+		items = append(items, l.Items...)
+		if cursor = l.NextCursor; cursor == "" {
+			return items
+		}
+		if n == pages {
+			t.Fatalf("after %d pages of limit %d the list has not ended", n, limit)
+		}
+	}
+}
+
+func postTexts(posts []feed.Post) []string {
+	var all []string
+	for _, p := range posts {
+		all = append(all, p.Text)
+	}
+	return all
+}
+
+func wantSame(t *testing.T, limit int, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("limit %d: %q, want %q", limit, got, want)
+	}
+}
+
+var skippedLimits = []int{1, 20, 100}
+
+func TestPostsBehindThousandsOfDeletedOnes(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	w.post("ann", "old")
+	w.deletedPosts("ann", 2000)
+	w.post("ann", "middle")
+	w.deletedPosts("ann", 1000)
+	w.post("ann", "new")
+	for _, limit := range skippedLimits {
+		got := wholeList(t, tp, limit, tableCalls, 4, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+			return w.PostsByUser(t.Context(), "ann", feed.PostRange{}, in)
+		})
+		wantSame(t, limit, postTexts(got), []string{"new", "middle", "old"})
+	}
+}
+
+// More posts are deleted than one request may walk over: its page is empty.
+func TestAPageMayBeEmptyAndHaveACursor(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	w.post("ann", "old")
+	w.deletedPosts("ann", 12_000)
+	l, err := w.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{Limit: 1})
+	if err != nil || len(l.Items) != 0 || l.NextCursor == "" {
+		t.Fatalf("%d items, cursor %q, %v", len(l.Items), l.NextCursor, err)
+	}
+	got := wholeList(t, tp, 1, tableCalls, 3, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+		return w.PostsByUser(t.Context(), "ann", feed.PostRange{}, in)
+	})
+	wantSame(t, 1, postTexts(got), []string{"old"})
+}
+
+func TestAFollowOfAnAuthorWithThousandsOfDeletedPosts(t *testing.T) {
+	for deleted, shown := range map[int]bool{3000: true, 12_000: false} {
+		w, tp := tapped(t)
+		w.users("ann", "bob")
+		w.post("bob", "old")
+		w.deletedPosts("bob", deleted)
+		w.post("bob", "new")
+		tp.take()
+		w.follow("ann", "bob")
+		if calls := len(tp.take()); calls > tableCalls+2 { // the check of the follow, and the transaction
+			t.Errorf("%d deleted posts: the follow took %d table calls", deleted, calls)
+		}
+		want := []string{"new"}
+		if shown {
+			want = append(want, "old")
+		}
+		for _, pull := range []bool{false, true} {
+			got := wholeList(t, tp, 20, tableCalls+2, 4, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, in)
+			})
+			wantSame(t, 20, texts(got), want)
+		}
+	}
+}
+
+func TestHomeBehindThousandsOfEntriesOfDeletedPosts(t *testing.T) {
+	w, tp := tapped(t)
+	names := w.crowd("ann", 2, 0)
+	w.post(names[1], "old")
+	deleted := w.deletedPosts(names[0], 3000)
+	for _, post := range deleted {
+		w.entry("ann", names[0], post, 1)
+	}
+	w.post(names[1], "new")
+	w.deliver()
+	for _, limit := range skippedLimits {
+		got := wholeList(t, tp, limit, tableCalls, 3000/100+2, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+		})
+		wantSame(t, limit, texts(got), []string{"new", "old"})
+	}
+}
+
+func TestHomeBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
+	w, tp := tapped(t)
+	names := w.crowd("ann", 2, 0)
+	w.post(names[1], "old")
+	for _, post := range w.ids(3000) {
+		w.entry("ann", names[0], post, 1)
+	}
+	w.post(names[1], "new")
+	w.deliver()
+	if err := w.Unfollow(t.Context(), "ann", names[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range skippedLimits {
+		got := wholeList(t, tp, limit, tableCalls, 3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+		})
+		wantSame(t, limit, texts(got), []string{"new", "old"})
+	}
+}
+
+// Several authors have deleted thousands of posts, in turns. No cut of one list may hide a
+// post of another one (I7).
+func TestHomesOfAuthorsWhoDeletedThousandsOfPosts(t *testing.T) {
+	w, tp := tapped(t)
+	names := numbered(25, "author")
+	w.users("ann")
+	w.users(names...)
+	var want []string
+	for i := range 60 {
+		w.deletedPosts(names[i%3], 300)
+		text := fmt.Sprint(i)
+		w.post(names[(7*i)%25], text)
+		want = append([]string{text}, want...)
+	}
+	w.published.take()
+	for _, name := range names {
+		w.put(schema.FollowingItem("ann", name, w.clock.now(), id.Min), schema.Mark{
+			User: "ann", Author: name, Kind: schema.MarkBackfill, From: id.Min, Version: w.ids(1)[0],
+		}.Item())
+	}
+	for _, pull := range []bool{false, true} {
+		for _, limit := range skippedLimits {
+			got := wholeList(t, tp, limit, tableCalls+26, 200, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, in)
+			})
+			wantSame(t, limit, texts(got), want)
+		}
+	}
+}
+
+func TestAHomeByPullReadsEachFolloweeOnce(t *testing.T) {
+	const followees = 2000
+	w, tp := tapped(t)
+	w.users("ann")
+	var edges []table.Item
+	for _, name := range numbered(followees, "author") {
+		edges = append(edges, schema.FollowingItem("ann", name, w.clock.now(), id.Min))
+	}
+	w.put(edges...)
+	w.users("author0007")
+	w.post("author0007", "old")
+	w.post("author0007", "new")
+	got := wholeList(t, tp, 1, tableCalls+followees+1, 3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+		return w.Home(t.Context(), "ann", feed.HomeQuery{Pull: true}, in)
+	})
+	wantSame(t, 1, texts(got), []string{"new", "old"})
+}
+
+func TestCommentsAndLikesOfThousandsOfDeletedPosts(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	like := func(post string) table.Item {
+		return schema.Like{Post: post, User: "ann", Liked: true, Version: post, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true}.Item()
+	}
+	comment := func(comment, post string) table.Item {
+		return schema.Comment{ID: comment, Post: post, Author: "ann", Text: "x"}.Item()
+	}
+	var want []string
+	living := func(text string) {
+		p := w.post("bob", text)
+		w.put(like(p.ID), comment(p.ID, p.ID))
+		want = append([]string{p.ID}, want...)
+	}
+	living("old")
+	deleted := w.deletedPosts("bob", 3000)
+	for i, post := range deleted {
+		w.put(like(post), comment(post, deleted[i%20]))
+	}
+	living("new")
+	for _, limit := range skippedLimits {
+		var comments, likes []string
+		for _, c := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+			return w.CommentsByUser(t.Context(), "ann", in)
+		}) {
+			comments = append(comments, c.PostID)
+		}
+		wantSame(t, limit, comments, want)
+		for _, l := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in feed.PageRequest) (feed.List[feed.LikedPost], error) {
+			return w.LikesByUser(t.Context(), "ann", in)
+		}) {
+			likes = append(likes, l.PostID)
+		}
+		wantSame(t, limit, likes, want)
+	}
+}
+
+func TestLikersBehindThousandsOfTakenBackLikes(t *testing.T) {
+	for _, shards := range []int{1, 30} {
+		w, tp := tapped(t)
+		w.users("bob")
+		post := w.ids(1)[0]
+		w.put(schema.PostRef{ID: post, Author: "bob", LikeShards: shards}.Item())
+		var items []table.Item
+		var want []string
+		for i, user := range numbered(3000*min(shards, 4), "user") {
+			liked := i%1501 == 1500
+			if liked {
+				want = append(want, user)
+			}
+			items = append(items, schema.Like{
+				Post: post, User: user, Liked: liked, Version: post, LikeShards: shards, Flush: schema.Flush{Inc: "test", Seq: 1},
+			}.Item())
+		}
+		w.put(items...)
+		slices.Sort(want)
+		for _, limit := range skippedLimits {
+			var got []string
+			for _, l := range wholeList(t, tp, limit, tableCalls+shards, 300, func(in feed.PageRequest) (feed.List[feed.Liker], error) {
+				return w.Likers(t.Context(), post, in)
+			}) {
+				got = append(got, l.UserID)
+			}
+			wantSame(t, limit, got, want)
+		}
+	}
+}
+
+// Two long lists have two users in common, and otherwise take turns, so no leap helps.
+func TestFriendsOfTwoLongListsWithHardlyAMatch(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	want := []string{"u01500", "u03999"}
+	var edges []table.Item
+	for i, user := range numbered(4000, "u0") {
+		both := slices.Contains(want, user)
+		if both || i%2 == 0 {
+			edges = append(edges, schema.FollowerItem("ann", user, w.clock.now()))
+		}
+		if both || i%2 == 1 {
+			edges = append(edges, schema.FollowingItem("ann", user, w.clock.now(), ""))
+		}
+	}
+	w.put(edges...)
+	for _, limit := range skippedLimits {
+		got := wholeList(t, tp, limit, tableCalls, 4000/64/8+3, func(in feed.PageRequest) (feed.List[feed.Edge], error) {
+			return w.Friends(t.Context(), "ann", in)
+		})
+		wantSame(t, limit, edgeUsers(got), want)
+	}
+}
+
+// A page is short only where something was skipped.
+func TestPagesAreFullWhereNothingIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	names := w.crowd("ann", 30, 300)
+	w.clock.add(time.Minute)
+	for _, pull := range []bool{false, true} {
+		for n, cursor := 0, ""; n == 0 || cursor != ""; n++ {
+			l, err := w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, feed.PageRequest{Cursor: cursor})
+			if err != nil || len(l.Items) != 20 {
+				t.Fatalf("pull %v, page %d of %d authors: %d items, %v", pull, n, len(names), len(l.Items), err)
+			}
+			cursor = l.NextCursor
+		}
+	}
+}
