@@ -2,8 +2,8 @@ package feed
 
 import (
 	"context"
-	"maps"
 	"sync"
+	"time"
 
 	"fanfare/internal/panics"
 	"fanfare/internal/table"
@@ -14,148 +14,133 @@ import (
 // and cannot be split, while a celebrity's newest post is in very many homes.
 //
 // A request never takes the answer of a read that was under way when it arrived,
-// because a deletion may have been answered since that read looked (I2). It shares the
-// next read. So it waits for two reads at most, and for one if it is alone.
+// because a deletion may have been answered since that read looked (I2). It reads a key
+// at once if nobody else is reading it. Else it rides on the next train: one read of all
+// such keys, which departs when the train before it has arrived. So a key is in two reads
+// at a time at most, and a request waits for two reads at most, at any rate of requests.
 type sharedReads struct {
 	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 
 	mu sync.Mutex
-	// underway holds the read of each key that is being read now.
-	underway map[table.Key]*sharedRead
+	// single holds the keys that one request is reading for itself.
+	single map[table.Key]bool
+	// running is the train that is under way, and waiting the one that takes passengers.
+	// nil stands for none.
+	running, waiting *train
 }
 
-// sharedRead is the read of one key. item and err are set when done is closed.
-type sharedRead struct {
-	done chan struct{}
-	item *table.Item
-	err  error
-	// next begins when this read is done, nil if no request wants it yet. The mutex of
-	// sharedReads guards it.
-	next *sharedRead
+// train is a read for several requests. The request that made it conducts it, to the end
+// even if that request is cancelled.
+type train struct {
+	// keys are in the order in which they came, aboard has the same ones.
+	keys   []table.Key
+	aboard map[table.Key]bool
+	// done is closed when items and err are set.
+	done  chan struct{}
+	items map[table.Key]table.Item
+	err   error
 }
 
-// wait returns nil once the read is done.
-func (r *sharedRead) wait(ctx context.Context) error {
-	select {
-	case <-r.done:
-		return nil
-	case <-ctx.Done():
-		return unavailable("table", context.Cause(ctx))
-	}
-}
+// trainTime bounds a train, which does not end with its conductor's request.
+const trainTime = 10 * time.Second
 
-// turn is a request's part in the read of one key.
-type turn struct {
-	key  table.Key
-	read *sharedRead
-	// ahead is the read to wait for first, nil for none.
-	ahead *sharedRead
-}
+func (t *train) reads(key table.Key) bool { return t != nil && t.aboard[key] }
 
 func newSharedReads(read func(context.Context, []table.Key) (map[table.Key]table.Item, error)) *sharedReads {
-	return &sharedReads{read: read, underway: map[table.Key]*sharedRead{}}
+	return &sharedReads{read: read, single: map[table.Key]bool{}}
 }
 
 // get reads distinct keys.
 func (s *sharedReads) get(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
-	now, later, joined := s.arrive(keys)
+	now, riding, on, conduct := s.arrive(keys)
 	found := make(map[table.Key]table.Item, len(keys))
-	var alone []table.Key
-	err := all(ctx,
-		func(ctx context.Context) error { return s.take(ctx, now) },
-		func(ctx context.Context) error { return s.take(ctx, later) },
-	)
-	if err != nil {
+	reads := []func(context.Context) error{func(ctx context.Context) error { return s.readNow(ctx, now, found) }}
+	if conduct != nil {
+		reads = append(reads, func(ctx context.Context) error { conduct(ctx); return nil })
+	}
+	if err := all(ctx, reads...); err != nil {
 		return nil, err
 	}
-	for _, t := range joined {
-		if err := t.read.wait(ctx); err != nil {
-			return nil, err
-		}
-		if t.read.err != nil { // perhaps only because the other request was cancelled
-			alone = append(alone, t.key)
+	if len(riding) > 0 {
+		select {
+		case <-on.done:
+		case <-ctx.Done():
 		}
 	}
-	for _, turns := range [][]turn{now, later, joined} {
-		for _, t := range turns {
-			if t.read.item != nil {
-				found[t.key] = *t.read.item
-			}
-		}
+	if ctx.Err() != nil {
+		return nil, unavailable("table", context.Cause(ctx))
 	}
-	if len(alone) > 0 {
-		items, err := s.read(ctx, alone)
-		if err != nil {
-			return nil, err
+	if len(riding) > 0 && on.err != nil {
+		return nil, on.err
+	}
+	for _, key := range riding {
+		if it, ok := on.items[key]; ok {
+			found[key] = it
 		}
-		maps.Copy(found, items)
 	}
 	return found, nil
 }
 
-// arrive sorts the keys: read now, read later when the read under way is done, or
-// joined to the later read of another request.
-func (s *sharedReads) arrive(keys []table.Key) (now, later, joined []turn) {
+// arrive sorts the keys: those to read now, and those that ride on a train. conduct is
+// not nil if this request made that train. Then it must be called.
+func (s *sharedReads) arrive(keys []table.Key) (now, riding []table.Key, on *train, conduct func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
-		switch current := s.underway[key]; {
-		case current == nil:
-			read := &sharedRead{done: make(chan struct{})}
-			s.underway[key] = read
-			now = append(now, turn{key: key, read: read})
-		case current.next == nil:
-			current.next = &sharedRead{done: make(chan struct{})}
-			later = append(later, turn{key: key, read: current.next, ahead: current})
-		default:
-			joined = append(joined, turn{key: key, read: current.next})
-		}
-	}
-	return now, later, joined
-}
-
-// take reads the keys of the turns in one go. It ends the turns whatever happens,
-// because other requests wait for them.
-func (s *sharedReads) take(ctx context.Context, turns []turn) (err error) {
-	if len(turns) == 0 {
-		return nil
-	}
-	var items map[table.Key]table.Item
-	defer func() { s.end(turns, items, err) }()
-	keys := make([]table.Key, len(turns))
-	for i, t := range turns {
-		keys[i] = t.key
-		if t.ahead == nil {
+		if !s.single[key] && !s.running.reads(key) && !s.waiting.reads(key) {
+			s.single[key] = true
+			now = append(now, key)
 			continue
 		}
-		if err := t.ahead.wait(ctx); err != nil {
-			return err
+		if s.waiting == nil {
+			made, ahead := &train{aboard: map[table.Key]bool{}, done: make(chan struct{})}, s.running
+			s.waiting = made
+			conduct = func(ctx context.Context) { s.conduct(ctx, made, ahead) }
 		}
+		if !s.waiting.reads(key) {
+			s.waiting.keys, s.waiting.aboard[key] = append(s.waiting.keys, key), true
+		}
+		riding = append(riding, key)
 	}
-	return panics.Catch(func() error { // else a panic would look to the others like a read that found nothing
-		items, err = s.read(ctx, keys)
-		return err
-	})
+	return now, riding, s.waiting, conduct
 }
 
-// end hands the results to the waiting requests, and makes the next read of each key
-// the one under way.
-func (s *sharedReads) end(turns []turn, items map[table.Key]table.Item, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range turns {
-		t.read.err = err
-		if it, ok := items[t.key]; ok {
-			t.read.item = &it
-		}
-		switch {
-		case s.underway[t.key] != t.read: // cancelled before the read ahead was done
-			t.ahead.next = nil
-		case t.read.next != nil:
-			s.underway[t.key] = t.read.next
-		default:
-			delete(s.underway, t.key)
-		}
-		close(t.read.done)
+// readNow reads keys into found.
+func (s *sharedReads) readNow(ctx context.Context, keys []table.Key, found map[table.Key]table.Item) error {
+	if len(keys) == 0 {
+		return nil
 	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, key := range keys {
+			delete(s.single, key)
+		}
+	}()
+	items, err := s.read(ctx, keys)
+	for key, it := range items {
+		found[key] = it
+	}
+	return err
+}
+
+// conduct waits for the train ahead, nil for none, and then reads the keys of t. It ends
+// the train whatever happens, because other requests wait for it.
+func (s *sharedReads) conduct(ctx context.Context, t, ahead *train) {
+	if ahead != nil {
+		<-ahead.done
+	}
+	s.mu.Lock()
+	s.running, s.waiting = t, nil
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trainTime)
+	defer cancel()
+	t.err = panics.Catch(func() (err error) { // else a panic would look to the others like a read that found nothing
+		t.items, err = s.read(ctx, t.keys)
+		return err
+	})
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	close(t.done)
 }

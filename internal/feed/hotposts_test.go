@@ -81,23 +81,92 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
-		request(map[string]int64{"hot": 1000, "b": 0}, "hot", "b") // b is read at once, hot after the read under way
-		request(map[string]int64{"hot": 1000}, "hot")
-		request(map[string]int64{"hot": 1000}, "hot", "absent")
-		if err := backoff.Wait(t.Context(), 1500*time.Millisecond); err != nil {
-			t.Fatal(err)
+		wait := func() {
+			if err := backoff.Wait(t.Context(), 500*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
 		}
-		request(map[string]int64{"hot": 2000}, "hot") // the second read is under way
+		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
+		wait()
+		request(map[string]int64{"hot": 500, "b": 500}, "hot", "b") // the first train: none is ahead
+		request(map[string]int64{"hot": 1500}, "hot")
+		request(map[string]int64{"hot": 1500, "a": 1500}, "a", "hot", "absent")
+		wait()
+		wait()
+		wait()
+		request(map[string]int64{"hot": 2500}, "hot") // the second train is under way
 		wg.Wait()
 		slices.Sort(slow.reads)
-		if want := []string{"a absent hot", "absent", "b", "hot", "hot"}; !slices.Equal(slow.reads, want) {
+		if want := []string{"a absent hot", "a absent hot", "b", "hot", "hot"}; !slices.Equal(slow.reads, want) {
 			t.Errorf("reads %q, want %q", slow.reads, want)
 		}
-		if len(s.underway) != 0 {
-			t.Errorf("%d reads are left", len(s.underway))
-		}
+		wantIdle(t, s)
 	})
+}
+
+func wantIdle(t *testing.T, s *sharedReads) {
+	t.Helper()
+	if len(s.single) != 0 || s.running != nil || s.waiting != nil {
+		t.Errorf("reads are left: %v, %v, %v", s.single, s.running, s.waiting)
+	}
+}
+
+// However many requests come, each waits for the read under way and for its own.
+func TestAReaderOfHotPostsWaitsForTwoReadsAtAnyRate(t *testing.T) {
+	const read = 5 * time.Millisecond
+	for _, c := range []struct{ rate, posts int }{{100, 100}, {500, 100}, {1000, 100}, {2000, 100}, {4000, 1000}} {
+		t.Run(fmt.Sprintf("%d requests a second, %d hot posts", c.rate, c.posts), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				under := map[table.Key]int{}
+				calls, keys := 0, 0
+				count := func(read []table.Key, n int) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, key := range read {
+						if under[key] += n; under[key] > 2 {
+							t.Errorf("%v is in %d reads", key, under[key])
+						}
+					}
+				}
+				s := newSharedReads(func(ctx context.Context, wanted []table.Key) (map[table.Key]table.Item, error) {
+					mu.Lock()
+					calls, keys = calls+1, keys+len(wanted)
+					mu.Unlock()
+					count(wanted, 1)
+					defer count(wanted, -1)
+					return nil, backoff.Wait(ctx, read)
+				})
+				rng := rand.New(rand.NewPCG(1, 2))
+				var longest time.Duration
+				var wg sync.WaitGroup
+				for range c.rate {
+					if err := backoff.Wait(t.Context(), time.Duration(rng.ExpFloat64()*float64(time.Second)/float64(c.rate))); err != nil {
+						t.Fatal(err)
+					}
+					var names []string
+					for _, n := range rng.Perm(c.posts)[:20] {
+						names = append(names, fmt.Sprint(n))
+					}
+					wg.Go(func() {
+						began := time.Now()
+						if _, err := s.get(t.Context(), keysOf(names...)); err != nil {
+							t.Error(err)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						longest = max(longest, time.Since(began))
+					})
+				}
+				wg.Wait()
+				if longest > 2*read {
+					t.Errorf("a request waited for %s, that is %.1f reads", longest, float64(longest)/float64(read))
+				}
+				t.Logf("the longest wait was %s; %.1f calls a request, %.2f of the keys asked for were read", longest, float64(calls)/float64(c.rate), float64(keys)/float64(20*c.rate))
+				wantIdle(t, s)
+			})
+		})
+	}
 }
 
 func TestACancelledRequestLeavesOthersTheirAnswer(t *testing.T) {
@@ -119,17 +188,15 @@ func TestACancelledRequestLeavesOthersTheirAnswer(t *testing.T) {
 			synctest.Wait()
 		}
 		request(t.Context(), true)
-		request(impatient, false) // makes the next read
+		request(impatient, false) // conducts the first train
 		request(t.Context(), true)
 		request(impatient, false)
 		leave()
 		synctest.Wait()
-		request(t.Context(), true) // makes the next read instead, while the first is still under way
+		request(t.Context(), true)
 		request(t.Context(), true)
 		wg.Wait()
-		if len(s.underway) != 0 {
-			t.Errorf("%d reads are left", len(s.underway))
-		}
+		wantIdle(t, s)
 	})
 }
 
@@ -176,9 +243,7 @@ func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		wg.Wait()
-		if len(s.underway) != 0 {
-			t.Errorf("%d reads are left", len(s.underway))
-		}
+		wantIdle(t, s)
 		broken = false
 		if got, err := s.get(t.Context(), keysOf("hot")); err != nil || len(got) != 1 {
 			t.Errorf("got %v, %v", got, err)
@@ -213,8 +278,6 @@ func TestManyRequestsOfManyKeysAllEnd(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(s.underway) != 0 {
-			t.Errorf("%d reads are left", len(s.underway))
-		}
+		wantIdle(t, s)
 	})
 }
