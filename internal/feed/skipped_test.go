@@ -200,6 +200,38 @@ func TestHomeBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
 	}
 }
 
+// The budget cuts the entries, while posts of a newly followed author lie above and below
+// the cut (I7).
+func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
+	w, tp := tapped(t)
+	names := w.crowd("ann", 2, 0)
+	w.users("late")
+	var want []string
+	for i := range 8 {
+		for _, post := range w.ids(1500) {
+			w.entry("ann", names[0], post, 1)
+		}
+		author := "late"
+		if i%3 == 0 {
+			author = names[1]
+		}
+		text := fmt.Sprint(i)
+		w.post(author, text)
+		want = append([]string{text}, want...)
+	}
+	w.deliver()
+	if err := w.Unfollow(t.Context(), "ann", names[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.follow("ann", "late")
+	for _, limit := range skippedLimits {
+		got := wholeList(t, tp, limit, tableCalls+1, 30, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+		})
+		wantSame(t, limit, texts(got), want)
+	}
+}
+
 // Several authors have deleted thousands of posts, in turns. No cut of one list may hide a
 // post of another one (I7).
 func TestHomesOfAuthorsWhoDeletedThousandsOfPosts(t *testing.T) {
