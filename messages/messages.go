@@ -88,8 +88,9 @@ type PostCreated struct {
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
 	Text     string `json:"text"`
 	ImageURL string `json:"image_url,omitempty"`
-	// LikeShards is the number of partitions of the post's like list, 0 for one. It
-	// never changes later.
+	// LikeShards is the number of partitions of the post's like list. It never changes
+	// later. Fanfare's API always fills it. Another producer leaves it out: then the
+	// worker decides it, and writes the post without a look for the API's write.
 	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 }
 

@@ -195,7 +195,9 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 // stored takes each post for stored.
 type stored struct{}
 
-func (stored) EnsurePost(context.Context, *messages.PostCreated) (bool, error) { return false, nil }
+func (stored) EnsurePost(context.Context, *messages.PostCreated) (schema.PostRef, error) {
+	return schema.PostRef{}, nil
+}
 
 // dispatcher is a queue in memory that hands messages to the worker, up to limit at once.
 type dispatcher struct {

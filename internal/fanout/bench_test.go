@@ -122,8 +122,8 @@ func BenchmarkBarePebble(b *testing.B) {
 // storedPosts is a Posts for posts that are in the table.
 type storedPosts struct{}
 
-func (storedPosts) EnsurePost(context.Context, *messages.PostCreated) (bool, error) {
-	return false, nil
+func (storedPosts) EnsurePost(context.Context, *messages.PostCreated) (schema.PostRef, error) {
+	return schema.PostRef{}, nil
 }
 
 type quiet struct{}

@@ -219,6 +219,25 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 	}
 }
 
+// TestEntriesHaveTheLikeShardsOfTheStoredPost delivers a post whose event names none.
+func TestEntriesHaveTheLikeShardsOfTheStoredPost(t *testing.T) {
+	for _, n := range []int{2, 9} { // inline, and in chunks
+		w := newWorld(t, n, small)
+		w.likeShards = 7
+		e := w.post()
+		w.enqueue(e)
+		w.drain(w.worker)
+		w.wantDelivered(e.PostID, n)
+		for _, user := range []string{author, follower(0), follower(n - 1)} {
+			items, _, err := table.Collect(w.mem.Query(t.Context(), table.Query{PK: schema.TimelinePK(user), Consistent: true}), 0)
+			w.must(err)
+			if entry, err := schema.ParseEntry(items[0]); err != nil || entry.LikeShards != 7 {
+				t.Errorf("%d followers: the entry of %s is %+v, %v", n, user, entry, err)
+			}
+		}
+	}
+}
+
 func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 	w := newWorld(t, 2, small)
 	stored := w.post()

@@ -18,18 +18,19 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	if err := messages.CheckIDAge("post_id", e.PostID, w.cfg.Now()); err != nil {
 		return err
 	}
-	p, err := w.newPost(e.PostID, e.AuthorID, e.LikeShards)
-	if err != nil {
-		return err
-	}
 	// The post must be stored before followers are read: see the package comment (I1).
-	deleted, err := w.cfg.Posts.EnsurePost(ctx, e)
+	ref, err := w.cfg.Posts.EnsurePost(ctx, e)
 	if err != nil {
 		return err
 	}
-	if deleted {
-		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", p.id), zap.String("request_id", e.RequestID))
+	if ref.Deleted {
+		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
 		return nil
+	}
+	// The like shards of the event may be absent.
+	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
+	if err != nil {
+		return err
 	}
 	first, err := w.followers(ctx, p.author, span{}, "")
 	if err != nil {

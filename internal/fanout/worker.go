@@ -54,12 +54,11 @@ import (
 
 // Posts makes sure that a post is in the table.
 type Posts interface {
-	// EnsurePost returns nil once the post of e, its lookup by id, its author's
-	// post count and its author's own timeline entry are in the table. deleted
-	// reports whether the post has become a tombstone. If the post can never be
-	// stored, such as one with the id of another author's post, the error is a
-	// *messages.PermanentError.
-	EnsurePost(ctx context.Context, e *messages.PostCreated) (deleted bool, err error)
+	// EnsurePost returns the stored post by id once the post of e, its author's post
+	// count and its author's own timeline entry are in the table too. The post may
+	// have become a tombstone. If it can never be stored, such as one with the id of
+	// another author's post, the error is a *messages.PermanentError.
+	EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error)
 }
 
 // The defaults of the sizes that the daemons do not set.

@@ -36,6 +36,8 @@ type world struct {
 	worker *fanout.Worker
 	ids    *id.Generator
 	now    time.Time
+	// likeShards is the number of like shards of posts whose events name none.
+	likeShards int
 
 	mu       sync.Mutex
 	queued   []messages.Event
@@ -155,24 +157,25 @@ func (w *world) post() *messages.PostCreated {
 }
 
 // EnsurePost does the domain's transaction.
-func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (bool, error) {
+func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error) {
 	key := schema.PostByIDKey(e.PostID)
 	res, err := w.store.Get(ctx, table.GetInput{Key: key, Consistent: true})
 	if err != nil {
-		return false, err
+		return schema.PostRef{}, err
 	}
 	if res.Item != nil {
-		return res.Item.Int(schema.AttrDeleted) != 0, nil
+		return schema.ParsePostRef(*res.Item)
 	}
 	at, err := id.Time(e.PostID)
 	if err != nil {
-		return false, err
+		return schema.PostRef{}, err
 	}
-	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: e.LikeShards}
-	ref := schema.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards}
+	shards := max(e.LikeShards, w.likeShards)
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: shards}
+	ref := schema.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: shards}
 	own := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(e.AuthorID), SK: schema.EntrySK(e.PostID, e.AuthorID)},
-		Attrs: schema.EntryAttrs(at.Add(timelineTTL), e.LikeShards),
+		Attrs: schema.EntryAttrs(at.Add(timelineTTL), shards),
 	}
 	_, err = w.store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{
 		{Put: &table.PutInput{Item: post.Item(), If: table.Absent{}}},
@@ -181,9 +184,9 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (bool, 
 		{Update: &table.UpdateInput{Key: schema.CountsKey(e.AuthorID), Add: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}}},
 	}})
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(0) {
-		return false, nil // another worker has stored it
+		return ref, nil // another worker has stored it
 	}
-	return false, err
+	return ref, err
 }
 
 func (w *world) deletePost(postID string) {

@@ -159,11 +159,11 @@ func (w *world) deliver() {
 
 func (w *world) fanOut(e *messages.PostCreated) {
 	w.t.Helper()
-	deleted, err := w.EnsurePost(w.t.Context(), e)
+	ref, err := w.EnsurePost(w.t.Context(), e)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if deleted {
+	if ref.Deleted {
 		return
 	}
 	for _, it := range w.partition(schema.FollowersPK(e.AuthorID)) {
@@ -171,7 +171,7 @@ func (w *world) fanOut(e *messages.PostCreated) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.entry(edge.Other, e.AuthorID, e.PostID, e.LikeShards)
+		w.entry(edge.Other, e.AuthorID, e.PostID, ref.LikeShards)
 	}
 }
 

@@ -218,8 +218,8 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 		wantKind(t, func() error { _, err := w.Post(t.Context(), p.ID); return err }(), feed.NotFound)
 		e := w.published.take()[0].(*messages.PostCreated)
 		for range 2 {
-			if deleted, err := w.EnsurePost(t.Context(), e); deleted || err != nil {
-				t.Fatal(deleted, err)
+			if ref, err := w.EnsurePost(t.Context(), e); ref.Deleted || err != nil {
+				t.Fatal(ref, err)
 			}
 			if got, err := w.Post(t.Context(), p.ID); err != nil || got != p {
 				t.Fatalf("%+v, want %+v: %v", got, p, err)
@@ -230,8 +230,8 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 		if err := w.DeletePost(t.Context(), "ann", p.ID); err != nil {
 			t.Fatal(err)
 		}
-		if deleted, err := w.EnsurePost(t.Context(), e); !deleted || err != nil {
-			t.Fatal(deleted, err)
+		if ref, err := w.EnsurePost(t.Context(), e); !ref.Deleted || err != nil {
+			t.Fatal(ref, err)
 		}
 		w.checkCounts("ann")
 	})
@@ -265,6 +265,87 @@ func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
 			t.Errorf("it wrote after %s", wrote)
 		}
 	})
+}
+
+func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const posts = 64
+		w, tp := tapped(t)
+		tp.latency = 5 * time.Millisecond
+		ids := id.NewGenerator(w.clock.now)
+		began := time.Now()
+		for i := range posts {
+			post, err := ids.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &messages.PostCreated{PostID: post, AuthorID: fmt.Sprintf("author%d", i), Text: "from elsewhere"}
+			for range 2 { // its message may come again
+				tp.take()
+				if ref, err := w.EnsurePost(t.Context(), e); err != nil || ref.Deleted {
+					t.Fatal(ref, err)
+				}
+				if calls := tp.take(); len(calls) > 2 {
+					t.Errorf("post %d took %d calls: %v", i, len(calls), calls)
+				}
+			}
+		}
+		// One worker after the other: only the table's answers take time.
+		if took, most := time.Since(began), posts*2*2*tp.latency; took > most {
+			t.Errorf("%d posts, each sent twice, took %s, want %s at most", posts, took, most)
+		}
+		tp.latency = 0
+		w.homes("author63", "from elsewhere")
+	})
+}
+
+// TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite sends the event of a post that the API
+// is writing at the same time as if another producer had sent it.
+func TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+		w.users("ann", "bob", "cid")
+		w.follow("bob", "ann")
+		w.published.take()
+		p := w.post("ann", "x")
+		e := w.published.take()[0].(*messages.PostCreated)
+		w.follow("cid", "ann")
+		e.LikeShards = 0
+		ref, err := w.EnsurePost(t.Context(), e)
+		if err != nil || ref.Deleted || ref.LikeShards != 2 {
+			t.Errorf("%+v, %v: want the stored post with its 2 shards", ref, err)
+		}
+		w.checkCounts("ann")
+		if err := w.DeletePost(t.Context(), "ann", p.ID); err != nil {
+			t.Fatal(err)
+		}
+		if ref, err := w.EnsurePost(t.Context(), e); err != nil || !ref.Deleted {
+			t.Errorf("%+v, %v: want the tombstone", ref, err)
+		}
+		w.checkCounts("ann")
+	})
+}
+
+func TestPostsOfOtherProducersGetTheirAuthorsLikeShards(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 2 })
+	w.users("ann", "u1", "u2", "u3", "u4")
+	for i := range 4 {
+		w.follow(fmt.Sprintf("u%d", i+1), "ann")
+	}
+	w.published.take()
+	post, err := id.NewGenerator(w.clock.now).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &messages.PostCreated{PostID: post, AuthorID: "ann", Text: "x"}
+	ref, err := w.EnsurePost(t.Context(), e)
+	if err != nil || ref.LikeShards != 3 {
+		t.Errorf("%+v, %v: want 3 shards", ref, err)
+	}
+	w.follow("ann", "u1")
+	if again, err := w.EnsurePost(t.Context(), e); err != nil || again != ref {
+		t.Errorf("again: %+v, %v", again, err)
+	}
 }
 
 func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {

@@ -75,8 +75,13 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 	if err != nil {
 		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
-	shards := min(1+counts.Followers/s.cfg.FollowersPerLikeShard, messages.MaxLikeShards)
-	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: int(shards)}, nil
+	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: s.likeShards(counts)}, nil
+}
+
+// likeShards returns the number of like shards of a new post, at least 1, from its
+// author's counts.
+func (s *Service) likeShards(counts schema.Counts) int {
+	return int(min(1+counts.Followers/s.cfg.FollowersPerLikeShard, messages.MaxLikeShards))
 }
 
 // newestPost returns the id of author's newest post item, tombstones included, or ""
@@ -95,28 +100,46 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 }
 
 // EnsurePost makes sure that the post of an event is in the table before a worker
-// delivers it, and reports whether it was deleted since. If no retry can help, the
-// error is a *messages.PermanentError.
-func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (deleted bool, err error) {
+// delivers it, and returns the stored post by id, which may have become a tombstone.
+// If no retry can help, the error is a *messages.PermanentError.
+//
+// CreatePost writes the post itself and always names its like shards, so EnsurePost
+// looks for such a post first. An event without like shards is of another producer:
+// nobody else writes its post, and no worker waits for it.
+func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error) {
 	if err := messages.CheckIDAge("post_id", e.PostID, s.cfg.Now()); err != nil {
-		return false, err
+		return schema.PostRef{}, err
 	}
-	found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
-	if err != nil {
-		return false, err
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards}
+	if e.LikeShards > 0 {
+		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
+		if err != nil {
+			return schema.PostRef{}, err
+		}
+		if found != nil {
+			return refOf(*found), nil
+		}
 	}
-	if found != nil {
-		return found.Deleted, nil
-	}
-	// Other producers publish too, and nothing has checked their values yet.
+	// Nothing has checked the values of another producer yet.
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
-		return false, &messages.PermanentError{Reason: err.Error()}
+		return schema.PostRef{}, &messages.PermanentError{Reason: err.Error()}
 	}
-	deleted, err = s.writePost(ctx, schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards})
+	if e.LikeShards == 0 {
+		_, counts, err := s.readUser(ctx, e.AuthorID)
+		if err != nil {
+			return schema.PostRef{}, err
+		}
+		post.LikeShards = s.likeShards(counts)
+	}
+	stored, err := s.writePost(ctx, post)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
-		return false, &messages.PermanentError{Reason: owned.Error()}
+		return schema.PostRef{}, &messages.PermanentError{Reason: owned.Error()}
 	}
-	return deleted, err
+	return stored, err
+}
+
+func refOf(p schema.Post) schema.PostRef {
+	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Deleted: p.Deleted}
 }
 
 // lookForPost reads a post or its tombstone, again and again until it finds one or
@@ -156,22 +179,22 @@ func (e *ownedError) Error() string {
 
 // writePost makes a post in one transaction: the post, the post by id, the author's
 // count (I4) and the author's own timeline entry. If the post is there already, that
-// is success. deleted reports whether it has become a tombstone, which it stays for
-// good (I2).
-func (s *Service) writePost(ctx context.Context, p schema.Post) (deleted bool, err error) {
+// is success. writePost returns the stored post by id. If the post has become a
+// tombstone, it stays one for good (I2).
+func (s *Service) writePost(ctx context.Context, p schema.Post) (schema.PostRef, error) {
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
 		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
 	}
-	byID := schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
-	err = s.transact(ctx,
+	byID := refOf(p)
+	err := s.transact(ctx,
 		table.TransactOp{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
 		table.TransactOp{Update: addTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
 		table.TransactOp{Put: &table.PutInput{Item: entry}},
 	)
 	if !conditionFailed(err) {
-		return false, unavailable("table", err)
+		return byID, unavailable("table", err)
 	}
 	cancelled, _ := errors.AsType[*table.CancelledError](err)
 	for i, op := range cancelled.Reasons {
@@ -179,19 +202,19 @@ func (s *Service) writePost(ctx context.Context, p schema.Post) (deleted bool, e
 			continue
 		}
 		if op.Key != byID.Item().Key {
-			deleted = op.Old.Int(schema.AttrDeleted) != 0
+			byID.Deleted = op.Old.Int(schema.AttrDeleted) != 0
 			continue
 		}
 		there, err := schema.ParsePostRef(*op.Old)
 		if err != nil {
-			return false, unavailable("table", err)
+			return byID, unavailable("table", err)
 		}
 		if there.Author != p.Author {
-			return false, &ownedError{p.ID, p.Author, there.Author}
+			return byID, &ownedError{p.ID, p.Author, there.Author}
 		}
-		deleted = there.Deleted
+		return there, nil
 	}
-	return deleted, nil
+	return byID, nil
 }
 
 func postOf(p schema.Post) Post {

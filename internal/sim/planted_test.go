@@ -97,7 +97,7 @@ func bugs() []bug {
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user}`,
 			`next = schema.Chunk{Post: pl.p.id, First: user + "0"}`}}},
 		{"followers read before the post is in the table", "I1", []edit{
-			{posts, "\tdeleted, err := w.cfg.Posts.EnsurePost(ctx, e)", "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tdeleted, err := w.cfg.Posts.EnsurePost(ctx, e)"},
+			{posts, "\tref, err := w.cfg.Posts.EnsurePost(ctx, e)", "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tref, err := w.cfg.Posts.EnsurePost(ctx, e)"},
 			{posts, "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tbegun, err", "\tbegun, err"},
 		}},
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
