@@ -168,12 +168,12 @@ func newWorkers(store table.Store, broker queue.Broker, posts, writers int, obse
 func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	errs := make(chan error, 2)
+	errs := make(chan error, 3)
 	for _, c := range []struct {
 		topic   string
 		handle  queue.Handler
 		workers int
-	}{{queue.TopicPosts, w.fanout.HandlePosts, w.posts}, {queue.TopicChunks, w.fanout.HandleChunks, chunks}} {
+	}{{queue.TopicPosts, w.fanout.HandlePosts, w.posts}, {queue.TopicBackfills, w.fanout.HandleBackfills, w.posts}, {queue.TopicChunks, w.fanout.HandleChunks, chunks}} {
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: w.broker, Handle: c.handle, Workers: c.workers, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
 		}
@@ -182,7 +182,7 @@ func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
 	return func() error {
 		cancel()
 		running.Wait()
-		return errors.Join(<-errs, <-errs)
+		return errors.Join(<-errs, <-errs, <-errs)
 	}
 }
 

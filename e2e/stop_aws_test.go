@@ -75,5 +75,5 @@ func (m *member) inFlight(t *testing.T) (n int, known bool) {
 			n += of
 		}
 	}
-	return n, topics == 3
+	return n, topics == 4
 }

@@ -68,7 +68,7 @@ func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
 	}
 	for _, tt := range []struct{ of, text string }{
 		{"table", "table fanfare exists\n"},
-		{"queues", "queues p-posts, p-chunks, p-likes exist\n"},
+		{"queues", "queues p-posts, p-backfills, p-chunks, p-likes exist\n"},
 	} {
 		if code, stdout, stderr := result(t, env, "fanfare", tt.of, "create"); code != 0 || stdout != tt.text || stderr != "" {
 			t.Errorf("%s create: exit %d, stdout %q, stderr %q", tt.of, code, stdout, stderr)
@@ -84,7 +84,7 @@ func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
 			t.Errorf("%s create --json: exit %d, %v, stdout %q, stderr %q", of, code, err, stdout, stderr)
 		}
 	}
-	if made.Table != "fanfare" || !slices.Equal(made.Queues, []string{"p-posts", "p-chunks", "p-likes"}) {
+	if made.Table != "fanfare" || !slices.Equal(made.Queues, []string{"p-posts", "p-backfills", "p-chunks", "p-likes"}) {
 		t.Errorf("made %+v", made)
 	}
 }

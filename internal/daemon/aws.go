@@ -15,12 +15,12 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// The concurrency of one process on AWS, where each step waits for the network.
-const (
-	awsPostWorkers  = 32
-	awsChunkWorkers = 16
-	awsWriters      = 8
-)
+// awsWorkers are the workers of one process on AWS, where each step waits for the
+// network.
+var awsWorkers = fanoutWorkers{posts: 32, backfills: 16, chunks: 16}
+
+// awsWriters bounds the writes of one page that are under way at once.
+const awsWriters = 8
 
 // PageSize is the number of followers that a daemon on AWS reads at once. An author with
 // no more followers has a post delivered inline: by the worker that takes its message,
@@ -73,7 +73,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	broker, err := openQueues(ctx, sqs.Options{
-		Prefix: p.cfg.QueuePrefix, MaxInFlight: maxInFlight(awsPostWorkers, awsChunkWorkers), Now: p.opt.Now, Log: p.log.Named("sqs"),
+		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers.maxInFlight(), Now: p.opt.Now, Log: p.log.Named("sqs"),
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	p.cleanups.addCloser("queue", broker.Close)
 	return &engine{
 		store: store, broker: broker, checks: []admin.Check{{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping}},
-		writers: awsWriters, pageSize: PageSize, postWorkers: awsPostWorkers, chunkWorkers: awsChunkWorkers,
+		writers: awsWriters, pageSize: PageSize, workers: awsWorkers,
 		devSecret: []byte(p.cfg.DevSecret),
 	}, nil
 }

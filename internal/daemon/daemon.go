@@ -262,8 +262,9 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		handle  queue.Handler
 		workers int
 	}{
-		{queue.TopicPosts, worker.HandlePosts, eng.postWorkers},
-		{queue.TopicChunks, worker.HandleChunks, eng.chunkWorkers},
+		{queue.TopicPosts, worker.HandlePosts, eng.workers.posts},
+		{queue.TopicBackfills, worker.HandleBackfills, eng.workers.backfills},
+		{queue.TopicChunks, worker.HandleChunks, eng.workers.chunks},
 	} {
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: eng.broker, Handle: c.handle, Workers: c.workers,

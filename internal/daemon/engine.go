@@ -29,8 +29,8 @@ type engine struct {
 	writers int
 	// pageSize is the number of followers that are read at once; 0 is the worker's default.
 	pageSize int
-	// postWorkers and chunkWorkers bound the messages that are handled at once.
-	postWorkers, chunkWorkers int
+	// workers bound the messages that the fan-out handles at once.
+	workers fanoutWorkers
 	// devSecret signs dev tokens.
 	devSecret []byte
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
@@ -54,11 +54,16 @@ func (e *engine) register(reg prometheus.Registerer) error {
 // posts.
 const likesInFlight = 20_000
 
-func maxInFlight(postWorkers, chunkWorkers int) map[string]int {
+// fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes
+// the workers of another (I8).
+type fanoutWorkers struct{ posts, backfills, chunks int }
+
+func (w fanoutWorkers) maxInFlight() map[string]int {
 	return map[string]int{
-		queue.TopicPosts:  2 * postWorkers,
-		queue.TopicChunks: 2 * chunkWorkers,
-		queue.TopicLikes:  likesInFlight,
+		queue.TopicPosts:     2 * w.posts,
+		queue.TopicBackfills: 2 * w.backfills,
+		queue.TopicChunks:    2 * w.chunks,
+		queue.TopicLikes:     likesInFlight,
 	}
 }
 
@@ -76,7 +81,7 @@ func (p *process) openEmbedded() (*engine, error) {
 		return nil, err
 	}
 	p.cleanups.addCloser("data directory", dir.Close)
-	e := &engine{writers: 1, postWorkers: 16, chunkWorkers: 4, devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{writers: 1, workers: fanoutWorkers{posts: 16, backfills: 4, chunks: 4}, devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err
@@ -88,7 +93,7 @@ func (p *process) openEmbedded() (*engine, error) {
 	}
 	p.cleanups.addCloser("table", store.Close)
 	broker, err := queueembedded.Open(dir.Path("queue"), queueembedded.Options{
-		Now: p.opt.Now, Log: p.log, MaxInFlight: maxInFlight(e.postWorkers, e.chunkWorkers),
+		Now: p.opt.Now, Log: p.log, MaxInFlight: e.workers.maxInFlight(),
 	})
 	if err != nil {
 		return nil, err

@@ -35,6 +35,20 @@ func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
 	}
 }
 
+// TestABackfillOnTheTopicOfPostsIsDone handles the event of an API of an earlier
+// version.
+func TestABackfillOnTheTopicOfPostsIsDone(t *testing.T) {
+	w := newWorld(t, 0)
+	e := w.post()
+	_, err := w.EnsurePost(t.Context(), e)
+	w.must(err)
+	w.must(w.worker.HandlePosts(t.Context(), w.follow("new", id.Min)))
+	w.wantHome("new", e.PostID)
+	if m := w.mark("new"); m.TTL.IsZero() {
+		t.Errorf("mark = %+v, want one that ends", m)
+	}
+}
+
 func TestBackfillLeavesOutWhatIsTooOldForATimeline(t *testing.T) {
 	w := newWorld(t, 0, small)
 	posts := w.stored(3)

@@ -26,7 +26,8 @@
 //   - I5, I6: a handler returns nil only when its work is durable. Every step may be
 //     repeated: entries get the same keys, and the delivery record is written under
 //     conditions.
-//   - I8: a post's chunks have their own topic, and a group for each post.
+//   - I8: chunks have their own topic, and a group for each author. Backfills have
+//     their own topic too. So neither delays the posts of other authors.
 //   - I9: memory does not grow with the number of followers. A handler holds one page
 //     of followers and the next. A planner reads only the last key of each page, and
 //     holds a page of at most Config.PlanChunks stored chunks and ten new ones. A page
@@ -145,7 +146,8 @@ func New(cfg Config) *Worker {
 	}
 }
 
-// HandlePosts is the queue.Handler of queue.TopicPosts.
+// HandlePosts is the queue.Handler of queue.TopicPosts. An API of an earlier version
+// may still put Followed there.
 func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
 	switch e := e.(type) {
 	case *messages.PostCreated:
@@ -154,6 +156,14 @@ func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
 		return wrap(e, w.followed(ctx, e))
 	}
 	return unexpected(e, queue.TopicPosts)
+}
+
+// HandleBackfills is the queue.Handler of queue.TopicBackfills.
+func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
+	if e, ok := e.(*messages.Followed); ok {
+		return wrap(e, w.followed(ctx, e))
+	}
+	return unexpected(e, queue.TopicBackfills)
 }
 
 // HandleChunks is the queue.Handler of queue.TopicChunks.

@@ -221,6 +221,8 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
+	case *messages.Followed:
+		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)
 }

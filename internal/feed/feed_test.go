@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -45,7 +46,6 @@ func (c *clock) add(d time.Duration) {
 type recorder struct {
 	mu     sync.Mutex
 	events []messages.Event
-	topics []string
 	fail   error
 }
 
@@ -60,20 +60,32 @@ func (r *recorder) Publish(topic string, msgs ...*message.Message) error {
 		if err != nil {
 			return err
 		}
+		if want := topicOf(event); topic != want {
+			return fmt.Errorf("%s is published on %s, want %s", event.Kind(), topic, want)
+		}
 		r.events = append(r.events, event)
-		r.topics = append(r.topics, topic)
 	}
 	return nil
 }
 
 func (*recorder) Close() error { return nil }
 
+func topicOf(e messages.Event) string {
+	switch e.(type) {
+	case *messages.PostCreated:
+		return queue.TopicPosts
+	case *messages.Followed:
+		return queue.TopicBackfills
+	}
+	return queue.TopicLikes
+}
+
 // take returns the events published since the last take.
 func (r *recorder) take() []messages.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	events := r.events
-	r.events, r.topics = nil, nil
+	r.events = nil
 	return events
 }
 

@@ -83,7 +83,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	}
 	// The follow is durable, and the mark makes the home right. If the event is lost
 	// here, a home read that finds the old mark publishes it again.
-	err = s.publish(ctx, queue.TopicPosts, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
+	err = s.publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
 	if err != nil {
 		s.cfg.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.cfg.RequestID(ctx)),
 			zap.String("follower", follower), zap.String("author", author), zap.Error(err))

@@ -210,7 +210,7 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	if len(msgs) == 0 {
 		return
 	}
-	err := panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicPosts, msgs...) })
+	err := panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicBackfills, msgs...) })
 	if err != nil {
 		s.cfg.Log.Warn("late backfills not requested again", zap.Int("backfills", len(msgs)), zap.Error(err))
 	}

@@ -78,7 +78,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		`fanfare_table_capacity_units_total{flow="fanout",kind="write",op="put"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="put",result="condition"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="get",result="error"} 1`,
-		`fanfare_queue_depth{state="ready",topic="posts"} 1`, `fanfare_queue_depth{state="dead",topic="chunks"} 4`,
+		`fanfare_queue_depth{state="ready",topic="posts"} 1`, `fanfare_queue_depth{state="in_flight",topic="backfills"} 3`, `fanfare_queue_depth{state="dead",topic="chunks"} 4`,
 		`fanfare_write_stalls_total{store="table",waits_for="flush"} 5`,
 		`fanfare_write_stalls_total{store="table",waits_for="compaction"} 6`,
 		`fanfare_http_requests_total{method="GET",route="/v1/me",status="200"} 1`,

@@ -35,8 +35,12 @@ import (
 
 // The topics. A backend adds its own prefix to their names.
 const (
-	// TopicPosts carries PostCreated and Followed.
+	// TopicPosts carries PostCreated. A process of an earlier version also puts Followed
+	// there.
 	TopicPosts = "posts"
+	// TopicBackfills carries Followed. Each follower is a group of its own, so on the
+	// topic of posts a crowd that follows one author would delay every post (I8).
+	TopicBackfills = "backfills"
 	// TopicChunks carries FanoutPlan and FanoutChunk. They have a topic of their own
 	// so that no ordinary post waits for the chunks of a celebrity (I8).
 	TopicChunks = "chunks"
@@ -45,7 +49,7 @@ const (
 )
 
 // Topics returns the names of all topics.
-func Topics() []string { return []string{TopicPosts, TopicChunks, TopicLikes} }
+func Topics() []string { return []string{TopicPosts, TopicBackfills, TopicChunks, TopicLikes} }
 
 // Metadata keys that backends know.
 const (

@@ -12,12 +12,12 @@ func crashPoints() []string {
 	}{
 		{"api", []string{
 			"batch_get following", "batch_get likecount", "batch_get post", "delete comment", "get comment", "get post", "get post by id",
-			"get user", "publish likes", "publish posts", "put comment", "put idempotency", "put user", "query comment",
+			"get user", "publish backfills", "publish likes", "publish posts", "put comment", "put idempotency", "put user", "query comment",
 			"query following", "query home", "query post", "query timeline", "query user",
 			"transact follower", "transact post", "update post",
 		}},
 		{"fanout", []string{
-			"batch_write timeline", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
+			"batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
 			"get post", "get post by id", "publish chunks", "put delivery", "query delivery",
 			"query follower", "query post", "query user", "transact post", "update delivery",
 			"update home",

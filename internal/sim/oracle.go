@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -239,7 +240,7 @@ func (w *World) checkLikes(ctx context.Context, service *feed.Service, living ma
 func (w *World) checkMessages() {
 	l := w.load
 	dead := map[string]string{}
-	for _, topic := range []string{"posts", "chunks", "likes"} {
+	for _, topic := range queue.Topics() {
 		q := w.queue(topic)
 		if len(q.messages) > 0 {
 			l.fail("I6", "%d messages are left on %s, the first %s received %d times", len(q.messages), topic, q.messages[0].id, q.messages[0].receives)

@@ -198,8 +198,11 @@ func (w *World) quieten(ctx context.Context) {
 	}
 	for quiet := 0; quiet < 40; {
 		if w.steps++; w.steps > mostSteps {
-			w.load.fail("stuck", "nothing becomes quiet: %d operations busy, posts %d, chunks %d, likes %d left", len(w.load.busy),
-				len(w.queue("posts").messages), len(w.queue("chunks").messages), len(w.queue("likes").messages))
+			left := ""
+			for _, topic := range queue.Topics() {
+				left += fmt.Sprintf(", %d messages of %s left", len(w.queue(topic).messages), topic)
+			}
+			w.load.fail("stuck", "nothing becomes quiet: %d operations busy%s", len(w.load.busy), left)
 			return
 		}
 		w.step(func() bool { return false })
@@ -326,6 +329,7 @@ func (w *World) fanout(p *Proc) {
 		Writers: 2, PageSize: 2, ChunkSize: 2, PlanChunks: 2, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
+	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
 	w.consume(p, queue.TopicChunks, worker.HandleChunks)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/queue"
 	"fanfare/messages"
 )
 
@@ -442,7 +443,8 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 func (l *workload) poison(r *rand.Rand, p planned) *operation {
 	name := fmt.Sprintf("bad-%d", p.number)
 	payload := `{"type":"PostCreated","version":99,"event_id":"` + name + `"}`
-	topic := []string{"posts", "chunks", "likes"}[r.IntN(3)]
+	topics := queue.Topics()
+	topic := topics[r.IntN(len(topics))]
 	return &operation{
 		name: "poison " + topic, user: p.user,
 		do: func(context.Context, *feed.Service) error { return nil },
