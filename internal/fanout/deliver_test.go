@@ -265,6 +265,87 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 	}
 }
 
+// TestAPlanGoesOnWhereAStoredChunkEnds sends plans that begin at any follower. Only those
+// that begin where a stored chunk ends may add to the delivery record.
+func TestAPlanGoesOnWhereAStoredChunkEnds(t *testing.T) {
+	const n = 24
+	w := newWorld(t, n, small)
+	e := w.post()
+	plan := func(first string) error {
+		return w.worker.HandleChunks(t.Context(), &messages.FanoutPlan{Header: w.header(), PostID: e.PostID, AuthorID: author, First: first})
+	}
+	refused := func(first string) bool {
+		t.Helper()
+		before := len(w.record(e.PostID))
+		err := plan(first)
+		_, permanent := errors.AsType[*messages.PermanentError](err)
+		if err != nil && !permanent {
+			t.Errorf("a plan that begins at %q: %v", first, err)
+		}
+		if permanent && len(w.record(e.PostID)) != before {
+			t.Errorf("a plan that begins at %q was refused and has stored something", first)
+		}
+		return permanent
+	}
+	stored := w.post()
+	stored.PostID = e.PostID
+	_, err := w.EnsurePost(t.Context(), stored)
+	w.must(err)
+	for i := range n {
+		if !refused(follower(i)) {
+			t.Fatalf("a plan that begins at %q was taken before anything was planned", follower(i))
+		}
+	}
+	w.enqueue(e)
+	w.drain(w.worker)
+	ends := map[string]bool{}
+	for _, it := range w.record(e.PostID) {
+		if it.Key.SK == schema.SortPlan {
+			continue
+		}
+		c, err := schema.ParseChunk(it)
+		w.must(err)
+		ends[c.End] = true
+	}
+	if len(ends) < 4 {
+		t.Fatalf("the chunks end at %v", ends)
+	}
+	for i := range n {
+		for _, first := range []string{follower(i), follower(i) + "x"} {
+			if refused(first) == ends[first] {
+				t.Errorf("a plan that begins at %q was refused: %v, a stored chunk ends there: %v", first, !ends[first], ends[first])
+			}
+		}
+	}
+	if len(w.record(e.PostID)) != len(ends)+1 {
+		t.Errorf("the delivery record has grown to %d items", len(w.record(e.PostID)))
+	}
+	w.drain(w.worker)
+	w.wantDelivered(e.PostID, n)
+}
+
+// TestAPlanIsFoundBehindChunksOutOfTheChain goes on where a chunk ends that many chunks
+// out of the chain follow: another planner had stored them when it lost to this chunk.
+func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
+	const n = 60
+	w := newWorld(t, n, small)
+	e := w.post()
+	_, err := w.EnsurePost(t.Context(), e)
+	w.must(err)
+	chunks := []schema.Chunk{{Post: e.PostID, End: follower(40)}}
+	for i := 1; i < 39; i++ {
+		chunks = append(chunks, schema.Chunk{Post: e.PostID, First: follower(i), End: follower(i + 1)})
+	}
+	for _, c := range chunks {
+		_, err := w.mem.Put(t.Context(), table.PutInput{Item: c.Item()})
+		w.must(err)
+	}
+	w.must(w.worker.HandleChunks(t.Context(), &messages.FanoutPlan{Header: w.header(), PostID: e.PostID, AuthorID: author, First: follower(40)}))
+	w.enqueue(e)
+	w.drain(w.worker)
+	w.wantDelivered(e.PostID, n)
+}
+
 func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	w := newWorld(t, 30, small)
 	e := w.post()

@@ -56,6 +56,11 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
 		return nil
 	}
+	if e.First != "" {
+		if err := w.requireChunkBefore(ctx, e.PostID, e.First); err != nil {
+			return err
+		}
+	}
 	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
 	if err != nil {
 		return err
@@ -83,6 +88,32 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 		pl.outbox = append(pl.outbox, &messages.FanoutPlan{Header: head, PostID: p.id, AuthorID: p.author, First: pl.from})
 	}
 	return pl.send(ctx)
+}
+
+// requireChunkBefore returns a *messages.PermanentError unless a stored chunk of the post
+// ends at first. A planner stores that chunk before it sends the plan for the rest.
+// Without this check each plan that somebody makes up would add chunks to the delivery
+// record. The chunk is the last one below first, or a few chunks out of the chain lie
+// between.
+func (w *Worker) requireChunkBefore(ctx context.Context, postID, first string) error {
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{
+		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(""), After: schema.ChunkSK(first), Descending: true,
+		PageSize: w.cfg.PlanChunks, Consistent: true,
+	}) {
+		if err != nil {
+			return fmt.Errorf("read the delivery chunks of post %s: %w", postID, err)
+		}
+		for _, it := range page.Items {
+			c, err := schema.ParseChunk(it)
+			if err != nil {
+				return err
+			}
+			if c.End == first {
+				return nil
+			}
+		}
+	}
+	return &messages.PermanentError{Reason: fmt.Sprintf("the delivery of post %s has no chunk that ends at %q", postID, first)}
 }
 
 // follow walks the stored chain from pl.from on and sends the chunks that are not done.

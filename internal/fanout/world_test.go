@@ -269,6 +269,14 @@ func (w *world) wantHome(user string, posts ...string) {
 	}
 }
 
+// record returns the stored items of a post's delivery.
+func (w *world) record(postID string) []table.Item {
+	w.Helper()
+	items, _, err := table.Collect(w.mem.Query(w.Context(), table.Query{PK: schema.DeliveryPK(postID), Consistent: true}), 0)
+	w.must(err)
+	return items
+}
+
 func (w *world) delivery(postID string) feed.Delivery {
 	w.Helper()
 	d, err := feed.New(feed.Config{Store: w.mem, Now: w.clock}).Delivery(w.Context(), author, postID)
