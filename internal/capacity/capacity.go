@@ -42,9 +42,10 @@ const (
 	likeBytes        = 232
 	indexedLikeBytes = 630 // in the table and, whole, in the index by user
 	postBytes        = 632 // the post, of 280 characters, and the post by id
-	planBytes        = 213
-	lastChunkBytes   = 165 // the only chunk of an inline delivery
-	chunkBytes       = 237
+	recordKeptDays   = 31  // how long a delivery record outlives the entries
+	planBytes        = 222
+	lastChunkBytes   = 174 // the only chunk of an inline delivery
+	chunkBytes       = 245
 
 	partitionRCU, partitionWCU = 3000, 1000
 	tableWCU                   = 40_000 // the default quota of an on-demand table
@@ -229,7 +230,7 @@ func New(l Load, p Prices) Estimate {
 	const million = 1e6
 	entry := (p.WCU+p.RCU*followerBytes/readBytes)/million + p.Storage*entryBytes/1e9*l.TimelineDays/daysAMonth
 	push := l.PostsPerDay * entry
-	fixed := l.PostsPerDay * ((2*p.WCU+p.RCU)/million + p.Storage*(planBytes+lastChunkBytes)/1e9*l.KeptDays/daysAMonth)
+	fixed := l.PostsPerDay * ((2*p.WCU+p.RCU)/million + p.Storage*(planBytes+lastChunkBytes)/1e9*l.recordDays()/daysAMonth)
 	pull := l.ReadsPerDay * followeeRCU * p.RCU / million
 	e.PullCheaper = "always"
 	if pull > push {
@@ -243,6 +244,9 @@ func New(l Load, p Prices) Estimate {
 	e.Limits = limits(l, e)
 	return e
 }
+
+// recordDays is how many days a delivery record stays.
+func (l Load) recordDays() float64 { return l.TimelineDays + recordKeptDays }
 
 // delivery is the cost of one post's fan-out, without CPU time. Stored counts the
 // delivery record only.
@@ -288,7 +292,7 @@ func way(l Load, p Prices, push bool) Way {
 	if push {
 		fanout = delivery(l.Followers).times(posts)
 		fanout.CPU = deliveries / l.DeliveriesPerCPU
-		fanout.Stored = fanout.Stored*l.KeptDays + deliveries*l.TimelineDays*entryBytes/1e9
+		fanout.Stored = fanout.Stored*l.recordDays() + deliveries*l.TimelineDays*entryBytes/1e9
 	} else {
 		home.RCU += reads * l.Followers * followeeRCU
 		// A query of a post list takes about a tenth of a request's CPU time.

@@ -67,7 +67,7 @@ func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
 		t.Fatalf("pull is cheaper %s %v", e.PullCheaper, e.Crossover)
 	}
 	entry := (p.WCU+p.RCU*102/4096)/1e6 + p.Storage*226/1e9*l.TimelineDays/daysAMonth
-	record := (2*p.WCU+p.RCU)/1e6 + p.Storage*378/1e9*l.KeptDays/daysAMonth
+	record := (2*p.WCU+p.RCU)/1e6 + p.Storage*396/1e9*(l.TimelineDays+31)/daysAMonth
 	push := e.Crossover*entry + record
 	pull := e.Crossover * 100 * p.RCU / 1e6
 	if !near(push, pull) {

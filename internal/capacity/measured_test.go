@@ -149,6 +149,9 @@ func holdFanOut(t *testing.T, followers int) {
 	worker := fanout.New(fanout.Config{
 		Store: measured, Posts: f, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize,
 	})
+	if schema.DeliveryKept.Hours() != recordKeptDays*24 {
+		t.Errorf("a delivery record is kept for %s, the estimate has %d days", schema.DeliveryKept, recordKeptDays)
+	}
 	if daemon.PageSize != inlineFollowers || fanout.DefaultChunkSize != chunkFollowers || fanout.DefaultPlanChunks != planChunks {
 		t.Errorf("pages of %d, chunks of %d, plans of %d: the estimate has %d, %d, %d",
 			daemon.PageSize, fanout.DefaultChunkSize, fanout.DefaultPlanChunks, inlineFollowers, chunkFollowers, planChunks)
@@ -238,9 +241,9 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280)}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
 		{"a like", likeBytes, sizes(like.Item())},
 		{"an indexed like", indexedLikeBytes, sizes(indexed.Item())},
-		{"a plan", planBytes, sizes(schema.Plan{Post: post, Author: a, Planned: 101, Started: at, Attempts: 1}.Item())},
-		{"the chunk of an inline delivery", lastChunkBytes, sizes(schema.Chunk{Post: post, Done: at, Delivered: 101}.Item())},
-		{"a chunk", chunkBytes, sizes(schema.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000}.Item())},
+		{"a plan", planBytes, sizes(schema.Plan{Post: post, Author: a, Planned: 101, Started: at, Attempts: 1, TTL: at}.Item())},
+		{"the chunk of an inline delivery", lastChunkBytes, sizes(schema.Chunk{Post: post, Done: at, Delivered: 101, TTL: at}.Item())},
+		{"a chunk", chunkBytes, sizes(schema.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000, TTL: at}.Item())},
 	} {
 		// The size of a number depends on its digits, so an item may be a few bytes off.
 		if math.Abs(tt.got-tt.want) > 3 {

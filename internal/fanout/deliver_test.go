@@ -346,6 +346,42 @@ func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 	w.wantDelivered(e.PostID, n)
 }
 
+// TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the
+// entries, and every message about them, and that a plan that comes later adds nothing.
+func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
+	if schema.DeliveryKept <= messages.MaxAge+messages.MaxAhead {
+		t.Errorf("a record is kept for %s, and a message is applied for %s", schema.DeliveryKept, messages.MaxAge)
+	}
+	for _, n := range []int{2, 24} { // inline, and in chunks
+		w := newWorld(t, n, small)
+		e := w.post()
+		at, err := id.Time(e.PostID)
+		w.must(err)
+		w.now = w.now.Add(time.Hour) // the time of the post counts, not that of the worker
+		w.enqueue(e)
+		w.drain(w.worker)
+		expiry := at.Add(timelineTTL + schema.DeliveryKept)
+		record := w.record(e.PostID)
+		for _, it := range record {
+			if got := it.Int(table.AttrTTL); got != expiry.Unix() {
+				t.Errorf("%d followers: %s expires at %d, want %d", n, it.Key.SK, got, expiry.Unix())
+			}
+		}
+		for _, it := range record { // the table removes them
+			_, err := w.mem.Delete(t.Context(), table.DeleteInput{Key: it.Key})
+			w.must(err)
+		}
+		w.now = expiry
+		w.must(w.worker.HandleChunks(t.Context(), &messages.FanoutPlan{Header: w.header(), PostID: e.PostID, AuthorID: author}))
+		if left := len(w.record(e.PostID)); left != 0 {
+			t.Errorf("%d followers: a late plan has stored %d items", n, left)
+		}
+		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete || d.Planned != nil || d.Delivered != nil {
+			t.Errorf("%d followers: after its record expired the delivery is %+v", n, d)
+		}
+	}
+}
+
 func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	w := newWorld(t, 30, small)
 	e := w.post()

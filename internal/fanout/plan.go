@@ -56,14 +56,18 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
 		return nil
 	}
-	if e.First != "" {
-		if err := w.requireChunkBefore(ctx, e.PostID, e.First); err != nil {
-			return err
-		}
-	}
 	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
 	if err != nil {
 		return err
+	}
+	if !p.recordTTL.After(w.cfg.Now()) {
+		w.cfg.Log.Info("planning stopped: the delivery record has expired", zap.String("post_id", p.id), zap.String("request_id", e.RequestID))
+		return nil
+	}
+	if e.First != "" {
+		if err := w.requireChunkBefore(ctx, p.id, e.First); err != nil {
+			return err
+		}
 	}
 	pl := &planner{w: w, p: p, requestID: e.RequestID, from: e.First, left: w.cfg.PlanChunks, batch: sendBatch}
 	if e.First == "" {
@@ -183,7 +187,7 @@ func (pl *planner) send(ctx context.Context) error {
 // the ranges also cover followers that it does not see.
 func (pl *planner) extend(ctx context.Context) error {
 	var cuts []schema.Chunk
-	next := schema.Chunk{Post: pl.p.id, First: pl.from}
+	next := schema.Chunk{Post: pl.p.id, First: pl.from, TTL: pl.p.recordTTL}
 	q := table.Query{
 		PK: schema.FollowersPK(pl.p.author), Low: schema.UserSK(""), PageSize: pl.w.cfg.ChunkSize, EndsOnly: true,
 	}
@@ -201,7 +205,7 @@ func (pl *planner) extend(ctx context.Context) error {
 			}
 			next.End = user
 			cuts = append(cuts, next)
-			next = schema.Chunk{Post: pl.p.id, First: user}
+			next = schema.Chunk{Post: pl.p.id, First: user, TTL: pl.p.recordTTL}
 			if len(cuts) < min(pl.batch, pl.left) {
 				continue
 			}

@@ -64,7 +64,7 @@ func (w *Worker) begin(ctx context.Context, p post, first page) (begun bool, err
 			return false, err
 		}
 	}
-	plan := schema.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.cfg.Now(), Attempts: 1}
+	plan := schema.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.cfg.Now(), Attempts: 1, TTL: p.recordTTL}
 	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: plan.Item(), If: table.Absent{}})
 	if _, begun = errors.AsType[*table.ConditionError](err); begun {
 		_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
@@ -99,7 +99,7 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 			return err
 		}
 	}
-	chunk := schema.Chunk{Post: p.id, Done: w.cfg.Now(), Delivered: delivered}
+	chunk := schema.Chunk{Post: p.id, Done: w.cfg.Now(), Delivered: delivered, TTL: p.recordTTL}
 	_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
 		// Another worker has planned the delivery meanwhile, and its chain decides.

@@ -198,6 +198,8 @@ type post struct {
 	attrs []table.Attr
 	// expired says that its entries would be expired before they are written.
 	expired bool
+	// recordTTL is when its delivery record expires.
+	recordTTL time.Time
 }
 
 func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
@@ -209,6 +211,7 @@ func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
 	return post{
 		id: postID, author: author, at: at, sk: schema.EntrySK(postID, author),
 		attrs: schema.EntryAttrs(ttl, likeShards), expired: !ttl.After(w.cfg.Now()),
+		recordTTL: ttl.Add(schema.DeliveryKept),
 	}, nil
 }
 

@@ -279,7 +279,7 @@ func (w *world) record(postID string) []table.Item {
 
 func (w *world) delivery(postID string) feed.Delivery {
 	w.Helper()
-	d, err := feed.New(feed.Config{Store: w.mem, Now: w.clock}).Delivery(w.Context(), author, postID)
+	d, err := feed.New(feed.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL}).Delivery(w.Context(), author, postID)
 	w.must(err)
 	return d
 }

@@ -17,7 +17,8 @@ const (
 	DeliveryQueued DeliveryState = "queued"
 	// DeliveryRunning: a worker has begun.
 	DeliveryRunning DeliveryState = "running"
-	// DeliveryComplete: the chain reaches the open end, and all its chunks are done.
+	// DeliveryComplete: the chain reaches the open end, and all its chunks are done; or
+	// the record has expired, long after the entries have. Then no number is known.
 	DeliveryComplete DeliveryState = "complete"
 	// DeliveryPulled: the post is not delivered, because homes merge the author's posts in.
 	DeliveryPulled DeliveryState = "pulled"
@@ -70,6 +71,8 @@ func (s *Service) Delivery(ctx context.Context, user, post string) (Delivery, er
 		d.State, d.CompletedAt = DeliveryComplete, &chain.last
 	case ref.Deleted:
 		d.State = DeliveryCancelled
+	case plan == nil && s.cfg.Now().Sub(d.AcceptedAt) >= s.cfg.TimelineTTL+schema.DeliveryKept:
+		d.State = DeliveryComplete
 	}
 	return d, nil
 }

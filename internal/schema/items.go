@@ -213,6 +213,21 @@ func appendShards(attrs []table.Attr, shards int) []table.Attr {
 	return attrs
 }
 
+// appendTTL adds the time of expiry, unless it is zero for never.
+func appendTTL(attrs []table.Attr, ttl time.Time) []table.Attr {
+	if ttl.IsZero() {
+		return attrs
+	}
+	return append(attrs, num(table.AttrTTL, ttl.Unix()))
+}
+
+func ttlOf(it table.Item) time.Time {
+	if ttl := it.Get(table.AttrTTL); ttl.Kind() == table.KindNumber {
+		return time.Unix(ttl.Int(), 0).UTC()
+	}
+	return time.Time{}
+}
+
 func parseShards(it table.Item) int { return max(1, int(it.Int(AttrLikeShards))) }
 
 // Comment is a comment of a post.
@@ -282,9 +297,7 @@ func (l Like) Item() table.Item {
 		num(AttrState, bit(l.Liked)), str(AttrVersion, l.Version),
 		str(AttrFlush, l.Flush.String()), num(AttrBase, bit(l.Base)),
 	}
-	if !l.TTL.IsZero() {
-		attrs = append(attrs, num(table.AttrTTL, l.TTL.Unix()))
-	}
+	attrs = appendTTL(attrs, l.TTL)
 	if l.Indexed && l.Liked {
 		attrs = append(attrs, str(table.AttrGSI1PK, UserLikesPK(l.User)), str(table.AttrGSI1SK, PostSK(l.Post)))
 	}
@@ -303,14 +316,10 @@ func ParseLike(it table.Item) (Like, error) {
 	if err != nil {
 		return Like{}, &ParseError{it.Key, err.Error()}
 	}
-	l := Like{
+	return Like{
 		Post: post, User: user, Liked: it.Int(AttrState) != 0, Version: it.Str(AttrVersion),
-		Flush: flush, Base: it.Int(AttrBase) != 0, Indexed: table.InIndex(&it),
-	}
-	if ttl := it.Get(table.AttrTTL); ttl.Kind() == table.KindNumber {
-		l.TTL = time.Unix(ttl.Int(), 0).UTC()
-	}
-	return l, nil
+		Flush: flush, Base: it.Int(AttrBase) != 0, Indexed: table.InIndex(&it), TTL: ttlOf(it),
+	}, nil
 }
 
 func bit(b bool) int64 {
@@ -412,20 +421,14 @@ func (m Mark) Item() table.Item {
 	if m.From != "" {
 		attrs = append(attrs, str("from", m.From))
 	}
-	if !m.TTL.IsZero() {
-		attrs = append(attrs, num(table.AttrTTL, m.TTL.Unix()))
-	}
-	return table.Item{Key: MarkKey(m.User, m.Author), Attrs: attrs}
+	return table.Item{Key: MarkKey(m.User, m.Author), Attrs: appendTTL(attrs, m.TTL)}
 }
 
 // ParseMark decodes a home mark.
 func ParseMark(it table.Item) (Mark, error) {
 	user, ok := userOf(it.Key.PK, "#home")
 	author, ok2 := UserOfSK(it.Key.SK)
-	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str("from"), Version: it.Str(AttrVersion)}
-	if ttl := it.Get(table.AttrTTL); ttl.Kind() == table.KindNumber {
-		m.TTL = time.Unix(ttl.Int(), 0).UTC()
-	}
+	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str("from"), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
 	switch m.Kind {
 	case MarkUnfollowed, MarkBackfill, MarkPulled:
 	default:
@@ -477,7 +480,13 @@ type Plan struct {
 	Attempts int64
 	// State is "" for a fan-out that runs or ran, else the reason why there is none.
 	State string
+	// TTL is the time when the plan expires, zero for never.
+	TTL time.Time
 }
+
+// DeliveryKept is how long a delivery record outlives the entries of its post. That is
+// above messages.MaxAge, so a consumer that handles a message finds the record.
+const DeliveryKept = 31 * 24 * time.Hour
 
 // Item encodes p.
 func (p Plan) Item() table.Item {
@@ -487,7 +496,7 @@ func (p Plan) Item() table.Item {
 	if p.State != "" {
 		attrs = append(attrs, str("state", p.State))
 	}
-	return table.Item{Key: DeliveryPlanKey(p.Post), Attrs: attrs}
+	return table.Item{Key: DeliveryPlanKey(p.Post), Attrs: appendTTL(attrs, p.TTL)}
 }
 
 // ParsePlan decodes the head of a delivery record.
@@ -496,7 +505,10 @@ func ParsePlan(it table.Item) (Plan, error) {
 	if !ok || it.Key.SK != SortPlan {
 		return Plan{}, &ParseError{it.Key, "not a delivery plan"}
 	}
-	return Plan{post, it.Str(AttrAuthor), it.Int("planned"), timeOf(&it, "started"), it.Int(AttrAttempts), it.Str("state")}, nil
+	return Plan{
+		Post: post, Author: it.Str(AttrAuthor), Planned: it.Int("planned"), Started: timeOf(&it, "started"),
+		Attempts: it.Int(AttrAttempts), State: it.Str("state"), TTL: ttlOf(it),
+	}, nil
 }
 
 // Chunk is one link of a post's chain: a range of follower ids.
@@ -508,6 +520,8 @@ type Chunk struct {
 	// Done is the time of its delivery, zero before that.
 	Done      time.Time
 	Delivered int64
+	// TTL is the time when the chunk expires, zero for never.
+	TTL time.Time
 }
 
 // Item encodes c.
@@ -516,7 +530,7 @@ func (c Chunk) Item() table.Item {
 	if !c.Done.IsZero() {
 		attrs = append(attrs, millis(AttrDone, c.Done), num(AttrDelivered, c.Delivered))
 	}
-	return table.Item{Key: DeliveryChunkKey(c.Post, c.First), Attrs: attrs}
+	return table.Item{Key: DeliveryChunkKey(c.Post, c.First), Attrs: appendTTL(attrs, c.TTL)}
 }
 
 // ParseChunk decodes a link of a chain.
@@ -526,7 +540,9 @@ func ParseChunk(it table.Item) (Chunk, error) {
 	if !ok || !ok2 {
 		return Chunk{}, &ParseError{it.Key, "not a delivery chunk"}
 	}
-	return Chunk{post, first, it.Str(AttrEnd), timeOf(&it, AttrDone), it.Int(AttrDelivered)}, nil
+	return Chunk{
+		Post: post, First: first, End: it.Str(AttrEnd), Done: timeOf(&it, AttrDone), Delivered: it.Int(AttrDelivered), TTL: ttlOf(it),
+	}, nil
 }
 
 func postOfDelivery(pk string) (string, bool) {

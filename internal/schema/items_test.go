@@ -65,10 +65,12 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, mark, mark.Item(), schema.ParseMark)
 		record := schema.Idempotency{User: u, Key: "k", Post: p, BodyHash: text, LikeShards: shards, TTL: born.Truncate(time.Second)}
 		comesBack(t, record, record.Item(), schema.ParseIdempotency)
-		plan := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n, State: text}
+		plan := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n, State: text, TTL: ttl}
 		comesBack(t, plan, plan.Item(), schema.ParsePlan)
-		chunk := schema.Chunk{Post: p, First: u, End: v, Done: born, Delivered: n}
+		chunk := schema.Chunk{Post: p, First: u, End: v, Done: born, Delivered: n, TTL: ttl}
 		comesBack(t, chunk, chunk.Item(), schema.ParseChunk)
+		lasting := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n}
+		comesBack(t, lasting, lasting.Item(), schema.ParsePlan)
 		open := schema.Chunk{Post: p}
 		comesBack(t, open, open.Item(), schema.ParseChunk)
 

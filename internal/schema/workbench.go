@@ -73,11 +73,11 @@ func facets() []facet {
 			Mark{User: bob, Author: "carol", Kind: MarkUnfollowed, Version: action, TTL: expiry}.Item(),
 		}},
 		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{
-			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1}.Item(),
+			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1, TTL: expiry}.Item(),
 		}},
 		{"Delivery chunk", DeliveryChunkKey("POST", "FIRST"), []table.Item{
-			Chunk{Post: post, End: "m", Done: later, Delivered: 1}.Item(),
-			Chunk{Post: post, First: "m"}.Item(),
+			Chunk{Post: post, End: "m", Done: later, Delivered: 1, TTL: expiry}.Item(),
+			Chunk{Post: post, First: "m", TTL: expiry}.Item(),
 		}},
 		{"Idempotency key", IdempotencyKey("USER", "KEY"), []table.Item{
 			Idempotency{User: alice, Key: "hello-1", Post: post, BodyHash: "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg", LikeShards: 1, TTL: at.Add(24 * time.Hour)}.Item(),

@@ -94,8 +94,8 @@ func bugs() []bug {
 		{"comment answered before it is durable", "I7", []edit{{comments, `If: table.Absent{}}); err != nil {`, `If: table.Absent{}}); err != nil && text == "" {`}}},
 		{"chunk skips the follower at its boundary", "I1", []edit{{chunk, `Low: schema.UserSK(r.first), After: after,`,
 			`Low: schema.UserSK(r.first), After: func() string { if after == "" && r.first != "" { return schema.UserSK(r.first) }; return after }(),`}}},
-		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user}`,
-			`next = schema.Chunk{Post: pl.p.id, First: user + "0"}`}}},
+		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user, TTL`,
+			`next = schema.Chunk{Post: pl.p.id, First: user + "0", TTL`}}},
 		{"followers read before the post is in the table", "I1", []edit{
 			{posts, "\tref, err := w.cfg.Posts.EnsurePost(ctx, e)", "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tref, err := w.cfg.Posts.EnsurePost(ctx, e)"},
 			{posts, "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tbegun, err", "\tbegun, err"},
