@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -229,6 +230,30 @@ func TestDocsPageNeedsNoOtherHost(t *testing.T) {
 	}
 	if csp := res.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
 		t.Errorf("policy is %q", csp)
+	}
+}
+
+// The error list of a request is short, however many faults a sender packs into it.
+func TestAnAnswerNamesTheFirstTwentyFaults(t *testing.T) {
+	w := newWorld(t)
+	const faults = 6000
+	var body, query strings.Builder
+	for i := range faults {
+		fmt.Fprintf(&body, `"x%d":1,`, i)
+		fmt.Fprintf(&query, "&y%d", i)
+	}
+	for name, res := range map[string]*httptest.ResponseRecorder{
+		"fields":     w.call(t, "ann", "POST", "/v1/posts", "{"+body.String()+`"text":"t"}`),
+		"parameters": w.call(t, "ann", "GET", "/v1/home?"+query.String()[1:], ""),
+	} {
+		p := problem(t, res, 422, "invalid")
+		if len(p.Errors) != 20 || !strings.Contains(p.Detail, "6000 fields are invalid") {
+			t.Errorf("%s: %d errors, %q", name, len(p.Errors), p.Detail)
+		}
+	}
+	p := problem(t, w.call(t, "ann", "POST", "/v1/posts", `{"text":null,"x":1,"y":null}`), 422, "invalid")
+	if len(p.Errors) != 3 || p.Detail != "some fields are invalid: see errors" {
+		t.Errorf("%v, %q", p.Errors, p.Detail)
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,7 +46,7 @@ type Problem struct { //nolint:errname // RFC 9457 calls it a problem
 	Status    int          `json:"status" doc:"The HTTP status."`
 	Detail    string       `json:"detail,omitempty" doc:"The fault of this request, and how to mend it."`
 	RequestID string       `json:"request_id,omitempty" doc:"The id of the request in the server's log."`
-	Errors    []FieldError `json:"errors,omitempty" nullable:"false" doc:"All bad fields."`
+	Errors    []FieldError `json:"errors,omitempty" nullable:"false" doc:"The bad fields, the first 20 of them."`
 
 	headers http.Header
 }
@@ -97,7 +97,10 @@ func unauthenticated(detail string) *Problem {
 
 func invalid(fields ...FieldError) *Problem {
 	p := newProblem(http.StatusUnprocessableEntity, typeInvalid, "Invalid request", "some fields are invalid: see errors")
-	p.Errors = distinct(fields)
+	var more int
+	if p.Errors, more = distinct(fields); more > 0 {
+		p.Detail = fmt.Sprintf("%d fields are invalid: see errors for the first %d", maxErrors+more, maxErrors)
+	}
 	return p
 }
 
@@ -110,15 +113,24 @@ func internal() *Problem {
 		"the server has a defect: report it with the request_id")
 }
 
-// distinct keeps the first error of each field.
-func distinct(fields []FieldError) []FieldError {
-	out := make([]FieldError, 0, len(fields))
+// maxErrors is the number of bad fields that an answer names.
+const maxErrors = 20
+
+// distinct keeps the first error of each field, for the first maxErrors fields. It also
+// returns the number of the other bad fields.
+func distinct(fields []FieldError) (named []FieldError, more int) {
+	named = make([]FieldError, 0, min(len(fields), maxErrors))
+	seen := make(map[string]struct{}, len(fields))
 	for _, f := range fields {
-		if !slices.ContainsFunc(out, func(o FieldError) bool { return o.Field == f.Field }) {
-			out = append(out, f)
+		if _, again := seen[f.Field]; again {
+			continue
+		}
+		seen[f.Field] = struct{}{}
+		if len(named) < maxErrors {
+			named = append(named, f)
 		}
 	}
-	return out
+	return named, len(seen) - len(named)
 }
 
 // problem turns any error into a Problem. It is the only place that does so. It also logs
@@ -200,13 +212,10 @@ func (p *Problem) write(w http.ResponseWriter) {
 var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards the library's globals
 	huma.ValidateStrictCasing = true // a field has one spelling
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
-		return fromHuma(status, msg, errs)
+		return fromHuma(status, msg, errs, nil)
 	}
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-		p := fromHuma(status, msg, errs)
-		if p.Status == http.StatusUnprocessableEntity {
-			p.Errors = distinct(append(p.Errors, bodyFaults(ctx.Context())...))
-		}
+		p := fromHuma(status, msg, errs, bodyFaults(ctx.Context()))
 		if p.Status >= http.StatusInternalServerError {
 			p.RequestID = obs.RequestID(ctx.Context())
 		}
@@ -214,8 +223,9 @@ var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards 
 	}
 })
 
-// fromHuma words an error that huma found in a request.
-func fromHuma(status int, msg string, errs []error) *Problem {
+// fromHuma words an error that huma found in a request. faults are the faults of the body
+// that were found before.
+func fromHuma(status int, msg string, errs []error, faults []FieldError) *Problem {
 	switch status {
 	case http.StatusUnprocessableEntity:
 		var fields []FieldError
@@ -224,7 +234,7 @@ func fromHuma(status int, msg string, errs []error) *Problem {
 				fields = append(fields, toField(d.ErrorDetail()))
 			}
 		}
-		return invalid(fields...)
+		return invalid(append(fields, faults...)...)
 	case http.StatusBadRequest:
 		return malformed(msg)
 	case http.StatusInternalServerError:
