@@ -6,9 +6,9 @@
 // a body or keep a list without a bound (I9), or answer success before the domain did
 // (I5). Errors become HTTP in one place, problem.go.
 //
-// A request passes ServeHTTP (request id, panics, metrics), cors, admit (bounded
-// concurrency), route (404, 405), then huma's middlewares authenticate and checkRequest,
-// and the operation.
+// A request passes ServeHTTP (request id, panics, metrics), cors, route (404, 405), then
+// huma's middlewares: authenticate, admit (the work of one user, the answer in memory),
+// checkRequest (the body) and handle (the work of the process), and the operation.
 package httpapi
 
 import (
@@ -29,8 +29,6 @@ import (
 )
 
 const (
-	// maxConcurrent is the default of Config.MaxConcurrent.
-	maxConcurrent = 1024
 	// requestTimeout bounds the time that a call waits for the table and the queue.
 	requestTimeout = 15 * time.Second
 	// apiVersion is the version of the contract, not of the program.
@@ -58,12 +56,11 @@ type Config struct {
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
 	// Origins lists the origins of web pages that may call the API.
-	Origins []string
-	// MaxConcurrent bounds the requests that are handled at once; 0 is 1,024.
-	MaxConcurrent int
-	Counters      Counters
-	Now           func() time.Time
-	Log           *zap.Logger
+	Origins  []string
+	Limits   Limits
+	Counters Counters
+	Now      func() time.Time
+	Log      *zap.Logger
 }
 
 // API is an http.Handler.
@@ -73,7 +70,7 @@ type API struct {
 	tokens   TokenIssuer
 	limiter  *limiter
 	origins  []string
-	slots    chan struct{}
+	work     *admission
 	counters Counters
 	observe  func(route, method string, status int, took time.Duration)
 	now      func() time.Time
@@ -86,18 +83,15 @@ type API struct {
 // New returns an API.
 func New(cfg Config) (*API, error) {
 	setHumaGlobals()
-	if cfg.MaxConcurrent <= 0 {
-		cfg.MaxConcurrent = maxConcurrent
-	}
 	a := &API{
 		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets),
-		origins: cfg.Origins, slots: make(chan struct{}, cfg.MaxConcurrent),
+		origins: cfg.Origins, work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, now: cfg.Now, log: cfg.Log,
 		mux: http.NewServeMux(),
 	}
 	a.huma = humago.New(a.mux, humaConfig())
-	a.huma.UseMiddleware(a.authenticate, checkRequest)
+	a.huma.UseMiddleware(a.authenticate, a.admit, checkRequest, a.handle)
 	a.registerUsers()
 	a.registerFollows()
 	a.registerPosts()
@@ -145,7 +139,9 @@ func operation(method, path, name, tag, summary string, status int, errs ...int)
 		// huma refuses a body of exactly this size, so it never meets one: copyBody has
 		// refused every body above MaxBodyBytes.
 		MaxBodyBytes: MaxBodyBytes + 1,
-		Security:     []map[string][]string{{"bearer": {}}},
+		// The body is in memory. A deadline for reading it would end the call.
+		BodyReadTimeout: -1,
+		Security:        []map[string][]string{{"bearer": {}}},
 		Errors: append([]int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnprocessableEntity,
 			http.StatusTooManyRequests, http.StatusServiceUnavailable,

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -174,6 +175,8 @@ func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	}
 	_, err := io.Copy(to, http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
+		// The server reads on, to see the client leave: a deadline would look like that.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return nil
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -14,14 +14,13 @@ func (a *API) registerDocs() {
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		w.Header().Set("Cache-Control", "no-cache")
-		// A failed write means that the client is gone.
-		_, _ = w.Write(a.document)
+		send(w, http.StatusOK, a.document)
 	})
 	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("Content-Security-Policy",
 			"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		_, _ = w.Write(docsPage)
+		send(w, http.StatusOK, docsPage)
 	})
 }

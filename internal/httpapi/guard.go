@@ -48,6 +48,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store") // an answer belongs to one user
 	rec := &recorder{ResponseWriter: w}
+	if r.ContentLength != 0 {
+		// It holds for a body that nobody reads, too: the server waits for it before it
+		// sends the answer. A connection without deadlines is a test's.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
 	r = r.WithContext(obs.WithRequestID(r.Context(), requestID))
 	defer func() {
 		if p := recover(); p != nil {
@@ -96,20 +101,20 @@ func knownMethod(method string) string {
 // that the server is busy.
 func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	if len(a.origins) == 0 {
-		a.admit(w, r)
+		a.route(w, r)
 		return
 	}
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
 	if !slices.Contains(a.origins, origin) {
-		a.admit(w, r)
+		a.route(w, r)
 		return
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", "Location, Retry-After, X-Request-Id")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-		a.admit(w, r)
+		a.route(w, r)
 		return
 	}
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
@@ -117,22 +122,6 @@ func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// admit bounds the requests that are handled at once (I9): one more gets a fast 503
-// instead of a slow answer. Health is always answered.
-func (a *API) admit(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
-		a.route(w, r)
-		return
-	}
-	select {
-	case a.slots <- struct{}{}:
-		defer func() { <-a.slots }()
-		a.route(w, r)
-	default:
-		unavailable("the server is busy: try again", time.Second).write(w)
-	}
 }
 
 // route passes the request to the mux and turns the mux's own 404, 405 and redirects into

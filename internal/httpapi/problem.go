@@ -201,10 +201,11 @@ func (a *API) toProblem(err error) *Problem {
 func (p *Problem) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), p.headers)
 	w.Header().Set("Content-Type", p.ContentType(""))
-	w.Header().Del("Content-Length")
-	w.WriteHeader(p.Status)
-	// A failed write means that the client is gone.
-	_ = json.NewEncoder(w).Encode(p)
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers only
+		panic(err)
+	}
+	send(w, p.Status, append(body, '\n'))
 }
 
 // setHumaGlobals turns huma's own errors into Problems. The library keeps its hooks in

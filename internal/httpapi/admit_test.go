@@ -1,0 +1,288 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/httpapi"
+)
+
+// pipes is a network in memory that buffers nothing, so a client that does not read blocks
+// the server at the first byte.
+type pipes struct{ conns chan net.Conn }
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// serve answers on pipes until the end of the test, which runs in virtual time.
+func (w *world) serve(t *testing.T) pipes {
+	t.Helper()
+	network := pipes{make(chan net.Conn)}
+	server := &http.Server{Handler: w.api, ReadTimeout: 20 * time.Second, WriteTimeout: 45 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(network) }()
+	t.Cleanup(func() {
+		close(network.conns)
+		<-served
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return network
+}
+
+// send opens a connection and sends text on it.
+func (p pipes) send(t *testing.T, text string) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.conns <- server
+	if _, err := io.WriteString(client, text); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// request is the head of a request of user, "" for none, with further header lines.
+func (w *world) request(t *testing.T, user, line string, header ...string) string {
+	t.Helper()
+	if user != "" {
+		header = append(header, "Authorization: Bearer "+w.token(t, user))
+	}
+	return line + " HTTP/1.1\r\nHost: fanfare\r\n" + strings.Join(append(header, "", ""), "\r\n")
+}
+
+// answers reads an answer from each connection. It returns the number of answers with each
+// status, whole ones only, and the number of the others as 0.
+func answers(t *testing.T, conns []net.Conn) map[int]int {
+	t.Helper()
+	found := map[int]int{}
+	for _, conn := range conns {
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			found[0]++
+			continue
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			res.StatusCode = 0
+		}
+		if res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") == "" {
+			t.Error("a 503 without Retry-After")
+		}
+		found[res.StatusCode]++
+		res.Body.Close()
+	}
+	return found
+}
+
+// gone reads each connection to its end, and fails if one gave a whole document.
+func gone(t *testing.T, conns []net.Conn) {
+	t.Helper()
+	if found := answers(t, conns); found[0] != len(conns) {
+		t.Errorf("statuses are %v, want %d cut connections", found, len(conns))
+	}
+}
+
+// others is the number of connections of somebody who wants to stop the API for the
+// others. It is more than the requests that a process handles at once.
+const others = 1060
+
+func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ben")
+		network := w.serve(t)
+		conns := make([]net.Conn, others)
+		for i := range conns {
+			conns[i] = network.send(t, w.request(t, "", "GET /openapi.json"))
+		}
+		synctest.Wait()
+		if res := w.call(t, "ben", "GET", "/v1/me", ""); res.Code != http.StatusOK {
+			t.Errorf("another user's call: %d %s", res.Code, res.Body)
+		}
+		<-time.After(10 * time.Second) // virtual
+		gone(t, conns)
+	})
+}
+
+func TestSlowBodiesOfOneUserStopNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ben")
+		network := w.serve(t)
+		began := time.Now()
+		conns := make([]net.Conn, others)
+		for i := range conns {
+			conns[i] = network.send(t, w.request(t, "ann", "PUT /v1/me", "Content-Length: 100")+"{")
+		}
+		synctest.Wait()
+		if res := w.call(t, "ben", "PUT", "/v1/me", `{"name":"b"}`); res.Code != http.StatusOK {
+			t.Errorf("another user's call: %d %s", res.Code, res.Body)
+		}
+		found := answers(t, conns)
+		if found[http.StatusRequestTimeout] != 32 || found[http.StatusServiceUnavailable] != others-32 {
+			t.Errorf("statuses are %v", found)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("answered after %s", took)
+		}
+		if res := w.call(t, "ann", "PUT", "/v1/me", `{"name":"a"}`); res.Code != http.StatusOK {
+			t.Errorf("the same user's call afterwards: %d %s", res.Code, res.Body)
+		}
+	})
+}
+
+func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		w.profile(t, "ben")
+		for range 100 {
+			if _, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		network := w.serve(t)
+		list := w.request(t, "ann", "GET /v1/users/ann/posts?limit=100")
+		conns := make([]net.Conn, 40)
+		for i := range conns {
+			conns[i] = network.send(t, list)
+			synctest.Wait() // so that the slots of a user do not refuse it
+		}
+		if res := w.call(t, "ben", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
+			t.Errorf("another user's call: %d %s", res.Code, res.Body)
+		}
+		// The answers take 2 MB each, and a user has 4 MiB.
+		if found := answers(t, conns[2:]); found[http.StatusServiceUnavailable] != 38 {
+			t.Errorf("beside two answers: statuses are %v", found)
+		}
+		if found := answers(t, conns[:1]); found[http.StatusOK] != 1 {
+			t.Errorf("an answer that waited: statuses are %v", found)
+		}
+		<-time.After(time.Minute) // virtual
+		gone(t, conns[1:2])
+		if res := w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
+			t.Errorf("after the slow readers: %d", res.Code)
+		}
+	})
+}
+
+func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
+		w.profile(t, "ann")
+		post := w.largePost(t)
+		network := w.serve(t)
+		conns := make([]net.Conn, 50)
+		for i := range conns {
+			conns[i] = network.send(t, w.request(t, fmt.Sprintf("u%d", i), "GET /v1/posts/"+post))
+			synctest.Wait()
+		}
+		if found := answers(t, conns); found[http.StatusOK] != 4 || found[http.StatusServiceUnavailable] != 46 {
+			t.Errorf("statuses are %v, want 4 answers of 20 kB", found)
+		}
+	})
+}
+
+// largePost makes a post of ann whose text has 20,000 bytes.
+func (w *world) largePost(t *testing.T) string {
+	t.Helper()
+	post, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return post.ID
+}
+
+// The answer of a write waits for its client although the user's share is used up: it says
+// that the write has happened.
+func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 1 })
+		w.profile(t, "ann")
+		post := w.largePost(t)
+		network := w.serve(t)
+		arrived, leave := make(chan struct{}, 10), make(chan struct{})
+		w.store.get = func(context.Context) error { arrived <- struct{}{}; <-leave; return nil }
+		body := `{"text":"` + strings.Repeat("😀", 5000) + `"}`
+		comment := network.send(t, w.request(t, "ann", "POST /v1/posts/"+post+"/comments", fmt.Sprintf("Content-Length: %d", len(body)))+body)
+		<-arrived
+		unread := network.send(t, w.request(t, "ann", "GET /v1/users/ann/posts"))
+		synctest.Wait()
+		close(leave)
+		synctest.Wait()
+		if found := answers(t, []net.Conn{comment, unread}); found[http.StatusCreated] != 1 || found[http.StatusOK] != 1 {
+			t.Errorf("statuses are %v", found)
+		}
+	})
+}
+
+func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		leave := make(chan struct{})
+		network := w.serve(t)
+		w.profile(t, "ben")
+		w.store.get = func(context.Context) error { <-leave; return nil }
+		conns := make([]net.Conn, others)
+		for i := range conns {
+			conns[i] = network.send(t, w.request(t, "ann", "GET /v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+		}
+		synctest.Wait()
+		if res := w.call(t, "ben", "GET", "/v1/me", ""); res.Code != http.StatusOK {
+			t.Errorf("another user's call: %d %s", res.Code, res.Body)
+		}
+		close(leave)
+		if found := answers(t, conns); found[http.StatusNotFound] != 32 || found[http.StatusServiceUnavailable] != others-32 {
+			t.Errorf("statuses are %v", found)
+		}
+	})
+}
+
+// The deadline of a body is over once the body is there.
+func TestACallMayTakeLongerThanABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		post := w.largePost(t)
+		w.store.get = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return errors.New("the call was ended")
+			case <-time.After(6 * time.Second):
+				return nil
+			}
+		}
+		body := `{"text":"c"}`
+		conns := []net.Conn{
+			network.send(t, w.request(t, "ann", "POST /v1/posts/"+post+"/comments", fmt.Sprintf("Content-Length: %d", len(body)))+body),
+			network.send(t, w.request(t, "ann", "GET /v1/posts/"+post, "Transfer-Encoding: chunked")+"0\r\n\r\n"),
+		}
+		if found := answers(t, conns); found[http.StatusCreated] != 1 || found[http.StatusOK] != 1 {
+			t.Errorf("statuses are %v", found)
+		}
+	})
+}
