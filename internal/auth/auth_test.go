@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -10,6 +11,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net/http"
@@ -326,6 +329,9 @@ func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
 
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	w := newWorld(t)
+	if err := w.keys.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "made-up", w.claims(nil))
 	var wg sync.WaitGroup
 	for range 50 {
@@ -338,6 +344,68 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	if n := w.fetches.Load(); n != 1 {
 		t.Errorf("the keys were fetched %d times", n)
 	}
+}
+
+// While the issuer stalls, tokens with invented key ids wait for nothing: one fetches, the
+// others get an answer at once. A known key is not asked for.
+func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, published := rsaKey(t, 2048, "r1")
+		set, err := json.Marshal(map[string]any{"keys": []any{published}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stalled := true
+		keys := auth.NewKeySet("http://issuer/keys", &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if stalled {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(set))}, nil
+		})}, time.Now, zap.NewNop())
+		for _, known := range []bool{false, true} {
+			if known {
+				stalled = false
+				<-time.After(time.Minute) // virtual
+				if err := keys.Ready(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				stalled = true
+				<-time.After(time.Minute)
+			}
+			began := time.Now()
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			refused, unchecked, late := 0, 0, 0
+			for i := range 1024 {
+				wg.Go(func() {
+					_, err := keys.Key(t.Context(), fmt.Sprint("made-up", i), "RS256")
+					mu.Lock()
+					defer mu.Unlock()
+					if _, ok := errors.AsType[*auth.InvalidTokenError](err); ok {
+						refused++
+					}
+					if _, ok := errors.AsType[*auth.UnavailableError](err); ok {
+						unchecked++
+					}
+					if time.Since(began) > 0 {
+						late++
+					}
+				})
+			}
+			synctest.Wait()
+			if known {
+				got, err := keys.Key(t.Context(), "r1", "RS256")
+				if public, ok := got.(*rsa.PublicKey); err != nil || !ok || !key.PublicKey.Equal(public) {
+					t.Errorf("the known key: %v", err)
+				}
+			}
+			wg.Wait()
+			if late != 1 || !known && unchecked != 1024 || known && (refused != 1023 || unchecked != 1) {
+				t.Errorf("keys known %t: %d refused, %d not checked, %d late", known, refused, unchecked, late)
+			}
+		}
+	})
 }
 
 func TestKeysSurviveAnOutage(t *testing.T) {

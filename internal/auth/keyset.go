@@ -93,22 +93,23 @@ func (s *KeySet) Run(ctx context.Context) error {
 // Ready returns nil if there are keys to check tokens with. If there are none, it fetches
 // them.
 func (s *KeySet) Ready(ctx context.Context) error {
-	s.mu.Lock()
-	usable := s.usable()
-	s.mu.Unlock()
-	if usable {
+	if s.loaded() {
 		return nil
 	}
 	return s.refresh(ctx, s.now().Add(-refreshPause))
 }
 
-// Key returns the public key kid, if it is for the algorithm alg.
+// Key returns the public key kid, if it is for the algorithm alg. A token can name any kid,
+// so of many callers with an unknown one, one fetches and the others get an answer at once.
 func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
 	key, ok := s.lookup(kid)
 	if !ok {
 		// The issuer may have rotated its keys. Fetch them once in a refreshPause.
-		err := s.refresh(ctx, s.now().Add(-refreshPause))
+		err := s.refreshOnce(ctx)
 		if key, ok = s.lookup(kid); !ok {
+			if errors.Is(err, errFetching) && s.loaded() {
+				return nil, invalid("the key is unknown, and the issuer's keys are being fetched")
+			}
 			if err != nil {
 				return nil, &UnavailableError{err}
 			}
@@ -119,6 +120,12 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 		return nil, invalid("the key is for another algorithm")
 	}
 	return key.key, nil
+}
+
+func (s *KeySet) loaded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usable()
 }
 
 func (s *KeySet) lookup(kid string) (publicKey, bool) {
@@ -134,20 +141,47 @@ func (s *KeySet) lookup(kid string) (publicKey, bool) {
 // usable reports whether there are keys that are not too old. The caller holds mu.
 func (s *KeySet) usable() bool { return s.keys != nil && s.now().Sub(s.fetched) <= maxKeyAge }
 
+// refreshOnce is refresh for unknown key ids: at most once in a refreshPause, and without
+// a wait for a fetch that is under way.
+func (s *KeySet) refreshOnce(ctx context.Context) error {
+	since := s.now().Add(-refreshPause)
+	if recent, err := s.triedAfter(since); recent {
+		return err
+	}
+	select {
+	case s.fetching <- struct{}{}:
+		defer func() { <-s.fetching }()
+		return s.refreshHeld(ctx, since)
+	default:
+		return errFetching
+	}
+}
+
+var errFetching = errors.New("the issuer's keys are being fetched")
+
 // refresh fetches the keys. If another caller tried after since, it returns that result
 // instead; the zero since always fetches.
 func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	select {
 	case s.fetching <- struct{}{}:
 		defer func() { <-s.fetching }()
+		return s.refreshHeld(ctx, since)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// triedAfter reports whether the last fetch ended after since, and returns its error.
+func (s *KeySet) triedAfter(since time.Time) (bool, error) {
 	s.mu.Lock()
-	tried, lastErr := s.tried, s.lastErr
-	s.mu.Unlock()
-	if !since.IsZero() && tried.After(since) {
-		return lastErr
+	defer s.mu.Unlock()
+	return !since.IsZero() && s.tried.After(since), s.lastErr
+}
+
+// refreshHeld is refresh for a caller that holds fetching.
+func (s *KeySet) refreshHeld(ctx context.Context, since time.Time) error {
+	if recent, err := s.triedAfter(since); recent {
+		return err
 	}
 	// A caller that gives up must not fail the fetch that other callers wait for.
 	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
