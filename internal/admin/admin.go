@@ -31,18 +31,31 @@ type Check struct {
 	Ask  func(context.Context) error
 }
 
-// checkTimeout is how long a dependency has to answer.
-const checkTimeout = 2 * time.Second
+const (
+	// checkTimeout is the time that a dependency has to answer.
+	checkTimeout = 2 * time.Second
+	// checkKept is the time for which /readyz keeps the result of a check. Anybody may ask
+	// it at any rate, and a check of AWS is paid for.
+	checkKept = time.Second
+)
 
 // Health answers /healthz and /readyz. A process is ready while every check passes,
 // until it drains.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
+
+	// checking is held during a check for /readyz, so that the callers share it. It
+	// guards the result.
+	checking chan struct{}
+	checked  time.Time
+	failing  []Failure
 }
 
 // NewHealth returns a Health.
-func NewHealth(checks ...Check) *Health { return &Health{checks: checks} }
+func NewHealth(checks ...Check) *Health {
+	return &Health{checks: checks, checking: make(chan struct{}, 1)}
+}
 
 // Drain makes the process not ready, so that no new work is sent to it.
 func (h *Health) Drain() { h.draining.Store(true) }
@@ -65,6 +78,23 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 		}
 	}
 	return failing
+}
+
+// recent returns the failures of the last checkKept. One caller asks, and the others wait
+// for the answer.
+func (h *Health) recent(ctx context.Context) ([]Failure, error) {
+	select {
+	case h.checking <- struct{}{}:
+		defer func() { <-h.checking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if h.checked.IsZero() || time.Since(h.checked) >= checkKept {
+		// A caller that leaves must not fail the check for the others.
+		h.failing = h.Failing(context.WithoutCancel(ctx))
+		h.checked = time.Now()
+	}
+	return h.failing, nil
 }
 
 // Failure is a dependency that does not work.
@@ -90,8 +120,13 @@ func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
 		return
 	}
+	failing, err := h.recent(r.Context())
+	if err != nil { // the client is gone
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready"})
+		return
+	}
 	body := healthBody{Status: "ready"}
-	for _, f := range h.Failing(r.Context()) {
+	for _, f := range failing {
 		body.Failing = append(body.Failing, f.Name)
 	}
 	if len(body.Failing) > 0 {

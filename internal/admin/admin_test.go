@@ -2,10 +2,13 @@ package admin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +28,57 @@ func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
 		failing := h.Failing(t.Context())
 		if len(failing) != 2 || failing[0].Name != "table" || failing[1].Name != "queue" || time.Since(start) != 2*time.Second {
 			t.Errorf("failing are %v after %s", failing, time.Since(start))
+		}
+	})
+}
+
+// Whoever asks /readyz, and how often, a dependency is asked once in a second.
+func TestReadinessAsksOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked, at atomic.Int64
+		var away atomic.Bool
+		h := admin.NewHealth(admin.Check{Name: "table", Ask: func(ctx context.Context) error {
+			asked.Add(1)
+			if at.Add(1) > 1 {
+				t.Error("two checks at once")
+			}
+			defer at.Add(-1)
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if away.Load() {
+				return errors.New("away")
+			}
+			return nil
+		}})
+		ready := func(ctx context.Context) int {
+			res := httptest.NewRecorder()
+			h.Ready(res, httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
+			return res.Code
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { ready(impatient) }) // begins the check and leaves
+		synctest.Wait()
+		cancel()
+		for range 300 {
+			wg.Go(func() {
+				if code := ready(t.Context()); code != http.StatusOK {
+					t.Errorf("answered %d", code)
+				}
+			})
+		}
+		wg.Wait()
+		away.Store(true)
+		<-time.After(999 * time.Millisecond) // virtual
+		if code := ready(t.Context()); code != http.StatusOK || asked.Load() != 1 {
+			t.Errorf("within a second: %d after %d checks", code, asked.Load())
+		}
+		<-time.After(time.Millisecond)
+		if code := ready(t.Context()); code != http.StatusServiceUnavailable || asked.Load() != 2 {
+			t.Errorf("after a second: %d after %d checks", code, asked.Load())
 		}
 	})
 }
