@@ -28,8 +28,9 @@ require (
 	github.com/spf13/pflag v1.0.10
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
+	golang.org/x/net v0.50.0
 	golang.org/x/sync v0.20.0
-	golang.org/x/term v0.28.0
+	golang.org/x/term v0.40.0
 	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )

@@ -203,6 +203,10 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	if err != nil {
 		return "", err
 	}
+	files, err := descriptors()
+	if err != nil {
+		return "", err
+	}
 	listener, err := listen(ctx, "http", "FANFARE_HTTP_ADDR or --http", p.cfg.HTTPAddr)
 	if err != nil {
 		return "", err
@@ -215,7 +219,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 		roots.start("keys", authn.run)
 	}
 	roots.start("http", func(ctx context.Context) error {
-		return serve(ctx, newServer(api, p.log), listener, p.opt.Grace)
+		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.opt.Grace)
 	})
 	return listener.Addr().String(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 )
 
 // Limits of the HTTP servers. They bound the time that a slow client can hold a connection.
@@ -18,9 +19,26 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	writeTimeout      = 45 * time.Second
-	idleTimeout       = 2 * time.Minute
+	idleTimeout       = 30 * time.Second
 	maxHeaderBytes    = 32 << 10
+	// maxConns bounds the connections of the API where there are more descriptors.
+	maxConns = 16384
 )
+
+// descriptors returns the number of files and connections that the process may have open.
+func descriptors() (uint64, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("read the limit of open files: %w", err)
+	}
+	return limit.Cur, nil
+}
+
+// bounded keeps a quarter of the descriptors for the stores and the queue. Further
+// connections wait in the kernel until one ends.
+func bounded(l net.Listener, descriptors uint64) net.Listener {
+	return netutil.LimitListener(l, int(min(maxConns, max(1, descriptors-descriptors/4))))
+}
 
 // listen opens addr. Its error names the variable that sets the address.
 func listen(ctx context.Context, what, variable, addr string) (net.Listener, error) {

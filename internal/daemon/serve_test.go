@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,48 @@ func (l oneConn) Accept() (net.Conn, error) {
 
 func (oneConn) Close() error   { return nil }
 func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Connections without requests leave descriptors for the stores, and make room.
+func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := oneConn{make(chan net.Conn, 100)}
+		const limit, conns = 16, 20
+		srv := newServer(http.NotFoundHandler(), zap.NewNop())
+		var open atomic.Int64
+		srv.ConnState = func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				open.Add(1)
+			case http.StateClosed:
+				open.Add(-1)
+			case http.StateActive, http.StateIdle, http.StateHijacked:
+			}
+		}
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(bounded(l, limit)) }()
+		for range conns {
+			client, server := net.Pipe()
+			defer client.Close()
+			l.conns <- server
+		}
+		synctest.Wait()
+		if n := open.Load(); n != 12 {
+			t.Errorf("%d of %d connections are open with %d descriptors", n, conns, limit)
+		}
+		<-time.After(readHeaderTimeout) // virtual: the first ones end
+		synctest.Wait()
+		if n := open.Load(); n != conns-12 {
+			t.Errorf("%d connections are open afterwards", n)
+		}
+		close(l.conns)
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
 
 // A slow client may keep a connection for a bounded time, which is virtual here.
 func TestSlowClientsAreCut(t *testing.T) {
