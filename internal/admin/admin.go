@@ -39,11 +39,13 @@ const (
 	checkKept = time.Second
 )
 
-// Health answers /healthz and /readyz. A process is ready while every check passes,
-// until it drains.
+// Health answers /healthz and /readyz. A process is ready while every check passes and it
+// is not overloaded, until it drains.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
+	// overloaded may be nil.
+	overloaded func() bool
 
 	// checking is held during a check for /readyz, so that the callers share it. It
 	// guards the result.
@@ -59,6 +61,10 @@ func NewHealth(checks ...Check) *Health {
 
 // Drain makes the process not ready, so that no new work is sent to it.
 func (h *Health) Drain() { h.draining.Store(true) }
+
+// Watch makes the process not ready while overloaded reports true. Call it before the
+// first request.
+func (h *Health) Watch(overloaded func() bool) { h.overloaded = overloaded }
 
 // Failing asks all dependencies at once and returns the failures in the order of the
 // checks.
@@ -118,6 +124,10 @@ func (h *Health) Live(w http.ResponseWriter, _ *http.Request) {
 func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 	if h.draining.Load() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
+		return
+	}
+	if h.overloaded != nil && h.overloaded() {
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "overloaded"})
 		return
 	}
 	failing, err := h.recent(r.Context())

@@ -51,6 +51,17 @@ type admission struct {
 	requests int
 	unread   int
 	users    map[string]load
+	// now and before count the requests of this window and of the one before it.
+	now, before tally
+}
+
+// overloadWindow is the time over which overloaded looks back, once or twice.
+const overloadWindow = 5 * time.Second
+
+// tally counts the requests that the process took, and those that it was too busy for.
+type tally struct {
+	since       time.Time
+	taken, shed int
 }
 
 // load is the work of one user.
@@ -66,7 +77,11 @@ func (a *admission) enter(user string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u := a.users[user]
-	if a.unread >= a.limits.Unread || user != "" && (u.requests >= a.limits.UserRequests || u.unread >= a.limits.UserUnread) {
+	if a.unread >= a.limits.Unread {
+		a.window().shed++
+		return false
+	}
+	if user != "" && (u.requests >= a.limits.UserRequests || u.unread >= a.limits.UserUnread) {
 		return false
 	}
 	u.requests++
@@ -86,8 +101,10 @@ func (a *admission) start() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.requests >= a.limits.Requests {
+		a.window().shed++
 		return false
 	}
+	a.window().taken++
 	a.requests++
 	return true
 }
@@ -118,6 +135,30 @@ func (a *admission) release(user string, size int) {
 	defer a.mu.Unlock()
 	a.unread -= size
 	a.change(user, load{unread: -size})
+}
+
+// overloaded reports whether the process was too busy for nearly all requests of the last
+// seconds. Requests above a user's own limits do not count: no user can bring it about
+// alone.
+func (a *admission) overloaded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.window()
+	taken, shed := now.taken+a.before.taken, now.shed+a.before.shed
+	return shed >= 100 && shed >= 9*taken
+}
+
+// window returns the tally of the present. The caller holds the lock.
+func (a *admission) window() *tally {
+	now := time.Now()
+	if age := now.Sub(a.now.since); age >= overloadWindow {
+		a.before = a.now
+		if age >= 2*overloadWindow {
+			a.before = tally{}
+		}
+		a.now = tally{since: now}
+	}
+	return &a.now
 }
 
 // change adds by to the work of user. The caller holds the lock.

@@ -261,6 +261,55 @@ func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
 	})
 }
 
+func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests = 1 })
+		network := w.serve(t)
+		leave := make(chan struct{})
+		w.store.get = func(context.Context) error { <-leave; return nil }
+		const read = "GET /v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV"
+		held := []net.Conn{network.send(t, w.request(t, "ann", read))}
+		synctest.Wait()
+		ready := func() string { return w.call(t, "", "GET", "/readyz", "").Body.String() }
+		for range 99 {
+			problem(t, w.call(t, "ben", "GET", "/v1/me", ""), http.StatusServiceUnavailable, "unavailable")
+		}
+		if body := ready(); !strings.Contains(body, `"ready"`) {
+			t.Errorf("after 99 requests that it shed: %s", body)
+		}
+		problem(t, w.call(t, "ben", "GET", "/v1/me", ""), http.StatusServiceUnavailable, "unavailable")
+		if body := ready(); !strings.Contains(body, `"overloaded"`) {
+			t.Errorf("after 100 requests that it shed: %s", body)
+		}
+		close(leave)
+		answers(t, held)
+		<-time.After(10 * time.Second) // virtual
+		if body := ready(); !strings.Contains(body, `"ready"`) {
+			t.Errorf("afterwards: %s", body)
+		}
+	})
+}
+
+// What one user sends beyond its own limits does not make the process not ready.
+func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserRequests = 1 })
+		network := w.serve(t)
+		leave := make(chan struct{})
+		w.store.get = func(context.Context) error { <-leave; return nil }
+		held := []net.Conn{network.send(t, w.request(t, "ann", "GET /v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV"))}
+		synctest.Wait()
+		for range 1000 {
+			problem(t, w.call(t, "ann", "GET", "/v1/me", ""), http.StatusServiceUnavailable, "unavailable")
+		}
+		if res := w.call(t, "", "GET", "/readyz", ""); res.Code != http.StatusOK {
+			t.Errorf("answer is %d %s", res.Code, res.Body)
+		}
+		close(leave)
+		answers(t, held)
+	})
+}
+
 // The deadline of a body is over once the body is there.
 func TestACallMayTakeLongerThanABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -90,6 +90,7 @@ func New(cfg Config) (*API, error) {
 		counters: cfg.Counters, observe: cfg.Counters.Request, now: cfg.Now, log: cfg.Log,
 		mux: http.NewServeMux(),
 	}
+	cfg.Health.Watch(a.work.overloaded)
 	a.huma = humago.New(a.mux, humaConfig())
 	a.huma.UseMiddleware(a.authenticate, a.admit, checkRequest, a.handle)
 	a.registerUsers()
