@@ -21,6 +21,8 @@ const (
 	writeTimeout      = 45 * time.Second
 	idleTimeout       = 30 * time.Second
 	maxHeaderBytes    = 32 << 10
+	// sendBuffer is the size of a connection's send buffer. Linux doubles it.
+	sendBuffer = 128 << 10
 	// maxConns bounds the connections of the API where there are more descriptors.
 	maxConns = 16384
 )
@@ -42,7 +44,7 @@ func bounded(l net.Listener, descriptors uint64) net.Listener {
 
 // listen opens addr. Its error names the variable that sets the address.
 func listen(ctx context.Context, what, variable, addr string) (net.Listener, error) {
-	var lc net.ListenConfig
+	lc := net.ListenConfig{Control: boundSends}
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s address %s is in use: stop the other process, or set %s", what, addr, variable)
@@ -51,6 +53,16 @@ func listen(ctx context.Context, what, variable, addr string) (net.Listener, err
 		return nil, fmt.Errorf("%s address %s (%s): %w", what, addr, variable, err)
 	}
 	return l, nil
+}
+
+// boundSends bounds the kernel's memory for what clients have not read. Connections inherit
+// it. The kernel's own limit is some 4 MiB for each, which a container's limit counts.
+func boundSends(_, _ string, c syscall.RawConn) error {
+	var set error
+	err := c.Control(func(fd uintptr) {
+		set = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
+	})
+	return errors.Join(err, set)
 }
 
 func newServer(h http.Handler, log *zap.Logger) *http.Server {

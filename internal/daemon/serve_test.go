@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,39 @@ func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A client that does not read keeps the kernel from taking more than a send buffer.
+func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
+	l, err := listen(t.Context(), "http", "FANFARE_HTTP_ADDR", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int
+	var read error
+	if err := raw.Control(func(fd uintptr) {
+		size, read = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF)
+	}); err != nil || read != nil {
+		t.Fatal(err, read)
+	}
+	if size > 2*sendBuffer {
+		t.Errorf("the send buffer has %d bytes", size)
+	}
 }
 
 // A slow client may keep a connection for a bounded time, which is virtual here.
