@@ -38,7 +38,7 @@ type Process struct {
 // Spawn starts command, a program that calls Main when Asked, and waits until it
 // listens.
 func Spawn(ctx context.Context, command []string, opt Options) (*Process, error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the caller's own program
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), variable+"="+opt.String())
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

@@ -17,7 +17,7 @@ import (
 
 // awsWorkers are the workers of one process on AWS, where each step waits for the
 // network.
-var awsWorkers = fanoutWorkers{posts: 32, backfills: 16, chunks: 16}
+func awsWorkers() fanoutWorkers { return fanoutWorkers{posts: 32, backfills: 16, chunks: 16} }
 
 // awsWriters bounds the writes of one page that are under way at once.
 const awsWriters = 8
@@ -73,7 +73,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	broker, err := openQueues(ctx, sqs.Options{
-		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers.maxInFlight(), Now: p.opt.Now, Log: p.log.Named("sqs"),
+		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Log: p.log.Named("sqs"),
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	p.cleanups.addCloser("queue", broker.Close)
 	return &engine{
 		store: store, broker: broker, checks: []admin.Check{{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping}},
-		writers: awsWriters, pageSize: PageSize, workers: awsWorkers,
+		writers: awsWriters, pageSize: PageSize, workers: awsWorkers(),
 		devSecret: []byte(p.cfg.DevSecret),
 	}, nil
 }

@@ -99,8 +99,12 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	}()
 	within := func(what string, done func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
+		look, deadline := time.NewTicker(time.Millisecond), time.After(time.Minute)
+		defer look.Stop()
+		for !done() {
+			select {
+			case <-look.C:
+			case <-deadline:
 				t.Fatalf("no %s within a minute", what)
 			}
 		}

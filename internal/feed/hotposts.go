@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -118,9 +119,7 @@ func (s *sharedReads) readNow(ctx context.Context, keys []table.Key, found map[t
 		}
 	}()
 	items, err := s.read(ctx, keys)
-	for key, it := range items {
-		found[key] = it
-	}
+	maps.Copy(found, items)
 	return err
 }
 

@@ -100,9 +100,10 @@ type mergedList[T any] func(ctx context.Context, after string, want, size int) (
 func mergeLists[T any](ctx context.Context, calls *budget, want int, compare func(a, b string) int, position func(T) string, top stretch[T], lists []mergedList[T]) (stretch[T], error) {
 	read := make([]stretch[T], len(lists))
 	sizes := make([]int, len(lists))
-	due := make([]int, len(lists))
+	due := make([]int, 0, len(lists))
 	for i := range lists {
-		due[i], sizes[i] = i, max(want, DefaultLimit+1)
+		due = append(due, i)
+		sizes[i] = max(want, DefaultLimit+1)
 	}
 	byPosition := func(a, b T) int { return compare(position(a), position(b)) }
 	for {

@@ -57,7 +57,7 @@ func zipped(text string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	w.Write([]byte(text)) //nolint:errcheck // a buffer takes everything
-	w.Close()             //nolint:errcheck // as above
+	w.Close()
 	return b.Bytes()
 }
 

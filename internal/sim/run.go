@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,11 +199,11 @@ func (w *World) quieten(ctx context.Context) {
 	}
 	for quiet := 0; quiet < 40; {
 		if w.steps++; w.steps > mostSteps {
-			left := ""
+			var left strings.Builder
 			for _, topic := range queue.Topics() {
-				left += fmt.Sprintf(", %d messages of %s left", len(w.queue(topic).messages), topic)
+				left.WriteString(fmt.Sprintf(", %d messages of %s left", len(w.queue(topic).messages), topic))
 			}
-			w.load.fail("stuck", "nothing becomes quiet: %d operations busy%s", len(w.load.busy), left)
+			w.load.fail("stuck", "nothing becomes quiet: %d operations busy%s", len(w.load.busy), left.String())
 			return
 		}
 		w.step(func() bool { return false })
