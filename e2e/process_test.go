@@ -75,7 +75,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close() //nolint:errcheck // the process has its own descriptor
+	defer log.Close()
 	// Not CommandContext: the test decides when and how a process ends.
 	command := exec.Command(filepath.Join(binaries, name), args...)
 	command.Env, command.Stdout, command.Stderr, command.SysProcAttr = env, log, log, withParent()
@@ -192,7 +192,7 @@ func freeAddress(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // only its address was wanted
+		defer l.Close()
 		return address
 	}
 }
