@@ -114,7 +114,8 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 	out := object{"ConsumedCapacity": units}
 	switch op {
 	case "Query":
-		out["Items"] = e.kept(in)
+		items := e.kept(in)
+		out["Items"], out["Count"] = items, len(items)
 	case "GetItem":
 		if it := e.get(in.Key); it != nil {
 			out["Item"] = it
@@ -249,14 +250,19 @@ func appendFollower(b []byte, pk string, n int) []byte {
 // kept returns the kept items of a query's range.
 func (e *endpoint) kept(in request) []item {
 	low, high := in.bounds()
-	partition := e.items[in.partition()]
+	partition, after := e.items[in.partition()], in.ExclusiveStartKey.str("SK")
+	descending := in.ScanIndexForward != nil && !*in.ScanIndexForward
 	out := []item{}
 	for _, sk := range slices.Sorted(maps.Keys(partition)) {
-		if sk >= low && (high == "" || sk <= high) && sk > in.ExclusiveStartKey.str("SK") {
+		passed := sk <= after
+		if descending {
+			passed = after != "" && sk >= after
+		}
+		if !passed && sk >= low && (high == "" || sk <= high) {
 			out = append(out, partition[sk])
 		}
 	}
-	if in.ScanIndexForward != nil && !*in.ScanIndexForward {
+	if descending {
 		slices.Reverse(out)
 	}
 	return out
