@@ -1,11 +1,28 @@
 #!/usr/bin/env bash
-# each-module.sh COMMAND [ARG...]: runs COMMAND in the directory of each module that holds
-# code of ours (the product, bench, e2e), and fails if it failed in one of them.
+# each-module.sh [--at-once] COMMAND [ARG...]: runs COMMAND in the directory of each module
+# that holds code of ours (the product, bench, e2e), and fails if it failed in one of them.
+# --at-once runs e2e, which mostly waits for other processes, beside the other two, and
+# prints its output after theirs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+at_once=
+[ "${1:-}" != --at-once ] || { at_once=1; shift; }
 [ $# -gt 0 ] || { sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "scripts/${0##*/}" >&2; exit 2; }
+in_module() { cd "$1" && shift && exec "$@"; }
 status=0
-for module in . bench e2e; do
-  (cd "$module" && "$@") || status=1
+if [ -n "$at_once" ]; then
+  output=$(mktemp)
+  (in_module e2e "$@") >"$output" 2>&1 &
+  e2e=$!
+  trap 'kill "$e2e" 2>/dev/null; rm -f "$output"' EXIT
+fi
+for module in . bench; do
+  (in_module "$module" "$@") || status=1
 done
+if [ -n "$at_once" ]; then
+  wait "$e2e" || status=1
+  cat "$output"
+else
+  (in_module e2e "$@") || status=1
+fi
 exit "$status"
