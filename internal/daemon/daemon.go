@@ -43,8 +43,9 @@ const (
 	// queue, and four for AWS to take the answers.
 	defaultGrace = 15 * time.Second
 	cleanupTime  = 5 * time.Second
-	// startTime is the time that the dependencies have to answer at the start.
-	startTime  = 15 * time.Second
+	// startTime is the time that the dependencies have to answer at the start. It covers a
+	// deployment that starts the dependencies, or many processes, at the same moment.
+	startTime  = time.Minute
 	startRetry = 250 * time.Millisecond
 	// keyTimeout bounds a fetch of the issuer's keys.
 	keyTimeout = 10 * time.Second

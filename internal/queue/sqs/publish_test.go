@@ -2,6 +2,7 @@ package sqs_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -163,6 +164,17 @@ func TestGroupIsTheMessageGroupID(t *testing.T) {
 		groups := t.sqs.Groups(mainName)
 		if len(groups) != 3 || groups[0] != "author_1-X" || len(groups[1]) != 64 || groups[2] != "plain" {
 			t.Errorf("groups %q, want two as they are and a hash", groups)
+		}
+	})
+}
+
+// A health check has two seconds, whatever the number of topics.
+func TestPingAsksForAllTopicsAtOnce(t *testing.T) {
+	inBubble(t, 700*time.Millisecond, func(t *bubble) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := t.broker.Ping(ctx); err != nil {
+			t.Error(err)
 		}
 	})
 }
