@@ -90,7 +90,7 @@ func DefaultLoad() Load {
 	return Load{
 		Users: 1e6, Followers: 100, PostsPerDay: 1, ReadsPerDay: 10, LikesPerDay: 5, LikesAWindow: 1, LikesByUser: true,
 		TimelineDays: 30, KeptDays: 365, Peak: 3,
-		DeliveriesPerCPU: 320_000, RequestsPerCPU: 2000, LikesPerCPU: 5000, Utilisation: 0.5,
+		DeliveriesPerCPU: 200_000, RequestsPerCPU: 2000, LikesPerCPU: 5000, Utilisation: 0.5,
 	}
 }
 
