@@ -120,8 +120,8 @@ func TestComposeStartsInOrderAndWatchesHealth(t *testing.T) {
 	for name := range daemons() {
 		after(name, "localstack", types.ServiceConditionHealthy)
 		after(name, "setup", types.ServiceConditionCompletedSuccessfully)
-		if h := service(t, project, name).HealthCheck; h == nil || !strings.HasSuffix(strings.Join(h.Test, " "), "/readyz") {
-			t.Errorf("%s has no health check by /readyz", name)
+		if h := service(t, project, name).HealthCheck; h == nil || !strings.HasSuffix(strings.Join(h.Test, " "), ":9091/readyz") {
+			t.Errorf("%s has no health check by /readyz of its metrics address", name)
 		}
 	}
 	if h := service(t, project, "localstack").HealthCheck; h == nil || len(h.Test) == 0 {
@@ -157,6 +157,9 @@ func TestComposeEnvironmentsAreAccepted(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
+			}
+			if cfg.MetricsAddr != "0.0.0.0:9091" || cfg.AdminIsPublic() {
+				t.Errorf("%s: metrics on %q, admin on %q: the network needs the first only", name, cfg.MetricsAddr, cfg.AdminAddr)
 			}
 			if cfg.Engine != config.EngineAWS || len(cfg.DevSecret) < 32 {
 				t.Errorf("%s: engine %s, a secret of %d bytes", name, cfg.Engine, len(cfg.DevSecret))

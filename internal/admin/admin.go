@@ -1,7 +1,8 @@
 // Package admin is the admin address of a process: its metrics, profiles and health,
-// and the operations on dead letters with their client.
+// and the operations on dead letters with their client. The metrics address has the metrics
+// and the health alone, so that a scraper cannot operate.
 //
-// It asks for no token, so it must never answer or take a change from a web page of another
+// The admin address asks for no token, so it must never answer or take a change from a web page of another
 // site, and the error of a dependency goes to the log, never into an answer (I10). It decides nothing about
 // messages: the queue and the messages do.
 package admin
@@ -174,10 +175,7 @@ type Config struct {
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
 // operations on dead letters, and /debug/pprof/ if the configuration has it.
 func NewHandler(c Config) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", c.Health.Live)
-	mux.HandleFunc("GET /readyz", c.Health.Ready)
+	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
 		for path, handler := range map[string]http.HandlerFunc{
 			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
@@ -190,23 +188,38 @@ func NewHandler(c Config) http.Handler {
 	return ownHost(c.Host, mux)
 }
 
-// ownHost passes on the requests that name this address as their host: by an IP address, as
-// localhost, or by the name of the configuration. A web page can give its own name the IP
-// address of this machine (DNS rebinding), and its browser then lets it read the answers.
-// A request without a host comes from no browser.
+// NewMetricsHandler returns the handler of the metrics address: /metrics, /healthz and /readyz.
+// Nothing there changes anything or belongs to a user, so any host may be named.
+func NewMetricsHandler(metrics prometheus.Gatherer, health *Health) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", health.Live)
+	mux.HandleFunc("GET /readyz", health.Ready)
+	return mux
+}
+
+// ownHost passes on the requests that name this address as their host.
 func ownHost(name string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		host = strings.Trim(host, "[]")
-		if _, err := netip.ParseAddr(host); err != nil && host != "" && !strings.EqualFold(host, "localhost") && !strings.EqualFold(host, name) {
+		if !IsOwnHost(r.Host, name) {
 			http.Error(w, "the host is not this address: use an IP address, localhost or the name in FANFARE_ADMIN_ADDR", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// IsOwnHost reports whether the Host of a request names this address: an IP address,
+// localhost, or name if it is not empty. A web page can give its own name the IP address of
+// this machine (DNS rebinding), and its browser then lets it read the answers. A request
+// without a host comes from no browser.
+func IsOwnHost(host, name string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	_, err := netip.ParseAddr(host)
+	return err == nil || host == "" || strings.EqualFold(host, "localhost") || strings.EqualFold(host, name)
 }
 
 // notFromOtherSites refuses the requests that a browser makes for a page of another site.

@@ -58,6 +58,9 @@ type Config struct {
 	// AdminAddr is the address of metrics, profiles and operations. It asks for no
 	// token: keep it off the network.
 	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
+	// MetricsAddr is one more address of metrics and health, without operations; none by
+	// default.
+	MetricsAddr string `env:"FANFARE_METRICS_ADDR"`
 	// Pprof serves profiles on the admin address: on or off (default).
 	Pprof Switch `env:"FANFARE_PPROF" envDefault:"off"`
 	// Auth is dev (default) or jwt. dev is refused on aws, unless DevAuthOnAWS allows it.
@@ -185,6 +188,9 @@ func (c Config) AdminHost() string {
 	return host
 }
 
+// AdminIsPublic reports whether other machines may reach AdminAddr.
+func (c Config) AdminIsPublic() bool { return !loopback(c.AdminAddr) }
+
 // RequestsPerSecond is the rate limit of a user, 0 for none.
 func (c Config) RequestsPerSecond() int {
 	switch {
@@ -272,6 +278,7 @@ func (c Config) check(role Role) []string {
 		{!queuePrefix(c.QueuePrefix), fmt.Sprintf("FANFARE_QUEUE_PREFIX: %q is not 1 to 60 of A-Z a-z 0-9 _ -", c.QueuePrefix)},
 		{!address(c.HTTPAddr), fmt.Sprintf("FANFARE_HTTP_ADDR: %q is not HOST:PORT", c.HTTPAddr)},
 		{!address(c.AdminAddr), fmt.Sprintf("FANFARE_ADMIN_ADDR: %q is not HOST:PORT", c.AdminAddr)},
+		{c.MetricsAddr != "" && !address(c.MetricsAddr), fmt.Sprintf("FANFARE_METRICS_ADDR: %q is not HOST:PORT", c.MetricsAddr)},
 		{c.LikeWindow < 10*time.Millisecond || c.LikeWindow > time.Minute, fmt.Sprintf("FANFARE_LIKE_WINDOW: %s is not between 10ms and 1m", c.LikeWindow)},
 		{c.TimelineTTL < time.Minute || c.TimelineTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_TIMELINE_TTL: %s is not between 1m and 87600h", c.TimelineTTL)},
 		{c.PushLimit < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative", c.PushLimit)},

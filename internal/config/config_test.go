@@ -18,7 +18,7 @@ func TestDefaultsAreForOneMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Engine != config.EngineEmbedded || c.Auth != config.AuthDev || c.HTTPAddr != "127.0.0.1:8080" ||
-		c.AdminAddr != "127.0.0.1:9090" || c.LikeWindow != time.Second || c.TimelineTTL != 720*time.Hour ||
+		c.AdminAddr != "127.0.0.1:9090" || c.AdminIsPublic() || c.MetricsAddr != "" || c.LikeWindow != time.Second || c.TimelineTTL != 720*time.Hour ||
 		!bool(c.LikesByUser) || bool(c.Pprof) || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
 		t.Errorf("defaults are %+v", c)
 	}
@@ -32,16 +32,17 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
+		"FANFARE_METRICS_ADDR=:9091",
 	}, config.API)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Table != "t.1" || c.PushLimit != 5 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
-		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.LogLevel != zapcore.DebugLevel {
+		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel {
 		t.Errorf("read %+v", c)
 	}
-	if len(config.Names()) != 21 {
+	if len(config.Names()) != 22 {
 		t.Errorf("%d names: a new one needs a line here", len(config.Names()))
 	}
 }
@@ -59,7 +60,7 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"auth", []string{"FANFARE_AUTH=none"}, config.API, []string{`FANFARE_AUTH: "none"`}},
 		{"table", []string{"FANFARE_TABLE=a b c"}, config.Worker, []string{"FANFARE_TABLE"}},
 		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
-		{"address", []string{"FANFARE_HTTP_ADDR=8080", "FANFARE_ADMIN_ADDR=x:99999"}, config.Worker, []string{"FANFARE_HTTP_ADDR", "FANFARE_ADMIN_ADDR"}},
+		{"address", []string{"FANFARE_HTTP_ADDR=8080", "FANFARE_ADMIN_ADDR=x:99999", "FANFARE_METRICS_ADDR=9091"}, config.Worker, []string{"FANFARE_HTTP_ADDR", "FANFARE_ADMIN_ADDR", "FANFARE_METRICS_ADDR"}},
 		{"types, all at once", []string{"FANFARE_LIKE_WINDOW=1", "FANFARE_PUSH_LIMIT=many", "FANFARE_LIKES_BY_USER=yes", "FANFARE_LOG_LEVEL=loud", "FANFARE_RATE_LIMIT=1e3", "FANFARE_TIMELINE_TTL=30d", "FANFARE_ENGINE=x"},
 			config.Worker, []string{`FANFARE_LIKE_WINDOW: "1" is not a duration`, "FANFARE_PUSH_LIMIT", "FANFARE_LIKES_BY_USER", "FANFARE_LOG_LEVEL", "FANFARE_RATE_LIMIT", "FANFARE_TIMELINE_TTL", "FANFARE_ENGINE"}},
 		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal"},

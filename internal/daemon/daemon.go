@@ -15,13 +15,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
@@ -75,6 +75,8 @@ type Addresses struct {
 	HTTP string
 	// Admin is the address of metrics and operations.
 	Admin string
+	// Metrics is the address of metrics alone, "" without one.
+	Metrics string
 }
 
 // process is one run.
@@ -124,26 +126,40 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 
-	listener, err := listen(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr)
-	if err != nil {
+	var addresses Addresses
+	var serveAdmin, serveMetrics func(*http.Server)
+	if addresses.Admin, serveAdmin, err = p.beside(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr); err != nil {
 		return err
+	}
+	if p.cfg.MetricsAddr != "" {
+		if addresses.Metrics, serveMetrics, err = p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr); err != nil {
+			return err
+		}
+	}
+	if p.cfg.AdminIsPublic() {
+		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
+			zap.String("admin", addresses.Admin))
 	}
 	roots := newRoots(ctx, p.log)
 	defer roots.cancel()
-	addresses := Addresses{Admin: listener.Addr().String()}
 	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn); err != nil {
 		roots.cancel()
-		return errors.Join(err, roots.wait(), listener.Close())
+		return errors.Join(err, roots.wait())
 	}
 	// The roles come first: a client that sees the process ready sends requests at once.
-	p.serveAdmin(ctx, listener, admin.NewHandler(admin.Config{
+	operations := newServer(admin.NewHandler(admin.Config{
 		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
-	}))
+	}), p.log)
+	operations.WriteTimeout = 0 // pprof streams for as long as its caller asks
+	serveAdmin(operations)
+	if serveMetrics != nil {
+		serveMetrics(newServer(admin.NewMetricsHandler(reg, health), p.log))
+	}
 	if eng.watch != nil {
 		roots.start("disk", eng.watch)
 	}
 	p.log.Info("ready", zap.String("http", addresses.HTTP), zap.String("admin", addresses.Admin),
-		zap.String("engine", string(p.cfg.Engine)), zap.String("version", p.opt.Version), zap.Any("roles", p.opt.Roles))
+		zap.String("metrics", addresses.Metrics), zap.String("engine", string(p.cfg.Engine)), zap.String("version", p.opt.Version), zap.Any("roles", p.opt.Roles))
 	if p.opt.Ready != nil {
 		p.opt.Ready(addresses)
 	}
@@ -156,14 +172,22 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-// serveAdmin answers on the admin address. It outlives the roots, so that an operator can
-// watch a stop.
-func (p *process) serveAdmin(ctx context.Context, l net.Listener, h http.Handler) {
-	server := newServer(h, p.log)
-	server.WriteTimeout = 0 // pprof streams for as long as its caller asks
-	own := newRoots(context.WithoutCancel(ctx), p.log)
-	own.start("admin", func(ctx context.Context) error { return serve(ctx, server, l, time.Second) })
-	p.cleanups.add("admin", func(context.Context) error { own.cancel(); return own.wait() })
+// beside opens an address beside the API's, and returns a function that serves on it. It
+// outlives the roots, so that an operator can watch a stop.
+func (p *process) beside(ctx context.Context, name, variable, addr string) (address string, start func(*http.Server), err error) {
+	listener, err := listen(ctx, name, variable, addr)
+	if err != nil {
+		return "", nil, err
+	}
+	undo := listener.Close
+	p.cleanups.add(name, func(context.Context) error { return undo() })
+	return listener.Addr().String(), func(server *http.Server) {
+		own := newRoots(context.WithoutCancel(ctx), p.log)
+		own.start(name, func(ctx context.Context) error {
+			return serve(ctx, server, netutil.LimitListener(listener, connsBeside), time.Second)
+		})
+		undo = func() error { own.cancel(); return own.wait() }
+	}, nil
 }
 
 // startRoles starts the roots of the roles and returns the API's address.
@@ -198,7 +222,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	api, err := httpapi.New(httpapi.Config{
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
-		Health: health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
+		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
 		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
 	})
 	if err != nil {

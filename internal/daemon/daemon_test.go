@@ -266,6 +266,7 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 	for _, tt := range []struct{ name, env, want string }{
 		{"http port in use", "FANFARE_HTTP_ADDR=" + taken.HTTP, taken.HTTP + " is in use"},
 		{"admin port in use", "FANFARE_ADMIN_ADDR=" + taken.Admin, taken.Admin + " is in use"},
+		{"metrics port in use", "FANFARE_METRICS_ADDR=" + taken.Admin, taken.Admin + " is in use: stop the other process, or set FANFARE_METRICS_ADDR"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := daemon.Run(t.Context(), daemon.Options{
@@ -280,6 +281,46 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A scraper reaches the metrics address only, by any name, and can operate nothing.
+func TestTheMetricsAddressHasNoOperations(t *testing.T) {
+	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_PPROF=on"))
+	for path, want := range map[string]struct{ metrics, admin int }{
+		"/metrics": {200, 421}, "/healthz": {200, 421}, "/readyz": {200, 421},
+		"/admin/dead-letters/posts": {404, 421}, "/debug/pprof/cmdline": {404, 421},
+	} {
+		for addr, want := range map[string]int{at.Metrics: want.metrics, at.Admin: want.admin} {
+			ask(t, addr, "scraper.internal", path, want)
+		}
+	}
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/admin/dead-letters/posts?limit=1", "/debug/pprof/cmdline"} {
+		ask(t, at.Admin, "", path, http.StatusOK)
+	}
+}
+
+func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
+	for addr, want := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
+		core, logged := observer.New(zap.WarnLevel)
+		_, stop := startLogging(t, settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr), zap.New(core))
+		if got := logged.FilterMessageSnippet("other machines may reach the admin address").Len(); got != want {
+			t.Errorf("%s: %d lines, want %d", addr, got, want)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// ask asks an address for a path by the name of a host, "" for the address.
+func ask(t *testing.T, addr, host, path string, want int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	do(t, req, "", want)
 }
 
 func TestSecondProcessOnOneDirectoryIsRefused(t *testing.T) {

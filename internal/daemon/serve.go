@@ -25,6 +25,8 @@ const (
 	sendBuffer = 128 << 10
 	// maxConns bounds the connections of the API where there are more descriptors.
 	maxConns = 16384
+	// connsBeside bounds the connections of the admin and of the metrics address.
+	connsBeside = 64
 )
 
 // descriptors returns the number of files and connections that the process may have open.
