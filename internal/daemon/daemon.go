@@ -222,6 +222,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	api, err := httpapi.New(httpapi.Config{
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
+		OwnHost: authn.tokens != nil && p.cfg.DevAuthPublic == "",
 		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
 		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
 	})

@@ -312,6 +312,29 @@ func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
 	}
 }
 
+// A web page can give its own name the address of this machine (DNS rebinding). Where dev
+// tokens are for this machine alone, the API answers to no such name.
+func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
+	dir := t.TempDir()
+	for more, want := range map[string]int{"FANFARE_DEV_AUTH_PUBLIC=": http.StatusMisdirectedRequest, "FANFARE_DEV_AUTH_PUBLIC=allow": http.StatusOK} {
+		at, stop := start(t, settings(t, dir, more))
+		for _, path := range []string{"/openapi.json", "/healthz"} {
+			ask(t, at.HTTP, "evil.example", path, want)
+			ask(t, at.HTTP, "localhost", path, http.StatusOK)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+at.HTTP+"/v1/dev/token", strings.NewReader(`{"user_id":"ann"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Host = "evil.example"
+		do(t, req, "", want)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // ask asks an address for a path by the name of a host, "" for the address.
 func ask(t *testing.T, addr, host, path string, want int) {
 	t.Helper()

@@ -52,7 +52,9 @@ type Config struct {
 	Verifier auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token to the API.
 	Tokens TokenIssuer
-	Health *admin.Health
+	// OwnHost refuses requests that name another host than this machine.
+	OwnHost bool
+	Health  *admin.Health
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
 	// Origins lists the origins of web pages that may call the API.
@@ -68,6 +70,7 @@ type API struct {
 	feed     *feed.Service
 	verifier auth.Verifier
 	tokens   TokenIssuer
+	ownHost  bool
 	limiter  *limiter
 	origins  []string
 	work     *admission
@@ -84,7 +87,7 @@ type API struct {
 func New(cfg Config) (*API, error) {
 	setHumaGlobals()
 	a := &API{
-		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens,
+		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets),
 		origins: cfg.Origins, work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, now: cfg.Now, log: cfg.Log,

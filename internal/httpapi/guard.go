@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/obs"
 )
 
@@ -128,6 +129,11 @@ func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 // Problems. A path that is not clean is not found: /v1/users//posts must not become the
 // user "posts".
 func (a *API) route(w http.ResponseWriter, r *http.Request) {
+	if a.ownHost && !admin.IsOwnHost(r.Host, "") {
+		newProblem(http.StatusMisdirectedRequest, typeMisdirected, "Misdirected request",
+			"dev tokens are for this machine: use localhost or an IP address, or FANFARE_DEV_AUTH_PUBLIC=allow").write(w)
+		return
+	}
 	notFound := newProblem(http.StatusNotFound, typeNotFound, "Not found", "this path does not exist: see /docs")
 	if escaped := r.URL.EscapedPath(); r.Method != http.MethodConnect && path.Clean("/"+escaped) != escaped {
 		notFound.write(w)

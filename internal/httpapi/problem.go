@@ -29,6 +29,7 @@ const (
 	typeNotFound         = "not-found"
 	typeIndexOff         = "index-off"
 	typeMethodNotAllowed = "method-not-allowed"
+	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
