@@ -106,25 +106,19 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 	if !ok {
 		// The issuer may have rotated its keys. Fetch them once in a refreshPause.
 		err := s.refreshOnce(ctx)
-		if key, ok = s.lookup(kid); !ok {
-			return nil, s.unknown(err)
+		key, ok = s.lookup(kid)
+		switch {
+		case ok:
+		case err != nil: // also during another caller's fetch, which may bring the key
+			return nil, &UnavailableError{err}
+		default:
+			return nil, invalid("the issuer has no such key")
 		}
 	}
 	if key.alg != alg {
 		return nil, invalid("the key is for another algorithm")
 	}
 	return key.key, nil
-}
-
-// unknown returns the error for an unknown key id, after a fetch that ended with err.
-func (s *KeySet) unknown(err error) error {
-	switch {
-	case errors.Is(err, errFetching) && s.loaded():
-		return invalid("the key is unknown, and the issuer's keys are being fetched")
-	case err != nil:
-		return &UnavailableError{err}
-	}
-	return invalid("the issuer has no such key")
 }
 
 func (s *KeySet) loaded() bool {
