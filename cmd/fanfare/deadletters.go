@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) deadLettersCommand() *cobra.Command {
-	return group("dlq", "List dead letters, send them again or drop them",
+	return group("dlq", "List dead letters, which are kept for 14 days, send them again or drop them",
 		a.deadLettersList(), a.deadLettersShow(), a.deadLettersRedrive(), a.deadLettersDrop())
 }
 

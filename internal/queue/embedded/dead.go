@@ -3,17 +3,28 @@ package embedded
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/queue"
 )
 
-// deadAtOnce bounds how many dead letters are moved in one batch.
-const deadAtOnce = 256
+const (
+	// deadAtOnce bounds how many dead letters are moved in one batch.
+	deadAtOnce = 256
+	// deadRetention is how long a dead letter is kept: the longest that SQS keeps one.
+	deadRetention = 14 * 24 * time.Hour
+	// deadSweepEvery is the pause between two sweeps for old dead letters. Each removes at
+	// most deadBatches batches of each topic.
+	deadSweepEvery = time.Hour
+	deadBatches    = 40
+)
 
 // DeadLetter implements queue.DeadLetters.
 func (b *Broker) DeadLetter(ctx context.Context, name string, msg *message.Message, reason string) error {
@@ -117,54 +128,125 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 	if err != nil {
 		return 0, err
 	}
-	b.redriving.Lock()
-	defer b.redriving.Unlock()
-	if b.moving != nil {
-		// The caller of that move was told that the outcome is unknown.
-		if _, err := disk.Await(ctx, b.db, b.moving); err != nil {
-			return 0, unavailable(err)
-		}
-		b.moving = nil
+	if err := b.lockDead(ctx); err != nil {
+		return 0, err
 	}
+	defer b.redriving.Unlock()
 	t.mu.Lock()
 	last := t.state.number
 	t.mu.Unlock()
-	for from, more := (position{}), true; more; {
-		more = false
-		var changes []change
-		err := b.eachDead(ctx, t, from, func(at position, value record) bool {
-			if at.number > last {
-				return false
-			}
-			if len(changes) == deadAtOnce {
-				more = true
-				return false
-			}
-			from = at.next()
-			letter := deadLetter(name, at, slices.Clone(value))
-			c := change{topic: t, from: dead, at: at}
-			if letter.Selected(ids) && move(&letter, &c) {
-				changes = append(changes, c)
-			}
-			return true
+	for from, more := (position{}), true; more && err == nil; {
+		var n int
+		n, more, err = b.moveSome(ctx, t, &from, func(value record, c *change) (found, wanted bool) {
+			letter := deadLetter(name, c.at, slices.Clone(value))
+			return true, c.at.number <= last && letter.Selected(ids) && move(&letter, c)
 		})
-		if err != nil {
-			return moved, err
-		}
-		if len(changes) == 0 {
-			continue
-		}
-		// The wait must not end with ctx, or the next move would read the same letters.
-		done := make(chan error, 1)
-		if err := b.submit(request{changes: changes, done: done}, true, true); err != nil {
-			return moved, err
-		}
-		b.moving = done
-		if err := b.await(context.WithoutCancel(ctx), done); err != nil {
-			return moved, err
-		}
-		b.moving = nil
-		moved += len(changes)
+		moved += n
 	}
-	return moved, nil
+	return moved, err
+}
+
+// lockDead takes redriving, and waits for the outcome of the move before.
+func (b *Broker) lockDead(ctx context.Context) error {
+	b.redriving.Lock()
+	if b.moving == nil {
+		return nil
+	}
+	// The caller of that move was told that the outcome is unknown.
+	if _, err := disk.Await(ctx, b.db, b.moving); err != nil {
+		b.redriving.Unlock()
+		return unavailable(err)
+	}
+	b.moving = nil
+	return nil
+}
+
+// moveSome moves up to deadAtOnce dead letters in one batch, and sets from to where the next
+// batch begins. pick fills in the target of a letter, or reports that it is not wanted. more
+// is false if pick found the end, or there is no further letter. The caller holds redriving.
+func (b *Broker) moveSome(ctx context.Context, t *topic, from *position, pick func(record, *change) (found, wanted bool)) (moved int, more bool, err error) {
+	var changes []change
+	err = b.eachDead(ctx, t, *from, func(at position, value record) bool {
+		if len(changes) == deadAtOnce {
+			more = true
+			return false
+		}
+		c := change{topic: t, from: dead, at: at}
+		found, wanted := pick(value, &c)
+		if !found {
+			return false
+		}
+		*from = at.next()
+		if wanted {
+			changes = append(changes, c)
+		}
+		return true
+	})
+	if err != nil || len(changes) == 0 {
+		return 0, false, err
+	}
+	// The wait must not end with ctx, or the next move would read the same letters.
+	done := make(chan error, 1)
+	if err := b.submit(request{changes: changes, done: done}, true, true); err != nil {
+		return 0, false, err
+	}
+	b.moving = done
+	if err := b.await(context.WithoutCancel(ctx), done); err != nil {
+		return 0, false, err
+	}
+	b.moving = nil
+	return len(changes), more, nil
+}
+
+// sweepDead removes old dead letters until ctx ends.
+func (b *Broker) sweepDead(ctx context.Context) {
+	for {
+		for _, t := range b.allTopics() {
+			dropped, err := b.dropOld(ctx, t)
+			switch {
+			case ctx.Err() != nil || errors.Is(err, errClosed):
+				return
+			case err != nil:
+				b.log.Warn("old dead letters are not removed yet", zap.String("topic", t.name), zap.Error(err))
+			case dropped > 0:
+				b.log.Info("removed old dead letters", zap.String("topic", t.name), zap.Int("letters", dropped))
+			}
+		}
+		select {
+		case <-time.After(deadSweepEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dropOld removes the dead letters of t that are older than deadRetention, as many as one
+// sweep may. The oldest are the first.
+func (b *Broker) dropOld(ctx context.Context, t *topic) (dropped int, err error) {
+	more := true
+	for batches := 0; more && err == nil && batches < deadBatches; batches++ {
+		var n int
+		n, more, err = b.dropSome(ctx, t)
+		dropped += n
+	}
+	return dropped, err
+}
+
+// dropSome is one batch of dropOld.
+func (b *Broker) dropSome(ctx context.Context, t *topic) (dropped int, more bool, err error) {
+	if err := b.lockDead(ctx); err != nil {
+		return 0, false, err
+	}
+	defer b.redriving.Unlock()
+	before := b.now().Add(-deadRetention)
+	return b.moveSome(ctx, t, new(position), func(value record, c *change) (found, wanted bool) {
+		at := time.Unix(0, int64(c.at.major)) //nolint:gosec // stage made it of an int64
+		if c.at.major == 0 {                  // a version without retention stored it
+			letter := deadLetter(t.name, c.at, slices.Clone(value))
+			if at = letter.FailedAt; at.IsZero() {
+				return true, false // it cannot be read: people drop it
+			}
+		}
+		return at.Before(before), true
+	})
 }

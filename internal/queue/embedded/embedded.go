@@ -17,7 +17,9 @@
 // process goes on (package disk). The package must never end the process, nor keep a
 // backlog in memory.
 //
-// One goroutine writes for all topics (writer.go). A subscription has one goroutine,
+// Dead letters are kept for 14 days (dead.go).
+//
+// One goroutine writes for all topics (writer.go), one removes old dead letters. A subscription has one goroutine,
 // and one more for each message that is out. Locks: no goroutine holds a topic's mu and
 // the broker's mu at the same time.
 package embedded
@@ -84,7 +86,10 @@ type Broker struct {
 	stopping, stop chan struct{}
 	subscriptions  sync.WaitGroup
 	writer         sync.WaitGroup
-	// redriving allows one redrive or drop at a time, so that none moves a message twice.
+	// stopSweep ends the sweeper of dead letters.
+	stopSweep context.CancelFunc
+	sweeper   sync.WaitGroup
+	// redriving allows one redrive, drop or sweep at a time, so that none moves a message twice.
 	redriving sync.Mutex
 	// moving, under redriving, receives the outcome of a move that was left to a disk in
 	// trouble. The next move waits for it, or it would move the same messages.
@@ -118,6 +123,9 @@ func Open(dir string, o Options) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("embedded queue: open %s: %w", dir, err), b.db.Close(func() {}))
 	}
 	b.writer.Go(b.write)
+	ctx, stop := context.WithCancel(context.Background())
+	b.stopSweep = stop
+	b.sweeper.Go(func() { b.sweepDead(ctx) })
 	return b, nil
 }
 
@@ -303,6 +311,8 @@ func (b *Broker) Close() error {
 			t.rouse()
 		}
 		b.subscriptions.Wait()
+		b.stopSweep()
+		b.sweeper.Wait()
 		b.redriving.Lock() // waits for calls that read dead letters
 		defer b.redriving.Unlock()
 		err := b.db.Close(func() {

@@ -3,7 +3,9 @@ package embedded
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,7 +18,9 @@ import (
 // and one dead letter in a sorted file, one message in the log.
 func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	dir := disktest.Unzip(t, "testdata/format1.zip")
-	b, err := Open(dir, Options{})
+	var passed atomic.Int64
+	made := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	b, err := Open(dir, Options{Now: func() time.Time { return made.Add(time.Duration(passed.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +30,10 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	letters, err := b.ListDead(t.Context(), topicName, 10)
 	if err != nil || len(letters) != 1 || letters[0].ID != "dead" || letters[0].Reason != "why" {
 		t.Errorf("dead letters %+v, %v", letters, err)
+	}
+	passed.Store(int64(deadRetention))
+	if n, err := b.dropOld(t.Context(), b.byName[topicName]); n != 1 || err != nil {
+		t.Errorf("dropped %d dead letters of two weeks, %v", n, err)
 	}
 	if err := errors.Join(b.db.Set([]byte("f"), []byte{2}, pebble.Sync), b.Close()); err != nil {
 		t.Fatal(err)

@@ -263,7 +263,9 @@ func (b *Broker) stage(batch *pebble.Batch, c *change) error {
 	case delayed:
 		c.landed.major = c.due
 		t.nextDue = min(t.nextDue, c.due)
-	case dead, nowhere:
+	case dead:
+		c.landed.major = uint64(b.now().UnixNano())
+	case nowhere:
 	}
 	if err := batch.Set(c.landed.key(c.to, t.name), c.value, nil); err != nil {
 		return fmt.Errorf("stage a message: %w", err)
