@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,7 +31,8 @@ type Limits struct {
 	// UserRequests bounds the requests of one user whose body is read or that are
 	// handled; 0 is 32.
 	UserRequests int
-	// Unread bounds the bytes of the answers that clients have not taken; 0 is 64 MiB.
+	// Unread bounds the bytes of the answers that clients have not taken; 0 is 64 MiB. If
+	// they are used up, those who hold the most make room for the others.
 	Unread int
 	// UserUnread is Unread for one user; 0 is 4 MiB.
 	UserUnread int
@@ -50,7 +52,7 @@ type admission struct {
 	mu       sync.Mutex
 	requests int
 	unread   int
-	users    map[string]load
+	users    map[string]*load
 	// now and before count the requests of this window and of the one before it.
 	now, before tally
 }
@@ -64,11 +66,22 @@ type tally struct {
 	taken, shed int
 }
 
-// load is the work of one user.
-type load struct{ requests, unread int }
+// load is the work of one user. unread is the size of the answers, the oldest comes first.
+type load struct {
+	requests, unread int
+	answers          []*unread
+}
+
+// unread is an answer that its client has not taken.
+type unread struct {
+	user string
+	size int
+	// cut ends the wait for the client.
+	cut func()
+}
 
 func newAdmission(limits Limits) *admission {
-	return &admission{limits: limits.withDefaults(), users: map[string]load{}}
+	return &admission{limits: limits.withDefaults(), users: map[string]*load{}}
 }
 
 // enter reports whether user may send one more request now. Requests without a user, for
@@ -76,23 +89,19 @@ func newAdmission(limits Limits) *admission {
 func (a *admission) enter(user string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	u := a.users[user]
-	if a.unread >= a.limits.Unread {
-		a.window().shed++
-		return false
-	}
+	u := a.user(user)
 	if user != "" && (u.requests >= a.limits.UserRequests || u.unread >= a.limits.UserUnread) {
 		return false
 	}
 	u.requests++
-	a.users[user] = u
 	return true
 }
 
 func (a *admission) leave(user string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.change(user, load{requests: -1})
+	a.user(user).requests--
+	a.forget(user)
 }
 
 // start reports whether the process may handle one more request now. Each start that
@@ -115,26 +124,64 @@ func (a *admission) finish() {
 	a.requests--
 }
 
-// hold reports whether an answer of size bytes may wait in memory for its client. One
-// answer always may, whatever its size. The effect of a write has happened, so its answer
-// may wait too; it is small. Each hold that succeeds needs a release.
-func (a *admission) hold(user string, size int, read bool) bool {
+// hold lets an answer of size bytes wait in memory for its client, and returns nil if it may
+// not. One answer always may, whatever its size. The effect of a write has happened, so its
+// answer always may, too; it is small. Each answer that is held needs a release.
+func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	unread := a.users[user].unread
-	if read && (a.unread > 0 && a.unread+size > a.limits.Unread || unread > 0 && unread+size > a.limits.UserUnread) {
-		return false
+	u := a.user(user)
+	if read && (u.unread > 0 && u.unread+size > a.limits.UserUnread || !a.room(size, u.unread+size)) {
+		a.forget(user)
+		return nil
 	}
+	if !read {
+		a.room(size, 0)
+	}
+	w := &unread{user, size, cut}
 	a.unread += size
-	a.change(user, load{unread: size})
+	u.unread += size
+	u.answers = append(u.answers, w)
+	return w
+}
+
+// room reports whether size more bytes may wait. To make room, it cuts the oldest answer of
+// the user who holds the most, as long as that is more than own. So slow readers, however
+// many, end each other's answers before those of anybody who holds less. The caller holds
+// the lock.
+func (a *admission) room(size, own int) bool {
+	for a.unread > 0 && a.unread+size > a.limits.Unread {
+		most := &load{}
+		for _, u := range a.users {
+			if u.unread > most.unread {
+				most = u
+			}
+		}
+		if most.unread <= own {
+			return false
+		}
+		oldest := most.answers[0]
+		oldest.cut()
+		a.drop(oldest)
+	}
 	return true
 }
 
-func (a *admission) release(user string, size int) {
+func (a *admission) release(w *unread) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unread -= size
-	a.change(user, load{unread: -size})
+	a.drop(w)
+	a.forget(w.user)
+}
+
+// drop counts an answer no more, if it was not cut before. The caller holds the lock.
+func (a *admission) drop(w *unread) {
+	u := a.user(w.user)
+	if i := slices.Index(u.answers, w); i >= 0 {
+		u.answers = slices.Delete(u.answers, i, i+1)
+		u.unread -= w.size
+		a.unread -= w.size
+	}
 }
 
 // overloaded reports whether the process was too busy for nearly all requests of the last
@@ -161,15 +208,21 @@ func (a *admission) window() *tally {
 	return &a.now
 }
 
-// change adds by to the work of user. The caller holds the lock.
-func (a *admission) change(user string, by load) {
-	u := a.users[user]
-	u.requests += by.requests
-	u.unread += by.unread
-	if u == (load{}) {
-		delete(a.users, user)
-	} else {
+// user returns the work of a user. The caller holds the lock, and calls forget where it may
+// have ended.
+func (a *admission) user(user string) *load {
+	u, ok := a.users[user]
+	if !ok {
+		u = &load{}
 		a.users[user] = u
+	}
+	return u
+}
+
+// forget drops a user without work. The caller holds the lock.
+func (a *admission) forget(user string) {
+	if u := a.users[user]; u != nil && u.requests == 0 && len(u.answers) == 0 {
+		delete(a.users, user)
 	}
 }
 
@@ -186,13 +239,17 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	size := out.body.Len()
-	if !a.work.hold(user, size, r.Method == http.MethodGet || r.Method == http.MethodHead) {
+	limitTime(w, size)
+	held := a.work.hold(user, size, r.Method == http.MethodGet || r.Method == http.MethodHead, func() {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // as in limitTime
+	})
+	if held == nil {
 		busy().write(w)
 		return
 	}
-	defer a.work.release(user, size)
+	defer a.work.release(held)
 	maps.Copy(w.Header(), out.header)
-	send(w, out.status, out.body.Bytes())
+	write(w, out.status, out.body.Bytes())
 }
 
 // answer runs a request of user and returns its answer. It reports false if the user has
@@ -239,12 +296,21 @@ func (o *answer) Unwrap() http.ResponseWriter { return o.to }
 
 // send sends a whole answer. A client that does not take it in time is cut.
 func send(w http.ResponseWriter, status int, body []byte) {
+	limitTime(w, len(body))
+	write(w, status, body)
+}
+
+// limitTime sets the time in which the client must take an answer.
+func limitTime(w http.ResponseWriter, size int) {
+	limit := answerTimeout + time.Duration(size)*time.Second/answerRate
+	// A connection without deadlines is a test's.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
 	if len(body) > 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	limit := answerTimeout + time.Duration(len(body))*time.Second/answerRate
-	// A connection without deadlines is a test's.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 	w.WriteHeader(status)
 	// A failed write means that the client is gone.
 	_, _ = w.Write(body)

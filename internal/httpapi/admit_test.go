@@ -206,6 +206,59 @@ func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
 	})
 }
 
+// Whoever holds less than the slow readers is answered: of those who hold the most, the
+// oldest answers are cut. Those who hold as much as they do are answered 503.
+func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
+		w.profile(t, "ann")
+		read := "GET /v1/posts/" + w.largePost(t)
+		network := w.serve(t)
+		var conns []net.Conn
+		slow := func(user string) {
+			conns = append(conns, network.send(t, w.request(t, user, read)))
+			synctest.Wait()
+		}
+		for _, user := range []string{"s1", "s1", "s2", "s2"} { // the budget is full
+			slow(user)
+		}
+		for range 3 {
+			if res := w.call(t, "ben", "GET", strings.TrimPrefix(read, "GET "), ""); res.Code != http.StatusOK {
+				t.Errorf("a fast reader: %d %s", res.Code, res.Body)
+			}
+		}
+		slow("s3") // there is room for one answer
+		slow("s4") // s1 or s2 still held two answers
+		slow("s5") // everybody holds one
+		if found := answers(t, conns[:4]); found[http.StatusOK] != 2 || found[0] != 2 {
+			t.Errorf("those who held two answers: %v, want the oldest of each cut", found)
+		}
+		if found := answers(t, conns[4:]); found[http.StatusOK] != 2 || found[http.StatusServiceUnavailable] != 1 {
+			t.Errorf("those who came later: %v", found)
+		}
+	})
+}
+
+// A write has happened, so its answer finds room whoever holds more.
+func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 30_000 })
+		w.profile(t, "ann")
+		path := "/v1/posts/" + w.largePost(t)
+		network := w.serve(t)
+		body := `{"text":"` + strings.Repeat("😀", 5000) + `"}`
+		var conns []net.Conn
+		for _, user := range []string{"ann", "ben"} {
+			w.profile(t, user)
+			conns = append(conns, network.send(t, w.request(t, user, "POST "+path+"/comments", fmt.Sprintf("Content-Length: %d", len(body)))+body))
+			synctest.Wait()
+		}
+		if found := answers(t, conns); found[0] != 1 || found[http.StatusCreated] != 1 {
+			t.Errorf("statuses are %v, want the second answer instead of the first", found)
+		}
+	})
+}
+
 // largePost makes a post of ann whose text has 20,000 bytes.
 func (w *world) largePost(t *testing.T) string {
 	t.Helper()
