@@ -18,8 +18,16 @@ import (
 // began before the posts were copied still merges them in.
 const markLinger = time.Minute
 
+// markSlack is how much longer than the entries that it hides a home mark lives, as
+// clocks differ.
+const markSlack = time.Hour
+
 // followed copies the author's posts, from the first that the follow shows, into the
-// follower's timeline. Then it lets the home mark expire.
+// follower's timeline. Then it ends the merging of the home mark and lets the mark expire.
+//
+// The mark hides entries of posts below the follow's first one: of an earlier follow, or
+// of a fan-out that runs late. They have expired when that first post expires. Of an
+// author whose every post is shown no entry has to be hidden.
 //
 // The post list is read consistently, so it holds every post that was committed before
 // the follow. The fan-out of later posts sees the edge (I1). If the mark has another
@@ -45,9 +53,17 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 	if err != nil {
 		return err
 	}
+	until := w.cfg.Now().Add(markLinger)
+	ttl := until
+	if first, err := id.Time(mark.From); err == nil && first.Add(w.cfg.TimelineTTL+markSlack).After(until) {
+		ttl = first.Add(w.cfg.TimelineTTL + markSlack)
+	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: res.Item.Key,
-		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.cfg.Now().Add(markLinger).Unix())}},
+		Set: []table.Attr{
+			{Name: schema.AttrUntil, Value: table.N(until.Unix())},
+			{Name: table.AttrTTL, Value: table.N(ttl.Unix())},
+		},
 		If: table.All{
 			table.Equal{Name: schema.AttrKind, Value: table.S(string(schema.MarkBackfill))},
 			table.Equal{Name: schema.AttrVersion, Value: table.S(e.MarkVersion)},

@@ -1,13 +1,16 @@
 package fanout_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // stored puts n posts of the author into the table, a minute apart.
@@ -30,8 +33,9 @@ func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
 	w.follow("new", posts[2])
 	w.drain(w.worker)
 	w.wantHome("new", posts[2], posts[3], posts[4], posts[6], posts[7], posts[8], posts[9], posts[10], posts[11])
-	if m := w.mark("new"); m.Kind != schema.MarkBackfill || !m.TTL.Equal(w.now.Add(time.Minute)) {
-		t.Errorf("mark = %+v, want a backfill that lives one more minute", m)
+	m := w.mark("new")
+	if m.Kind != schema.MarkBackfill || !m.Until.Equal(w.now.Add(time.Minute)) || m.TTL.Sub(w.now) < timelineTTL-10*time.Minute {
+		t.Errorf("mark = %+v, want a backfill that merges for one more minute, and then hides older entries", m)
 	}
 }
 
@@ -44,8 +48,8 @@ func TestABackfillOnTheTopicOfPostsIsDone(t *testing.T) {
 	w.must(err)
 	w.must(w.worker.HandlePosts(t.Context(), w.follow("new", id.Min)))
 	w.wantHome("new", e.PostID)
-	if m := w.mark("new"); m.TTL.IsZero() {
-		t.Errorf("mark = %+v, want one that ends", m)
+	if m := w.mark("new"); !m.TTL.Equal(w.now.Add(time.Minute)) {
+		t.Errorf("mark = %+v, want one that ends in a minute, as nothing is hidden", m)
 	}
 }
 
@@ -162,5 +166,51 @@ func TestBackfillIsBoundedByPages(t *testing.T) {
 	w.wantHome("new", posts...)
 	if queries != 4 {
 		t.Errorf("%d pages of 10 for 35 posts", queries)
+	}
+}
+
+// TestALateFanOutShowsNoMoreThanPull delivers posts below the follow's first post to a
+// follower whose backfill is done. Until the posts leave every home, push shows what
+// pull shows.
+func TestALateFanOutShowsNoMoreThanPull(t *testing.T) {
+	w := newWorld(t, 0, small)
+	var late []*messages.PostCreated
+	for range 8 {
+		e := w.post()
+		_, err := w.EnsurePost(t.Context(), e)
+		w.must(err)
+		late = append(late, e)
+		w.now = w.now.Add(time.Minute)
+	}
+	const first = 5
+	from := late[first].PostID
+	_, err := w.mem.Put(t.Context(), table.PutInput{Item: schema.FollowingItem("new", author, w.now, from)})
+	w.must(err)
+	w.follow("new", from)
+	w.drain(w.worker)
+	for _, e := range late {
+		w.must(w.worker.HandlePosts(t.Context(), e))
+	}
+	home := feed.New(feed.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})
+	shown := func(pull bool) (posts []string) {
+		list, err := home.Home(t.Context(), "new", feed.HomeQuery{Pull: pull}, feed.PageRequest{})
+		w.must(err)
+		for _, it := range list.Items {
+			posts = append(posts, it.Post.ID)
+		}
+		return posts
+	}
+	began := w.now
+	for after, want := range map[time.Duration]int{
+		30 * time.Second:                3, // the mark still merges
+		2 * time.Minute:                 3,
+		timelineTTL - 9*time.Minute:     3,
+		timelineTTL - 2*time.Minute - 1: 2,
+		timelineTTL:                     0,
+	} {
+		w.now = began.Add(after)
+		if push, pull := shown(false), shown(true); len(pull) != want || !slices.Equal(push, pull) {
+			t.Errorf("%s after the follow push shows %v, pull %v, want %d", after, push, pull, want)
+		}
 	}
 }

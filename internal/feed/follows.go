@@ -37,7 +37,8 @@ const unfollowedSlack = messages.MaxAge
 //     transaction and read the post list consistently.
 //
 // `from` is read before the transaction, so every post made after the follow is above
-// it. Merge, backfill and pull all use the same `from`.
+// it. Merge, backfill and pull all use the same `from`, and a home read leaves out the
+// author's entries below it: those of an earlier follow, or of a fan-out that runs late.
 func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
@@ -197,14 +198,14 @@ func (s *Service) readFollow(ctx context.Context, follower, author string) (foll
 }
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of
-// the author's RecentPosts-th newest living post, or id.Min if there are fewer. If there
+// the author's Config.RecentPosts-th newest living post, or id.Min if there are fewer. If there
 // are too many tombstones among them to read in one request, it is the last id that was
 // read. It does not look at posts that homes no longer show because of their age. It
 // also reports whether the follower's home pulls the author.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, pulled bool, err error) {
 	var recent stretch[ref]
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
-		recent, err = s.recentPosts(ctx, budgetAfter(1), author, s.oldestShown(), "", RecentPosts, RecentPosts)
+		recent, err = s.recentPosts(ctx, budgetAfter(1), author, s.oldestShown(), "", s.cfg.RecentPosts, s.cfg.RecentPosts)
 		return err
 	}}
 	if s.cfg.PushLimit > 0 {
@@ -217,10 +218,10 @@ func (s *Service) followFrom(ctx context.Context, author string) (from string, p
 	if err := all(ctx, reads...); err != nil {
 		return "", false, err
 	}
-	if len(recent.items) < RecentPosts {
+	if len(recent.items) < s.cfg.RecentPosts {
 		return cmp.Or(recent.cut, id.Min), pulled, nil
 	}
-	return recent.items[RecentPosts-1].post, pulled, nil
+	return recent.items[s.cfg.RecentPosts-1].post, pulled, nil
 }
 
 // Followers lists the users who follow user, by user id.

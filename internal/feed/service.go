@@ -55,6 +55,9 @@ type Config struct {
 	// PushLimit is the number of followers above which a new follower's home
 	// pulls the author. 0 means never.
 	PushLimit int64
+	// RecentPosts is how many of an author's newest posts a new follow shows. Default
+	// 100.
+	RecentPosts int
 	// FollowersPerLikeShard is the number of followers for which the like lists of
 	// an author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64
@@ -72,6 +75,9 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Store = table.HideExpired(c.Store, c.Now)
+	if c.RecentPosts <= 0 {
+		c.RecentPosts = 100
+	}
 	if c.FollowersPerLikeShard <= 0 {
 		c.FollowersPerLikeShard = 100_000
 	}
@@ -90,11 +96,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Limits that are part of what users see.
+// DefaultLimit and MaxLimit are the sizes of a page.
 const (
-	// RecentPosts is how many of an author's newest posts a new follow shows.
-	RecentPosts = 100
-	// DefaultLimit and MaxLimit are the sizes of a page.
 	DefaultLimit = 20
 	MaxLimit     = 100
 )

@@ -16,8 +16,8 @@ import (
 )
 
 // pushSource computes a home from the viewer's timeline and marks. It leaves out
-// unfollowed authors, and merges in the post lists of authors with a backfill or
-// pulled mark, whose posts the timeline may lack.
+// unfollowed authors, and posts below the first one that a follow shows. It merges in the
+// post lists of authors with a backfill or pulled mark, whose posts the timeline may lack.
 type pushSource struct {
 	s              *Service
 	budget         *budget
@@ -27,13 +27,16 @@ type pushSource struct {
 }
 
 // marksPage is the number of marks that are held at a time. A home has a mark for each
-// recently followed or unfollowed author, so one page is enough for nearly every home.
+// author who was unfollowed, or was followed and posts much, within the timeline's TTL.
+// So one page is enough for nearly every home.
 const marksPage = 1000
 
 // marks is a page of a home's marks, in the order of their authors.
 type marks struct {
-	unfollowed map[string]bool
-	merged     []followee
+	// lowest holds for each author the lowest post id that the home shows, none for an
+	// unfollowed author.
+	lowest map[string]string
+	merged []followee
 	// late holds the marks whose backfills should have ended long ago.
 	late []schema.Mark
 	// last is the last author of the page if there may be more, else "".
@@ -54,12 +57,12 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 		return stretch[ref]{}, 0, err
 	}
 	for size := want; ; {
-		unfollowed, err := p.unfollowed(ctx, entries.items)
+		lowest, err := p.lowest(ctx, entries.items)
 		if err != nil {
 			return stretch[ref]{}, 0, err
 		}
 		for _, r := range entries.items {
-			if !unfollowed[r.author] && len(top.items) < want {
+			if r.post >= lowest[r.author] && len(top.items) < want {
 				top.items = append(top.items, r)
 			}
 		}
@@ -96,20 +99,32 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	}
 }
 
-// unfollowed returns the unfollowed authors among those of entries. The first page of
-// marks answers for the authors up to its last one. The marks of later authors are
-// read by their keys, so that memory does not grow with the number of marks (I9).
-func (p *pushSource) unfollowed(ctx context.Context, entries []ref) (map[string]bool, error) {
-	if p.marks.last == "" {
-		return p.marks.unfollowed, nil
+// none is above every post id.
+const none = "~"
+
+// lowestShown returns the lowest post id of the mark's author that a home shows.
+func lowestShown(m schema.Mark) string {
+	if m.Kind == schema.MarkUnfollowed {
+		return none
 	}
-	unfollowed := map[string]bool{}
+	return m.From
+}
+
+// lowest returns for the authors of entries the lowest post ids that the home shows. The
+// first page of marks answers for the authors up to its last one. The marks of later
+// authors are read by their keys, so that memory does not grow with the number of marks
+// (I9).
+func (p *pushSource) lowest(ctx context.Context, entries []ref) (map[string]string, error) {
+	if p.marks.last == "" {
+		return p.marks.lowest, nil
+	}
+	lowest := map[string]string{}
 	var keys []table.Key
 	for _, r := range entries {
-		if _, seen := unfollowed[r.author]; seen {
+		if _, seen := lowest[r.author]; seen {
 			continue
 		}
-		unfollowed[r.author] = p.marks.unfollowed[r.author]
+		lowest[r.author] = p.marks.lowest[r.author]
 		if r.author > p.marks.last {
 			keys = append(keys, schema.MarkKey(p.viewer, r.author))
 		}
@@ -123,9 +138,9 @@ func (p *pushSource) unfollowed(ctx context.Context, entries []ref) (map[string]
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
-		unfollowed[m.Author] = m.Kind == schema.MarkUnfollowed
+		lowest[m.Author] = lowestShown(m)
 	}
-	return unfollowed, nil
+	return lowest, nil
 }
 
 // entries reads want timeline entries below before, and reports whether there may be
@@ -161,13 +176,12 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	if err != nil {
 		return nil, err
 	}
-	read := &marks{unfollowed: map[string]bool{}}
+	read := &marks{lowest: map[string]string{}}
 	for _, m := range page.items {
-		if m.Kind == schema.MarkUnfollowed {
-			read.unfollowed[m.Author] = true
-			continue
+		read.lowest[m.Author] = lowestShown(m)
+		if m.Merges(s.cfg.Now()) {
+			read.merged = append(read.merged, followee{m.Author, m.From})
 		}
-		read.merged = append(read.merged, followee{m.Author, m.From})
 		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.cfg.Now().Sub(timeOf(m.Version)) > lateAfter {
 			read.late = append(read.late, m)
 		}

@@ -26,6 +26,7 @@ const (
 	AttrAuthor     = "a"         // post by id, plan: the author
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
 	AttrKind       = "kind"      // mark
+	AttrUntil      = "until"     // mark
 	AttrVersion    = "ver"       // mark, like
 	AttrState      = "st"        // like: 1 liked, 0 not
 	AttrFlush      = "f"         // like: the flush that counts it
@@ -397,7 +398,7 @@ type MarkKind string
 const (
 	// MarkUnfollowed leaves the author out.
 	MarkUnfollowed MarkKind = "unfollowed"
-	// MarkBackfill merges the author's posts in until they have been copied.
+	// MarkBackfill merges the author's posts in until they have been copied, and Until.
 	MarkBackfill MarkKind = "backfill"
 	// MarkPulled always merges the author's posts in.
 	MarkPulled MarkKind = "pulled"
@@ -407,10 +408,13 @@ const (
 type Mark struct {
 	User, Author string
 	Kind         MarkKind
-	// From is the lowest post id to merge, for backfill and pulled.
+	// From is the lowest post id that the home shows, for backfill and pulled. The home
+	// leaves out entries below it.
 	From string
 	// Version is a ULID, new with each change.
 	Version string
+	// Until is the time until which the posts of a finished backfill are merged in.
+	Until time.Time
 	// TTL is the time after which the mark may be deleted, zero for never.
 	TTL time.Time
 }
@@ -421,7 +425,15 @@ func (m Mark) Item() table.Item {
 	if m.From != "" {
 		attrs = append(attrs, str("from", m.From))
 	}
+	if !m.Until.IsZero() {
+		attrs = append(attrs, num(AttrUntil, m.Until.Unix()))
+	}
 	return table.Item{Key: MarkKey(m.User, m.Author), Attrs: appendTTL(attrs, m.TTL)}
+}
+
+// Merges reports whether homes merge the author's posts in.
+func (m Mark) Merges(now time.Time) bool {
+	return m.Kind == MarkPulled || m.Kind == MarkBackfill && (m.Until.IsZero() || now.Before(m.Until))
 }
 
 // ParseMark decodes a home mark.
@@ -429,6 +441,9 @@ func ParseMark(it table.Item) (Mark, error) {
 	user, ok := userOf(it.Key.PK, "#home")
 	author, ok2 := UserOfSK(it.Key.SK)
 	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str("from"), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
+	if until := it.Int(AttrUntil); until != 0 {
+		m.Until = time.Unix(until, 0).UTC()
+	}
 	switch m.Kind {
 	case MarkUnfollowed, MarkBackfill, MarkPulled:
 	default:

@@ -61,7 +61,7 @@ func TestItemsComeBack(t *testing.T) {
 		entryKey := table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, v)}
 		comesBack(t, entry, table.Item{Key: entryKey, Attrs: schema.EntryAttrs(born, shards)}, schema.ParseEntry)
 		kind := rapid.SampledFrom([]schema.MarkKind{schema.MarkUnfollowed, schema.MarkBackfill, schema.MarkPulled}).Draw(t, "kind")
-		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Version: q, TTL: ttl}
+		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Version: q, Until: ttl, TTL: ttl}
 		comesBack(t, mark, mark.Item(), schema.ParseMark)
 		record := schema.Idempotency{User: u, Key: "k", Post: p, BodyHash: text, LikeShards: shards, TTL: born.Truncate(time.Second)}
 		comesBack(t, record, record.Item(), schema.ParseIdempotency)

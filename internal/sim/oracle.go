@@ -105,8 +105,9 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 		}
 	}
 	for _, user := range l.users {
-		for _, pull := range []bool{false, true} {
-			w.checkHome(ctx, service, user, pull, living)
+		push, pull := w.checkHome(ctx, service, user, false, living), w.checkHome(ctx, service, user, true, living)
+		if !slices.Equal(push, pull) {
+			l.fail("I1", "home of %s shows %v by push, %v by pull", user, push, pull)
 		}
 	}
 	w.checkLikes(ctx, service, living)
@@ -163,16 +164,17 @@ func (l *workload) pairs() []pair {
 
 // checkHome checks I1: a home shows each living, unexpired post of each followed author
 // with an id at or above the follow's from, and the user's own posts, each once, and
-// no other posts.
-func (w *World) checkHome(ctx context.Context, service *feed.Service, user string, pull bool, living map[string]map[string]bool) {
+// no other posts. It returns the posts that the home shows.
+func (w *World) checkHome(ctx context.Context, service *feed.Service, user string, pull bool, living map[string]map[string]bool) (posts []string) {
 	l := w.load
 	items, err := wholeHome(ctx, service, user, 3, pull)
 	if err != nil {
 		l.fail("I1", "home of %s (pull %v): %v", user, pull, err)
-		return
+		return nil
 	}
 	shown := map[string]int{}
 	for _, it := range items {
+		posts = append(posts, it.Post.ID)
 		shown[it.Post.ID]++
 		author := it.Post.AuthorID
 		if !living[author][it.Post.ID] {
@@ -190,6 +192,8 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 		for _, post := range sorted(living[author]) {
 			must := author == user || post >= from
 			switch n := shown[post]; {
+			case n > 0 && !must:
+				l.fail("I1", "home of %s (pull %v) shows %s of %s, below from %s", user, pull, post, author, from)
 			case n > 1:
 				l.fail("I1", "home of %s (pull %v) shows %s %d times", user, pull, post, n)
 			case n == 0 && must && !w.mayHaveExpired(post):
@@ -197,6 +201,7 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 			}
 		}
 	}
+	return posts
 }
 
 // checkLikes checks I3: the count is the number of users whose latest durable action

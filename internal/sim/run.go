@@ -50,6 +50,7 @@ const (
 	defaultOperations = 200
 	users             = 6
 	timelineTTL       = 30 * 24 * time.Hour
+	recentPosts       = 3 // so few that a follow leaves out older posts
 	likeWindow        = time.Second
 	// mostSteps ends a run that never becomes quiet: that is a violation.
 	mostSteps = 400_000
@@ -319,7 +320,7 @@ func (w *World) build(l *workload) {
 func (w *World) service(p *Proc) *feed.Service {
 	return feed.New(feed.Config{
 		Store: p.Store(), Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, RecentPosts: recentPosts, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 
