@@ -68,7 +68,7 @@ const maxConflicts = 10
 // *table.CancelledError. If the outcome is unknown it sends nothing again, but the
 // service's caller may: every flow here can be repeated.
 func (s *Service) transact(ctx context.Context, ops ...table.TransactOp) error {
-	waits := backoff.Exponential{First: 10 * time.Millisecond, Most: 400 * time.Millisecond}
+	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: 400 * time.Millisecond}
 	for attempt := 1; ; attempt++ {
 		_, err := s.cfg.Store.Transact(ctx, table.TransactInput{Ops: ops})
 		cancelled, ok := errors.AsType[*table.CancelledError](err)

@@ -66,7 +66,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		mark.Kind = schema.MarkPulled
 	}
 	since := s.cfg.Now()
-	err = s.transact(ctx,
+	err = s.transactFollow(ctx, follower, author,
 		table.TransactOp{Put: &table.PutInput{Item: schema.FollowerItem(author, follower, since), If: table.Absent{}}},
 		table.TransactOp{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
 		table.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)},
@@ -122,7 +122,7 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 		TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack),
 	}
 	same := table.Equal{Name: schema.AttrSince, Value: now.edge.Get(schema.AttrSince)}
-	err = s.transact(ctx,
+	err = s.transactFollow(ctx, follower, author,
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: same}},
 		table.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},

@@ -110,11 +110,12 @@ type Service struct {
 	cfg       Config
 	reminders *reminders
 	posts     *sharedReads
+	turns     *turns
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now)}
+	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now), turns: newTurns()}
 	s.posts = newSharedReads(func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 		return s.batchGet(ctx, keys, true)
 	})

@@ -12,8 +12,9 @@ import (
 // of package id and have no '#', so no key can be read in two ways.
 
 // FollowerShards is the number of items that share an author's follower count, so that
-// many follows of one author at once do not conflict. It is part of the stored format.
-const FollowerShards = 8
+// few follows of one author at once conflict. It may grow, because readers add up all
+// shares. It was 8 before, so a share may be negative; their sum never is.
+const FollowerShards = 64
 
 // SortInfo is the sort key of an item that is alone of its kind in its partition: a
 // profile, a post by id.
@@ -42,8 +43,11 @@ func CountsKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: S
 
 // FollowerCountKey names the share of author's follower count that counts follower.
 func FollowerCountKey(author, follower string) table.Key {
-	return table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, shardOf(follower, FollowerShards))}
+	return table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, FollowerShard(follower))}
 }
+
+// FollowerShard returns the number of the share that counts follower.
+func FollowerShard(follower string) int { return shardOf(follower, FollowerShards) }
 
 // FollowersPK is the partition of author's followers; its sort keys are UserSK.
 func FollowersPK(author string) string { return "u#" + author + "#follower" }

@@ -40,7 +40,7 @@ func facets() []facet {
 			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1)}},
 		}},
-		{"Follower count (8 shards)", anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
+		{fmt.Sprintf("Follower count (%d shards)", FollowerShards), anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
 			{Key: FollowerCountKey(alice, bob), Attrs: []table.Attr{num(AttrN, 1)}},
 		}},
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{FollowerItem(alice, bob, at)}},

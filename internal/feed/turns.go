@@ -1,0 +1,71 @@
+package feed
+
+import (
+	"context"
+	"sync"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// followLanes is the number of transactions on one author's followers that a process has
+// under way at once. More would only conflict: at 10 ms each, eight transactions at once
+// are 800 a second, and the author's partition takes 500 (docs/CAPACITY.md).
+const followLanes = 8
+
+// turns makes the transactions on an author's followers take turns in this process, in the
+// order in which they came, so that they do not conflict with each other. The shares of
+// the follower count are spread over followLanes lanes. A lane exists while calls use it.
+type turns struct {
+	mu    sync.Mutex
+	lanes map[lane]*turn
+}
+
+type lane struct {
+	author string
+	number int
+}
+
+// turn is held by the call that can send into held. calls counts it and those that wait.
+type turn struct {
+	held  chan struct{}
+	calls int
+}
+
+func newTurns() *turns { return &turns{lanes: map[lane]*turn{}} }
+
+// take waits until no earlier call holds the lane, or ctx ends. The caller must call done.
+func (t *turns) take(ctx context.Context, l lane) (done func(), err error) {
+	t.mu.Lock()
+	own := t.lanes[l]
+	if own == nil {
+		own = &turn{held: make(chan struct{}, 1)}
+		t.lanes[l] = own
+	}
+	own.calls++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if own.calls--; own.calls == 0 {
+			delete(t.lanes, l)
+		}
+	}
+	select {
+	case own.held <- struct{}{}:
+		return func() { <-own.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// transactFollow is transact for the operations of a follow or an unfollow.
+func (s *Service) transactFollow(ctx context.Context, follower, author string, ops ...table.TransactOp) error {
+	done, err := s.turns.take(ctx, lane{author, schema.FollowerShard(follower) % followLanes})
+	if err != nil {
+		return unavailable("table", err)
+	}
+	defer done()
+	return s.transact(ctx, ops...)
+}
