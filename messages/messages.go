@@ -42,6 +42,7 @@ const (
 	KindLiked       Kind = "Liked"
 	KindUnliked     Kind = "Unliked"
 	KindFollowed    Kind = "Followed"
+	KindUnfollowed  Kind = "Unfollowed"
 	KindFanoutPlan  Kind = "FanoutPlan"
 	KindFanoutChunk Kind = "FanoutChunk"
 )
@@ -124,6 +125,19 @@ type Followed struct {
 	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
+// Unfollowed says that an unfollow was committed. It asks for the removal of the author's
+// entries from the follower's timeline.
+type Unfollowed struct {
+	Header
+	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// MarkVersion is the version of the home mark of the unfollow. The removal ends when
+	// there is another mark.
+	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	// Before is the post below which the removal goes on, "" for the newest entry.
+	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+}
+
 // FanoutPlan asks a planner to go on cutting a post's followers into chunks.
 type FanoutPlan struct {
 	Header
@@ -158,6 +172,9 @@ func (*Unliked) Kind() Kind { return KindUnliked }
 func (*Followed) Kind() Kind { return KindFollowed }
 
 // Kind implements Event.
+func (*Unfollowed) Kind() Kind { return KindUnfollowed }
+
+// Kind implements Event.
 func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
 
 // Kind implements Event.
@@ -171,6 +188,9 @@ func (e *Like) Group() string { return e.PostID }
 
 // Group implements Event: a follower's backfills wait for each other.
 func (e *Followed) Group() string { return e.FollowerID }
+
+// Group implements Event: the removals of a follower wait for each other.
+func (e *Unfollowed) Group() string { return e.FollowerID }
 
 // Group implements Event: an author's plans wait for each other (I8).
 func (e *FanoutPlan) Group() string { return e.AuthorID }
@@ -193,6 +213,14 @@ func (e *Like) check() error {
 func (e *Followed) check() error {
 	return errors.Join(userID("follower_id", e.FollowerID), userID("author_id", e.AuthorID),
 		ulid("from", e.From), ulid("mark_version", e.MarkVersion))
+}
+
+func (e *Unfollowed) check() error {
+	err := errors.Join(userID("follower_id", e.FollowerID), userID("author_id", e.AuthorID), ulid("mark_version", e.MarkVersion))
+	if e.Before != "" {
+		err = errors.Join(err, ulid("before", e.Before))
+	}
+	return err
 }
 
 func (e *FanoutPlan) check() error {
@@ -269,6 +297,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(Unliked), true
 	case KindFollowed:
 		return new(Followed), true
+	case KindUnfollowed:
+		return new(Unfollowed), true
 	case KindFanoutPlan:
 		return new(FanoutPlan), true
 	case KindFanoutChunk:

@@ -41,6 +41,7 @@ func events() map[string]messages.Event {
 		"liked":                &messages.Liked{Like: like},
 		"unliked":              &messages.Unliked{Like: like},
 		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID},
+		"unfollowed":           &messages.Unfollowed{Header: header(), FollowerID: "fan", AuthorID: "ann", MarkVersion: eventID, Before: postID},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
 	}
@@ -194,7 +195,7 @@ func TestAgeIsTakenFromTheID(t *testing.T) {
 
 func TestGroupsKeepFairness(t *testing.T) {
 	for name, want := range map[string]string{
-		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
+		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "unfollowed": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
 	} {
 		if got := events()[name].Group(); got != want {
 			t.Errorf("%s: group %q, want %q", name, got, want)

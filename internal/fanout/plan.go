@@ -175,7 +175,7 @@ func (pl *planner) send(ctx context.Context) error {
 	if len(pl.outbox) == 0 {
 		return nil
 	}
-	err := pl.w.publish(ctx, pl.outbox...)
+	err := pl.w.publish(ctx, queue.TopicChunks, pl.outbox...)
 	pl.outbox = pl.outbox[:0]
 	return err
 }
@@ -255,9 +255,8 @@ func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (linked bool,
 	return true, nil
 }
 
-// publish sends events to the chunks topic. After an error any of them may have
-// been sent.
-func (w *Worker) publish(ctx context.Context, events ...messages.Event) error {
+// publish sends events to a topic. After an error any of them may have been sent.
+func (w *Worker) publish(ctx context.Context, topic string, events ...messages.Event) error {
 	msgs := make([]*message.Message, 0, len(events))
 	for _, e := range events {
 		msg, err := queue.Message(ctx, e)
@@ -266,8 +265,8 @@ func (w *Worker) publish(ctx context.Context, events ...messages.Event) error {
 		}
 		msgs = append(msgs, msg)
 	}
-	if err := w.cfg.Publisher.Publish(queue.TopicChunks, msgs...); err != nil {
-		return fmt.Errorf("send %d messages to %s: %w", len(msgs), queue.TopicChunks, err)
+	if err := w.cfg.Publisher.Publish(topic, msgs...); err != nil {
+		return fmt.Errorf("send %d messages to %s: %w", len(msgs), topic, err)
 	}
 	return nil
 }

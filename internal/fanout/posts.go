@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -131,5 +132,5 @@ func (w *Worker) sendPlan(ctx context.Context, p post, requestID string) error {
 	if err != nil {
 		return err
 	}
-	return w.publish(ctx, &messages.FanoutPlan{Header: head, PostID: p.id, AuthorID: p.author})
+	return w.publish(ctx, queue.TopicChunks, &messages.FanoutPlan{Header: head, PostID: p.id, AuthorID: p.author})
 }

@@ -1,5 +1,6 @@
 // Package fanout delivers posts. It writes an entry for each post into the timeline of
-// every follower, and copies an author's posts into the timeline of each new follower.
+// every follower, copies an author's posts into the timeline of each new follower, and
+// removes the entries of unfollowed authors.
 // It owns the order of those writes and each post's delivery record: the plan, and the
 // chain of chunks. It must never answer HTTP, decide which users may post, or hold
 // state that a crash could lose.
@@ -94,8 +95,9 @@ type Config struct {
 	// Four default pages, or one of 4,096, hold such a chunk and leave room for new
 	// followers.
 	ChunkSize int
-	// PlanChunks is the number of chunks that one FanoutPlan message plans. The rest
-	// is left to another message. Default DefaultPlanChunks.
+	// PlanChunks is the number of chunks that one FanoutPlan message plans, and the
+	// number of pages of a timeline that one Unfollowed message cleans. The rest is left
+	// to another message. Default DefaultPlanChunks.
 	PlanChunks int
 	// Observe is called for entries that were written for followers: how many at
 	// once, and how long after the post's time. If a message is delivered again, its
@@ -160,8 +162,11 @@ func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
 
 // HandleBackfills is the queue.Handler of queue.TopicBackfills.
 func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
-	if e, ok := e.(*messages.Followed); ok {
+	switch e := e.(type) {
+	case *messages.Followed:
 		return wrap(e, w.followed(ctx, e))
+	case *messages.Unfollowed:
+		return wrap(e, w.unfollowed(ctx, e))
 	}
 	return unexpected(e, queue.TopicBackfills)
 }

@@ -113,11 +113,14 @@ func (w *world) follow(user, from string) *messages.Followed {
 	return e
 }
 
-func (w *world) unfollow(user string) {
+// unfollow writes the items of an unfollow and returns its event.
+func (w *world) unfollow(user string) *messages.Unfollowed {
 	w.Helper()
 	_, err := w.mem.Delete(w.Context(), table.DeleteInput{Key: schema.FollowerKey(author, user)})
 	w.must(err)
-	w.putMark(schema.Mark{User: user, Author: author, Kind: schema.MarkUnfollowed, Version: w.newID()})
+	version := w.newID()
+	w.putMark(schema.Mark{User: user, Author: author, Kind: schema.MarkUnfollowed, Version: version})
+	return &messages.Unfollowed{Header: w.header(), FollowerID: user, AuthorID: author, MarkVersion: version}
 }
 
 func (w *world) putMark(m schema.Mark) {
@@ -221,7 +224,7 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed:
+	case *messages.Followed, *messages.Unfollowed:
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)
@@ -322,9 +325,6 @@ func (w *world) atCall(number int, change func()) (fired func() bool) {
 type publisher struct{ w *world }
 
 func (p publisher) Publish(topic string, msgs ...*message.Message) error {
-	if topic != queue.TopicChunks {
-		return fmt.Errorf("publish to %s", topic)
-	}
 	return p.w.store.hook("send", nil, func() error {
 		p.w.mu.Lock()
 		p.w.publish++
@@ -334,6 +334,9 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 			e, err := messages.Decode(m.Payload)
 			if err != nil {
 				return err
+			}
+			if _, removal := e.(*messages.Unfollowed); removal != (topic == queue.TopicBackfills) {
+				return fmt.Errorf("publish %s to %s", e.Kind(), topic)
 			}
 			if m.Metadata.Get(queue.MetaGroup) != e.Group() {
 				return errors.New("message without its group")

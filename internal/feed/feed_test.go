@@ -74,7 +74,7 @@ func topicOf(e messages.Event) string {
 	switch e.(type) {
 	case *messages.PostCreated:
 		return queue.TopicPosts
-	case *messages.Followed:
+	case *messages.Followed, *messages.Unfollowed:
 		return queue.TopicBackfills
 	}
 	return queue.TopicLikes

@@ -14,7 +14,7 @@ const (
 	maxReminders = 1024
 )
 
-// reminders limits how often home reads publish Followed again for a home mark: once a
+// reminders limits how often home reads publish the event of a home mark again: once a
 // minute for each mark. Its memory is bounded (I9).
 type reminders struct {
 	now  func() time.Time

@@ -11,7 +11,7 @@
 //   - Read a whole partition into memory, or Scan (I9).
 //   - Walk over a whole partition in one request: tableCalls, in merge.go, is the bound.
 //   - Delete timeline entries. The home read leaves out unfollowed authors and
-//     deleted posts instead (I2).
+//     deleted posts (I2), and package fanout removes the former's entries.
 //
 // # The invariants it keeps
 //
@@ -42,7 +42,7 @@ import (
 type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
-	// Publisher takes PostCreated, Followed, Liked and Unliked.
+	// Publisher takes PostCreated, Followed, Unfollowed, Liked and Unliked.
 	Publisher message.Publisher
 	// IDs makes the ids of posts, comments and events. A process has one.
 	IDs *id.Generator

@@ -10,6 +10,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // Here lists and homes meet thousands of things that they must not show. Each page costs
@@ -181,22 +182,71 @@ func TestHomeBehindThousandsOfEntriesOfDeletedPosts(t *testing.T) {
 }
 
 func TestHomeBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
-	w, tp := tapped(t)
+	for entries, limits := range map[int][]int{3000: skippedLimits, 100_000: {20}} {
+		w, tp := tapped(t)
+		names := w.crowd("ann", 2, 0)
+		w.post(names[1], "old")
+		w.entries("ann", names[0], entries)
+		w.post(names[1], "new")
+		w.deliver()
+		if err := w.Unfollow(t.Context(), "ann", names[0]); err != nil {
+			t.Fatal(err)
+		}
+		for _, limit := range limits {
+			got := wholeList(t, tp, limit, tableCalls, entries/5000+3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+			})
+			wantSame(t, limit, texts(got), []string{"new", "old"})
+		}
+	}
+}
+
+// entries puts n entries of author into user's timeline.
+func (w *world) entries(user, author string, n int) {
+	w.t.Helper()
+	items := make([]table.Item, n)
+	for i, post := range w.ids(n) {
+		items[i] = table.Item{
+			Key:   table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)},
+			Attrs: schema.EntryAttrs(w.clock.now().Add(timelineTTL), 1),
+		}
+	}
+	w.put(items...)
+}
+
+// The event of an unfollow was lost. A home that meets many entries after an hour asks
+// for their removal again, once a minute.
+func TestALostRemovalIsRequestedAgain(t *testing.T) {
+	w := newWorld(t)
 	names := w.crowd("ann", 2, 0)
-	w.post(names[1], "old")
-	for _, post := range w.ids(3000) {
-		w.entry("ann", names[0], post, 1)
+	w.entries("ann", names[0], 300)
+	w.entries("ann", names[1], 3)
+	for _, name := range names {
+		if err := w.Unfollow(t.Context(), "ann", name); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.post(names[1], "new")
-	w.deliver()
-	if err := w.Unfollow(t.Context(), "ann", names[0]); err != nil {
-		t.Fatal(err)
+	lost := w.published.take()
+	requested := func() (n int) {
+		t.Helper()
+		w.home("ann", 20, feed.HomeQuery{})
+		for _, event := range w.published.take() {
+			if e, ok := event.(*messages.Unfollowed); ok && e.MarkVersion == lost[0].(*messages.Unfollowed).MarkVersion && e.AuthorID == names[0] {
+				n++
+			} else {
+				t.Errorf("the home published %+v", event)
+			}
+		}
+		return n
 	}
-	for _, limit := range skippedLimits {
-		got := wholeList(t, tp, limit, tableCalls, 3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
-		})
-		wantSame(t, limit, texts(got), []string{"new", "old"})
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 0}, {2 * time.Hour, 1}, {0, 0}, {time.Minute, 1}} {
+		w.clock.add(step.after)
+		if n := requested(); n != step.want {
+			t.Errorf("after %s more: %d requests, want %d", step.after, n, step.want)
+		}
 	}
 }
 
@@ -208,9 +258,7 @@ func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
 	w.users("late")
 	var want []string
 	for i := range 8 {
-		for _, post := range w.ids(1500) {
-			w.entry("ann", names[0], post, 1)
-		}
+		w.entries("ann", names[0], 1500)
 		author := "late"
 		if i%3 == 0 {
 			author = names[1]

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +34,8 @@ const marksPage = 1000
 
 // marks is a page of a home's marks, in the order of their authors.
 type marks struct {
-	// lowest holds for each author the lowest post id that the home shows, none for an
-	// unfollowed author.
-	lowest map[string]string
+	// of holds the mark of each author.
+	of     map[string]schema.Mark
 	merged []followee
 	// late holds the marks whose backfills should have ended long ago.
 	late []schema.Mark
@@ -56,13 +56,17 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	if err := all(ctx, reads...); err != nil {
 		return stretch[ref]{}, 0, err
 	}
+	left := map[schema.Mark]int{} // the entries of unfollowed authors, by the mark
 	for size := want; ; {
-		lowest, err := p.lowest(ctx, entries.items)
+		marks, err := p.marksOf(ctx, entries.items)
 		if err != nil {
 			return stretch[ref]{}, 0, err
 		}
 		for _, r := range entries.items {
-			if r.post >= lowest[r.author] && len(top.items) < want {
+			switch m := marks[r.author]; {
+			case m.Kind == schema.MarkUnfollowed:
+				left[m]++
+			case !m.Hides(r.post) && len(top.items) < want:
 				top.items = append(top.items, r)
 			}
 		}
@@ -85,7 +89,8 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	calls = 1 // the entries
 	for page := p.marks; ; calls++ {
 		if firstCall {
-			late := page.late
+			late := slices.Concat(page.late, p.s.notRemoved(left))
+			left = nil
 			reminding.Wait()
 			reminding.Go(func() { p.s.remind(ctx, late) })
 		}
@@ -99,32 +104,20 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	}
 }
 
-// none is above every post id.
-const none = "~"
-
-// lowestShown returns the lowest post id of the mark's author that a home shows.
-func lowestShown(m schema.Mark) string {
-	if m.Kind == schema.MarkUnfollowed {
-		return none
-	}
-	return m.From
-}
-
-// lowest returns for the authors of entries the lowest post ids that the home shows. The
-// first page of marks answers for the authors up to its last one. The marks of later
-// authors are read by their keys, so that memory does not grow with the number of marks
-// (I9).
-func (p *pushSource) lowest(ctx context.Context, entries []ref) (map[string]string, error) {
+// marksOf returns the marks of the authors of entries. The first page of marks answers for
+// the authors up to its last one. The marks of later authors are read by their keys, so
+// that memory does not grow with the number of marks (I9).
+func (p *pushSource) marksOf(ctx context.Context, entries []ref) (map[string]schema.Mark, error) {
 	if p.marks.last == "" {
-		return p.marks.lowest, nil
+		return p.marks.of, nil
 	}
-	lowest := map[string]string{}
+	marks := map[string]schema.Mark{}
 	var keys []table.Key
 	for _, r := range entries {
-		if _, seen := lowest[r.author]; seen {
+		if _, seen := marks[r.author]; seen {
 			continue
 		}
-		lowest[r.author] = p.marks.lowest[r.author]
+		marks[r.author] = p.marks.of[r.author]
 		if r.author > p.marks.last {
 			keys = append(keys, schema.MarkKey(p.viewer, r.author))
 		}
@@ -138,9 +131,9 @@ func (p *pushSource) lowest(ctx context.Context, entries []ref) (map[string]stri
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
-		lowest[m.Author] = lowestShown(m)
+		marks[m.Author] = m
 	}
-	return lowest, nil
+	return marks, nil
 }
 
 // entries reads want timeline entries below before, and reports whether there may be
@@ -176,9 +169,9 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	if err != nil {
 		return nil, err
 	}
-	read := &marks{lowest: map[string]string{}}
+	read := &marks{of: map[string]schema.Mark{}}
 	for _, m := range page.items {
-		read.lowest[m.Author] = lowestShown(m)
+		read.of[m.Author] = m
 		if m.Merges(s.cfg.Now()) {
 			read.merged = append(read.merged, followee{m.Author, m.From})
 		}
@@ -192,16 +185,30 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	return read, nil
 }
 
-// Reminders of late backfills.
+// Reminders of late backfills and removals.
 const (
 	// lateAfter is the age from which a backfill that has not ended looks lost.
 	lateAfter = 10 * time.Second
+	// A removal looks lost that after removalLate has left manyEntries entries.
+	removalLate = time.Hour
+	manyEntries = 100
 	// remindFor bounds how long a home read waits for its reminders.
 	remindFor = time.Second
 )
 
-// remind publishes Followed again, at a limited rate, for marks whose event may have
-// been lost in a crash. Without it the home is right too, but each read costs more.
+// notRemoved returns the marks whose removals look lost, given the numbers of entries.
+func (s *Service) notRemoved(left map[schema.Mark]int) (late []schema.Mark) {
+	for mark, entries := range left {
+		if entries >= manyEntries && s.cfg.Now().Sub(timeOf(mark.Version)) > removalLate {
+			late = append(late, mark)
+		}
+	}
+	return late
+}
+
+// remind publishes Followed or Unfollowed again, at a limited rate, for marks whose event
+// may have been lost in a crash. Without it the home is right too, but each read costs
+// more.
 func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)
@@ -213,10 +220,13 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 		if !s.reminders.allow(m.Version) {
 			continue
 		}
-		e := &messages.Followed{FollowerID: m.User, AuthorID: m.Author, From: m.From, MarkVersion: m.Version}
+		var e messages.Event = &messages.Followed{FollowerID: m.User, AuthorID: m.Author, From: m.From, MarkVersion: m.Version}
+		if m.Kind == schema.MarkUnfollowed {
+			e = &messages.Unfollowed{FollowerID: m.User, AuthorID: m.Author, MarkVersion: m.Version}
+		}
 		msg, err := s.message(ctx, e)
 		if err != nil {
-			s.cfg.Log.Error("late backfill not requested again", zap.String("follower", m.User), zap.String("author", m.Author), zap.Error(err))
+			s.cfg.Log.Error("late backfill or removal not requested again", zap.String("follower", m.User), zap.String("author", m.Author), zap.Error(err))
 			continue
 		}
 		msgs = append(msgs, msg)
@@ -226,6 +236,6 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	}
 	err := panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicBackfills, msgs...) })
 	if err != nil {
-		s.cfg.Log.Warn("late backfills not requested again", zap.Int("backfills", len(msgs)), zap.Error(err))
+		s.cfg.Log.Warn("late backfills or removals not requested again", zap.Int("messages", len(msgs)), zap.Error(err))
 	}
 }

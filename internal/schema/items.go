@@ -436,6 +436,11 @@ func (m Mark) Merges(now time.Time) bool {
 	return m.Kind == MarkPulled || m.Kind == MarkBackfill && (m.Until.IsZero() || now.Before(m.Until))
 }
 
+// Hides reports whether homes leave out the author's entry of a post.
+func (m Mark) Hides(post string) bool {
+	return m.Kind == MarkUnfollowed || post < m.From
+}
+
 // ParseMark decodes a home mark.
 func ParseMark(it table.Item) (Mark, error) {
 	user, ok := userOf(it.Key.PK, "#home")

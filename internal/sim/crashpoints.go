@@ -18,8 +18,8 @@ func crashPoints() []string {
 		}},
 		{"fanout", []string{
 			"batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
-			"get post", "get post by id", "publish chunks", "put delivery", "query delivery",
-			"query follower", "query post", "query user", "transact post", "update delivery",
+			"get post", "get post by id", "publish backfills", "publish chunks", "put delivery", "query delivery",
+			"query follower", "query post", "query timeline", "query user", "transact post", "transact timeline", "update delivery",
 			"update home",
 		}},
 		{"likeagg", []string{

@@ -46,6 +46,7 @@ func bugs() []bug {
 		plan     = "internal/fanout/plan.go"
 		posts    = "internal/fanout/posts.go"
 		backfill = "internal/fanout/backfill.go"
+		removal  = "internal/fanout/removal.go"
 		write    = "internal/fanout/write.go"
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
@@ -76,6 +77,7 @@ func bugs() []bug {
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark)`,
 			`_, err = w.cfg.Store.Delete(ctx, table.DeleteInput{Key: res.Item.Key}); if err != nil { return err }; copied, err := w.copyPosts(ctx, mark)`}}},
+		{"entries of a new follow removed", "I1", []edit{{removal, `If: table.All{`, `If: table.Any{table.Exists{}, table.Absent{}, `}}},
 		{"chunk ledger counted twice", "I6", []edit{
 			{chunk, `{Name: schema.AttrDelivered, Value: table.N(c.Delivered)},`, ``},
 			{chunk, `If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDone}},`,
