@@ -125,8 +125,8 @@ type Followed struct {
 	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// Unfollowed says that an unfollow was committed. It asks for the removal of the author's
-// entries from the follower's timeline.
+// Unfollowed asks for the removal of an unfollowed author's entries from the timeline of a
+// former follower. A home that had to skip many of them sends it.
 type Unfollowed struct {
 	Header
 	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`

@@ -98,8 +98,8 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 // removes the edges also writes a mark; every home read begins with a consistent read
 // of the marks; and the mark outlives every entry that chunks and backfills in flight
 // may still write. An earlier backfill cannot end the mark, because the mark has
-// another version. So no entry has to be purged. A worker removes the author's entries all
-// the same, so that homes have less to skip; those that it misses expire by their ttl.
+// another version. So no entry has to be purged: entries expire by their ttl. A home that
+// meets many of them asks a worker to remove them.
 func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
@@ -133,17 +133,7 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	if conditionFailed(err) {
 		return true, err
 	}
-	if err != nil {
-		return false, unavailable("table", err)
-	}
-	// The unfollow is durable, and the mark makes the home right. If the event is lost
-	// here, a home read that finds many entries left publishes it again.
-	err = s.publish(ctx, queue.TopicBackfills, &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version})
-	if err != nil {
-		s.cfg.Log.Warn("removal of entries not requested", zap.String("request_id", s.cfg.RequestID(ctx)),
-			zap.String("follower", follower), zap.String("author", author), zap.Error(err))
-	}
-	return false, nil
+	return false, unavailable("table", err)
 }
 
 // maxTries is how often a follow or unfollow is tried while other calls for the same

@@ -58,6 +58,10 @@ type Config struct {
 	// RecentPosts is how many of an author's newest posts a new follow shows. Default
 	// 100.
 	RecentPosts int
+	// RemoveFrom is the number of entries of an unfollowed author from which a home read
+	// that had to skip them asks for their removal. Default 100: an entry costs two write
+	// units to remove, and reading 100 entries costs two read units.
+	RemoveFrom int
 	// FollowersPerLikeShard is the number of followers for which the like lists of
 	// an author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64
@@ -77,6 +81,9 @@ func (c Config) withDefaults() Config {
 	c.Store = table.HideExpired(c.Store, c.Now)
 	if c.RecentPosts <= 0 {
 		c.RecentPosts = 100
+	}
+	if c.RemoveFrom <= 0 {
+		c.RemoveFrom = 100
 	}
 	if c.FollowersPerLikeShard <= 0 {
 		c.FollowersPerLikeShard = 100_000

@@ -89,7 +89,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	calls = 1 // the entries
 	for page := p.marks; ; calls++ {
 		if firstCall {
-			late := slices.Concat(page.late, p.s.notRemoved(left))
+			late := slices.Concat(page.late, p.s.hiding(left))
 			left = nil
 			reminding.Wait()
 			reminding.Go(func() { p.s.remind(ctx, late) })
@@ -185,30 +185,27 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	return read, nil
 }
 
-// Reminders of late backfills and removals.
 const (
 	// lateAfter is the age from which a backfill that has not ended looks lost.
 	lateAfter = 10 * time.Second
-	// A removal looks lost that after removalLate has left manyEntries entries.
-	removalLate = time.Hour
-	manyEntries = 100
 	// remindFor bounds how long a home read waits for its reminders.
 	remindFor = time.Second
 )
 
-// notRemoved returns the marks whose removals look lost, given the numbers of entries.
-func (s *Service) notRemoved(left map[schema.Mark]int) (late []schema.Mark) {
+// hiding returns the marks of unfollowed authors whose entries are worth a removal. left
+// counts the entries that this read has skipped.
+func (s *Service) hiding(left map[schema.Mark]int) (many []schema.Mark) {
 	for mark, entries := range left {
-		if entries >= manyEntries && s.cfg.Now().Sub(timeOf(mark.Version)) > removalLate {
-			late = append(late, mark)
+		if entries >= s.cfg.RemoveFrom {
+			many = append(many, mark)
 		}
 	}
-	return late
+	return many
 }
 
-// remind publishes Followed or Unfollowed again, at a limited rate, for marks whose event
-// may have been lost in a crash. Without it the home is right too, but each read costs
-// more.
+// remind publishes, at a limited rate, Followed again for marks whose event may have been
+// lost in a crash, and Unfollowed for marks that hide many entries. Without it the home is
+// right too, but each read costs more.
 func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)
