@@ -31,7 +31,7 @@ type Config struct {
 
 // Result is one measured number beside its baseline and target.
 type Result struct {
-	// ID is the target's, T1 to T13.
+	// ID is the target's, T1 to T13, or hostile.
 	ID    string  `json:"id"`
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -90,6 +90,7 @@ func benchmarks() []benchmark {
 		{"T10", "home read under write load", homeRead},
 		{"T12", "post API", postAPI},
 		{"T13", "scaling of workers", scaling},
+		{hostileID, "one user's home while others misbehave", hostile},
 	}
 }
 

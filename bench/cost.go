@@ -97,12 +97,15 @@ func cpuOf(pid int) (time.Duration, error) {
 }
 
 // peakMemory returns the most resident memory that a process has had, in bytes.
-func peakMemory(pid int) (int64, error) {
+func peakMemory(pid int) (int64, error) { return memoryOf(pid, "VmHWM") }
+
+// memoryOf returns a size that the kernel keeps of a process, in bytes.
+func memoryOf(pid int, name string) (int64, error) {
 	file := fmt.Sprintf("/proc/%d/status", pid)
-	kb, _, _ := strings.Cut(procField(file, "VmHWM"), " ")
+	kb, _, _ := strings.Cut(procField(file, name), " ")
 	n, err := strconv.ParseInt(kb, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("read VmHWM in %s: %w", file, err)
+		return 0, fmt.Errorf("read %s in %s: %w", name, file, err)
 	}
 	return n * 1024, nil
 }

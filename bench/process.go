@@ -25,7 +25,12 @@ import (
 type server struct {
 	process
 	http, admin string
-	tokens      *auth.Dev
+	tokens      tokens
+}
+
+// tokens makes the tokens of users.
+type tokens interface {
+	Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error)
 }
 
 // process is a child process, which its owner has to stop.
@@ -100,8 +105,24 @@ func (p process) wait() error {
 
 var readyLine = regexp.MustCompile(`at http://(\S+) .*admin: http://(\S+)\)`)
 
-// up starts a server on dir and waits until it serves.
-func (e *env) up(ctx context.Context, dir string, env ...string) (_ *server, err error) {
+// up starts a server with dev tokens on dir and waits until it serves.
+func (e *env) up(ctx context.Context, dir string, env ...string) (*server, error) {
+	s, err := e.serve(ctx, dir, env...)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := datadir.ReadSecret(dir)
+	if err == nil {
+		s.tokens, err = auth.NewDev(secret, time.Now)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// serve is up for a server without tokens of its own.
+func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, error) {
 	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error"}, env...),
 		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	if err != nil {
@@ -116,15 +137,7 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (_ *server, err
 	if found == nil {
 		return nil, fmt.Errorf("fanfare up is not ready: %w", ctxErr(ctx, errors.Join(err, p.stop())))
 	}
-	s := &server{process: p, http: found[1], admin: found[2]}
-	secret, err := datadir.ReadSecret(dir)
-	if err == nil {
-		s.tokens, err = auth.NewDev(secret, time.Now)
-	}
-	if err != nil {
-		return nil, errors.Join(err, p.stop())
-	}
-	return s, nil
+	return &server{process: p, http: found[1], admin: found[2]}, nil
 }
 
 // token returns a token of a user for an hour.

@@ -19,6 +19,8 @@ type caller struct {
 	in   *bufio.Reader
 	out  []byte
 	body []byte
+	// header is that of the last answer.
+	header http.Header
 }
 
 // callTimeout ends a call that is not answered.
@@ -53,6 +55,7 @@ func (c *caller) call(method, path, token string, body []byte) (status int, repl
 		return 0, nil, err
 	}
 	defer res.Body.Close()
+	c.header = res.Header
 	if n := int(res.ContentLength); n >= 0 {
 		if cap(c.body) < n {
 			c.body = make([]byte, n)
