@@ -263,7 +263,7 @@ func misbehaviours(s *server, keys *issuer, large string) ([]misbehaviour, error
 			request: func(int) string { return strings.Repeat(request("", "GET /openapi.json"), 40) }},
 		{name: "1,060 slow bodies", conns: 1060, again: answerTime,
 			request: func(int) string { return request(large, "PUT /v1/me", "Content-Length: 100") + "{" }},
-		{name: "1,024 made-up key ids while the issuer stalls", conns: len(unknown), again: time.Second, stallIssuer: true,
+		{name: "1,024 made-up key ids while the issuer stalls", conns: len(unknown), again: answerTime, stallIssuer: true,
 			request: func(i int) string { return request(unknown[i], "GET /v1/home") }},
 		{name: "300 slow readers of the largest home", conns: 300, again: answerTime, memory: true,
 			request: func(int) string { return strings.Repeat(request(large, "GET /v1/home?limit=100"), 8) }},
