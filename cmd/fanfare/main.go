@@ -86,7 +86,7 @@ environment (FANFARE_*).`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
-		a.deadLettersCommand(), a.replayCommand(), a.capacityCommand(),
+		a.deadLettersCommand(), a.reconcileCommand(), a.replayCommand(), a.capacityCommand(),
 		a.healthCommand(), a.versionCommand(),
 	)
 	for _, s := range services() {

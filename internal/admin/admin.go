@@ -1,10 +1,10 @@
 // Package admin is the admin address of a process: its metrics, profiles and health,
-// and the operations on dead letters with their client. The metrics address has the metrics
-// and the health alone, so that a scraper cannot operate.
+// and the operations on dead letters and lost fan-outs with their client. The metrics
+// address has the metrics and the health alone, so that a scraper cannot operate.
 //
-// The admin address asks for no token, so it must never answer or take a change from a web page of another
-// site, and the error of a dependency goes to the log, never into an answer (I10). It decides nothing about
-// messages: the queue and the messages do.
+// The admin address asks for no token, so it must never answer or take a change from a web
+// page of another site, and the error of a dependency goes to the log, never into an answer
+// (I10). It decides nothing about messages: the queue and the messages do.
 package admin
 
 import (
@@ -166,6 +166,8 @@ type Config struct {
 	// Letters are the dead letters to operate on.
 	Letters queue.DeadLetters
 	Now     func() time.Time
+	// Posts are the posts to reconcile.
+	Posts Reconciler
 	// Host is the name of this address, if it has one.
 	Host string
 	// Profiles adds /debug/pprof/.
@@ -173,7 +175,8 @@ type Config struct {
 }
 
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
-// operations on dead letters, and /debug/pprof/ if the configuration has it.
+// operations on dead letters, /admin/reconcile, and /debug/pprof/ if the configuration has
+// it.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -185,6 +188,7 @@ func NewHandler(c Config) http.Handler {
 		}
 	}
 	handleDeadLetters(mux, NewOperator(c.Letters, c.Now))
+	handleReconcile(mux, c.Posts)
 	return ownHost(c.Host, mux)
 }
 

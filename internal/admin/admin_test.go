@@ -203,6 +203,23 @@ func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
 	}
 }
 
+func TestReconcileTakesNoRequestOfAnotherSite(t *testing.T) {
+	for name, c := range map[string]struct {
+		header http.Header
+		body   string
+		want   int
+	}{
+		"another site":   {http.Header{"Sec-Fetch-Site": {"cross-site"}}, `{"limit":1}`, 403},
+		"no limit":       {nil, `{}`, 422},
+		"too many":       {nil, `{"limit":101}`, 422},
+		"unknown fields": {nil, `{"limit":1,"all":true}`, 400},
+	} {
+		if got := call(t, admin.Config{}, http.MethodPost, "/admin/reconcile", c.header, c.body); got != c.want {
+			t.Errorf("%s: answered %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestTheClientNamesItsSelection(t *testing.T) {
 	l := &letters{}
 	server := httptest.NewServer(admin.NewHandler(admin.Config{

@@ -148,6 +148,10 @@ func answer(w http.ResponseWriter, r *http.Request, do func(ctx context.Context,
 		return
 	}
 	out, err := do(r.Context(), topic)
+	write(w, out, err)
+}
+
+func write(w http.ResponseWriter, out any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -22,7 +22,7 @@ import (
 // or with the size of an item. Rates depend on the machine: they are in Load, with
 // defaults from docs/PERFORMANCE.md.
 const (
-	postWCU, postRCU   = 8, 2   // the post's transaction, and the reads of the API before it
+	postWCU, postRCU   = 9, 2   // the post's transaction and its place in the index, and the reads of the API before it
 	homePushRCU        = 52     // a page of 20
 	followeeRCU        = 1      // each followee's post list, in a home by pull
 	likeWCU, indexWCU  = 1, 1   // the like, and its place in the index by user
@@ -41,7 +41,7 @@ const (
 	edgeBytes        = 435 // both edges of a follow
 	likeBytes        = 232
 	indexedLikeBytes = 630 // in the table and, whole, in the index by user
-	postBytes        = 632 // the post, of 280 characters, and the post by id
+	postBytes        = 909 // the post, of 280 characters, and the post by id, which is in the index
 	recordKeptDays   = 31  // how long a delivery record outlives the entries
 	planBytes        = 222
 	lastChunkBytes   = 174 // the only chunk of an inline delivery

@@ -284,7 +284,7 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 	rcu, sqs := func(f Flow) float64 { return f.RCU }, func(f Flow) float64 { return f.SQS }
 
 	for _, want := range []string{
-		fmt.Sprintf("| post | %d: four items in a transaction | %d | %d at most |", postWCU, postRCU, messageRequests),
+		fmt.Sprintf("| post | %d: four items in a transaction, and its place in the index of posts by time | %d | %d at most |", postWCU, postRCU, messageRequests),
 		fmt.Sprintf("| delivery to a follower, of an author with up to %s | 1 | %s: the follower's edge, ids of 36 characters | none |",
 			Number(inlineFollowers), each(rcu, inlineFollowers)),
 		fmt.Sprintf("| %s with 100,000, %s with %s: the edge, again at half price for the planner, and %s for the first page | at most %s with 100,000, %s with %[3]s |",

@@ -142,13 +142,16 @@ func (p *process) run(ctx context.Context) error {
 	}
 	roots := newRoots(ctx, p.log)
 	defer roots.cancel()
-	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn); err != nil {
+	ids := id.NewGenerator(p.opt.Now)
+	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids); err != nil {
 		roots.cancel()
 		return errors.Join(err, roots.wait())
 	}
 	// The roles come first: a client that sees the process ready sends requests at once.
+	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
 	operations := newServer(admin.NewHandler(admin.Config{
-		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
+		Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
 	}), p.log)
 	operations.WriteTimeout = 0 // pprof streams for as long as its caller asks
 	serveAdmin(operations)
@@ -191,8 +194,7 @@ func (p *process) beside(ctx context.Context, name, variable, addr string) (addr
 }
 
 // startRoles starts the roots of the roles and returns the API's address.
-func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn) (string, error) {
-	ids := id.NewGenerator(p.opt.Now)
+func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator) (string, error) {
 	address := ""
 	if p.opt.Roles.API {
 		var err error

@@ -28,40 +28,40 @@ func TestDeliveryCosts(t *testing.T) {
 		sends, msgs   int // of the fan-out, after PostCreated
 		wcuPerDeliver float64
 	}{
-		// Writes: 8 for the transaction of four items, 1 for the plan, 1 for the chunk.
+		// Writes: 9 for the transaction of four items and its place in the index, 1 for the plan, 1 for the chunk.
 		// Reads: the post, and the followers. An edge has 40 bytes here, so 100 edges
 		// are 1 unit, 1,024 are 10, 4,000 and 4,096 are 40.
-		{followers: 100, writes: 8 + 100 + 1 + 1, reads: 1 + 1, wcuPerDeliver: 1.2},
-		{followers: 1000, writes: 8 + 1000 + 1 + 1, reads: 1 + 10, wcuPerDeliver: 1.01},
+		{followers: 100, writes: 9 + 100 + 1 + 1, reads: 1 + 1, wcuPerDeliver: 1.2},
+		{followers: 1000, writes: 9 + 1000 + 1 + 1, reads: 1 + 10, wcuPerDeliver: 1.01},
 		// If one page holds all followers, no chunk is needed.
-		{followers: 4096, pageSize: awsPageSize, writes: 8 + 4096 + 1 + 1, reads: 1 + 40, wcuPerDeliver: 1.01},
+		{followers: 4096, pageSize: awsPageSize, writes: 9 + 4096 + 1 + 1, reads: 1 + 40, wcuPerDeliver: 1.01},
 		// If not, each chunk is stored and marked done. PostCreated reads the post, the
 		// first page and the count of followers. The planner reads the post, the stored
 		// chain, and all followers at half the price. Each chunk message reads the chunk,
 		// and for each page the post and the followers.
 		{
 			followers: 4097, pageSize: awsPageSize, sends: 3, msgs: 3, wcuPerDeliver: 1.01,
-			writes: 8 + 4097 + 1 + 2*2,
+			writes: 9 + 4097 + 1 + 2*2,
 			reads:  1 + 40 + 1 + 2 + (40+1)/2. + (1 + 1 + 40) + (1 + 1 + 1),
 		},
 		{
 			followers: 10_000, sends: 3, msgs: 4, wcuPerDeliver: 1.01,
-			writes: 8 + 10_000 + 1 + 2*3,
+			writes: 9 + 10_000 + 1 + 2*3,
 			reads:  1 + 10 + 1 + 2 + (2*40+20)/2. + 2*(1+4*(1+10)) + (1 + 2*(1+10)),
 		},
 		{
 			followers: 10_000, pageSize: awsPageSize, sends: 3, msgs: 4, wcuPerDeliver: 1.01,
-			writes: 8 + 10_000 + 1 + 2*3,
+			writes: 9 + 10_000 + 1 + 2*3,
 			reads:  1 + 40 + 1 + 2 + (2*40+20)/2. + 2*(1+1+40) + (1 + 1 + 20),
 		},
 		{
 			followers: 25_000, sends: 4, msgs: 8, wcuPerDeliver: 1.01,
-			writes: 8 + 25_000 + 1 + 2*7,
+			writes: 9 + 25_000 + 1 + 2*7,
 			reads:  1 + 10 + 1 + 2 + (6*40+10)/2. + 6*(1+4*(1+10)) + (1 + 1 + 10),
 		},
 		{
 			followers: 25_000, pageSize: awsPageSize, sends: 4, msgs: 8, wcuPerDeliver: 1.01,
-			writes: 8 + 25_000 + 1 + 2*7,
+			writes: 9 + 25_000 + 1 + 2*7,
 			reads:  1 + 40 + 1 + 2 + (6*40+10)/2. + 6*(1+1+40) + (1 + 1 + 10),
 		},
 	}

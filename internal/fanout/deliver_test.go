@@ -422,3 +422,32 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 		t.Errorf("deleted before it began: %+v", d)
 	}
 }
+
+// Messages are lost if an outage outlasts the queue. The post published again is enough,
+// whichever message was lost.
+func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
+	const followers = 40
+	for lost := 0; ; lost++ {
+		w := newWorld(t, followers, small)
+		e := w.post()
+		w.enqueue(e)
+		handled := 0
+		for m := w.take(); m != nil; m = w.take() {
+			if handled++; handled-1 != lost {
+				w.must(handle(t.Context(), w.worker, m))
+			}
+		}
+		if handled <= lost {
+			break // none was lost
+		}
+		if _, err := w.EnsurePost(t.Context(), e); err != nil { // by the API
+			t.Fatal(err)
+		}
+		if w.delivery(e.PostID).State == feed.DeliveryComplete {
+			t.Errorf("without its message %d the delivery is complete", lost)
+		}
+		w.enqueue(e)
+		w.drain(w.worker)
+		w.wantDelivered(e.PostID, followers)
+	}
+}

@@ -51,11 +51,15 @@ func (s *Service) Delivery(ctx context.Context, user, post string) (Delivery, er
 	if ref.Author != user {
 		return Delivery{}, forbidden("only the author of a post can see its delivery")
 	}
-	plan, chain, err := s.readDelivery(ctx, post)
+	return s.delivery(ctx, ref)
+}
+
+func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, error) {
+	plan, chain, err := s.readDelivery(ctx, ref.ID)
 	if err != nil {
 		return Delivery{}, unavailable("table", err)
 	}
-	d := Delivery{State: DeliveryQueued, AcceptedAt: timeOf(post)}
+	d := Delivery{State: DeliveryQueued, AcceptedAt: timeOf(ref.ID)}
 	if plan != nil {
 		delivered := chain.delivered + 1
 		d.State, d.Attempts, d.StartedAt = DeliveryRunning, plan.Attempts, &plan.Started

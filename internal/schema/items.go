@@ -189,11 +189,14 @@ type PostRef struct {
 	Deleted    bool
 }
 
-// Item encodes r.
+// Item encodes r. Only a living post is in the index of posts by time.
 func (r PostRef) Item() table.Item {
 	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
 	if r.Deleted {
 		attrs = append(attrs, num(AttrDeleted, 1))
+	} else {
+		made := PostsMadePK(StretchOf(r.ID), shardOf(r.ID, PostShards))
+		attrs = append(attrs, str(table.AttrGSI1PK, made), str(table.AttrGSI1SK, PostSK(r.ID)))
 	}
 	return table.Item{Key: PostByIDKey(r.ID), Attrs: attrs}
 }

@@ -18,8 +18,9 @@ import (
 
 // The settings of the queues that Create makes.
 const (
-	retention     = 4 * 24 * time.Hour
-	deadRetention = 14 * 24 * time.Hour
+	// retention is the longest that SQS allows, for both kinds of queue. An outage of the
+	// workers may last that long before messages are lost (I6).
+	retention = 14 * 24 * time.Hour
 	// maxReceiveCount is the limit of SQS's own redrive policy. It stops messages
 	// whose consumers always die before they answer.
 	maxReceiveCount = 1000
@@ -38,7 +39,7 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 			return fmt.Errorf("create queues: %w", err)
 		}
 		dead, err := b.createOne(ctx, b.queueName(topic)+deadSuffix, map[string]string{
-			"MessageRetentionPeriod": inSeconds(deadRetention),
+			"MessageRetentionPeriod": inSeconds(retention),
 			"MaximumMessageSize":     strconv.Itoa(maxBody),
 		})
 		if err != nil {

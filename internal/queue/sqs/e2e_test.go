@@ -95,7 +95,7 @@ func TestCreateIsIdempotentAndCorrects(t *testing.T) {
 		}
 		for _, d := range described {
 			for name, want := range map[string]string{
-				"MessageRetentionPeriod": "345600", "MaximumMessageSize": "1048576",
+				"MessageRetentionPeriod": "1209600", "MaximumMessageSize": "1048576",
 				"VisibilityTimeout": map[time.Duration]string{10 * time.Second: "10", 20 * time.Second: "20"}[visibility],
 			} {
 				if got := d.Attributes[name]; got != want {

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Reconciled is the result of one Reconcile.
+type Reconciled struct {
+	// Checked counts the posts that were looked at, Published those that were published
+	// again.
+	Checked   int `json:"checked"`
+	Published int `json:"published"`
+	// Next is the cursor of the next call, "" at the end.
+	Next string `json:"next_cursor,omitempty"`
+}
+
+// Reconciler finds posts whose fan-out was lost and begins it again: on the table and the
+// queues, or through the admin address of the process that owns them.
+type Reconciler interface {
+	// Reconcile looks at up to limit posts that were made from since on and before until.
+	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error)
+}
+
+// MaxReconcile is the largest number of posts that one call looks at.
+const MaxReconcile = 100
+
+type reconcileRequest struct {
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+	Cursor string    `json:"cursor,omitempty"`
+	Limit  int       `json:"limit"`
+}
+
+// handleReconcile adds the operation to mux. A web page must not be able to call it.
+func handleReconcile(mux *http.ServeMux, posts Reconciler) {
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		var in reconcileRequest
+		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&in); err != nil {
+			http.Error(w, `the body must be {"since": …, "until": …, "limit": …}: `+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if in.Limit < 1 || in.Limit > MaxReconcile {
+			http.Error(w, fmt.Sprintf("limit must be 1 to %d", MaxReconcile), http.StatusUnprocessableEntity)
+			return
+		}
+		done, err := posts.Reconcile(r.Context(), in.Since, in.Until, in.Cursor, in.Limit)
+		write(w, done, err)
+	}
+	mux.Handle("POST /admin/reconcile", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))
+}
+
+// Reconcile implements Reconciler.
+func (c *Client) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
+	var out Reconciled
+	err := c.call(ctx, http.MethodPost, "/admin/reconcile", reconcileRequest{since, until, cursor, limit}, &out)
+	return out, err
+}

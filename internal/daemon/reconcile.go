@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/config"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+)
+
+// reconciler is the domain's Reconcile as the admin address offers it.
+type reconciler struct{ feed *feed.Service }
+
+func (r reconciler) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (admin.Reconciled, error) {
+	done, err := r.feed.Reconcile(ctx, since, until, cursor, limit)
+	return admin.Reconciled(done), err
+}
+
+// OpenReconciler returns the Reconciler of a configuration on AWS. The caller calls end.
+func OpenReconciler(ctx context.Context, cfg config.Config) (r admin.Reconciler, end func() error, err error) {
+	store, err := OpenTable(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	broker, err := OpenQueues(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return reconciler{feed.New(feed.Config{
+		Store: store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: cfg.TimelineTTL,
+	})}, broker.Close, nil
+}

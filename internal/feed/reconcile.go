@@ -1,0 +1,177 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Reconciled is the result of one Reconcile.
+type Reconciled struct {
+	// Checked counts the posts that were looked at, Published those whose fan-out was
+	// begun again.
+	Checked, Published int
+	// Next is the place where the next call goes on, "" at the end.
+	Next string
+}
+
+// MaxReconcile is the largest number of posts that one Reconcile looks at.
+const MaxReconcile = 100
+
+// reconcileCalls is the number of pages that one Reconcile reads of the index.
+const reconcileCalls = 50
+
+// Reconcile finds posts whose fan-out was lost, such as with its queue, and begins it again.
+// It looks at limit living posts at most that were made from since on and before until, and
+// publishes again each one whose delivery is not complete. A worker then goes on from the
+// stored chain, so what was delivered stays, and a fan-out that was only slow does no harm.
+//
+// Posts that homes do not show any more are left out. The index is eventually consistent,
+// so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
+// The index does not have the posts that a version before it made.
+func (s *Service) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
+	low, high := max(id.Floor(since), s.oldestShown()), id.Floor(until)
+	at, err := parsePlace(cursor, low)
+	if err != nil {
+		return Reconciled{}, err
+	}
+	var done Reconciled
+	for range reconcileCalls {
+		if done.Checked >= limit {
+			break
+		}
+		if at.stretch > schema.StretchOf(high) {
+			return done, nil
+		}
+		refs, more, err := s.postsMade(ctx, at, low, high, limit-done.Checked)
+		if err != nil {
+			return Reconciled{}, err
+		}
+		published, err := s.publishIncomplete(ctx, refs)
+		if err != nil {
+			return Reconciled{}, err
+		}
+		done.Checked += len(refs)
+		done.Published += published
+		if at, err = at.next(refs, more); err != nil {
+			return Reconciled{}, err
+		}
+	}
+	done.Next = at.String()
+	return done, nil
+}
+
+// place is a place in the index of posts by time.
+type place struct {
+	stretch string
+	shard   int
+	// after is the last post that was looked at, "" for none.
+	after string
+}
+
+func (p place) String() string {
+	return p.stretch + "." + strconv.Itoa(p.shard) + "." + p.after
+}
+
+// parsePlace is the reverse of place.String; "" stands for the stretch of the post first.
+func parsePlace(cursor, first string) (place, error) {
+	if cursor == "" {
+		return place{stretch: schema.StretchOf(first)}, nil
+	}
+	parts := strings.Split(cursor, ".")
+	if len(parts) == 3 && len(parts[0]) == len(schema.StretchOf(id.Max)) && id.Valid(endOf(parts[0])) && (parts[2] == "" || id.Valid(parts[2])) {
+		if shard, err := strconv.Atoi(parts[1]); err == nil && shard >= 0 && shard < schema.PostShards {
+			return place{parts[0], shard, parts[2]}, nil
+		}
+	}
+	return place{}, &Error{Kind: Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
+}
+
+// endOf returns the last id of a stretch.
+func endOf(stretch string) string { return stretch + id.Max[len(stretch):] }
+
+// next returns the place behind a page of posts.
+func (p place) next(read []schema.PostRef, more bool) (place, error) {
+	if more && len(read) > 0 {
+		return place{p.stretch, p.shard, read[len(read)-1].ID}, nil
+	}
+	if p.shard+1 < schema.PostShards {
+		return place{stretch: p.stretch, shard: p.shard + 1}, nil
+	}
+	end, err := id.Time(endOf(p.stretch))
+	return place{stretch: schema.StretchOf(id.Floor(end.Add(time.Millisecond)))}, err
+}
+
+// postsMade reads a page of the index of posts by time.
+func (s *Service) postsMade(ctx context.Context, at place, low, high string, limit int) (refs []schema.PostRef, more bool, err error) {
+	q := table.Query{
+		Index: true, PK: schema.PostsMadePK(at.stretch, at.shard),
+		Low: schema.PostSK(low), High: schema.PostSK(high), PageSize: limit,
+	}
+	if at.after != "" {
+		q.After = schema.PostSK(at.after)
+	}
+	for page, err := range s.cfg.Store.Query(ctx, q) {
+		if err != nil {
+			return nil, false, unavailable("table", err)
+		}
+		for _, it := range page.Items {
+			ref, err := schema.ParsePostRef(it)
+			if err != nil {
+				return nil, false, unavailable("table", err)
+			}
+			refs = append(refs, ref)
+		}
+		if len(refs) > 0 || !page.More {
+			return refs, page.More, nil
+		}
+	}
+	return refs, false, nil
+}
+
+// publishIncomplete publishes again those of the posts whose delivery is not complete.
+func (s *Service) publishIncomplete(ctx context.Context, refs []schema.PostRef) (published int, err error) {
+	again := make([]bool, len(refs))
+	works := make([]func(context.Context) error, len(refs))
+	for i, ref := range refs {
+		works[i] = func(ctx context.Context) (err error) { again[i], err = s.redeliver(ctx, ref); return err }
+	}
+	for part := range slices.Chunk(works, readers) {
+		if err := all(ctx, part...); err != nil {
+			return 0, err
+		}
+	}
+	for _, yes := range again {
+		if yes {
+			published++
+		}
+	}
+	return published, nil
+}
+
+// redeliver publishes a post again, unless its delivery is complete or it was deleted.
+func (s *Service) redeliver(ctx context.Context, ref schema.PostRef) (published bool, err error) {
+	d, err := s.delivery(ctx, ref)
+	if err != nil || d.State != DeliveryQueued && d.State != DeliveryRunning {
+		return false, err
+	}
+	it, err := s.get(ctx, schema.PostKey(ref.Author, ref.ID), true)
+	if err != nil || it == nil {
+		return false, err
+	}
+	post, err := schema.ParsePost(*it)
+	if err != nil || post.Deleted {
+		return false, unavailable("table", err)
+	}
+	return true, s.publish(ctx, queue.TopicPosts, &messages.PostCreated{
+		PostID: post.ID, AuthorID: post.Author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
+	})
+}

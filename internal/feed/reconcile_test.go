@@ -1,0 +1,148 @@
+package feed_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// delivered writes the record of a delivery: its chunks from the open start on, and whether
+// each is done.
+func (w *world) delivered(post string, done ...bool) {
+	w.t.Helper()
+	put := func(it table.Item) {
+		if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: it}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	put(schema.Plan{Post: post, Author: "ann", Planned: 1, Started: w.clock.now(), Attempts: 1}.Item())
+	for i, done := range done {
+		c := schema.Chunk{Post: post, End: fmt.Sprintf("f%05d", i+1), Delivered: 1}
+		if i > 0 {
+			c.First = fmt.Sprintf("f%05d", i)
+		}
+		if done {
+			c.Done = w.clock.now()
+		}
+		put(c.Item())
+	}
+}
+
+// complete is delivered with one chunk that covers all followers.
+func (w *world) complete(post string) {
+	w.t.Helper()
+	w.delivered(post)
+	c := schema.Chunk{Post: post, Done: w.clock.now()}
+	if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: c.Item()}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reconcile looks at all posts, limit at most in each call, and returns the sum of the calls
+// and the posts that they published.
+func (w *world) reconcile(since, until time.Time, limit int) (sum feed.Reconciled, published []string) {
+	w.t.Helper()
+	for first := true; first || sum.Next != ""; first = false {
+		one, err := w.Reconcile(w.t.Context(), since, until, sum.Next, limit)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if one.Checked > limit {
+			w.t.Errorf("a call looked at %d posts, want %d at most", one.Checked, limit)
+		}
+		sum = feed.Reconciled{Checked: sum.Checked + one.Checked, Published: sum.Published + one.Published, Next: one.Next}
+	}
+	for _, e := range w.published.take() {
+		published = append(published, e.(*messages.PostCreated).PostID)
+	}
+	slices.Sort(published)
+	return sum, published
+}
+
+func TestLostFanOutsAreFoundAndPublishedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.post("bob", "expired in homes")
+	w.clock.add(timelineTTL)
+	early := w.clock.now()
+	var lost []string
+	whole := 0
+	for i := range 60 { // over some days
+		author := []string{"ann", "bob"}[i%2]
+		p := w.post(author, fmt.Sprint("post ", i))
+		switch i % 6 {
+		case 0, 1: // no worker has begun
+			lost = append(lost, p.ID)
+		case 2: // a message of the middle was lost
+			w.delivered(p.ID, true, false, true)
+			lost = append(lost, p.ID)
+		case 3: // the plan for the rest was lost
+			w.delivered(p.ID, true, true)
+			lost = append(lost, p.ID)
+		case 4:
+			w.complete(p.ID)
+			whole++
+		case 5:
+			if err := w.DeletePost(t.Context(), author, p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.clock.add(2 * time.Hour)
+	}
+	until := w.clock.now()
+	w.post("ann", "too young")
+	w.published.take()
+	for _, limit := range []int{1, 7, 100} {
+		sum, published := w.reconcile(time.Time{}, until, limit)
+		if want := len(lost); sum.Published != want || sum.Checked != want+whole || !slices.Equal(published, lost) {
+			t.Errorf("limit %d: %+v, %d published; want %d, of %d checked", limit, sum, len(published), want, want+whole)
+		}
+	}
+	if sum, _ := w.reconcile(early, early.Add(3*time.Hour), 100); sum.Checked != 2 {
+		t.Errorf("%+v in the first three hours, want the posts of hours 0 and 2", sum)
+	}
+	w.reconcile(time.Time{}, until, 100)
+	for _, post := range lost {
+		w.complete(post)
+	}
+	if sum, published := w.reconcile(time.Time{}, until, 100); sum.Published != 0 || len(published) != 0 {
+		t.Errorf("after all are complete: %+v", sum)
+	}
+}
+
+func TestAPostPublishedAgainIsTheStoredOne(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	p := w.post("ann", "before")
+	text := "after"
+	if _, err := w.EditPost(t.Context(), "ann", p.ID, feed.PostEdit{Text: &text}); err != nil {
+		t.Fatal(err)
+	}
+	w.published.take()
+	made := w.clock.now()
+	if _, err := w.Reconcile(t.Context(), made, made.Add(time.Hour), "", 100); err != nil {
+		t.Fatal(err)
+	}
+	events := w.published.take()
+	if len(events) != 1 {
+		t.Fatalf("%d events", len(events))
+	}
+	if e := events[0].(*messages.PostCreated); e.PostID != p.ID || e.Text != "after" || e.LikeShards != 1 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
+	w := newWorld(t)
+	for _, cursor := range []string{"x", "01K9Z.1", "01K9Z.8.", "01K9Z.-1.", "01K9Z.0.x", "8ZZZZ.0.", "01K9.0.", id.Max + "Z.0."} {
+		_, err := w.Reconcile(t.Context(), time.Time{}, w.clock.now(), cursor, 1)
+		wantKind(t, err, feed.Malformed)
+	}
+}
