@@ -2,12 +2,16 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
@@ -19,6 +23,7 @@ import (
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
 )
 
 // stuckMarks is a table in which no read of a home mark ends before the release, so no
@@ -130,4 +135,100 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	}
 	release()
 	within("end of the backfills", func() bool { return depth() == 0 })
+}
+
+// delivering counts the posts whose entries were written. It keeps the count at which the
+// reader got an entry.
+type delivering struct {
+	table.Store
+	posts atomic.Int64
+	seen  chan int64
+}
+
+func (d *delivering) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	n := d.posts.Add(1)
+	if writes[0].Key().PK == schema.TimelinePK("reader") {
+		d.seen <- n
+	}
+	return d.Store.BatchWrite(ctx, writes)
+}
+
+// TestAPostWaitsForNoFloodOfOneAuthor floods the posts topic from one author, at the
+// defaults of a process, and publishes an ordinary post when the flood is under way. The
+// queue's rounds and its bound on messages in flight let at most the messages that the
+// process already holds go first, so no worker has to be kept free of an author (I8).
+func TestAPostWaitsForNoFloodOfOneAuthor(t *testing.T) {
+	const flood, fans = 20_000, 500
+	workers := fanoutWorkers{posts: 16, backfills: 4, chunks: 4}
+	broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{MaxInFlight: workers.maxInFlight()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &delivering{Store: tabletest.NewMemory(), seen: make(chan int64, 1)}
+	eng := &engine{store: store, broker: broker, writers: 1, workers: workers}
+	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop()}
+	p.cfg.TimelineTTL = time.Hour
+	ids := id.NewGenerator(time.Now)
+
+	edges := []table.BatchWrite{}
+	follower := func(author, user string) {
+		it := schema.FollowerItem(author, user, time.Now())
+		edges = append(edges, table.BatchWrite{Put: &it})
+	}
+	follower("ordinary", "reader")
+	for i := range fans {
+		follower("flooder", fmt.Sprintf("fan%d", i))
+	}
+	if _, err := store.Store.BatchWrite(t.Context(), edges); err != nil {
+		t.Fatal(err)
+	}
+	post := func(author string) *message.Message {
+		t.Helper()
+		eventID, err := ids.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := messages.Header{EventID: eventID, Time: time.Now().UTC()}
+		msg, err := queue.Message(t.Context(), &messages.PostCreated{Header: head, PostID: eventID, AuthorID: author, Text: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return msg
+	}
+	posts := make([]*message.Message, flood)
+	for i := range posts {
+		posts[i] = post("flooder")
+	}
+	if err := broker.Publish(queue.TopicPosts, posts...); err != nil {
+		t.Fatal(err)
+	}
+
+	roots := newRoots(t.Context(), p.log)
+	p.startFanout(roots, eng, metrics, ids)
+	defer func() {
+		roots.cancel()
+		if err := errors.Join(roots.wait(), broker.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for store.posts.Load() < int64(workers.posts) { // the flood is under way
+		runtime.Gosched()
+	}
+	if err := broker.Publish(queue.TopicPosts, post("ordinary")); err != nil {
+		t.Fatal(err)
+	}
+	published := store.posts.Load()
+	select {
+	case seen := <-store.seen:
+		t.Logf("%d posts of the flood went first", seen-published)
+		if most := int64(workers.maxInFlight()[queue.TopicPosts] + workers.posts); seen-published > most {
+			t.Errorf("%d posts of the flood went first, want %d at most", seen-published, most)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the post is not delivered within a minute")
+	}
 }
