@@ -30,9 +30,14 @@ func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
 	w := newWorld(t, 0, small)
 	posts := w.stored(12)
 	w.deletePost(posts[5])
+	w.deletePost(posts[7])
+	_, err := w.mem.Put(t.Context(), table.PutInput{Item: table.Item{ // as an earlier version deleted a post
+		Key: schema.PostKey(author, posts[7]), Attrs: []table.Attr{{Name: schema.AttrDeleted, Value: table.N(1)}},
+	}})
+	w.must(err)
 	w.follow("new", posts[2])
 	w.drain(w.worker)
-	w.wantHome("new", posts[2], posts[3], posts[4], posts[6], posts[7], posts[8], posts[9], posts[10], posts[11])
+	w.wantHome("new", posts[2], posts[3], posts[4], posts[6], posts[8], posts[9], posts[10], posts[11])
 	m := w.mark("new")
 	if m.Kind != schema.MarkBackfill || !m.Until.Equal(w.now.Add(time.Minute)) || m.TTL.Sub(w.now) < timelineTTL-10*time.Minute {
 		t.Errorf("mark = %+v, want a backfill that merges for one more minute, and then hides older entries", m)

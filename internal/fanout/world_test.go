@@ -194,13 +194,10 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema
 
 func (w *world) deletePost(postID string) {
 	w.Helper()
-	for _, it := range []table.Item{
-		schema.Post{ID: postID, Author: author, Deleted: true}.Item(),
-		schema.PostRef{ID: postID, Author: author, Deleted: true}.Item(),
-	} {
-		_, err := w.mem.Put(w.Context(), table.PutInput{Item: it})
-		w.must(err)
-	}
+	_, err := w.mem.Delete(w.Context(), table.DeleteInput{Key: schema.PostKey(author, postID)})
+	w.must(err)
+	_, err = w.mem.Put(w.Context(), table.PutInput{Item: schema.PostRef{ID: postID, Author: author, Deleted: true}.Item()})
+	w.must(err)
 }
 
 func (w *world) enqueue(events ...messages.Event) {

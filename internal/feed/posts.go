@@ -21,14 +21,14 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
-	if it == nil {
-		return Post{}, notFound("there is no post %s", post)
+	if it == nil { // deleted after livingPost read it
+		return Post{}, notFound("post %s was deleted", post)
 	}
 	p, err := schema.ParsePost(*it)
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}
-	if p.Deleted { // after livingPost read it
+	if p.Deleted {
 		return Post{}, notFound("post %s was deleted", post)
 	}
 	return postOf(p), nil
@@ -58,8 +58,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	up := table.UpdateInput{
 		Key: schema.PostKey(user, post),
 		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.cfg.Now().UnixMilli())}},
-		// If the post was deleted since the read, the deletion wins and the tombstone
-		// stays empty (I2).
+		// If the post was deleted since the read, the deletion wins (I2).
 		If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},
 		ReturnNew: true,
 	}
@@ -87,27 +86,53 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	return postOf(p), nil
 }
 
-// DeletePost deletes a post of user's for good. One transaction turns the post into a
-// tombstone, flags the post by id, which fan-outs read before each page of followers,
-// and lowers the author's count (I4). Homes leave out deleted posts when they are
-// read, so no timeline entry has to be found (I2).
+// DeletePost deletes a post of user's for good. One transaction takes the post out of
+// its author's list, turns the post by id into a tombstone, which fan-outs read before
+// each page of followers, and lowers the author's count (I4). Homes leave out deleted
+// posts when they are read, so no timeline entry has to be found (I2).
+//
+// No message brings the post back: writePost asks for the absence of the post by id, and
+// the tombstone outlives every message that might (I2).
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
-	byID, err := s.ownPost(ctx, user, post)
+	var byID schema.PostRef
+	var counts *table.Item
+	err := all(ctx,
+		func(ctx context.Context) (err error) { byID, err = s.ownPost(ctx, user, post); return err },
+		func(ctx context.Context) (err error) {
+			counts, err = s.get(ctx, schema.CountsKey(user), true)
+			return err
+		},
+	)
 	if err != nil {
 		return err
 	}
 	byID.Deleted = true
-	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
-	tombstone := schema.Post{ID: post, Author: user, Deleted: true}
-	err = s.transact(ctx,
-		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
-		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: living}},
-		table.TransactOp{Update: addTo(schema.CountsKey(user), schema.AttrPosts, -1)},
-	)
-	if conditionFailed(err) {
+	byID.TTL = s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)
+	lower := addTo(schema.CountsKey(user), schema.AttrPosts, -1)
+	if counts == nil || counts.Str(schema.AttrLastDel) < post {
+		raise := *lower
+		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
+		raise.If = table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}}
+		if err = s.bury(ctx, byID, &raise); !conditionFailed(err) {
+			return unavailable("table", err)
+		}
+		// The post is gone, or a newer one was deleted since the read.
+	}
+	if err = s.bury(ctx, byID, lower); conditionFailed(err) {
 		return notFound("post %s was deleted", post)
 	}
 	return unavailable("table", err)
+}
+
+// bury makes the transaction of a deletion. Its condition on the post also holds off a
+// process of an earlier version, which leaves a tombstone in the author's list.
+func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *table.UpdateInput) error {
+	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
+	return s.transact(ctx,
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(tombstone.Author, tombstone.ID), If: living}},
+		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
+		table.TransactOp{Update: counts},
+	)
 }
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin

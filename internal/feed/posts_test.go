@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -71,6 +73,92 @@ func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	behind := feed.New(feed.Config{
+		Store: tp.Store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL,
+		IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(-time.Minute) }),
+	})
+	posts := []feed.Post{w.post("ann", "1"), w.post("ann", "2"), w.post("ann", "3"), w.post("ann", "4")}
+	remove := func(s interface {
+		DeletePost(ctx context.Context, user, post string) error
+	}, n int) {
+		t.Helper()
+		if err := s.DeletePost(t.Context(), "ann", posts[n].ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meanwhile := true
+	tp.set(func(c call) fault {
+		if c.op == table.OpTransact && meanwhile { // between the read and the transaction of the older post's deletion
+			meanwhile = false
+			remove(behind, 3)
+		}
+		return works
+	})
+	remove(w, 2)
+	remove(w, 0)
+	remove(w, 1)
+	w.checkCounts("ann")
+	if p, err := behind.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"}); err != nil || p.ID <= posts[3].ID {
+		t.Errorf("post %s follows the deleted post %s: %v", p.ID, posts[3].ID, err)
+	}
+}
+
+func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t)
+		w.users("ann")
+		living := w.post("ann", "living")
+		for range 30 {
+			if err := w.DeletePost(t.Context(), "ann", w.post("ann", "deleted").ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func() {
+			t.Helper()
+			w.checkCounts("ann")
+			if items := w.partition(schema.PostsPK("ann")); len(items) != 1 {
+				t.Errorf("the list has %d items, want the living post", len(items))
+			}
+			got := wholeList(t, tp, 1, 1, 1, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+				return w.PostsByUser(t.Context(), "ann", feed.PostRange{}, in)
+			})
+			wantSame(t, 1, postTexts(got), []string{living.Text})
+		}
+		check()
+		var events []*messages.PostCreated
+		for _, e := range w.published.take() {
+			if e, ok := e.(*messages.PostCreated); ok && e.PostID != living.ID {
+				events = append(events, e)
+			}
+		}
+		again := func(want bool) {
+			t.Helper()
+			began := time.Now()
+			for i, e := range events {
+				e.LikeShards = i % 2 // 0: as if another producer had sent it
+				ref, err := w.EnsurePost(t.Context(), e)
+				if _, refused := errors.AsType[*messages.PermanentError](err); refused == want || want && (err != nil || !ref.Deleted) {
+					t.Fatal(ref, err)
+				}
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("the messages of deleted posts held up a worker for %s", took)
+			}
+			check()
+		}
+		again(true)
+		w.clock.add(messages.MaxAge - time.Second) // the last moment at which a message is applied
+		again(true)
+		w.clock.add(timelineTTL + 30*24*time.Hour) // now the tombstones have expired
+		_, err := w.Delivery(t.Context(), "ann", events[0].PostID)
+		wantKind(t, err, feed.NotFound)
+		again(false)
+	})
 }
 
 func TestPostsByUserInARangeOfTime(t *testing.T) {

@@ -71,7 +71,7 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 	if profile == nil {
 		return schema.Post{}, profileMissing(author)
 	}
-	post, err := s.cfg.IDs.After(newest)
+	post, err := s.cfg.IDs.After(max(newest, counts.LastDeleted))
 	if err != nil {
 		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
@@ -84,9 +84,9 @@ func (s *Service) likeShards(counts schema.Counts) int {
 	return int(min(1+counts.Followers/s.cfg.FollowersPerLikeShard, messages.MaxLikeShards))
 }
 
-// newestPost returns the id of author's newest post item, tombstones included, or ""
-// if there is none. The next id must be above it: replicas make ids, and their clocks
-// differ.
+// newestPost returns the id of author's newest post in the list, or "" if there is none.
+// The next id must be above it, and above the newest deleted one, which the counts name:
+// replicas make ids, and their clocks differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
 	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{schema.AttrDeleted}}
 	read, err := collect(ctx, s.cfg.Store, q, 1, refill{}, each(func(it table.Item) (string, bool, error) {
@@ -142,8 +142,9 @@ func refOf(p schema.Post) schema.PostRef {
 	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Deleted: p.Deleted}
 }
 
-// lookForPost reads a post or its tombstone, again and again until it finds one or
-// lookFor is over. Then it returns nil.
+// lookForPost reads a post and, if it is not in its author's list, its tombstone, again
+// and again until it finds one or lookFor is over. Then it returns nil. A living post by
+// id alone does not count: the items of a transaction may become visible one by one.
 func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
 	waits := backoff.Exponential{First: 12500 * time.Microsecond, Most: lookFor}
 	waited := time.Duration(0)
@@ -158,6 +159,18 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 				return nil, unavailable("table", err)
 			}
 			return &found, nil
+		}
+		if it, err = s.get(ctx, schema.PostByIDKey(post), true); err != nil {
+			return nil, err
+		}
+		if it != nil {
+			ref, err := schema.ParsePostRef(*it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			if ref.Deleted && ref.Author == author {
+				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, Deleted: true}, nil
+			}
 		}
 		if waited >= lookFor {
 			return nil, nil

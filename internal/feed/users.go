@@ -72,5 +72,5 @@ func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, s
 }
 
 func userOf(p schema.Profile, c schema.Counts) User {
-	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts(c)}
+	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
 }

@@ -17,8 +17,9 @@ import (
 const (
 	AttrPosts      = "posts"     // counts: the user's living posts
 	AttrFollowing  = "following" // counts: how many the user follows
+	AttrLastDel    = "last"      // counts: the user's newest deleted post
 	AttrN          = "n"         // a share of the follower count
-	AttrDeleted    = "del"       // post, post by id: 1 once deleted
+	AttrDeleted    = "del"       // post by id, and posts that an earlier version deleted: 1
 	AttrText       = "text"      // post, comment
 	AttrImageURL   = "img"       // profile, post
 	AttrEditedAt   = "edited"    // post
@@ -96,7 +97,11 @@ func ParseProfile(it table.Item) (Profile, error) {
 }
 
 // Counts are a user's exact counts (I4).
-type Counts struct{ Followers, Following, Posts int64 }
+type Counts struct {
+	Followers, Following, Posts int64
+	// LastDeleted is the id of the newest post that was deleted, "" for none.
+	LastDeleted string
+}
 
 // ParseUser reads the items of the partition UserPK: the profile, if there is one,
 // and the counts.
@@ -110,7 +115,7 @@ func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) 
 			}
 			profile = &p
 		case it.Key.SK == SortCount:
-			counts.Posts, counts.Following = it.Int(AttrPosts), it.Int(AttrFollowing)
+			counts.Posts, counts.Following, counts.LastDeleted = it.Int(AttrPosts), it.Int(AttrFollowing), it.Str(AttrLastDel)
 		case strings.HasPrefix(it.Key.SK, SortCount+"#followers#"):
 			counts.Followers += it.Int(AttrN)
 		}
@@ -145,19 +150,17 @@ func ParseEdge(it table.Item) (Edge, error) {
 	return Edge{other, timeOf(&it, AttrSince), it.Str("from")}, nil
 }
 
-// Post is a post, or its tombstone.
+// Post is a post.
 type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
-	Deleted                    bool
+	// Deleted posts are in the list only if an earlier version deleted them.
+	Deleted bool
 }
 
-// Item encodes p.
+// Item encodes a living post.
 func (p Post) Item() table.Item {
-	if p.Deleted {
-		return table.Item{Key: PostKey(p.Author, p.ID), Attrs: []table.Attr{num(AttrDeleted, 1)}}
-	}
 	attrs := []table.Attr{str(AttrText, p.Text)}
 	if p.ImageURL != "" {
 		attrs = append(attrs, str(AttrImageURL, p.ImageURL))
@@ -182,11 +185,13 @@ func ParsePost(it table.Item) (Post, error) {
 }
 
 // PostRef is the post by id: a small item that is read before each page of a fan-out,
-// and wherever the author is enough.
+// and wherever the author is enough. That of a deleted post is the tombstone.
 type PostRef struct {
 	ID, Author string
 	LikeShards int
 	Deleted    bool
+	// TTL is the time when a tombstone expires, zero for never.
+	TTL time.Time
 }
 
 // Item encodes r. Only a living post is in the index of posts by time.
@@ -198,7 +203,7 @@ func (r PostRef) Item() table.Item {
 		made := PostsMadePK(StretchOf(r.ID), shardOf(r.ID, PostShards))
 		attrs = append(attrs, str(table.AttrGSI1PK, made), str(table.AttrGSI1SK, PostSK(r.ID)))
 	}
-	return table.Item{Key: PostByIDKey(r.ID), Attrs: attrs}
+	return table.Item{Key: PostByIDKey(r.ID), Attrs: appendTTL(attrs, r.TTL)}
 }
 
 // ParsePostRef decodes a post by id.
@@ -207,7 +212,7 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
 		return PostRef{}, &ParseError{it.Key, "not a post by id"}
 	}
-	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0}, nil
+	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0, ttlOf(it)}, nil
 }
 
 func appendShards(attrs []table.Attr, shards int) []table.Attr {
@@ -507,8 +512,9 @@ type Plan struct {
 	TTL time.Time
 }
 
-// DeliveryKept is how long a delivery record outlives the entries of its post. That is
-// above messages.MaxAge, so a consumer that handles a message finds the record.
+// DeliveryKept is how long a delivery record outlives the entries of its post. A
+// tombstone lives as much longer than the timeline's TTL after the deletion. That is above
+// messages.MaxAge, so a consumer that handles a message finds them.
 const DeliveryKept = 31 * 24 * time.Hour
 
 // Item encodes p.

@@ -51,9 +51,9 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
 		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards}
 		comesBack(t, post, post.Item(), schema.ParsePost)
-		tombstone := schema.Post{ID: p, Author: u, LikeShards: 1, Deleted: true}
-		comesBack(t, tombstone, tombstone.Item(), schema.ParsePost)
-		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Deleted: yes}
+		buried := table.Item{Key: schema.PostKey(u, p), Attrs: []table.Attr{attr(schema.AttrDeleted, table.N(1))}}
+		comesBack(t, schema.Post{ID: p, Author: u, LikeShards: 1, Deleted: true}, buried, schema.ParsePost)
+		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Deleted: yes, TTL: ttl}
 		comesBack(t, ref, ref.Item(), schema.ParsePostRef)
 		comment := schema.Comment{ID: q, Post: p, Author: u, Text: text}
 		comesBack(t, comment, comment.Item(), schema.ParseComment)
@@ -99,9 +99,9 @@ func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 		return table.Item{Key: schema.FollowerCountKey("u", follower), Attrs: []table.Attr{attr(schema.AttrN, table.N(n))}}
 	}
 	profile := schema.Profile{User: "u", Name: "U", CreatedAt: time.UnixMilli(1).UTC()}
-	counts := table.Item{Key: schema.CountsKey("u"), Attrs: []table.Attr{attr(schema.AttrPosts, table.N(2)), attr(schema.AttrFollowing, table.N(3))}}
+	counts := table.Item{Key: schema.CountsKey("u"), Attrs: []table.Attr{attr(schema.AttrPosts, table.N(2)), attr(schema.AttrFollowing, table.N(3)), attr(schema.AttrLastDel, table.S("p"))}}
 	got, sum, err := schema.ParseUser([]table.Item{counts, share("a", 4), share("b", 5), profile.Item()})
-	if err != nil || got == nil || *got != profile || sum != (schema.Counts{Followers: 9, Following: 3, Posts: 2}) {
+	if err != nil || got == nil || *got != profile || sum != (schema.Counts{Followers: 9, Following: 3, Posts: 2, LastDeleted: "p"}) {
 		t.Errorf("ParseUser = %+v, %+v, %v", got, sum, err)
 	}
 }

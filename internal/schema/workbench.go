@@ -37,7 +37,7 @@ func facets() []facet {
 			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
 		}},
 		{"Counts", CountsKey("USER"), []table.Item{
-			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0)}},
+			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1)}},
 		}},
 		{fmt.Sprintf("Follower count (%d shards)", FollowerShards), anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
@@ -47,11 +47,10 @@ func facets() []facet {
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1}.Item(),
-			Post{ID: action, Author: alice, Deleted: true}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
-			PostRef{ID: action, Author: alice, Deleted: true}.Item(),
+			PostRef{ID: action, Author: alice, Deleted: true, TTL: expiry}.Item(),
 		}},
 		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{Comment{comment, post, bob, "Well said"}.Item()}},
 		{"Like", LikeKey("POST", "USER", 1), []table.Item{

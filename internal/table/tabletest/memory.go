@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sort"
 	"sync"
 
 	"fanfare/internal/table"
@@ -110,14 +111,17 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 	}
 	var page table.Page
 	size := 0
-	for i := range rows {
-		r := rows[i]
+	nth := func(i int) row {
 		if q.Descending {
-			r = rows[len(rows)-1-i]
+			return rows[len(rows)-1-i]
 		}
-		if !inRange(q, r.sk) || (last != nil && !later(q.Descending, r.compare(*last))) {
-			continue
-		}
+		return rows[i]
+	}
+	first := sort.Search(len(rows), func(i int) bool { // so that a page far behind costs no more than the first
+		return begun(q, nth(i).sk) && (last == nil || later(q.Descending, nth(i).compare(*last)))
+	})
+	for i := first; i < len(rows) && !ended(q, nth(i).sk); i++ {
+		r := nth(i)
 		if size >= pageBytes || (q.PageSize > 0 && len(page.Items) == q.PageSize) {
 			page.More = true
 			break
@@ -131,9 +135,17 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 	return page, last
 }
 
-func inRange(q table.Query, sk string) bool {
-	return sk >= q.Low && (q.High == "" || sk <= q.High) &&
-		(q.After == "" || later(q.Descending, cmp.Compare(sk, q.After)))
+// begun reports whether sk is not before the range of q, in reading order.
+func begun(q table.Query, sk string) bool {
+	if q.After != "" && !later(q.Descending, cmp.Compare(sk, q.After)) {
+		return false
+	}
+	return q.Descending && (q.High == "" || sk <= q.High) || !q.Descending && sk >= q.Low
+}
+
+// ended reports whether sk is behind the range of q, in reading order.
+func ended(q table.Query, sk string) bool {
+	return q.Descending && sk < q.Low || !q.Descending && q.High != "" && sk > q.High
 }
 
 // later reports whether a comparison's outcome means "later in reading order".
