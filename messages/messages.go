@@ -43,6 +43,7 @@ const (
 	KindUnliked     Kind = "Unliked"
 	KindFollowed    Kind = "Followed"
 	KindUnfollowed  Kind = "Unfollowed"
+	KindPostDeleted Kind = "PostDeleted"
 	KindFanoutPlan  Kind = "FanoutPlan"
 	KindFanoutChunk Kind = "FanoutChunk"
 )
@@ -138,6 +139,15 @@ type Unfollowed struct {
 	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
+// PostDeleted says that an author wants a post deleted. It is sent before the deletion,
+// so that a crash in between loses nothing. It asks for the removal of what is left of the
+// post, its comments and its likes, if the post is deleted by then.
+type PostDeleted struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+}
+
 // FanoutPlan asks a planner to go on cutting a post's followers into chunks.
 type FanoutPlan struct {
 	Header
@@ -175,6 +185,9 @@ func (*Followed) Kind() Kind { return KindFollowed }
 func (*Unfollowed) Kind() Kind { return KindUnfollowed }
 
 // Kind implements Event.
+func (*PostDeleted) Kind() Kind { return KindPostDeleted }
+
+// Kind implements Event.
 func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
 
 // Kind implements Event.
@@ -191,6 +204,9 @@ func (e *Followed) Group() string { return e.FollowerID }
 
 // Group implements Event: the removals of a follower wait for each other.
 func (e *Unfollowed) Group() string { return e.FollowerID }
+
+// Group implements Event: an author's deletions wait for each other.
+func (e *PostDeleted) Group() string { return e.AuthorID }
 
 // Group implements Event: an author's plans wait for each other (I8).
 func (e *FanoutPlan) Group() string { return e.AuthorID }
@@ -221,6 +237,10 @@ func (e *Unfollowed) check() error {
 		err = errors.Join(err, ulid("before", e.Before))
 	}
 	return err
+}
+
+func (e *PostDeleted) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
 }
 
 func (e *FanoutPlan) check() error {
@@ -299,6 +319,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(Followed), true
 	case KindUnfollowed:
 		return new(Unfollowed), true
+	case KindPostDeleted:
+		return new(PostDeleted), true
 	case KindFanoutPlan:
 		return new(FanoutPlan), true
 	case KindFanoutChunk:

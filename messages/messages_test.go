@@ -42,6 +42,7 @@ func events() map[string]messages.Event {
 		"unliked":              &messages.Unliked{Like: like},
 		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID},
 		"unfollowed":           &messages.Unfollowed{Header: header(), FollowerID: "fan", AuthorID: "ann", MarkVersion: eventID, Before: postID},
+		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann"},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
 	}

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
+	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -83,7 +84,7 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 	w.enqueue(events...)
 	for e := w.take(); e != nil; e = w.take() {
 		err := handle(w.Context(), w.worker, e)
-		if err != nil && !errors.Is(err, errLost) {
+		if _, later := errors.AsType[*queue.Later](err); err != nil && !later && !errors.Is(err, errLost) {
 			w.Fatalf("call %d: %v", number, err)
 		}
 		if err != nil {

@@ -167,6 +167,8 @@ func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
 		return wrap(e, w.followed(ctx, e))
 	case *messages.Unfollowed:
 		return wrap(e, w.unfollowed(ctx, e))
+	case *messages.PostDeleted:
+		return wrap(e, w.postDeleted(ctx, e))
 	}
 	return unexpected(e, queue.TopicBackfills)
 }

@@ -196,7 +196,9 @@ func (w *world) deletePost(postID string) {
 	w.Helper()
 	_, err := w.mem.Delete(w.Context(), table.DeleteInput{Key: schema.PostKey(author, postID)})
 	w.must(err)
-	_, err = w.mem.Put(w.Context(), table.PutInput{Item: schema.PostRef{ID: postID, Author: author, Deleted: true}.Item()})
+	_, err = w.mem.Update(w.Context(), table.UpdateInput{
+		Key: schema.PostByIDKey(postID), Set: []table.Attr{{Name: schema.AttrDeleted, Value: table.N(1)}, {Name: schema.AttrAuthor, Value: table.S(author)}},
+	})
 	w.must(err)
 }
 
@@ -221,7 +223,7 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed, *messages.Unfollowed:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted:
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)

@@ -74,7 +74,7 @@ func topicOf(e messages.Event) string {
 	switch e.(type) {
 	case *messages.PostCreated:
 		return queue.TopicPosts
-	case *messages.Followed, *messages.Unfollowed:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted:
 		return queue.TopicBackfills
 	}
 	return queue.TopicLikes

@@ -200,7 +200,7 @@ func (s *Service) readFollow(ctx context.Context, follower, author string) (foll
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of
 // the author's Config.RecentPosts-th newest living post, or id.Min if there are fewer. If there
-// are too many tombstones among them to read in one request, it is the last id that was
+// are too many among them that an earlier version deleted, it is the last id that was
 // read. It does not look at posts that homes no longer show because of their age. It
 // also reports whether the follower's home pulls the author.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, pulled bool, err error) {

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
 	"fanfare/internal/id"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // Post returns a living post.
@@ -91,6 +95,9 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 // each page of followers, and lowers the author's count (I4). Homes leave out deleted
 // posts when they are read, so no timeline entry has to be found (I2).
 //
+// PostDeleted goes out before the transaction, so that no crash loses it; a worker that
+// finds the post alive does nothing. A queue that fails does not hold the deletion up.
+//
 // No message brings the post back: writePost asks for the absence of the post by id, and
 // the tombstone outlives every message that might (I2).
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
@@ -106,6 +113,7 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
+	s.askToPurge(ctx, user, post)
 	byID.Deleted = true
 	byID.TTL = s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)
 	lower := addTo(schema.CountsKey(user), schema.AttrPosts, -1)
@@ -122,6 +130,19 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 		return notFound("post %s was deleted", post)
 	}
 	return unavailable("table", err)
+}
+
+// askForPurge bounds how long a deletion waits for the queue.
+const askForPurge = time.Second
+
+// askToPurge publishes PostDeleted.
+func (s *Service) askToPurge(ctx context.Context, user, post string) {
+	ctx, cancel := context.WithTimeout(ctx, askForPurge)
+	defer cancel()
+	if err := s.publish(ctx, queue.TopicBackfills, &messages.PostDeleted{PostID: post, AuthorID: user}); err != nil {
+		s.cfg.Log.Warn("the comments and likes of a deleted post stay", zap.String("request_id", s.cfg.RequestID(ctx)),
+			zap.String("post", post), zap.Error(err))
+	}
 }
 
 // bury makes the transaction of a deletion. Its condition on the post also holds off a

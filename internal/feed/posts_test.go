@@ -161,6 +161,35 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 	})
 }
 
+// TestADeletionAsksForThePurgeFirst has the queue fail, and then the table: neither loses
+// the event of a deletion that happened, and the queue does not hold the deletion up.
+func TestADeletionAsksForThePurgeFirst(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	first, second := w.post("ann", "1"), w.post("ann", "2")
+	w.published.take()
+	w.published.failWith(errors.New("queue down"))
+	if err := w.DeletePost(t.Context(), "ann", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.published.failWith(nil)
+	tp.set(func(c call) fault {
+		if c.op == table.OpTransact {
+			return answerLost
+		}
+		return works
+	})
+	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), feed.Unavailable)
+	if events := w.published.take(); len(events) != 1 || events[0].(*messages.PostDeleted).PostID != second.ID {
+		t.Errorf("published %+v", events)
+	}
+	tp.set(nil)
+	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), feed.NotFound)
+	if events := w.published.take(); len(events) > 0 {
+		t.Errorf("a post that is gone: published %+v", events)
+	}
+}
+
 func TestPostsByUserInARangeOfTime(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -246,6 +275,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 		if err := w.DeletePost(t.Context(), "ann", first.ID); err != nil {
 			t.Fatal(err)
 		}
+		w.published.take()
 		deleted, err := w.CreatePost(t.Context(), "ann", in)
 		if err != nil || deleted != first || len(w.published.take()) > 0 {
 			t.Errorf("after the deletion: %+v, %v, want %+v", deleted, err, first)

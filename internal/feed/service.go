@@ -42,7 +42,7 @@ import (
 type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
-	// Publisher takes PostCreated, Followed, Unfollowed, Liked and Unliked.
+	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Liked and Unliked.
 	Publisher message.Publisher
 	// IDs makes the ids of posts, comments and events. A process has one.
 	IDs *id.Generator

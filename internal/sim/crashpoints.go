@@ -17,10 +17,10 @@ func crashPoints() []string {
 			"transact follower", "transact post", "update post",
 		}},
 		{"fanout", []string{
-			"batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
-			"get post", "get post by id", "publish backfills", "publish chunks", "put delivery", "query delivery",
-			"query follower", "query post", "query timeline", "query user", "transact post", "transact timeline", "update delivery",
-			"update home",
+			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
+			"get delivery", "get home", "get post", "get post by id", "publish backfills", "publish chunks", "put delivery",
+			"query comment", "query delivery", "query follower", "query likelist", "query post", "query timeline", "query user",
+			"transact post", "transact timeline", "update delivery", "update home", "update likecount",
 		}},
 		{"likeagg", []string{
 			"dead_letter likes", "get likecount", "get likelist", "get post by id", "put likelist",

@@ -51,6 +51,7 @@ func bugs() []bug {
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
 		publish  = "internal/feed/publish.go"
+		deletion = "internal/feed/posts.go"
 		home     = "internal/feed/home.go"
 		timeline = "internal/feed/timeline.go"
 		consume  = "internal/queue/consume.go"
@@ -106,7 +107,11 @@ func bugs() []bug {
 		}},
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
 		{"late follow not stopped by the mark", "I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
-		{"post deleted without its flag in the post by id", "I2", []edit{{"internal/feed/posts.go", "\tbyID.Deleted = true\n", ""}}},
+		{"post deleted without its flag in the post by id", "I2", []edit{{deletion, "\tbyID.Deleted = true\n", ""}}},
+		{"post deleted without a tombstone", "I2", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},`,
+			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}},`}}},
+		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)`, `s.cfg.Now()`}}},
+		{"comments and likes purged of a post that lives", "I3 I7", []edit{{"internal/fanout/purge.go", `if err != nil || !ref.Deleted {`, `if err != nil {`}}},
 	}
 }
 

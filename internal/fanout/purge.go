@@ -1,0 +1,89 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+const (
+	// purgeAfter is how long after its event a deletion is certainly over: made, or given
+	// up. By then nobody writes comments or likes of the post any more, but for a process
+	// that stood still. What that writes stays, and nobody sees it.
+	purgeAfter = time.Minute
+	// purgePages is the number of pages that one receive of a message removes.
+	purgePages = 20
+)
+
+// postDeleted removes the comments and likes of a deleted post, and lets its like count
+// expire: the ledger there has to outlive every like that is in flight (docs/LIKES.md).
+// The tombstone, the delivery record and the entries expire by themselves.
+//
+// One receive removes purgePages pages at most, then the message waits for its turn again.
+// What was removed is not met again, so the message needs no position.
+func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error {
+	asked, err := id.Time(e.EventID)
+	if err != nil {
+		return err
+	}
+	if wait := asked.Add(purgeAfter).Sub(w.cfg.Now()); wait > 0 {
+		return &queue.Later{After: wait, Reason: "the deletion may still be under way"}
+	}
+	ref, err := w.postRef(ctx, e.PostID, e.AuthorID)
+	if err != nil || !ref.Deleted {
+		return err
+	}
+	lists := []string{schema.CommentsPK(ref.ID)}
+	for shard := range ref.LikeShards {
+		lists = append(lists, schema.LikesPK(ref.ID, shard, ref.LikeShards))
+	}
+	pages := 0
+	for _, pk := range lists {
+		if err := w.purge(ctx, pk, &pages); err != nil {
+			return err
+		}
+	}
+	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.LikeCountKey(ref.ID),
+		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.cfg.Now().Add(w.cfg.TimelineTTL + schema.DeliveryKept).Unix())}},
+		If:  table.Exists{},
+	})
+	if _, unliked := errors.AsType[*table.ConditionError](err); err != nil && !unliked {
+		return fmt.Errorf("end the like count of post %s: %w", ref.ID, err)
+	}
+	w.cfg.Log.Debug("purged", zap.String("post_id", ref.ID), zap.Int("pages", pages), zap.String("request_id", e.RequestID))
+	return nil
+}
+
+// purge deletes the items of a partition. It adds to pages, and stops at purgePages.
+func (w *Worker) purge(ctx context.Context, pk string, pages *int) error {
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{}}) {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", pk, err)
+		}
+		if len(page.Items) == 0 {
+			continue
+		}
+		if *pages == purgePages {
+			return &queue.Later{Reason: "more of the post is left"}
+		}
+		*pages++
+		writes := make([]table.BatchWrite, len(page.Items))
+		for i, it := range page.Items {
+			writes[i].Delete = it.Key
+		}
+		if err := w.writeAll(ctx, writes); err != nil {
+			return fmt.Errorf("delete a page of %s: %w", pk, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package fanout_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// discussed stores a post with comments and with likes in all its shards, and returns
+// the event of its deletion.
+func (w *world) discussed(shards, n int) *messages.PostDeleted {
+	w.Helper()
+	e := w.post()
+	e.LikeShards = shards
+	_, err := w.EnsurePost(w.Context(), e)
+	w.must(err)
+	put := func(it table.Item) {
+		_, err := w.mem.Put(w.Context(), table.PutInput{Item: it})
+		w.must(err)
+	}
+	for i := range n {
+		put(schema.Comment{ID: w.newID(), Post: e.PostID, Author: follower(i), Text: "x"}.Item())
+		put(schema.Like{Post: e.PostID, User: follower(i), Liked: true, Version: w.newID(), LikeShards: shards, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true}.Item())
+	}
+	if n > 0 {
+		put(table.Item{Key: schema.LikeCountKey(e.PostID), Attrs: []table.Attr{{Name: schema.AttrLikes, Value: table.N(int64(n))}}})
+	}
+	return &messages.PostDeleted{Header: w.header(), PostID: e.PostID, AuthorID: author}
+}
+
+// left returns the number of comments and likes of a post, and the expiry of its count.
+func (w *world) left(post string, shards int) (items int, count time.Time) {
+	w.Helper()
+	lists := []string{schema.CommentsPK(post)}
+	for shard := range shards {
+		lists = append(lists, schema.LikesPK(post, shard, shards))
+	}
+	for _, pk := range lists {
+		found, _, err := table.Collect(w.mem.Query(w.Context(), table.Query{PK: pk, Consistent: true}), 0)
+		w.must(err)
+		items += len(found)
+	}
+	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
+	w.must(err)
+	if res.Item != nil && res.Item.Has(table.AttrTTL) {
+		count = time.Unix(res.Item.Int(table.AttrTTL), 0)
+	}
+	return items, count
+}
+
+func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
+	for _, shards := range []int{1, 30} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			const n = 120 // of each: 60 pages or more
+			w := newWorld(t, 0, small)
+			other, e, bare := w.discussed(shards, 7), w.discussed(shards, n), w.discussed(shards, 0)
+			calls := 0
+			w.store.around = func(_ table.Op, _ []table.Key, do func() error) error { calls++; return do() }
+			receive := func(e *messages.PostDeleted) *queue.Later {
+				t.Helper()
+				calls = 0
+				err := w.worker.HandleBackfills(t.Context(), e)
+				later, ok := errors.AsType[*queue.Later](err)
+				if !ok {
+					w.must(err)
+				}
+				if most := 2*20 + shards + 3; calls > most {
+					t.Fatalf("one receive made %d table calls, want %d at most", calls, most)
+				}
+				return later
+			}
+			w.now = w.now.Add(30 * time.Second)
+			if later := receive(e); later == nil || later.After <= 0 || later.After > time.Minute || calls > 0 {
+				t.Fatalf("half a minute after the event: %v, %d calls", later, calls)
+			}
+			w.now = w.now.Add(time.Minute)
+			if later := receive(e); later != nil {
+				t.Fatal(later)
+			}
+			if items, count := w.left(e.PostID, shards); items != 2*n || !count.IsZero() {
+				t.Fatalf("a deletion that never happened left %d items, and a count until %s", items, count)
+			}
+			w.deletePost(e.PostID)
+			w.deletePost(bare.PostID)
+			receives := 1
+			for receive(e) != nil {
+				receives++
+			}
+			if receives < 3 {
+				t.Errorf("all was gone after %d receives", receives)
+			}
+			if items, count := w.left(e.PostID, shards); items > 0 || !count.After(w.now.Add(messages.MaxAge)) {
+				t.Errorf("%d items are left, the count until %s", items, count)
+			}
+			for range 2 { // its message may come again
+				if later := receive(bare); later != nil {
+					t.Error(later)
+				}
+			}
+			if items, count := w.left(other.PostID, shards); items != 14 || !count.IsZero() {
+				t.Errorf("of another post %d items are left, and its count until %s", items, count)
+			}
+		})
+	}
+}
+
+func TestAFaultInAPurgeLeavesNothing(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			at := 0
+			for fired := true; fired; at++ {
+				w := newWorld(t, 0, small)
+				e := w.discussed(2, 50)
+				w.deletePost(e.PostID)
+				w.now = w.now.Add(2 * time.Minute)
+				fired = w.drainWithFault(at, f.done, f.dies, e)
+				if items, count := w.left(e.PostID, 2); items > 0 || count.IsZero() {
+					t.Fatalf("with the fault at call %d %d items are left, the count until %s", at, items, count)
+				}
+			}
+			if at < 50 {
+				t.Fatalf("only %d calls", at)
+			}
+		})
+	}
+}
+
+func TestADeletionOfNoSuchPostIsADeadLetter(t *testing.T) {
+	w := newWorld(t, 0)
+	e := w.discussed(1, 1)
+	w.now = w.now.Add(time.Hour)
+	for _, forged := range []*messages.PostDeleted{
+		{Header: e.Header, PostID: w.newID(), AuthorID: author},
+		{Header: e.Header, PostID: e.PostID, AuthorID: "another"},
+	} {
+		err := w.worker.HandleBackfills(t.Context(), forged)
+		if _, ok := errors.AsType[*messages.PermanentError](err); !ok {
+			t.Errorf("%+v: %v", forged, err)
+		}
+	}
+}
