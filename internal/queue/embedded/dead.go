@@ -240,8 +240,8 @@ func (b *Broker) dropSome(ctx context.Context, t *topic) (dropped int, more bool
 	defer b.redriving.Unlock()
 	before := b.now().Add(-deadRetention)
 	return b.moveSome(ctx, t, new(position), func(value record, c *change) (found, wanted bool) {
-		at := time.Unix(0, int64(c.at.major)) //nolint:gosec // stage made it of an int64
-		if c.at.major == 0 {                  // a version without retention stored it
+		at := time.Unix(0, int64(c.at.major))
+		if c.at.major == 0 { // a version without retention stored it
 			letter := deadLetter(t.name, c.at, slices.Clone(value))
 			if at = letter.FailedAt; at.IsZero() {
 				return true, false // it cannot be read: people drop it
