@@ -16,9 +16,9 @@ func deadIDs(t *testing.T, b *Broker) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
-	for _, l := range letters {
-		ids = append(ids, l.ID)
+	ids := make([]string, len(letters))
+	for i, l := range letters {
+		ids[i] = l.ID
 	}
 	return fmt.Sprint(ids)
 }
@@ -90,13 +90,13 @@ func TestASweepOfDeadLettersIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changes []change
-	for i := range deadBatches*deadAtOnce + 10 {
+	changes := make([]change, deadBatches*deadAtOnce+10)
+	for i := range changes {
 		letter := newRecord(text(fmt.Sprint(i)), 0)
 		if i == 3 {
 			letter = record("?") // it cannot be read, but its time is in its key
 		}
-		changes = append(changes, change{topic: topic, to: dead, value: letter})
+		changes[i] = change{topic: topic, to: dead, value: letter}
 	}
 	if err := b.submitAndWait(t.Context(), changes); err != nil {
 		t.Fatal(err)
