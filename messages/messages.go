@@ -54,8 +54,12 @@ const (
 const MaxAge = 30 * 24 * time.Hour
 
 // MaxAhead bounds how far the id of an event, or of its post, may be ahead of a
-// consumer's clock.
+// consumer's clock. An event from further ahead waits.
 const MaxAhead = 5 * time.Minute
+
+// MaxWait bounds how long an event from further ahead waits until it is due. It is below
+// the four days for which SQS keeps a message.
+const MaxWait = 24 * time.Hour
 
 // Event is one of the pointer types of this package.
 type Event interface {
@@ -296,6 +300,16 @@ type PermanentError struct{ Reason string }
 
 func (e *PermanentError) Error() string { return "message can never be processed: " + e.Reason }
 
+// EarlyError postpones an event whose id is further ahead of the consumer's clock than
+// MaxAhead. Either clock may be wrong, and time mends both, so the message comes again.
+type EarlyError struct {
+	Reason string
+	// Wait is how long it takes until the event is due by the consumer's clock.
+	Wait time.Duration
+}
+
+func (e *EarlyError) Error() string { return "message came too early: " + e.Reason }
+
 func permanent(format string, args ...any) error {
 	return &PermanentError{fmt.Sprintf(format, args...)}
 }
@@ -377,8 +391,9 @@ func Decode(payload []byte) (Event, error) {
 	return e, nil
 }
 
-// CheckAge refuses an event that is older than MaxAge or further ahead than
-// MaxAhead, by the time of its id. The error is a *PermanentError.
+// CheckAge refuses an event by the time of its id. If it is further ahead than MaxAhead,
+// the error is an *EarlyError. If it is older than MaxAge, or would have to wait for longer
+// than MaxWait, the error is a *PermanentError.
 func CheckAge(e Event, now time.Time) error {
 	return CheckIDAge("event_id", e.Head().EventID, now)
 }
@@ -386,13 +401,16 @@ func CheckAge(e Event, now time.Time) error {
 // CheckIDAge is CheckAge for any id that an event carries.
 func CheckIDAge(field, ulid string, now time.Time) error {
 	at, err := id.Time(ulid)
+	wait := at.Sub(now) - MaxAhead
 	switch {
 	case err != nil:
 		return permanent("%s: %v", field, err)
 	case now.Sub(at) > MaxAge:
 		return permanent("%s is of %s: older than %s, it can no longer be applied", field, at.Format(time.RFC3339), MaxAge)
-	case at.Sub(now) > MaxAhead:
-		return permanent("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead)
+	case wait > MaxWait:
+		return permanent("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxWait)
+	case wait > 0:
+		return &EarlyError{fmt.Sprintf("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead), wait}
 	}
 	return nil
 }

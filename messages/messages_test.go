@@ -177,18 +177,23 @@ func TestAgeIsTakenFromTheID(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct {
-		now time.Time
-		ok  bool
+		now       time.Time
+		permanent bool
+		wait      time.Duration
 	}{
-		"at once":           {at, true},
-		"as old as may be":  {at.Add(messages.MaxAge), true},
-		"too old":           {at.Add(messages.MaxAge + time.Millisecond), false},
-		"as early as may":   {at.Add(-messages.MaxAhead), true},
-		"from the future":   {at.Add(-messages.MaxAhead - time.Millisecond), false},
-		"decades afterward": {at.AddDate(50, 0, 0), false},
+		"at once":              {at, false, 0},
+		"as old as may be":     {at.Add(messages.MaxAge), false, 0},
+		"too old":              {at.Add(messages.MaxAge + time.Millisecond), true, 0},
+		"as early as may":      {at.Add(-messages.MaxAhead), false, 0},
+		"too early":            {at.Add(-messages.MaxAhead - time.Millisecond), false, time.Millisecond},
+		"as early as may wait": {at.Add(-messages.MaxAhead - messages.MaxWait), false, messages.MaxWait},
+		"from the future":      {at.Add(-messages.MaxAhead - messages.MaxWait - time.Millisecond), true, 0},
+		"decades afterward":    {at.AddDate(50, 0, 0), true, 0},
 	} {
 		err := messages.CheckAge(events()["liked"], row.now)
-		if _, permanent := errors.AsType[*messages.PermanentError](err); permanent == row.ok {
+		_, permanent := errors.AsType[*messages.PermanentError](err)
+		early, isEarly := errors.AsType[*messages.EarlyError](err)
+		if permanent != row.permanent || isEarly != (row.wait > 0) || isEarly && early.Wait != row.wait {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
@@ -164,13 +166,19 @@ func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
 type letters struct {
 	queue.DeadLetters
 	calls []string
+	held  []queue.DeadLetter
 }
 
 func (l *letters) ListDead(context.Context, string, int) ([]queue.DeadLetter, error) { return nil, nil }
 
-func (l *letters) Redrive(_ context.Context, _ string, ids []string, _ func(queue.DeadLetter) error) (sent, refused int, err error) {
+func (l *letters) Redrive(_ context.Context, _ string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	l.calls = append(l.calls, fmt.Sprint("redrive ", ids))
-	return 0, 0, nil
+	for _, d := range l.held {
+		if refuse(d) != nil {
+			refused++
+		}
+	}
+	return len(l.held) - refused, refused, nil
 }
 
 func (l *letters) DropDead(_ context.Context, _ string, ids []string) (int, error) {
@@ -218,6 +226,38 @@ func TestReconcileTakesNoRequestOfAnotherSite(t *testing.T) {
 			t.Errorf("%s: answered %d, want %d", name, got, c.want)
 		}
 	}
+}
+
+func TestRedriveSendsTheEventsThatConsumersTake(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, row := range map[string]struct {
+		payload string
+		refused int
+	}{
+		"now":            {payload(t, now), 0},
+		"an hour ahead":  {payload(t, now.Add(time.Hour)), 0},
+		"months ahead":   {payload(t, now.AddDate(0, 3, 0)), 1},
+		"months ago":     {payload(t, now.AddDate(0, -3, 0)), 1},
+		"not understood": {"{", 0},
+	} {
+		l := &letters{held: []queue.DeadLetter{{Payload: []byte(row.payload)}}}
+		got, err := admin.NewOperator(l, func() time.Time { return now }).Redrive(t.Context(), "likes", nil)
+		if err != nil || got != (admin.Redriven{Sent: 1 - row.refused, Refused: row.refused}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// payload returns an event of this time.
+func payload(t *testing.T, at time.Time) string {
+	t.Helper()
+	encoded, err := messages.Encode(&messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: id.Floor(at), Time: at}, PostID: id.Floor(at), UserID: "ann",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
 }
 
 func TestTheClientNamesItsSelection(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +75,11 @@ func (b *brokerLetters) Redrive(ctx context.Context, topic string, ids []string)
 		if err != nil {
 			return nil //nolint:nilerr // a consumer of another version may understand the message
 		}
-		return messages.CheckAge(event, b.now())
+		err = messages.CheckAge(event, b.now())
+		if _, early := errors.AsType[*messages.EarlyError](err); early {
+			return nil // consumers hand the message back until it is due
+		}
+		return err
 	})
 	return Redriven{sent, refused}, err
 }

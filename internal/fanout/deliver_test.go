@@ -244,7 +244,7 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 	_, err := w.EnsurePost(t.Context(), stored)
 	w.must(err)
 	ahead := w.post()
-	ahead.PostID = id.Floor(w.now.Add(messages.MaxAhead + time.Second))
+	ahead.PostID = id.Floor(w.now.Add(messages.MaxAhead + messages.MaxWait + time.Second))
 	like := &messages.Liked{Like: messages.Like{Header: w.header(), PostID: stored.PostID, UserID: "u"}}
 	tests := map[string]error{
 		"post id far ahead of the clock": w.worker.HandlePosts(t.Context(), ahead),
@@ -263,6 +263,20 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 			t.Errorf("%s: %v is not permanent", name, err)
 		}
 	}
+}
+
+func TestAPostFromAheadWaitsUntilItIsDue(t *testing.T) {
+	w := newWorld(t, 2, small)
+	e := w.post()
+	e.PostID = id.Floor(w.now.Add(time.Hour))
+	err := w.worker.HandlePosts(t.Context(), e)
+	early, ok := errors.AsType[*messages.EarlyError](err)
+	if !ok || early.Wait != time.Hour-messages.MaxAhead {
+		t.Fatalf("a post an hour ahead: %v", err)
+	}
+	w.now = w.now.Add(early.Wait)
+	w.must(w.worker.HandlePosts(t.Context(), e))
+	w.wantDelivered(e.PostID, 2)
 }
 
 // TestAPlanGoesOnWhereAStoredChunkEnds sends plans that begin at any follower. Only those

@@ -190,6 +190,50 @@ func TestADeletionAsksForThePurgeFirst(t *testing.T) {
 	}
 }
 
+// TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead.
+// Healthy processes refuse the author's next posts until that post is due, because their
+// ids would be ahead too.
+func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	fastNow := func() time.Time { return w.clock.now().Add(10 * time.Minute) }
+	fast := feed.New(feed.Config{Store: w.store, Publisher: w.published, Now: fastNow, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fastNow)})
+	first, err := fast.CreatePost(t.Context(), "ann", feed.PostInput{Text: "fast"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, isPost := w.published.take()[0].(*messages.PostCreated)
+	if !isPost {
+		t.Fatal("no PostCreated was published")
+	}
+	if _, err := w.EnsurePost(t.Context(), event); err != nil {
+		if early, ok := errors.AsType[*messages.EarlyError](err); !ok || early.Wait > 5*time.Minute {
+			t.Errorf("a healthy worker answers %v, want that it waits for 5 minutes at most", err)
+		}
+	}
+	for w.clock.now().Add(messages.MaxAhead).Before(first.CreatedAt) {
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "refused", IdempotencyKey: "key"})
+		if refused, ok := errors.AsType[*feed.Error](err); !ok || refused.Kind != feed.Unavailable || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
+			t.Fatalf("a healthy process answers %v, want unavailable for a minute at most", err)
+		}
+		if events := w.published.take(); len(events) > 0 {
+			t.Fatalf("a refused post was published: %v", events)
+		}
+		w.post("bob", "another author")
+		w.published.take()
+		w.clock.add(time.Minute)
+	}
+	second, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "healthy", IdempotencyKey: "key"})
+	if err != nil || second.ID <= first.ID {
+		t.Errorf("the post %s follows %s, %v", second.ID, first.ID, err)
+	}
+	for _, e := range append(w.published.take(), event) {
+		if err := messages.CheckAge(e, w.clock.now()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestPostsByUserInARangeOfTime(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -483,7 +527,7 @@ func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 			"another author's id": {PostID: p.ID, AuthorID: "bob", Text: "x"},
 			"no text":             {PostID: next(now), AuthorID: "bob"},
 			"a bad image":         {PostID: next(now), AuthorID: "bob", Text: "x", ImageURL: "x"},
-			"an id of the future": {PostID: next(now.Add(6 * time.Minute)), AuthorID: "bob", Text: "x"},
+			"an id of the future": {PostID: next(now.Add(25 * time.Hour)), AuthorID: "bob", Text: "x"},
 			"an id of the past":   {PostID: next(now.Add(-31 * 24 * time.Hour)), AuthorID: "bob", Text: "x"},
 		} {
 			_, err := w.EnsurePost(t.Context(), e)

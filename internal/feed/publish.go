@@ -75,7 +75,29 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 	if err != nil {
 		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
+	if err := s.checkAhead(post); err != nil {
+		return schema.Post{}, err
+	}
 	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: s.likeShards(counts)}, nil
+}
+
+// mostRetryAfter bounds the wait for an id that is ahead of the clock. If this process's
+// clock is wrong, another process may take the post.
+const mostRetryAfter = time.Minute
+
+// checkAhead refuses the id of a new post that workers would not deliver yet. It is ahead
+// because the author's newest post is: it was made by a process whose clock is ahead, or
+// the clock of this one is behind.
+func (s *Service) checkAhead(post string) error {
+	ahead := timeOf(post).Sub(s.cfg.Now()) - messages.MaxAhead
+	if ahead <= 0 {
+		return nil
+	}
+	return &Error{
+		Kind: Unavailable, RetryAfter: min(ahead, mostRetryAfter),
+		Detail: "the author's newest post is ahead of this server's clock: try again later",
+		Err:    fmt.Errorf("a new post would be of %s: set the clocks of the processes right", timeOf(post).Format(time.RFC3339)),
+	}
 }
 
 // likeShards returns the number of like shards of a new post, at least 1, from its
@@ -101,7 +123,8 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 
 // EnsurePost makes sure that the post of an event is in the table before a worker
 // delivers it, and returns the stored post by id, which may have become a tombstone.
-// If no retry can help, the error is a *messages.PermanentError.
+// If no retry can help, the error is a *messages.PermanentError. If the post is ahead of
+// the clock, it is a *messages.EarlyError.
 //
 // CreatePost writes the post itself and always names its like shards, so EnsurePost
 // looks for such a post first. An event without like shards is of another producer:

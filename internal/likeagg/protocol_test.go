@@ -164,6 +164,21 @@ func TestAMessageThatCanNeverBeAppliedBecomesADeadLetterAtOnce(t *testing.T) {
 	}
 }
 
+func TestLikesCountThoughTheAggregatorsClockIsBehind(t *testing.T) {
+	step(t, func(w *world) {
+		w.tune = func(cfg *Config) {
+			cfg.Now = func() time.Time { return time.Now().Add(-messages.MaxAhead - time.Minute) }
+		}
+		w.run()
+		for i := range 10 {
+			w.send(fmt.Sprint("fan", i), true)
+		}
+		w.settle()
+		w.wantCount(10)
+		w.wantDead(0, "")
+	})
+}
+
 func TestAWindowThatSleptTooLongSendsNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		waits, sleeps time.Duration // before the message is received, and in its put

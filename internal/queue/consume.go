@@ -23,6 +23,8 @@ const MaxAttempts = 20
 //   - nil: the message is removed.
 //   - *messages.PermanentError: it becomes a dead letter at once, with the reason.
 //   - *Later: it comes again after the delay, and never becomes a dead letter for that.
+//   - *messages.EarlyError: it comes again with backoff, at the latest when it is due, and
+//     never becomes a dead letter for that.
 //   - an error for which Transient is true: it comes again with backoff.
 //   - any other: it comes again with backoff. When it was received more than
 //     MaxAttempts times, it becomes a dead letter with the error.
@@ -113,6 +115,7 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 	log := a.Log.With(zap.String("topic", a.Topic), zap.String("message_id", msg.UUID),
 		zap.Int("receives", receive.Receives), zap.Error(err))
 	later, isLater := errors.AsType[*Later](err)
+	early, isEarly := errors.AsType[*messages.EarlyError](err)
 	_, isPermanent := errors.AsType[*messages.PermanentError](err)
 	switch {
 	case stopping:
@@ -121,6 +124,9 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 	case isLater:
 		receive.RetryAfter(later.After)
 		log.Debug("left for later")
+	case isEarly: // another consumer's clock may be right
+		receive.RetryAfter(min(early.Wait, receive.Delay()))
+		log.Warn("from ahead of the clock, the message comes again: set the clocks of the processes right")
 	case isPermanent, receive.Receives > MaxAttempts && !Transient(err):
 		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {
 			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))

@@ -145,7 +145,12 @@ func (b *broker) failDeadLetters(err error) {
 // event returns a message with an event that happened now.
 func event(t *testing.T) *message.Message {
 	t.Helper()
-	eventID, err := id.NewGenerator(time.Now).New()
+	return eventAt(t, time.Now())
+}
+
+func eventAt(t *testing.T, at time.Time) *message.Message {
+	t.Helper()
+	eventID, err := id.NewGenerator(func() time.Time { return at }).New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,6 +209,7 @@ func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
 		"payload":         message.NewMessage("bad", []byte("no JSON")),
 		"unknown version": message.NewMessage("new", []byte(`{"type":"Liked","version":99}`)),
 		"too old":         old,
+		"days ahead":      old, // virtual time begins in 2000
 	} {
 		t.Run(name, func(t *testing.T) {
 			consuming(t, func(context.Context, messages.Event) error {
@@ -212,7 +218,7 @@ func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
 				t.Helper()
 				if msg == nil {
 					msg = event(t)
-				} else if name == "too old" { // virtual time begins in 2000
+				} else if name == "too old" {
 					time.Sleep(time.Until(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))) //nolint:forbidigo // virtual time
 				}
 				b.deliver(msg, 1)
@@ -313,6 +319,29 @@ func TestLaterNeverKillsAMessage(t *testing.T) {
 		for _, a := range got {
 			if a != (answer{delay: 7 * time.Second}) {
 				t.Errorf("answer %+v, want a nack for 7 s", a)
+			}
+		}
+	})
+}
+
+// TestAnEventFromAheadWaitsUntilItIsDue delivers an event of a process whose clock is an
+// hour ahead, or to a consumer whose clock is an hour behind. It comes again soon, because
+// another consumer may have the right clock.
+func TestAnEventFromAheadWaitsUntilItIsDue(t *testing.T) {
+	var handled time.Time
+	consuming(t, func(context.Context, messages.Event) error { handled = time.Now(); return nil }, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		msg := eventAt(t, due.Add(messages.MaxAhead))
+		b.deliver(msg, 1)
+		pass(2 * time.Hour)
+		got := b.answersOf(msg)
+		if len(got) == 0 || !got[len(got)-1].acked || b.reason(msg) != "" || !handled.Equal(due) {
+			t.Errorf("%d answers, dead letter %q, handled at %s, want it at %s", len(got), b.reason(msg), handled, due)
+		}
+		for i, a := range got[:len(got)-1] {
+			if a.delay > queue.Backoff(i+1) {
+				t.Errorf("answer %d: delay %s, want %s at most", i+1, a.delay, queue.Backoff(i+1))
 			}
 		}
 	})

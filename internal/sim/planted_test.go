@@ -70,6 +70,7 @@ func bugs() []bug {
 		}},
 		{"nack that drops the rest of a batch", "I6 stuck", []edit{{collect, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
 		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {`, `error(nil); dlErr != nil {`}}},
+		{"event from ahead made a dead letter", "I6", []edit{{"messages/messages.go", `case wait > MaxWait:`, `case wait > 0:`}}},
 		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack),`, `TTL: s.cfg.Now().Add(time.Minute),`}}},
 		{"mark not written on unfollow", "I1 I2", []edit{{follows,
 			"-1)},\n\t\ttable.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",

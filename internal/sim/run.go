@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/pprof"
@@ -283,7 +284,11 @@ func redrivable(d queue.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	return messages.CheckAge(e, time.Now())
+	err = messages.CheckAge(e, time.Now())
+	if _, early := errors.AsType[*messages.EarlyError](err); early {
+		return nil
+	}
+	return err
 }
 
 // mayHaveExpired reports whether a post's entries may have expired.
@@ -292,7 +297,8 @@ func (w *World) mayHaveExpired(post string) bool {
 	return err != nil || time.Since(at) > timelineTTL-time.Hour
 }
 
-// skew sets the clocks of the processes apart by up to two seconds.
+// skew sets the clocks of the processes apart by up to two seconds. In some worlds the
+// clock of one API is so far ahead that its events have to wait.
 func (w *World) skew() {
 	for _, p := range w.procs {
 		skew := time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
@@ -301,6 +307,11 @@ func (w *World) skew() {
 		}
 		p.skew = skew
 		w.Fired[FaultSkew]++
+	}
+	ahead := messages.MaxAhead + time.Duration(w.rng.IntN(600))*time.Second
+	if w.rng.IntN(4) == 0 && !w.off[FaultAhead] {
+		w.load.apis[0].skew = ahead
+		w.Fired[FaultAhead]++
 	}
 }
 

@@ -116,6 +116,7 @@ const (
 	FaultAckLost = "lost ack"
 	FaultTimeout = "deadline passed"
 	FaultSkew    = "clock skew"
+	FaultAhead   = "clock far ahead"
 	FaultDays    = "days passed"
 	FaultTTL     = "expired item deleted late"
 	FaultRedrive = "dead letter redriven"
@@ -128,7 +129,7 @@ const (
 func Faults() []string {
 	return []string{
 		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
-		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultDays, FaultTTL, FaultRedrive,
+		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
 		FaultThrottle, FaultConflict,
 	}
 }
