@@ -26,7 +26,7 @@ const (
 	homePushRCU        = 52     // a page of 20
 	followeeRCU        = 1      // each followee's post list, in a home by pull
 	likeWCU, indexWCU  = 1, 1   // the like, and its place in the index by user
-	likeRCU            = 2      // the reads of the API
+	likeRCU            = 2.5    // the reads of the API
 	countWCU, countRCU = 1, 0.5 // of a window: the count, and a look at the post
 	messageRequests    = 3      // to send, receive and delete one message alone
 	requestMessages    = 10     // the most messages of one queue request

@@ -87,9 +87,9 @@ func conditionFailed(err error) bool {
 	return ok && !cancelled.Retryable()
 }
 
-// message fills the header of an event and encodes it.
-func (s *Service) message(ctx context.Context, e messages.Event) (*message.Message, error) {
-	eventID, err := s.cfg.IDs.New()
+// message fills the header of an event and encodes it. The event's id is above floor.
+func (s *Service) message(ctx context.Context, e messages.Event, floor string) (*message.Message, error) {
+	eventID, err := s.cfg.IDs.After(floor)
 	if err != nil {
 		return nil, fmt.Errorf("feed: %w", err)
 	}
@@ -104,7 +104,12 @@ func (s *Service) message(ctx context.Context, e messages.Event) (*message.Messa
 
 // publish puts an event on a topic. When it returns nil the event is durable (I5).
 func (s *Service) publish(ctx context.Context, topic string, e messages.Event) error {
-	msg, err := s.message(ctx, e)
+	return s.publishAbove(ctx, topic, e, "")
+}
+
+// publishAbove is publish for an event whose id must be above floor.
+func (s *Service) publishAbove(ctx context.Context, topic string, e messages.Event, floor string) error {
+	msg, err := s.message(ctx, e, floor)
 	if err != nil {
 		return err
 	}

@@ -14,30 +14,44 @@ import (
 
 // Like accepts that user likes a post. When it returns nil the event is durable (I5);
 // the count follows later (I3). The event's id is the version of the action, so of two
-// actions the later one wins, in whatever order they arrive.
+// actions the later one wins, in whatever order they arrive. It is above the version of
+// the stored action, which another process may have made with a clock that is ahead.
 func (s *Service) Like(ctx context.Context, user, post string) error {
-	like, err := s.likeEvent(ctx, user, post)
+	like, stored, err := s.likeEvent(ctx, user, post)
 	if err != nil {
 		return err
 	}
-	return s.publish(ctx, queue.TopicLikes, &messages.Liked{Like: like})
+	return s.publishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, stored)
 }
 
 // Unlike accepts that user no longer likes a post.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
-	like, err := s.likeEvent(ctx, user, post)
+	like, stored, err := s.likeEvent(ctx, user, post)
 	if err != nil {
 		return err
 	}
-	return s.publish(ctx, queue.TopicLikes, &messages.Unliked{Like: like})
+	return s.publishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, stored)
 }
 
-func (s *Service) likeEvent(ctx context.Context, user, post string) (messages.Like, error) {
-	byID, err := s.writerAndPost(ctx, user, post)
-	if err != nil {
-		return messages.Like{}, err
+// likeEvent returns the content of an action, and the version of the stored one, "" for
+// none. Most posts have one like shard, so that one is read before the number is known.
+func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, stored string, err error) {
+	var byID schema.PostRef
+	read := func(ctx context.Context, shards int) error {
+		it, err := s.get(ctx, schema.LikeKey(post, user, shards), false)
+		if it != nil {
+			stored = it.Str(schema.AttrVersion)
+		}
+		return err
 	}
-	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, nil
+	err = all(ctx,
+		func(ctx context.Context) (err error) { byID, err = s.writerAndPost(ctx, user, post); return err },
+		func(ctx context.Context) error { return read(ctx, 1) },
+	)
+	if err == nil && byID.LikeShards > 1 {
+		err = read(ctx, byID.LikeShards)
+	}
+	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, stored, err
 }
 
 // Likers lists the users who like a post, by user id. If the like list has many

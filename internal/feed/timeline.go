@@ -221,7 +221,7 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 		if m.Kind == schema.MarkUnfollowed {
 			e = &messages.Unfollowed{FollowerID: m.User, AuthorID: m.Author, MarkVersion: m.Version}
 		}
-		msg, err := s.message(ctx, e)
+		msg, err := s.message(ctx, e, "")
 		if err != nil {
 			s.cfg.Log.Error("late backfill or removal not requested again", zap.String("follower", m.User), zap.String("author", m.Author), zap.Error(err))
 			continue

@@ -64,6 +64,7 @@ func (g *Generator) New() (string, error) {
 // from the clock. floor is the author's newest post, or "" for none: it keeps one
 // author's ids in order across replicas whose clocks differ. It raises this one id
 // only, so a replica that runs ahead does not drag every other author into the future.
+// Ids above one floor that is ahead of the clock are in the order of their clocks too.
 func (g *Generator) After(floor string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +88,10 @@ func (g *Generator) After(floor string) (string, error) {
 	if above.Time() >= ulid.MaxTime() {
 		return "", fmt.Errorf("make an id above %q: no later time exists", floor)
 	}
-	if err := next.SetTime(above.Time() + 1); err != nil {
+	var entropy [10]byte // the clock's 6 bytes of time, then random ones
+	copy(entropy[:], next[:6])
+	copy(entropy[6:], next[12:])
+	if err := errors.Join(next.SetTime(above.Time()+1), next.SetEntropy(entropy[:])); err != nil {
 		return "", fmt.Errorf("make an id above %q: %w", floor, err)
 	}
 	return next.String(), nil

@@ -24,6 +24,21 @@ func generate(tb testing.TB, g *id.Generator, floor string) string {
 	return next
 }
 
+func TestIDsAboveOneFloorGrowWithTheClock(t *testing.T) {
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	generators := []*id.Generator{id.NewGenerator(clock), id.NewGenerator(clock)} // of two processes
+	floor := id.Floor(now.Add(time.Hour))
+	last := floor
+	for i := range 1000 {
+		next := generate(t, generators[i%2], floor)
+		if next <= last {
+			t.Fatalf("%s follows %s", next, last)
+		}
+		last, now = next, now.Add(time.Millisecond)
+	}
+}
+
 func TestIDsOnlyGrowAcrossGoroutinesAndClockSteps(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)

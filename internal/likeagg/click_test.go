@@ -1,0 +1,66 @@
+package likeagg
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// api publishes the events of a feed.Service to the queue of a world.
+type api struct{ *fakeQueue }
+
+func (a api) Publish(_ string, msgs ...*message.Message) error {
+	for _, msg := range msgs {
+		a.publish(msg.Payload)
+	}
+	return nil
+}
+
+// TestTheUsersNextClickOverridesALikeFromAhead stores a like whose version is ahead of the
+// API's clock. Each later click of the user has to win over it, and over the clicks before.
+func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		shards int
+		clicks []bool // liked or not, a millisecond apart
+	}{
+		"one click":      {1, []bool{false}},
+		"a sharded list": {3, []bool{false}},
+		"quick clicks":   {1, []bool{false, true, false, true, false, true, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step(t, func(w *world) {
+				w.post = w.newPost(schema.PostRef{LikeShards: tt.shards})
+				if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: schema.Profile{User: "alice", Name: "Alice"}.Item()}); err != nil {
+					t.Fatal(err)
+				}
+				service := feed.New(feed.Config{
+					Store: w.mem, Publisher: api{w.queue}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
+				})
+				w.run()
+				ahead := id.Floor(time.Now().Add(messages.MaxAhead - time.Second))
+				w.queue.publish(encode(ahead, w.post, "alice", true))
+				w.settle()
+				w.wantCount(1)
+				for _, liked := range tt.clicks {
+					act := service.Unlike
+					if liked {
+						act = service.Like
+					}
+					if err := act(w.t.Context(), "alice", w.post); err != nil {
+						t.Fatal(err)
+					}
+					pass(time.Millisecond)
+				}
+				w.settle()
+				w.wantCount(0)
+			})
+		})
+	}
+}
