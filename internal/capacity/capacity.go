@@ -264,9 +264,9 @@ func delivery(followers float64) Flow {
 	// The first message reads the post, a page that only shows that there are more
 	// followers, and the count of followers. Planners then read all followers at half
 	// price, and chunks read them again. Each plan and each chunk also reads the post
-	// and the delivery record, and each plan but the first a page of the chunks before
-	// it, for two units.
-	f.RCU = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 2*chunks
+	// and the delivery record, each chunk the plan, and each plan but the first a page of
+	// the chunks before it, for two units.
+	f.RCU = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 3*chunks
 	// Chunks are sent in tens, the first ones in ones, twos, fours and eights. At worst
 	// each message is received and deleted alone.
 	messages := plans + chunks

@@ -290,7 +290,7 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 		fmt.Sprintf("| %s with 100,000, %s with %s: the edge, again at half price for the planner, and %s for the first page | at most %s with 100,000, %s with %[3]s |",
 			each(rcu, 1e5), each(rcu, inlineFollowers+1), Number(inlineFollowers+1), Number(pageRCU(inlineFollowers)), each(sqs, 1e5), each(sqs, inlineFollowers+1)),
 		fmt.Sprintf("| 2; above %s followers 1, and 2 for each chunk of %s |", Number(inlineFollowers), Number(chunkFollowers)),
-		fmt.Sprintf("above %s followers 4, 2 for each chunk, and 4 for each %d chunks after the first %[2]d |", Number(inlineFollowers), planChunks),
+		fmt.Sprintf("above %s followers 4, 3 for each chunk, and 4 for each %d chunks after the first %[2]d |", Number(inlineFollowers), planChunks),
 		fmt.Sprintf("| home by push, page of 20 | | %d:", homePushRCU),
 		fmt.Sprintf("| home by pull | | %d and %d for each followee |", homePushRCU, followeeRCU),
 		fmt.Sprintf("| like | %d + %d/m, and %d for the index by user | %v + %v/m |", likeWCU, countWCU, indexWCU, likeRCU, countRCU),

@@ -40,10 +40,12 @@ func (w *Worker) chunk(ctx context.Context, e *messages.FanoutChunk) error {
 		// A chunk is stored before it is sent.
 		return &messages.PermanentError{Reason: fmt.Sprintf("the delivery of post %s has no chunk that begins at %q", e.PostID, e.First)}
 	}
-	if !stored.Done.IsZero() {
-		return nil
+	if stored.Done.IsZero() {
+		if err := w.deliverChunk(ctx, e.AuthorID, *stored); err != nil {
+			return err
+		}
 	}
-	return w.deliverChunk(ctx, e.AuthorID, *stored)
+	return w.summarize(ctx, e.PostID)
 }
 
 // storedChunk reads the chunk of a post that begins at first, nil if there is none.

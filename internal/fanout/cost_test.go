@@ -38,31 +38,31 @@ func TestDeliveryCosts(t *testing.T) {
 		// If not, each chunk is stored and marked done. PostCreated reads the post, the
 		// first page and the count of followers. The planner reads the post, the stored
 		// chain, and all followers at half the price. Each chunk message reads the chunk,
-		// and for each page the post and the followers.
+		// for each page the post and the followers, and in the end the plan.
 		{
 			followers: 4097, pageSize: awsPageSize, sends: 3, msgs: 3, wcuPerDeliver: 1.01,
 			writes: 9 + 4097 + 1 + 2*2,
-			reads:  1 + 40 + 1 + 2 + (40+1)/2. + (1 + 1 + 40) + (1 + 1 + 1),
+			reads:  1 + 40 + 1 + 2 + (40+1)/2. + (1 + 1 + 40) + (1 + 1 + 1) + 2,
 		},
 		{
 			followers: 10_000, sends: 3, msgs: 4, wcuPerDeliver: 1.01,
 			writes: 9 + 10_000 + 1 + 2*3,
-			reads:  1 + 10 + 1 + 2 + (2*40+20)/2. + 2*(1+4*(1+10)) + (1 + 2*(1+10)),
+			reads:  1 + 10 + 1 + 2 + (2*40+20)/2. + 2*(1+4*(1+10)) + (1 + 2*(1+10)) + 3,
 		},
 		{
 			followers: 10_000, pageSize: awsPageSize, sends: 3, msgs: 4, wcuPerDeliver: 1.01,
 			writes: 9 + 10_000 + 1 + 2*3,
-			reads:  1 + 40 + 1 + 2 + (2*40+20)/2. + 2*(1+1+40) + (1 + 1 + 20),
+			reads:  1 + 40 + 1 + 2 + (2*40+20)/2. + 2*(1+1+40) + (1 + 1 + 20) + 3,
 		},
 		{
 			followers: 25_000, sends: 4, msgs: 8, wcuPerDeliver: 1.01,
 			writes: 9 + 25_000 + 1 + 2*7,
-			reads:  1 + 10 + 1 + 2 + (6*40+10)/2. + 6*(1+4*(1+10)) + (1 + 1 + 10),
+			reads:  1 + 10 + 1 + 2 + (6*40+10)/2. + 6*(1+4*(1+10)) + (1 + 1 + 10) + 7,
 		},
 		{
 			followers: 25_000, pageSize: awsPageSize, sends: 4, msgs: 8, wcuPerDeliver: 1.01,
 			writes: 9 + 25_000 + 1 + 2*7,
-			reads:  1 + 40 + 1 + 2 + (6*40+10)/2. + 6*(1+1+40) + (1 + 1 + 10),
+			reads:  1 + 40 + 1 + 2 + (6*40+10)/2. + 6*(1+1+40) + (1 + 1 + 10) + 7,
 		},
 	}
 	for _, tt := range tests {
@@ -169,9 +169,9 @@ func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 		start := time.Now()
 		w.must(w.worker.HandleChunks(t.Context(), w.take()))
 		// One call reads the chunk and two read the first page. Four times, two calls
-		// read the next page during a write. Then come the last write and the mark that
-		// the chunk is done.
-		if got, want := time.Since(start), (1+2+4*2+1+1)*time.Second; got != want {
+		// read the next page during a write. Then come the last write, the mark that the
+		// chunk is done, and the read of the plan.
+		if got, want := time.Since(start), (1+2+4*2+1+1+1)*time.Second; got != want {
 			t.Errorf("a chunk of five pages took %s, want %s", got, want)
 		}
 		// The time shows that reads and writes overlap. A write may end in the instant

@@ -104,8 +104,8 @@ func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
 	}
 }
 
-func TestADoneChunkCostsOneReadAndNoWrite(t *testing.T) {
-	w := newWorld(t, 30, small)
+func TestADoneChunkCostsTwoReadsAndNoWrite(t *testing.T) {
+	w := newWorld(t, 20, small)
 	w.enqueue(w.post())
 	var chunk *messages.FanoutChunk
 	for e := w.take(); e != nil; e = w.take() {
@@ -120,8 +120,8 @@ func TestADoneChunkCostsOneReadAndNoWrite(t *testing.T) {
 		return do()
 	}
 	w.must(w.worker.HandleChunks(t.Context(), chunk))
-	if len(calls) != 1 || calls[0] != table.OpGet {
-		t.Errorf("calls = %v, want one get", calls)
+	if !slices.Equal(calls, []table.Op{table.OpGet, table.OpGet}) {
+		t.Errorf("calls = %v, want a get of the chunk and one of the plan", calls)
 	}
 }
 
@@ -463,5 +463,55 @@ func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 		w.enqueue(e)
 		w.drain(w.worker)
 		w.wantDelivered(e.PostID, followers)
+	}
+}
+
+// The author of a post may ask for its delivery at any time and again. The answer of a post
+// with very many chunks reads a page of them at most, and its last one is exact.
+func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T) {
+	const chunks, most = 2500, 25 // RCU: 1,000 chunks of 75 bytes, the plan and the post
+	for name, take := range map[string]func(w *world) messages.Event{
+		"in order": (*world).take,
+		"the first chunk last": func(w *world) messages.Event {
+			if e := w.take(); len(w.queued) == 0 {
+				return e
+			} else if c, ok := e.(*messages.FanoutChunk); !ok || c.First != "" {
+				return e
+			} else {
+				w.enqueue(c)
+				return w.take()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, chunks, func(c *fanout.Config) { c.PageSize, c.ChunkSize = 2, 1 })
+			e := w.post()
+			w.enqueue(e)
+			var units table.Units
+			store := table.Measure(w.mem, func(_ table.Op, u table.Units, _ error) { units = units.Plus(u) })
+			reader := feed.New(feed.Config{Store: store, Now: w.clock, TimelineTTL: timelineTTL})
+			ask := func() feed.Delivery {
+				t.Helper()
+				units = table.Units{}
+				d, err := reader.Delivery(t.Context(), author, e.PostID)
+				w.must(err)
+				if units.Read > most || units.Write > 0 {
+					t.Fatalf("it costs %+v, want %d at most", units, most)
+				}
+				return d
+			}
+			handled := 0
+			for m := take(w); m != nil; m = take(w) {
+				if w.must(handle(t.Context(), w.worker, m)); handled%250 == 1 {
+					if d := ask(); d.State != feed.DeliveryRunning && len(w.queued) > 0 || *d.Delivered > chunks+1 {
+						t.Fatalf("after %d messages: %s, %d delivered", handled, d.State, *d.Delivered)
+					}
+				}
+				handled++
+			}
+			if d := ask(); d.State != feed.DeliveryComplete || *d.Delivered != chunks+1 || *d.ChunksDone != *d.ChunksTotal || *d.ChunksTotal < chunks || d.CompletedAt == nil {
+				t.Errorf("at the end: %+v", d)
+			}
+		})
 	}
 }

@@ -214,7 +214,11 @@ func (s *scenario) itemText(key table.Key) string {
 	res, err := s.mem.Get(s.Context(), table.GetInput{Key: key, Consistent: true})
 	s.must(err)
 	if p, err := schema.ParsePlan(*res.Item); err == nil {
-		return fmt.Sprintf("plan %s: planned %d, attempt %d", p.Post, p.Planned, p.Attempts)
+		text := fmt.Sprintf("plan %s: planned %d, attempt %d", p.Post, p.Planned, p.Attempts)
+		if p.Sum.Total > 0 {
+			text += fmt.Sprintf(", %d chunks below %s delivered %d", p.Sum.Total, p.Sum.Upto, p.Sum.Delivered)
+		}
+		return text
 	}
 	if m, err := schema.ParseMark(*res.Item); err == nil {
 		return fmt.Sprintf("mark of %s: %s%s", m.User, m.Kind, map[bool]string{true: ", expires"}[!m.TTL.IsZero()])

@@ -61,18 +61,18 @@ func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, e
 	}
 	d := Delivery{State: DeliveryQueued, AcceptedAt: timeOf(ref.ID)}
 	if plan != nil {
-		delivered := chain.delivered + 1
+		delivered := chain.Delivered + 1
 		d.State, d.Attempts, d.StartedAt = DeliveryRunning, plan.Attempts, &plan.Started
-		d.Planned, d.Delivered, d.ChunksDone = &plan.Planned, &delivered, &chain.done
-		if chain.ended {
-			d.ChunksTotal = &chain.total
+		d.Planned, d.Delivered, d.ChunksDone = &plan.Planned, &delivered, &chain.Done
+		if chain.Ended {
+			d.ChunksTotal = &chain.Total
 		}
 	}
 	switch {
 	case plan != nil && plan.State == string(DeliveryPulled):
 		d.State = DeliveryPulled
-	case plan != nil && chain.ended && chain.done == chain.total:
-		d.State, d.CompletedAt = DeliveryComplete, &chain.last
+	case plan != nil && chain.Ended && chain.Done == chain.Total:
+		d.State, d.CompletedAt = DeliveryComplete, &chain.Last
 	case ref.Deleted:
 		d.State = DeliveryCancelled
 	case plan == nil && s.cfg.Now().Sub(d.AcceptedAt) >= s.cfg.TimelineTTL+schema.DeliveryKept:
@@ -81,54 +81,37 @@ func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, e
 	return d, nil
 }
 
-// chain sums up the linked chunks, from the open start on.
-type chain struct {
-	next                   string
-	ended                  bool
-	total, done, delivered int64
-	// last is the time when the latest chunk was done.
-	last time.Time
-}
+// deliveryPage is the number of chunks that one read of a delivery looks at: the bound of
+// its cost. It is far above the number that workers leave behind the plan's summary.
+const deliveryPage = 1000
 
-// add links a chunk if it is the next one. Any other chunk is outside the chain.
-func (c *chain) add(link schema.Chunk) {
-	if c.ended || link.First != c.next {
-		return
+// readDelivery reads a post's plan, and then a page of its chunks from the end of the plan's
+// summary on. While a delivery runs, done chunks beyond that page are not counted yet.
+func (s *Service) readDelivery(ctx context.Context, post string) (*schema.Plan, schema.Chain, error) {
+	it, err := s.get(ctx, schema.DeliveryPlanKey(post), true)
+	if err != nil || it == nil {
+		return nil, schema.Chain{}, err
 	}
-	c.total++
-	c.next, c.ended = link.End, link.End == ""
-	if link.Done.IsZero() {
-		return
+	plan, err := schema.ParsePlan(*it)
+	if err != nil {
+		return nil, schema.Chain{}, err
 	}
-	c.done++
-	c.delivered += link.Delivered
-	if link.Done.After(c.last) {
-		c.last = link.Done
-	}
-}
-
-// readDelivery reads the partition of a post's delivery once: its chunks by their
-// first key, then the plan.
-func (s *Service) readDelivery(ctx context.Context, post string) (plan *schema.Plan, links chain, err error) {
-	for page, err := range s.cfg.Store.Query(ctx, table.Query{PK: schema.DeliveryPK(post), Consistent: true}) {
+	links := plan.Sum
+	for page, err := range s.cfg.Store.Query(ctx, table.Query{
+		PK: schema.DeliveryPK(post), Low: schema.ChunkSK(links.Upto), High: schema.SortChunkEnd,
+		PageSize: deliveryPage, Consistent: true,
+	}) {
 		if err != nil {
 			return nil, links, err
 		}
 		for _, it := range page.Items {
-			if it.Key.SK == schema.SortPlan {
-				p, err := schema.ParsePlan(it)
-				if err != nil {
-					return nil, links, err
-				}
-				plan = &p
-				continue
-			}
 			link, err := schema.ParseChunk(it)
 			if err != nil {
 				return nil, links, err
 			}
-			links.add(link)
+			links.Add(link)
 		}
+		break
 	}
-	return plan, links, nil
+	return &plan, links, nil
 }

@@ -38,6 +38,10 @@ const (
 	AttrDone       = "done"      // chunk: when it was done
 	AttrDelivered  = "n"         // chunk: entries written
 	AttrAttempts   = "tries"     // plan: how often a worker began
+	AttrUpto       = "upto"      // plan: the end of its summary; its other attributes are below
+	AttrSumChunks  = "sc"
+	AttrSumEntries = "sn"
+	AttrSumDone    = "sd"
 )
 
 // ParseError is the refusal of a stored item that does not fit its key.
@@ -510,6 +514,37 @@ type Plan struct {
 	State string
 	// TTL is the time when the plan expires, zero for never.
 	TTL time.Time
+	// Sum is the summary of the beginning of the chain.
+	Sum Chain
+}
+
+// Chain sums up a post's chain from the open start on, link by link.
+type Chain struct {
+	// Upto is the end of the last link, "" before the first one and at the open end.
+	Upto string
+	// Ended says that the last link has the open end.
+	Ended bool
+	// Total counts the links, Done those that are done, Delivered their entries.
+	Total, Done, Delivered int64
+	// Last is the time when the latest link was done.
+	Last time.Time
+}
+
+// Add links a chunk if it is the next one. Any other chunk is outside the chain.
+func (c *Chain) Add(link Chunk) {
+	if c.Ended || link.First != c.Upto {
+		return
+	}
+	c.Total++
+	c.Upto, c.Ended = link.End, link.End == ""
+	if link.Done.IsZero() {
+		return
+	}
+	c.Done++
+	c.Delivered += link.Delivered
+	if link.Done.After(c.Last) {
+		c.Last = link.Done
+	}
 }
 
 // DeliveryKept is how long a delivery record outlives the entries of its post. A
@@ -537,6 +572,10 @@ func ParsePlan(it table.Item) (Plan, error) {
 	return Plan{
 		Post: post, Author: it.Str(AttrAuthor), Planned: it.Int("planned"), Started: timeOf(&it, "started"),
 		Attempts: it.Int(AttrAttempts), State: it.Str("state"), TTL: ttlOf(it),
+		Sum: Chain{
+			Upto: it.Str(AttrUpto), Total: it.Int(AttrSumChunks), Done: it.Int(AttrSumChunks),
+			Delivered: it.Int(AttrSumEntries), Last: timeOf(&it, AttrSumDone),
+		},
 	}, nil
 }
 

@@ -1,0 +1,80 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// summarize moves the summary of a long chain on, so that a reader of the delivery needs
+// no more than the plan and a page of chunks. It is called after each chunk that is done.
+//
+// The summary grows by pages of PlanChunks chunks that are all done. The worker that ends
+// the last chunk of a page finds the page done, and goes on to the next one. A worker that
+// dies before that receives its message again. A chunk that is done never changes, so it
+// does not matter which worker writes the summary.
+func (w *Worker) summarize(ctx context.Context, postID string) error {
+	key := schema.DeliveryPlanKey(postID)
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: key, Consistent: true})
+	if err != nil {
+		return fmt.Errorf("read the delivery plan of post %s: %w", postID, err)
+	}
+	for it := res.Item; it != nil; {
+		plan, err := schema.ParsePlan(*it)
+		if err != nil || plan.Planned <= int64(w.cfg.PlanChunks*w.cfg.ChunkSize) {
+			return err
+		}
+		sum, done, err := w.donePage(ctx, postID, plan.Sum)
+		if err != nil || !done {
+			return err
+		}
+		same := table.Cond(table.Equal{Name: schema.AttrUpto, Value: table.S(plan.Sum.Upto)})
+		if plan.Sum.Upto == "" {
+			same = table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrUpto}}
+		}
+		written, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+			Key: key, If: same, ReturnNew: true,
+			Set: []table.Attr{
+				{Name: schema.AttrUpto, Value: table.S(sum.Upto)},
+				{Name: schema.AttrSumChunks, Value: table.N(sum.Total)},
+				{Name: schema.AttrSumEntries, Value: table.N(sum.Delivered)},
+				{Name: schema.AttrSumDone, Value: table.N(sum.Last.UnixMilli())},
+			},
+		})
+		it = written.Item
+		if failed, ok := errors.AsType[*table.ConditionError](err); ok { // another worker has moved it
+			it, err = failed.Old, nil
+		}
+		if err != nil {
+			return fmt.Errorf("write the summary of the delivery of post %s: %w", postID, err)
+		}
+	}
+	return nil
+}
+
+// donePage adds the page of chunks behind a summary to it. done reports whether they are
+// all done and the last chunk of the chain is not among them.
+func (w *Worker) donePage(ctx context.Context, postID string, sum schema.Chain) (_ schema.Chain, done bool, err error) {
+	before := sum.Total
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{
+		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(sum.Upto), High: schema.SortChunkEnd,
+		PageSize: w.cfg.PlanChunks, Consistent: true,
+	}) {
+		if err != nil {
+			return sum, false, fmt.Errorf("read the delivery chunks of post %s: %w", postID, err)
+		}
+		for _, it := range page.Items {
+			c, err := schema.ParseChunk(it)
+			if err != nil {
+				return sum, false, err
+			}
+			sum.Add(c)
+		}
+		full := len(page.Items) == w.cfg.PlanChunks && sum.Total > before
+		return sum, full && sum.Done == sum.Total && !sum.Ended, nil
+	}
+	return sum, false, nil
+}
