@@ -215,7 +215,7 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 	return feed.New(feed.Config{
 		Store: store, Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
 		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), PushLimit: p.cfg.PushLimit,
-		Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
+		MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
 }
 

@@ -26,6 +26,8 @@ const (
 	Malformed
 	// ProfileMissing: the user must make a profile before the first write.
 	ProfileMissing
+	// FollowingLimit: the user follows as many users as one may.
+	FollowingLimit
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
 	// Unavailable: try again after RetryAfter. The outcome of a write may be
@@ -45,6 +47,8 @@ func (k Kind) String() string {
 		return "malformed cursor"
 	case ProfileMissing:
 		return "profile missing"
+	case FollowingLimit:
+		return "following limit"
 	case IndexOff:
 		return "index off"
 	case Unavailable:

@@ -3,6 +3,8 @@ package feed
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -69,11 +71,16 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	err = s.transactFollow(ctx, follower, author,
 		table.TransactOp{Put: &table.PutInput{Item: schema.FollowerItem(author, follower, since), If: table.Absent{}}},
 		table.TransactOp{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
-		table.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)},
+		table.TransactOp{Update: s.oneMoreFollowing(follower)},
 		table.TransactOp{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
 		table.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	)
 	if conditionFailed(err) {
+		if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(2) && !cancelled.Failed(1) { // the count's, not the edge's
+			return false, &Error{
+				Kind: FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
+			}
+		}
 		return true, err
 	}
 	if err != nil {
@@ -162,6 +169,18 @@ func (s *Service) unchanged(mark *table.Item) table.Cond {
 
 func addTo(key table.Key, attr string, n int64) *table.UpdateInput {
 	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
+}
+
+// oneMoreFollowing adds 1 to the number of users whom follower follows, which must be below
+// the limit. The count is exact (I4), and so is the limit.
+func (s *Service) oneMoreFollowing(follower string) *table.UpdateInput {
+	update := addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)
+	if s.cfg.MaxFollowing > 0 {
+		update.If = table.Any{
+			table.AttrAbsent{Name: schema.AttrFollowing}, table.Less{Name: schema.AttrFollowing, Value: table.N(s.cfg.MaxFollowing)},
+		}
+	}
+	return update
 }
 
 func notSelf(user, other string) error {

@@ -62,6 +62,8 @@ type Config struct {
 	// that had to skip them asks for their removal. Default 100: an entry costs two write
 	// units to remove, and reading 100 entries costs two read units.
 	RemoveFrom int
+	// MaxFollowing is the number of users whom one user may follow. 0 is no limit.
+	MaxFollowing int64
 	// FollowersPerLikeShard is the number of followers for which the like lists of
 	// an author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
 )
 
 // hostile is valid Unicode of kinds that break other programs.
@@ -249,4 +251,51 @@ func TestLikesByUserCanBeOff(t *testing.T) {
 	w := newWorld(t, func(c *feed.Config) { c.LikesByUser = false })
 	w.users("ann")
 	wantKind(t, pageOf(w.LikesByUser(t.Context(), "ann", feed.PageRequest{})), feed.IndexOff)
+}
+
+func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
+	const most, tried = 5, 12
+	w := newWorld(t, func(c *feed.Config) { c.MaxFollowing = most })
+	names := numbered(tried, "author")
+	w.users("ann")
+	w.users(names...)
+	var followed atomic.Int64
+	var calls sync.WaitGroup
+	for _, name := range names {
+		calls.Go(func() {
+			err := w.Follow(t.Context(), "ann", name)
+			if e, refused := errors.AsType[*feed.Error](err); err == nil {
+				followed.Add(1)
+			} else if !refused || e.Kind != feed.FollowingLimit {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	following := func() []string {
+		return edgeUsers(list(t, 100, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Following(t.Context(), "ann", in) }))
+	}
+	shown := following()
+	if followed.Load() != most || len(shown) != most {
+		t.Fatalf("%d follows were answered with success, %d are there, want %d", followed.Load(), len(shown), most)
+	}
+	w.follow("ann", shown[0]) // is no new follow
+	if err := w.Unfollow(t.Context(), "ann", shown[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.follow("ann", shown[0])
+	// Another process has a lower limit: what is there stays.
+	lower := feed.New(feed.Config{
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, MaxFollowing: 2,
+	})
+	if err := lower.Follow(t.Context(), "ann", shown[1]); err != nil {
+		t.Error(err)
+	}
+	if err := lower.Unfollow(t.Context(), "ann", shown[1]); err != nil {
+		t.Error(err)
+	}
+	wantKind(t, lower.Follow(t.Context(), "ann", shown[1]), feed.FollowingLimit)
+	if got := following(); len(got) != most-1 {
+		t.Errorf("%d follows are left, want %d", len(got), most-1)
+	}
 }

@@ -375,6 +375,23 @@ func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
 	}
 }
 
+func TestAFollowAboveTheLimitIsA409(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Feed = feed.New(feed.Config{
+			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, MaxFollowing: 1,
+		})
+	})
+	for _, user := range []string{"ann", "ben", "cid"} {
+		w.profile(t, user)
+	}
+	for range 2 {
+		if res := w.call(t, "ann", "PUT", "/v1/me/following/ben", ""); res.Code != 204 {
+			t.Errorf("the follow is %d %s", res.Code, res.Body)
+		}
+	}
+	problem(t, w.call(t, "ann", "PUT", "/v1/me/following/cid", ""), 409, "following-limit")
+}
+
 func TestSaturatedAPIAnswers503AtOnceAndStaysHealthy(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests, c.Origins = 1, []string{"https://app.example"} })
 	entered, leave := make(chan struct{}), make(chan struct{})

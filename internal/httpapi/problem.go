@@ -31,6 +31,7 @@ const (
 	typeMethodNotAllowed = "method-not-allowed"
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
+	typeFollowingLimit   = "following-limit"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
 	typeMediaType        = "unsupported-media-type"
@@ -190,6 +191,8 @@ func (a *API) toProblem(err error) *Problem {
 		return malformed(e.Detail)
 	case feed.ProfileMissing:
 		return newProblem(http.StatusConflict, typeProfileMissing, "Profile missing", e.Detail)
+	case feed.FollowingLimit:
+		return newProblem(http.StatusConflict, typeFollowingLimit, "Following limit", e.Detail)
 	case feed.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case feed.Unavailable:

@@ -91,7 +91,7 @@ func bugs() []bug {
 			{home, `if err != nil || p.Deleted {`, `if err != nil {`},
 		}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
-			"\t\ttable.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)},\n", ""},
+			"\t\ttable.TransactOp{Update: s.oneMoreFollowing(follower)},\n", ""},
 			{follows, "\tif pulled {\n\t\treturn false, nil\n\t}", "\tif _, err := s.cfg.Store.Update(ctx, *addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, unavailable(\"table\", err)\n\t}\n\tif pulled {\n\t\treturn false, nil\n\t}"},
 		}},
 		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},
