@@ -76,10 +76,14 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 	}
 }
 
-// homePage returns a page that goes on after the post last, "" for the last page.
+// homePage returns a page that goes on after the post last, "" for the last page. It ends
+// earlier where the next item does not fit.
 func homePage(items []HomeItem, last string, scope scope) List[HomeItem] {
 	for i := 1; invariants.Enabled && i < len(items); i++ {
 		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)
+	}
+	if n := fitting(items); n < len(items) {
+		items, last = items[:n], items[n-1].Post.ID
 	}
 	if last == "" {
 		return List[HomeItem]{Items: items}

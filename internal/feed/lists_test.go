@@ -1,8 +1,10 @@
 package feed_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -164,4 +166,72 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 			t.Errorf("%+v, %v", u, err)
 		}
 	})
+}
+
+// A page of long texts ends before its JSON exceeds 256 KiB, and the next one goes on.
+func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
+	for name, text := range map[string]string{
+		"letters of four bytes": strings.Repeat("\U0001F600", 5000), "escapes": strings.Repeat("\x00", 5000), "line separators": strings.Repeat("\u2028", 5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			const items, most = 30, 256 << 10
+			w := newWorld(t)
+			w.users("ann", "bob")
+			w.follow("ann", "bob")
+			first := w.post("bob", "first")
+			for range items {
+				w.post("bob", text)
+				if _, err := w.CreateComment(t.Context(), "ann", first.ID, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.deliver()
+			w.clock.add(2 * time.Minute)
+			home := func(query feed.HomeQuery) int {
+				return len(pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+					return w.Home(t.Context(), "ann", query, in)
+				}))
+			}
+			posts := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+				return w.PostsByUser(t.Context(), "bob", feed.PostRange{}, in)
+			})
+			comments := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+				return w.Comments(t.Context(), first.ID, in)
+			})
+			own := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+				return w.CommentsByUser(t.Context(), "ann", in)
+			})
+			if n := home(feed.HomeQuery{}); n != items+1 {
+				t.Errorf("the home has %d posts", n)
+			}
+			if n := home(feed.HomeQuery{Pull: true}); n != items+1 {
+				t.Errorf("the home by pull has %d posts", n)
+			}
+			if len(posts) != items+1 || len(comments) != items || len(own) != items {
+				t.Errorf("%d posts, %d comments, %d of ann", len(posts), len(comments), len(own))
+			}
+		})
+	}
+}
+
+// pagesOf reads a list of pages of 100. Each page must be as full as most bytes allow.
+func pagesOf[T any](t *testing.T, most int, read func(feed.PageRequest) (feed.List[T], error)) (items []T) {
+	t.Helper()
+	for in := (feed.PageRequest{Limit: 100}); ; {
+		l, err := read(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := json.Marshal(l.Items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(body) > most || l.NextCursor != "" && len(body) < most-35_000 {
+			t.Errorf("a page of %d items has %d bytes, cursor %q", len(l.Items), len(body), l.NextCursor)
+		}
+		items = append(items, l.Items...)
+		if in.Cursor = l.NextCursor; in.Cursor == "" {
+			return items
+		}
+	}
 }

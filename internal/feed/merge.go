@@ -239,8 +239,10 @@ func (p PageRequest) limit() int {
 
 // page cuts a list for which one more item than limit was asked. If that item is
 // there, the page has a cursor, and the next page is not empty. A page that the budget
-// cut short goes on after the last key that was read.
+// cut short goes on after the last key that was read. A page also ends where the next item
+// does not fit.
 func page[T any](read stretch[T], limit int, s scope, position func(T) string) List[T] {
+	limit = min(limit, max(1, fitting(read.items)))
 	switch {
 	case len(read.items) > limit:
 		return List[T]{Items: read.items[:limit], NextCursor: s.cursor(position(read.items[limit-1]))}

@@ -11,7 +11,8 @@ type PageRequest struct {
 }
 
 // List is one page. NextCursor is "" on the last page. A page that has a cursor may be
-// short, and even empty, if the request met too much that must not show.
+// short, and even empty, if the request met too much that must not show, and it is short
+// where one more item would make more than 256 KiB of JSON.
 type List[T any] struct {
 	Items      []T
 	NextCursor string

@@ -174,9 +174,9 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 		if res := w.call(t, "ben", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
 			t.Errorf("another user's call: %d %s", res.Code, res.Body)
 		}
-		// The answers take 2 MB each, and a user has 4 MiB.
-		if found := answers(t, conns[2:]); found[http.StatusServiceUnavailable] != 38 {
-			t.Errorf("beside two answers: statuses are %v", found)
+		// An answer has 12 posts of 20 kB, and a user may have 4 MiB.
+		if found := answers(t, conns[17:]); found[http.StatusServiceUnavailable] != 23 {
+			t.Errorf("beside 17 answers: statuses are %v", found)
 		}
 		if found := answers(t, conns[:1]); found[http.StatusOK] != 1 {
 			t.Errorf("an answer that waited: statuses are %v", found)

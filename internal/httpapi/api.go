@@ -124,7 +124,7 @@ func humaConfig() huma.Config {
 	cfg := huma.DefaultConfig("Fanfare", apiVersion)
 	cfg.Info.Description = "A feed: posts, follows, likes and home timelines. Errors are RFC 9457 problems whose type is stable. " +
 		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page. " +
-		"A page may be short, and even empty, and still have a next_cursor."
+		"A page may be short, and even empty, and still have a next_cursor; its items have 256 KiB of JSON at most."
 	// The document and its page are our own. Answers carry no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
@@ -215,7 +215,7 @@ func requireJSON(ctx huma.Context, next func(huma.Context)) {
 
 // Page holds the parameters of every list.
 type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The most items to return."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The most items to return. A page has fewer where one more would exceed 256 KiB of JSON."`
 	Cursor string `query:"cursor" doc:"The next_cursor of the previous page."`
 }
 
