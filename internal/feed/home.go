@@ -28,7 +28,7 @@ type refSource interface {
 
 // Home returns a page of viewer's home: the posts of the followees and of the viewer,
 // newest first. It takes two round trips to the table, three with a marked author,
-// and one more for each further 20 marked authors. It takes more only to fill up a
+// and one more for each further 100 marked authors. It takes more only to fill up a
 // page from which hidden posts were left out, or to read more than a page of marks.
 //
 // If the page is not full when the budget is used up, it ends at the last reference that
@@ -219,10 +219,10 @@ type followee struct{ author, from string }
 
 // newestOf merges the followees' newest posts below before into top and returns it,
 // want references at most. Once top is full, or the budget has cut it, it reads only
-// posts above the last one of top. It reads 20 lists at a time, so its memory does not
+// posts above the last one of top. It reads 100 lists at a time, so its memory does not
 // grow with the followees (I9).
 func (s *Service) newestOf(ctx context.Context, calls *budget, followees []followee, oldest, before string, want int, top stretch[ref]) (stretch[ref], error) {
-	for part := range slices.Chunk(followees, readers) {
+	for part := range slices.Chunk(followees, homeReaders) {
 		oldest = max(oldest, top.cut)
 		if len(top.items) == want {
 			oldest = max(oldest, top.items[want-1].post)
@@ -262,15 +262,17 @@ func (s *Service) recentPosts(ctx context.Context, calls *budget, author, oldest
 	}))
 }
 
-// pullSource computes a home from the post lists of the followees and of the viewer.
+// pullSource computes a home from the post lists of the followees and of the viewer. It
+// reads the list of each followee for each page, 100 at a time; the limit of followees
+// bounds that, and the rate limit is charged for it (docs/decisions/0012).
 type pullSource struct {
 	s              *Service
 	budget         *budget
 	viewer, oldest string
 }
 
-// followeesPage is the number of followees that are read at a time.
-const followeesPage = 10 * readers
+// followeesPage is the number of followees that are held at a time.
+const followeesPage = 10 * homeReaders
 
 func (p *pullSource) next(ctx context.Context, before string, want int) (top stretch[ref], calls int, err error) {
 	followees := []followee{{author: p.viewer}}
@@ -291,6 +293,9 @@ func (p *pullSource) next(ctx context.Context, before string, want int) (top str
 		}
 		calls += 1 + len(followees)
 		followees = followees[:0]
+		if page.More {
+			p.budget.spend(1)
+		}
 	}
 	top, err = p.s.newestOf(ctx, p.budget, followees, p.oldest, before, want, top)
 	return top, calls, err

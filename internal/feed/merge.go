@@ -56,6 +56,13 @@ func (b *budget) take(calls int) bool {
 	return true
 }
 
+// spend takes calls that are made in any case.
+func (b *budget) spend(calls int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left -= calls
+}
+
 // refill says how a read goes on after a page in which too few items show.
 type refill struct {
 	budget *budget

@@ -125,23 +125,42 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 	}
 }
 
-func TestPullReadsTwentyFolloweesARound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, tp := tapped(t)
-		w.crowd("viewer", 59, 70) // with the viewer's own list 60 lists, in three rounds
-		tp.latency = time.Second
-		began := time.Now()
-		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, feed.PageRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if took, want := time.Since(began), 5*time.Second; took != want { // followees, three rounds, posts
-			t.Errorf("it took %s, want %s", took, want)
-		}
-		if len(l.Items) != 20 || l.NextCursor == "" {
-			t.Errorf("%d items, cursor %q", len(l.Items), l.NextCursor)
-		}
-	})
+func TestPullReadsAHundredFolloweesARound(t *testing.T) {
+	for followees, trips := range map[int]int{
+		99:   3,          // the followees, their lists and one's own, the posts
+		5000: 5 + 51 + 1, // 1,000 followees at a time
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, tp := tapped(t)
+			names := numbered(followees, "author")
+			w.users("viewer")
+			var edges []table.Item
+			for i, name := range names {
+				edges = append(edges, schema.FollowingItem("viewer", name, w.clock.now(), id.Min))
+				if i%100 < 30 && i/100%10 == 0 {
+					w.users(name)
+					w.post(name, name)
+				}
+			}
+			w.put(edges...)
+			tp.take()
+			tp.latency = time.Second
+			began := time.Now()
+			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, feed.PageRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != time.Duration(trips)*time.Second {
+				t.Errorf("%d followees: it took %s, want %d round trips of a second", followees, took, trips)
+			}
+			if calls := len(tp.take()); calls > followees+tableCalls {
+				t.Errorf("%d followees: %d calls", followees, calls)
+			}
+			if len(l.Items) != 20 || l.NextCursor == "" {
+				t.Errorf("%d followees: %d items, cursor %q", followees, len(l.Items), l.NextCursor)
+			}
+		})
+	}
 }
 
 // relay is a publisher that gives its events to a worker.
@@ -241,9 +260,9 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 	}
 }
 
-// If a viewer has just followed many authors, the home reads 20 post lists a round trip.
-func TestHomeReadsTwentyMarkedAuthorsARound(t *testing.T) {
-	for marked, trips := range map[int]int{1: 3, 20: 3, 21: 4, 45: 5} {
+// If a viewer has just followed many authors, the home reads 100 post lists a round trip.
+func TestHomeReadsAHundredMarkedAuthorsARound(t *testing.T) {
+	for marked, trips := range map[int]int{1: 3, 100: 3, 101: 4, 250: 5} {
 		synctest.Test(t, func(t *testing.T) {
 			w, tp := tapped(t)
 			names := numbered(marked, "author")

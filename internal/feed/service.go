@@ -80,7 +80,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Store = table.HideExpired(c.Store, c.Now)
+	c.Store = table.MeasureContext(table.HideExpired(c.Store, c.Now), addCost)
 	if c.RecentPosts <= 0 {
 		c.RecentPosts = 100
 	}
@@ -111,8 +111,13 @@ const (
 	MaxLimit     = 100
 )
 
-// readers is the number of queries that one request runs at the same time (I9).
-const readers = 20
+const (
+	// readers is the number of shards of a like list that one request reads at the same
+	// time, and the number of reminders that a home read sends (I9).
+	readers = 20
+	// homeReaders is the number of post lists that one home read reads at the same time.
+	homeReaders = 100
+)
 
 // Service is the domain. Its methods may be called at the same time.
 type Service struct {

@@ -316,7 +316,7 @@ func TestHomesOfAuthorsWhoDeletedThousandsOfPosts(t *testing.T) {
 }
 
 func TestAHomeByPullReadsEachFolloweeOnce(t *testing.T) {
-	const followees = 2000
+	const followees = 5000
 	w, tp := tapped(t)
 	w.users("ann")
 	var edges []table.Item

@@ -98,6 +98,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 		if top, err = p.s.newestOf(ctx, p.budget, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
 			return top, calls, err
 		}
+		p.budget.spend(1)
 		if page, err = p.s.readMarks(ctx, p.viewer, page.last); err != nil {
 			return stretch[ref]{}, 0, err
 		}
@@ -122,6 +123,7 @@ func (p *pushSource) marksOf(ctx context.Context, entries []ref) (map[string]sch
 			keys = append(keys, schema.MarkKey(p.viewer, r.author))
 		}
 	}
+	p.budget.spend(batches(len(keys)))
 	found, err := p.s.batchGet(ctx, keys, true) // consistent, for I2
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"fanfare/internal/feed"
 )
 
 const (
@@ -265,8 +267,8 @@ func (a *API) answer(ctx huma.Context, user string, next func(huma.Context)) (*a
 	return out, true
 }
 
-// handle bounds the requests that the process handles at once. One more gets a fast 503
-// instead of a slow answer.
+// handle bounds the requests that the process handles at once, and charges the user for
+// what they used. One request more gets a fast 503 instead of a slow answer.
 func (a *API) handle(ctx huma.Context, next func(huma.Context)) {
 	if !a.work.start() {
 		_, w := humago.Unwrap(ctx)
@@ -274,7 +276,9 @@ func (a *API) handle(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	defer a.work.finish()
-	next(ctx)
+	withCost, cost := feed.WithCost(ctx.Context())
+	defer func() { a.limiter.charge(userOf(withCost), cost.Units(), a.now()) }()
+	next(huma.WithContext(ctx, withCost))
 }
 
 // answer is an answer in memory.

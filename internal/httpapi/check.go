@@ -54,7 +54,7 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	}
 	if wait := a.limiter.take(user, a.now()); wait > 0 {
 		newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
-			"you send more requests than the limit allows: slow down").retryAfter(wait).write(w)
+			"you send more requests, or dearer ones, than the limit allows: slow down").retryAfter(wait).write(w)
 		return
 	}
 	next(huma.WithValue(ctx, userKey{}, user))

@@ -375,6 +375,49 @@ func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
 	}
 }
 
+// A request counts once more for each 100 units of the table.
+func TestADearRequestCountsMoreThanOnce(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Now()
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.RateLimit = 2
+		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	})
+	w.profile(t, "ann") // takes the first of 20
+	for range 101 {
+		if _, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const units = 496 // 101 posts of 20,064 bytes, 4,096 for one
+	answered := func(want int, path string) {
+		t.Helper()
+		for n := 0; ; n++ {
+			res := w.call(t, "ann", "GET", path, "")
+			if res.Code == http.StatusOK {
+				continue
+			}
+			problem(t, res, 429, "rate-limited")
+			if n != want {
+				t.Errorf("%d requests for %s were answered, want %d", n, path, want)
+			}
+			return
+		}
+	}
+	if res := w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
+		t.Fatalf("the posts are %d", res.Code)
+	}
+	answered(19-1-units/100, "/v1/me")
+	mu.Lock()
+	now = now.Add(8 * time.Second)
+	mu.Unlock()
+	answered(4, "/v1/users/ann/posts?limit=100") // of 16 tokens: the last one owes 4
+	res := w.call(t, "ann", "GET", "/v1/me", "")
+	if problem(t, res, 429, "rate-limited"); res.Header().Get("Retry-After") != "3" {
+		t.Errorf("Retry-After is %q", res.Header().Get("Retry-After"))
+	}
+}
+
 func TestAFollowAboveTheLimitIsA409(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.Feed = feed.New(feed.Config{

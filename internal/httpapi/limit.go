@@ -43,6 +43,18 @@ func (l *limiter) take(user string, now time.Time) time.Duration {
 	return wait
 }
 
+// unitsOfRequest is the number of capacity units of the table for which a request counts
+// once more.
+const unitsOfRequest = 100
+
+// charge takes user's tokens for a request that used units of the table, besides the one
+// that it took before. The bucket may owe tokens then, so that the next requests wait.
+func (l *limiter) charge(user string, units int, now time.Time) {
+	if n := min(units/unitsOfRequest, l.burst); n > 0 {
+		l.bucket(user).ReserveN(now, n)
+	}
+}
+
 func (l *limiter) bucket(user string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

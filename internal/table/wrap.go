@@ -98,29 +98,36 @@ const (
 // Measure wraps s so that observe is called for each answer, with the kind of call, its
 // units and its error. For a query it is called once a page. It runs on the caller's
 // goroutine and must be quick.
-func Measure(s Store, observe func(Op, Units, error)) Store { return &measured{s, observe} }
+func Measure(s Store, observe func(Op, Units, error)) Store {
+	return MeasureContext(s, func(_ context.Context, op Op, u Units, err error) { observe(op, u, err) })
+}
+
+// MeasureContext is Measure for an observer that needs the context of the call.
+func MeasureContext(s Store, observe func(context.Context, Op, Units, error)) Store {
+	return &measured{s, observe}
+}
 
 type measured struct {
 	store   Store
-	observe func(Op, Units, error)
+	observe func(context.Context, Op, Units, error)
 }
 
 func (m *measured) Get(ctx context.Context, in GetInput) (GetResult, error) {
 	res, err := m.store.Get(ctx, in)
-	m.observe(OpGet, res.Units, err)
+	m.observe(ctx, OpGet, res.Units, err)
 	return res, err
 }
 
 func (m *measured) BatchGet(ctx context.Context, in BatchGetInput) (BatchGetResult, error) {
 	res, err := m.store.BatchGet(ctx, in)
-	m.observe(OpBatchGet, res.Units, err)
+	m.observe(ctx, OpBatchGet, res.Units, err)
 	return res, err
 }
 
 func (m *measured) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for page, err := range m.store.Query(ctx, q) {
-			m.observe(OpQuery, page.Units, err)
+			m.observe(ctx, OpQuery, page.Units, err)
 			if !yield(page, err) {
 				return
 			}
@@ -129,26 +136,26 @@ func (m *measured) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
 }
 
 func (m *measured) Put(ctx context.Context, in PutInput) (WriteResult, error) {
-	return m.write(OpPut)(m.store.Put(ctx, in))
+	return m.write(ctx, OpPut)(m.store.Put(ctx, in))
 }
 
 func (m *measured) Update(ctx context.Context, in UpdateInput) (WriteResult, error) {
-	return m.write(OpUpdate)(m.store.Update(ctx, in))
+	return m.write(ctx, OpUpdate)(m.store.Update(ctx, in))
 }
 
 func (m *measured) Delete(ctx context.Context, in DeleteInput) (WriteResult, error) {
-	return m.write(OpDelete)(m.store.Delete(ctx, in))
+	return m.write(ctx, OpDelete)(m.store.Delete(ctx, in))
 }
 
 func (m *measured) BatchWrite(ctx context.Context, writes []BatchWrite) (WriteResult, error) {
-	return m.write(OpBatchWrite)(m.store.BatchWrite(ctx, writes))
+	return m.write(ctx, OpBatchWrite)(m.store.BatchWrite(ctx, writes))
 }
 
 func (m *measured) Transact(ctx context.Context, in TransactInput) (WriteResult, error) {
-	return m.write(OpTransact)(m.store.Transact(ctx, in))
+	return m.write(ctx, OpTransact)(m.store.Transact(ctx, in))
 }
 
-func (m *measured) write(op Op) func(WriteResult, error) (WriteResult, error) {
+func (m *measured) write(ctx context.Context, op Op) func(WriteResult, error) (WriteResult, error) {
 	return func(res WriteResult, err error) (WriteResult, error) {
 		units := res.Units
 		if failed, ok := errors.AsType[*ConditionError](err); ok {
@@ -157,7 +164,7 @@ func (m *measured) write(op Op) func(WriteResult, error) (WriteResult, error) {
 		if cancelled, ok := errors.AsType[*CancelledError](err); ok {
 			units = cancelled.Units
 		}
-		m.observe(op, units, err)
+		m.observe(ctx, op, units, err)
 		return res, err
 	}
 }
