@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -202,6 +203,7 @@ func (s *Service) hiding(left map[schema.Mark]int) (many []schema.Mark) {
 			many = append(many, mark)
 		}
 	}
+	slices.SortFunc(many, func(a, b schema.Mark) int { return cmp.Compare(a.Author, b.Author) })
 	return many
 }
 
