@@ -386,7 +386,7 @@ func (e *env) overload(ctx context.Context, s *server, victim string, quiet *wat
 	}
 	close(due)
 	running.Wait()
-	if err := errors.Join(append(errs, watchErr, ctx.Err())...); err != nil {
+	if err := errors.Join(errors.Join(errs...), watchErr, ctx.Err()); err != nil {
 		return nil, fmt.Errorf("overload: %w", err)
 	}
 	name := fmt.Sprintf("%d posts a second for %s", overloadRate, period)

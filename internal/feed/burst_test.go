@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -31,10 +33,11 @@ const (
 
 func (s *contended) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
 	if cancelled := s.enter(in); cancelled != nil {
-		time.Sleep(cancelTakes)
-		return table.WriteResult{}, cancelled
+		return table.WriteResult{}, cmp.Or(backoff.Wait(ctx, cancelTakes), cancelled)
 	}
-	time.Sleep(transactTakes)
+	if err := backoff.Wait(ctx, transactTakes); err != nil {
+		return table.WriteResult{}, err
+	}
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
