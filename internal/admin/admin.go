@@ -30,6 +30,8 @@ import (
 type Check struct {
 	Name string
 	Ask  func(context.Context) error
+	// Warn leaves the process ready while the check fails: /readyz only names it.
+	Warn bool
 }
 
 const (
@@ -81,7 +83,7 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 	var failing []Failure
 	for i, err := range errs {
 		if err != nil {
-			failing = append(failing, Failure{h.checks[i].Name, err})
+			failing = append(failing, Failure{h.checks[i].Name, err, h.checks[i].Warn})
 		}
 	}
 	return failing
@@ -108,12 +110,16 @@ func (h *Health) recent(ctx context.Context) ([]Failure, error) {
 type Failure struct {
 	Name string
 	Err  error
+	// Warn is the check's.
+	Warn bool
 }
 
 type healthBody struct {
 	Status string `json:"status"`
 	// Failing holds names only. The errors are for the log, not for strangers.
 	Failing []string `json:"failing,omitempty"`
+	// Warnings are failures in spite of which the process is ready.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Live answers /healthz. The process is up if it can answer.
@@ -138,7 +144,11 @@ func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 	}
 	body := healthBody{Status: "ready"}
 	for _, f := range failing {
-		body.Failing = append(body.Failing, f.Name)
+		if f.Warn {
+			body.Warnings = append(body.Warnings, f.Name)
+		} else {
+			body.Failing = append(body.Failing, f.Name)
+		}
 	}
 	if len(body.Failing) > 0 {
 		body.Status = "not ready"
@@ -157,6 +167,18 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 	w.WriteHeader(status)
 	// A failed write means that the client is gone.
 	_ = json.NewEncoder(w).Encode(body)
+}
+
+// Starting returns the handler of the admin and metrics addresses of a process that does not
+// work yet. It answers /healthz, so that nobody takes a long recovery for a process that
+// hangs.
+func Starting() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", NewHealth().Live)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "starting"})
+	})
+	return mux
 }
 
 // Config has the parts of a handler.

@@ -92,6 +92,15 @@ func TestACheckThatPanicsFails(t *testing.T) {
 	}
 }
 
+func TestAWarningIsNamedByAReadyProcess(t *testing.T) {
+	h := admin.NewHealth(admin.Check{Name: "little room", Ask: func(context.Context) error { return errors.New("low") }, Warn: true})
+	w := httptest.NewRecorder()
+	h.Ready(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", http.NoBody))
+	if want := `{"status":"ready","warnings":["little room"]}`; w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != want {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
+
 func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	h := admin.NewHealth()
 	h.Drain()

@@ -16,7 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -110,7 +112,24 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	eng, err := p.openEngine(ctx)
+	dir, err := p.openDirectory() // before the addresses, whose errors say less to a second process
+	if err != nil {
+		return err
+	}
+	operations, err := p.beside(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr)
+	if err != nil {
+		return err
+	}
+	scrapes, err := p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr)
+	if err != nil {
+		return err
+	}
+	addresses := Addresses{Admin: operations.address, Metrics: scrapes.address}
+	if p.cfg.AdminIsPublic() {
+		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
+			zap.String("admin", addresses.Admin))
+	}
+	eng, err := p.openEngine(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -126,20 +145,6 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 
-	var addresses Addresses
-	var serveAdmin, serveMetrics func(*http.Server)
-	if addresses.Admin, serveAdmin, err = p.beside(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr); err != nil {
-		return err
-	}
-	if p.cfg.MetricsAddr != "" {
-		if addresses.Metrics, serveMetrics, err = p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr); err != nil {
-			return err
-		}
-	}
-	if p.cfg.AdminIsPublic() {
-		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
-			zap.String("admin", addresses.Admin))
-	}
 	roots := newRoots(ctx, p.log)
 	defer roots.cancel()
 	ids := id.NewGenerator(p.opt.Now)
@@ -149,15 +154,13 @@ func (p *process) run(ctx context.Context) error {
 	}
 	// The roles come first: a client that sees the process ready sends requests at once.
 	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
-	operations := newServer(admin.NewHandler(admin.Config{
+	operations.set(admin.NewHandler(admin.Config{
 		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
 		Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
-	}), p.log)
-	operations.WriteTimeout = 0 // pprof streams for as long as its caller asks
-	serveAdmin(operations)
-	if serveMetrics != nil {
-		serveMetrics(newServer(admin.NewMetricsHandler(reg, health), p.log))
-	}
+	}))
+	scrapes.set(admin.NewMetricsHandler(reg, health))
+	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask
+	p.cleanups.add("metrics", scrapes.stop)
 	if eng.watch != nil {
 		roots.start("disk", eng.watch)
 	}
@@ -175,22 +178,48 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-// beside opens an address beside the API's, and returns a function that serves on it. It
-// outlives the roots, so that an operator can watch a stop.
-func (p *process) beside(ctx context.Context, name, variable, addr string) (address string, start func(*http.Server), err error) {
+// front is an address beside the API's. It is open from before the stores are, and its
+// handler is exchanged when they work.
+type front struct {
+	address string
+	now     atomic.Pointer[http.Handler]
+	roots   *roots
+}
+
+func (f *front) set(h http.Handler) { f.now.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
+
+// stop may be called again.
+func (f *front) stop(context.Context) error {
+	if f.roots == nil {
+		return nil
+	}
+	f.roots.cancel()
+	return f.roots.wait()
+}
+
+// beside opens an address beside the API's, and serves on it. With no address it does
+// neither. It outlives the roots, so that an operator can watch a stop.
+func (p *process) beside(ctx context.Context, name, variable, addr string) (*front, error) {
+	f := &front{}
+	f.set(admin.Starting())
+	if addr == "" {
+		return f, nil
+	}
 	listener, err := listen(ctx, name, variable, addr)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	undo := listener.Close
-	p.cleanups.add(name, func(context.Context) error { return undo() })
-	return listener.Addr().String(), func(server *http.Server) {
-		own := newRoots(context.WithoutCancel(ctx), p.log)
-		own.start(name, func(ctx context.Context) error {
-			return serve(ctx, server, netutil.LimitListener(listener, connsBeside), time.Second)
-		})
-		undo = func() error { own.cancel(); return own.wait() }
-	}, nil
+	server := newServer(f, p.log)
+	server.WriteTimeout = 0 // pprof streams for as long as its caller asks
+	f.address, f.roots = listener.Addr().String(), newRoots(context.WithoutCancel(ctx), p.log)
+	f.roots.start(name, func(ctx context.Context) error {
+		return serve(ctx, server, netutil.LimitListener(listener, connsBeside), time.Second)
+	})
+	p.cleanups.add(name, f.stop)
+	return f, nil
 }
 
 // startRoles starts the roots of the roles and returns the API's address.
@@ -326,7 +355,7 @@ func awaitDependencies(ctx context.Context, health *admin.Health) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
-		failing := health.Failing(ctx)
+		failing := slices.DeleteFunc(health.Failing(ctx), func(f admin.Failure) bool { return f.Warn })
 		if len(failing) == 0 {
 			return nil
 		}

@@ -2,6 +2,8 @@ package daemon_test
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
+	"fanfare/internal/disk/disktest"
 	"fanfare/internal/httpapi/apitest"
 )
 
@@ -364,6 +367,50 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 	})
 	if err == nil || !strings.HasPrefix(err.Error(), "keys cannot be reached") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Options{ // it waits for the keys
+			Config: settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr, "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
+			Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
+		})
+	}()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer := func(path string) string {
+		res, err := client.Get("http://" + addr + path)
+		if err != nil {
+			return ""
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return res.Status + " " + strings.TrimSpace(string(body))
+	}
+	disktest.Until(t, func() bool { return answer("/healthz") != "" || ctx.Err() != nil })
+	for path, want := range map[string]string{
+		"/healthz": `200 OK {"status":"ok"}`, "/readyz": `503 Service Unavailable {"status":"starting"}`, "/metrics": `503 Service Unavailable {"status":"starting"}`,
+	} {
+		if got := answer(path); got != want {
+			t.Errorf("%s answered %s, want %s", path, got, want)
+		}
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("the process served without keys")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
@@ -23,8 +24,8 @@ type engine struct {
 	store  table.Store
 	broker queue.Broker
 	checks []admin.Check
-	// stalls count the write stalls of each embedded store.
-	stalls map[string]func() disk.Stalls
+	// stats are the figures of each embedded store.
+	stats map[string]func() disk.Stats
 	// writers bounds the concurrent requests for one page of entries.
 	writers int
 	// pageSize is the number of followers that are read at once; 0 is the worker's default.
@@ -42,8 +43,8 @@ func (e *engine) register(reg prometheus.Registerer) error {
 	if err := obs.RegisterDepth(reg, e.broker.Depth); err != nil {
 		return err
 	}
-	for store, stalls := range e.stalls {
-		if err := obs.RegisterStalls(reg, store, stalls); err != nil {
+	for store, stats := range e.stats {
+		if err := obs.RegisterStore(reg, store, stats); err != nil {
 			return err
 		}
 	}
@@ -67,45 +68,55 @@ func (w fanoutWorkers) maxInFlight() map[string]int {
 	}
 }
 
-func (p *process) openEngine(ctx context.Context) (*engine, error) {
+// openDirectory opens the data directory, nil on AWS. No other process can open it then.
+func (p *process) openDirectory() (*datadir.Dir, error) {
 	if p.cfg.Engine == config.EngineAWS {
-		return p.openAWS(ctx)
+		return nil, nil //nolint:nilnil // AWS keeps the data
 	}
-	return p.openEmbedded()
+	dir, err := datadir.Open(p.cfg.DataDir)
+	if err == nil {
+		p.cleanups.addCloser("data directory", dir.Close)
+	}
+	return dir, err
 }
 
-// openEmbedded opens the data directory. No other process can open it then.
-func (p *process) openEmbedded() (*engine, error) {
-	dir, err := datadir.Open(p.cfg.DataDir)
-	if err != nil {
-		return nil, err
+func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (*engine, error) {
+	if dir == nil {
+		return p.openAWS(ctx)
 	}
-	p.cleanups.addCloser("data directory", dir.Close)
+	return p.openEmbedded(ctx, dir)
+}
+
+// openEmbedded opens the stores. On a full disk it waits for room until ctx ends.
+func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
 	e := &engine{writers: 1, workers: fanoutWorkers{posts: 16, backfills: 4, chunks: 4}, devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err
 		}
 	}
-	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Now: p.opt.Now, Log: p.log})
+	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Now: p.opt.Now, Log: p.log, Stop: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("table", store.Close)
 	broker, err := queueembedded.Open(dir.Path("queue"), queueembedded.Options{
-		Now: p.opt.Now, Log: p.log, MaxInFlight: e.workers.maxInFlight(),
+		Now: p.opt.Now, Log: p.log, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
-	e.stalls = map[string]func() disk.Stalls{"table": store.Stalls, "queue": broker.Stalls}
+	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}
 	e.checks = []admin.Check{
 		{Name: "table", Ask: func(context.Context) error { return store.Health() }},
 		{Name: "queue", Ask: func(context.Context) error { return broker.Health() }},
+		{Name: "damaged data in the table", Ask: func(context.Context) error { return store.Damage() }, Warn: true},
+		{Name: "damaged data in the queue", Ask: func(context.Context) error { return broker.Damage() }, Warn: true},
+		{Name: "little room on the disk", Ask: func(context.Context) error { return store.Room() }, Warn: true},
 	}
-	e.watch = func(ctx context.Context) error { return watchDisk(ctx, store.Health, broker.Health) }
+	e.watch = func(ctx context.Context) error { return watchDisk(ctx, p.log, store.Room, store.Health, broker.Health) }
 	return e, nil
 }
 
@@ -113,15 +124,22 @@ func (p *process) openEmbedded() (*engine, error) {
 const diskLook = time.Second
 
 // watchDisk returns an error when the disk has failed. From then on nothing can be
-// written; a new start finds everything that was answered.
-func watchDisk(ctx context.Context, health ...func() error) error {
+// written; a new start finds everything that was answered. It warns once when the disk is
+// nearly full.
+func watchDisk(ctx context.Context, log *zap.Logger, room func() error, health ...func() error) error {
 	tick := time.NewTicker(diskLook)
 	defer tick.Stop()
+	low := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			err := room()
+			if err != nil && !low {
+				log.Warn("the disk is nearly full", zap.Error(err))
+			}
+			low = err != nil
 			for _, ask := range health {
 				if err := ask(); errors.Is(err, disk.ErrFailed) {
 					return err

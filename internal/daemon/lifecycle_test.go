@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/disk"
 )
@@ -215,14 +216,16 @@ func TestDiskThatFailedEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
 		well := func() error { return disk.ErrFull } // a full disk can recover
-		err := watchDisk(t.Context(), well, func() error {
+		core, logs := observer.New(zap.WarnLevel)
+		low := func() error { return errors.New("1 of 100 MiB are free") }
+		err := watchDisk(t.Context(), zap.New(core), low, well, func() error {
 			if looks++; looks < 3 {
 				return nil
 			}
 			return disk.ErrFailed
 		})
-		if !errors.Is(err, disk.ErrFailed) || looks != 3 {
-			t.Errorf("after %d looks: %v", looks, err)
+		if !errors.Is(err, disk.ErrFailed) || looks != 3 || logs.FilterMessage("the disk is nearly full").Len() != 1 {
+			t.Errorf("after %d looks: %v; the log: %v", looks, err, logs.All())
 		}
 	})
 }

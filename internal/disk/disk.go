@@ -1,9 +1,11 @@
 // Package disk opens Pebble so that a disk in trouble does not end the process. By
 // itself Pebble exits when it cannot write its log or its manifest. Here a write to a
 // full disk is tried again until there is room, and State tells the owner meanwhile
-// what to answer. After any other failure nothing more is written until the process
-// starts again. docs/decisions/0010-full-disk-guard.md has the reasons. The package
-// also holds the one rule for the formats of stored data (format.go).
+// what to answer. Sorted files are tried again whatever the failure. After any other
+// failure nothing more is written until the process starts again. Damaged data are a
+// state of their own, because neither room nor time mends them (damage.go).
+// docs/decisions/0010-full-disk-guard.md and 0017-states-of-a-disk.md have the reasons.
+// The package also holds the one rule for the formats of stored data (format.go).
 //
 // It must never end the process, and never report a write to Pebble as done that the
 // disk refused (I5): everything that the owner answered before the trouble is there
@@ -25,10 +27,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // ErrFull is the state of a store whose disk has no room.
 var ErrFull = errors.New("the disk is full: make room, no answered write is lost")
+
+// ErrStuck is the state of a store that cannot write sorted files, for another reason
+// than room. It is tried again, and the log keeps everything meanwhile.
+var ErrStuck = errors.New("the disk refuses new files: mend it, or raise the limit of open files; no answered write is lost")
 
 // ErrFailed is the state of a store whose disk refused a write for another reason.
 var ErrFailed = errors.New("the disk failed: repair it and start again, no answered write is lost")
@@ -39,9 +46,11 @@ var ErrInUse = errors.New("the data directory is in use: stop the process that h
 
 const (
 	retryWrite = 100 * time.Millisecond
-	// A compaction on a full disk fails, because its half-written files take room.
-	// Pebble starts it anew after this pause.
-	retryCompaction = time.Second
+	retryFlush = time.Second
+	// Lines of one kind that a store logs in a minute.
+	logLines, logTime = 3, time.Minute
+	// Pebble's names for the files of its background work.
+	flushes, compactions = "pebble-memtable-flush", "pebble-compaction"
 )
 
 // DB is a Pebble store on a disk that may be in trouble.
@@ -51,10 +60,11 @@ type DB struct {
 	disk *guard
 }
 
-// Open opens the store in dir, or makes it, and checks its format. Open returns errors
-// of the disk instead of waiting. It sets the FS, Lock, Logger and EventListener of
-// options itself. A nil fs is the operating system's.
-func Open(dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, format Format) (_ *DB, err error) {
+// Open opens the store in dir, or makes it, and checks its format. On a full disk it
+// waits for room, until stop is closed, because Pebble has to write before it can read.
+// Open returns other errors of the disk. It sets the FS, Lock, Logger, EventListener and
+// scheduler of options itself. A nil fs is the operating system's.
+func Open(stop <-chan struct{}, dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
 	if fs == nil {
 		fs = vfs.Default
 	}
@@ -65,61 +75,62 @@ func Open(dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, forma
 	if err != nil {
 		return nil, lockError(dir, err)
 	}
-	d := &guard{
-		FS: fs, log: log.With(zap.String("dir", dir)), opening: true,
-		trouble: make(chan struct{}), closing: make(chan struct{}),
-	}
-	defer func() {
-		switch fatal := recover().(type) {
-		case nil:
-		case openFatal:
-			err = fatal.err
-		default:
-			panic(fatal)
-		}
-		if err != nil {
-			err = fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
-		}
-	}()
 	if err := checkPebble(fs, dir); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
+	}
+	d := &guard{
+		FS: fs, dir: dir, opening: true, trouble: make(chan struct{}), closing: make(chan struct{}),
+		log: log.With(zap.String("dir", dir)).WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+			return zapcore.NewSamplerWithOptions(core, logTime, logLines, 0)
+		})),
 	}
 	options.FS, options.Lock, options.Logger, options.EventListener = d, lock, pebbleLog{d}, d.events()
-	db, err := pebble.Open(dir, options)
-	if err != nil {
-		return nil, err
+	options.Experimental.CompactionScheduler = &d.scheduler
+	type outcome struct {
+		db  *pebble.DB
+		err error
 	}
-	if err := format.check(db); err != nil {
-		return nil, errors.Join(err, db.Close())
+	opened := make(chan outcome, 1)
+	go func() { // Open waits for it, or the guard parks it until the process ends
+		db, err := pebble.Open(dir, options)
+		if err == nil {
+			if err = format.check(db); err != nil {
+				err = errors.Join(err, db.Close())
+			}
+		}
+		opened <- outcome{db, err}
+	}()
+	for {
+		trouble, err := d.state()
+		var look <-chan time.Time
+		var ended <-chan struct{} // recovery is short, so stop counts only in trouble
+		if err != nil {
+			if !errors.Is(err, ErrFull) {
+				return nil, fmt.Errorf("open %s: %w", dir, d.giveUp())
+			}
+			trouble, look, ended = nil, time.After(retryWrite), stop
+		}
+		select {
+		case o := <-opened:
+			if o.err != nil {
+				return nil, fmt.Errorf("open %s: %w", dir, errors.Join(o.err, lock.Close()))
+			}
+			d.mu.Lock()
+			d.opening = false
+			d.mu.Unlock()
+			return &DB{DB: o.db, lock: lock, disk: d}, nil
+		case <-trouble:
+		case <-look:
+		case <-ended:
+			return nil, fmt.Errorf("open %s: %w", dir, d.giveUp())
+		}
 	}
-	d.mu.Lock()
-	d.opening = false
-	d.mu.Unlock()
-	return &DB{DB: db, lock: lock, disk: d}, nil
 }
 
 // State returns a channel that is closed when the disk gets into trouble, and the
-// trouble that it is in now, nil for none. ErrFull may pass; after ErrFailed only a new
-// start helps.
-func (db *DB) State() (trouble <-chan struct{}, err error) {
-	db.disk.mu.Lock()
-	defer db.disk.mu.Unlock()
-	return db.disk.trouble, db.disk.err
-}
-
-// Stalls are the numbers of times that writes were held up since Open.
-type Stalls struct {
-	// Flush counts the stalls of writes that came faster than the disk takes them:
-	// memory for more is bounded.
-	Flush int64
-	// Compaction counts the stalls because sorted files had piled up.
-	Compaction int64
-}
-
-// Stalls returns how often writes were held up.
-func (db *DB) Stalls() Stalls {
-	return Stalls{Flush: db.disk.flushStalls.Load(), Compaction: db.disk.compactionStalls.Load()}
-}
+// trouble that it is in now, nil for none. ErrFull and ErrStuck may pass; after ErrFailed
+// only a new start helps.
+func (db *DB) State() (trouble <-chan struct{}, err error) { return db.disk.state() }
 
 // Await returns the result that done brings. If the disk gets into trouble or ctx ends
 // sooner, it returns that as an error: then the outcome is unknown.
@@ -173,9 +184,12 @@ func (db *DB) Close(finish func()) error {
 // guard is the file system that Pebble gets: it retries or parks failing writes.
 type guard struct {
 	vfs.FS
+	dir string
 	log *zap.Logger
 
 	flushStalls, compactionStalls atomic.Int64
+	scheduler                     scheduler
+	damage                        damage
 
 	mu      sync.Mutex
 	opening bool          // errors go to Open's caller
@@ -184,6 +198,12 @@ type guard struct {
 	trouble chan struct{} // closed while err is set
 	closing chan struct{} // closed once the owner gave up
 	closed  bool
+}
+
+func (d *guard) state() (trouble <-chan struct{}, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trouble, d.err
 }
 
 // giveUp makes waiting writes wait for good and returns the trouble.
@@ -214,10 +234,11 @@ func (d *guard) fail(cause, err error, final bool) {
 	}
 }
 
-func (d *guard) recovered() {
+// recovered ends the trouble that cause began.
+func (d *guard) recovered(cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err != nil && !d.final {
+	if !d.final && errors.Is(d.err, cause) {
 		d.err = nil
 		d.trouble = make(chan struct{})
 		d.log.Info("can write to the disk again")
@@ -230,39 +251,38 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// write repeats op until it succeeds, for files that Pebble cannot do without. Pebble
-// handles the errors of other files itself.
+// write repeats op until there is room. Pebble handles other errors of sorted files
+// itself: it writes them anew. Without its other files it cannot go on.
 func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	waited := false
 	for {
 		err := op()
-		if err == nil {
+		switch {
+		case err == nil:
 			if waited {
-				d.recovered()
+				d.recovered(ErrFull)
 			}
 			return nil
-		}
-		d.mu.Lock()
-		opening := d.opening
-		d.mu.Unlock()
-		switch {
-		case opening:
+		case category == compactions: // its half-written files take room, and go with it
 			return err
-		case !isFull(err):
-			if !vital(category) {
-				d.log.Warn("could not write a file, Pebble tries another one", zap.Error(err))
-				d.pause(retryCompaction)
+		case isFull(err):
+			waited = true
+			d.fail(ErrFull, err, false)
+			d.pause(retryWrite)
+		case category == flushes: // the next flush that succeeds ends the trouble
+			d.fail(ErrStuck, err, false)
+			d.pause(retryFlush)
+			return err
+		default:
+			d.mu.Lock()
+			opening := d.opening
+			d.mu.Unlock()
+			if opening {
 				return err
 			}
 			d.fail(ErrFailed, err, true)
 			park()
-		case category == "pebble-compaction":
-			d.pause(retryCompaction)
-			return err
 		}
-		waited = true
-		d.fail(ErrFull, err, false)
-		d.pause(retryWrite)
 	}
 }
 
@@ -281,12 +301,6 @@ func (d *guard) pause(t time.Duration) {
 // process. The owner answers its callers without this goroutine, and a process that
 // gave up is about to end.
 func park() { select {} }
-
-// vital reports whether Pebble cannot go on without a file of this category: its log,
-// its manifest and the small files beside it are vital.
-func vital(category vfs.DiskWriteCategory) bool {
-	return category != "pebble-compaction" && category != "pebble-memtable-flush"
-}
 
 func (d *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.open(category, func() (vfs.File, error) { return d.FS.Create(name, category) })
@@ -385,21 +399,11 @@ type pebbleLog struct{ disk *guard }
 func (l pebbleLog) Infof(string, ...any) {}
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.disk.log.Error("pebble: " + fmt.Sprintf(format, args...))
+	l.disk.log.Error("Pebble reports an error", zap.String("text", fmt.Sprintf(format, args...)))
 }
 
-// openFatal carries a fatal error of Pebble out of Open.
-type openFatal struct{ err error }
-
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
-	l.disk.mu.Lock()
-	opening := l.disk.opening
-	l.disk.mu.Unlock()
-	if opening {
-		panic(openFatal{err})
-	}
-	l.disk.fail(ErrFailed, err, true)
+	l.disk.fail(ErrFailed, fmt.Errorf(format, args...), true)
 	park()
 }
 
@@ -407,7 +411,13 @@ func (d *guard) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) { d.log.Error("Pebble failed in the background", zap.Error(err)) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			d.log.Error("stored data are corrupt", zap.Stringer("where", info))
+			d.damage.note(d.log, fmt.Errorf("%s: %w", info.Path, info.Details))
+		},
+		CompactionEnd: func(info pebble.CompactionInfo) { d.scheduler.ended(info.Err) },
+		FlushEnd: func(info pebble.FlushInfo) {
+			if info.Err == nil {
+				d.recovered(ErrStuck)
+			}
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			if strings.HasPrefix(info.Reason, "memtable") {

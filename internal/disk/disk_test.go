@@ -14,7 +14,7 @@ import (
 )
 
 func openFormat(fs vfs.FS, format disk.Format) (*disk.DB, error) {
-	return disk.Open("data", fs, zap.NewNop(), &pebble.Options{}, format)
+	return disk.Open(nil, "data", fs, zap.NewNop(), &pebble.Options{}, format)
 }
 
 func open(t *testing.T, fs vfs.FS) *disk.DB {

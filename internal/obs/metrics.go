@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -121,20 +122,63 @@ func result(err error) string {
 	}
 }
 
-// RegisterStalls adds the counts of an embedded store's write stalls to reg.
-func RegisterStalls(reg prometheus.Registerer, store string, stalls func() disk.Stalls) error {
-	for waitsFor, count := range map[string]func() int64{
-		"flush":      func() int64 { return stalls().Flush },
-		"compaction": func() int64 { return stalls().Compaction },
-	} {
-		if err := reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fanfare_write_stalls_total", Help: "Times that an embedded store held up writes to wait for a flush or a compaction.",
-			ConstLabels: prometheus.Labels{"store": store, "waits_for": waitsFor},
-		}, func() float64 { return float64(count()) })); err != nil {
-			return err
+// figures are the metrics of one embedded store, of one moment each.
+type figures struct {
+	stats func() disk.Stats
+	descs [len(storeFigures)]*prometheus.Desc
+}
+
+// storeFigures are the metrics that figures collects.
+var storeFigures = [...]struct { //nolint:gochecknoglobals // a table that does not change
+	name, help, waitsFor string
+	value                func(disk.Stats) float64
+}{
+	{"fanfare_write_stalls_total", stallsHelp, "flush", func(s disk.Stats) float64 { return float64(s.FlushStalls) }},
+	{"fanfare_write_stalls_total", stallsHelp, "compaction", func(s disk.Stats) float64 { return float64(s.CompactionStalls) }},
+	{"fanfare_failed_compactions_total", "Compactions of an embedded store that met a full disk or damaged data.", "", func(s disk.Stats) float64 { return float64(s.FailedCompactions) }},
+	{"fanfare_store_damaged", "1 once a read of an embedded store met damaged data.", "", func(s disk.Stats) float64 { return map[bool]float64{true: 1}[s.Damaged] }},
+	{"fanfare_store_bytes", "Size of an embedded store on its disk.", "", func(s disk.Stats) float64 { return float64(s.DiskBytes) }},
+	{"fanfare_store_log_bytes", "Log of an embedded store that a start reads again.", "", func(s disk.Stats) float64 { return float64(s.LogBytes) }},
+	{"fanfare_store_memtable_bytes", "Writes of an embedded store that are in no sorted file yet.", "", func(s disk.Stats) float64 { return float64(s.MemtableBytes) }},
+	{"fanfare_store_l0_files", "Sorted files of an embedded store that are not merged yet.", "", func(s disk.Stats) float64 { return float64(s.L0Files) }},
+	{"fanfare_store_l0_sublevels", "Unmerged sorted files that one read of an embedded store may look into.", "", func(s disk.Stats) float64 { return float64(s.L0Sublevels) }},
+	{"fanfare_store_compaction_debt_bytes", "Bytes of an embedded store that compactions still have to move.", "", func(s disk.Stats) float64 { return float64(s.DebtBytes) }},
+	{"fanfare_disk_free_bytes", "Free bytes of the disk of an embedded store.", "", func(s disk.Stats) float64 { return float64(s.FreeBytes) }},
+	{"fanfare_disk_size_bytes", "Size of the disk of an embedded store.", "", func(s disk.Stats) float64 { return float64(s.TotalBytes) }},
+}
+
+const stallsHelp = "Times that an embedded store held up writes to wait for a flush or a compaction."
+
+// RegisterStore adds the figures of an embedded store to reg.
+func RegisterStore(reg prometheus.Registerer, store string, stats func() disk.Stats) error {
+	f := &figures{stats: stats}
+	for i, figure := range storeFigures {
+		labels := prometheus.Labels{"store": store}
+		if figure.waitsFor != "" {
+			labels["waits_for"] = figure.waitsFor
 		}
+		f.descs[i] = prometheus.NewDesc(figure.name, figure.help, nil, labels)
 	}
-	return nil
+	return reg.Register(f)
+}
+
+// Describe implements prometheus.Collector.
+func (f *figures) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range f.descs {
+		ch <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f *figures) Collect(ch chan<- prometheus.Metric) {
+	stats := f.stats()
+	for i, figure := range storeFigures {
+		kind := prometheus.GaugeValue
+		if strings.HasSuffix(figure.name, "_total") {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(f.descs[i], kind, figure.value(stats))
+	}
 }
 
 // depthTimeout bounds the time that a scrape waits for the queues.

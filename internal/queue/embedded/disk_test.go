@@ -206,7 +206,9 @@ func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
 			fs := disktest.New(vfs.NewMem())
 			fs.Fail(errno, op)
-			b, err := Open("some/dir", Options{FS: fs})
+			stop := make(chan struct{})
+			close(stop)
+			b, err := Open("some/dir", Options{FS: fs, Stop: stop})
 			if err == nil {
 				t.Errorf("%s fails with %v: Open succeeded", op, errno)
 				err = b.Close()

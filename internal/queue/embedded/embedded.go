@@ -61,6 +61,8 @@ type Options struct {
 	// its unanswered messages back. Consumers that stop in two phases, as
 	// queue.Consumer does, need none.
 	Grace time.Duration
+	// Stop ends an Open that waits for room on a full disk. It may be nil.
+	Stop <-chan struct{}
 	// Log receives the errors of the background; nil drops them.
 	Log *zap.Logger
 }
@@ -101,7 +103,8 @@ type Broker struct {
 var _ queue.Broker = (*Broker)(nil)
 
 // Open opens the queue in dir, or makes it. A directory that is open already is
-// disk.ErrInUse, one of a newer format a *disk.FormatError.
+// disk.ErrInUse, one of a newer format a *disk.FormatError. On a full disk it waits for
+// room.
 func Open(dir string, o Options) (*Broker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -116,7 +119,7 @@ func Open(dir string, o Options) (*Broker, error) {
 		stopping: make(chan struct{}), stop: make(chan struct{}),
 	}
 	var err error
-	if b.db, err = disk.Open(dir, o.FS, o.Log.Named("queue"), pebbleOptions(), format()); err != nil {
+	if b.db, err = disk.Open(o.Stop, dir, o.FS, o.Log.Named("queue"), pebbleOptions(), format()); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
 	if err := b.load(); err != nil {
@@ -272,12 +275,15 @@ func (b *Broker) await(ctx context.Context, done <-chan error) error {
 
 func unavailable(err error) error { return &queue.UnavailableError{Op: "write", Err: err} }
 
-// Health returns the reason why the queue cannot write, nil if it can: disk.ErrFull,
-// which may pass, or disk.ErrFailed.
+// Health returns the reason why the queue cannot write, nil if it can: disk.ErrFull or
+// disk.ErrStuck, which may pass, or disk.ErrFailed.
 func (b *Broker) Health() error { return b.db.Health() }
 
-// Stalls returns how often writes were held up since Open.
-func (b *Broker) Stalls() disk.Stalls { return b.db.Stalls() }
+// Damage returns disk.ErrDamaged once a read met damaged data.
+func (b *Broker) Damage() error { return b.db.Damage() }
+
+// Stats returns the figures of the store. It must not be called after Close.
+func (b *Broker) Stats() disk.Stats { return b.db.Stats() }
 
 // Depth implements queue.Broker.
 func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {

@@ -131,6 +131,9 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 			if err := s.Health(); !errors.Is(err, disk.ErrFull) {
 				t.Errorf("Health: %v, want disk.ErrFull", err)
 			}
+			if got := number(t, s, "before"); got != 1 { // reads go on
+				t.Errorf("on the full disk: number = %d, want 1", got)
+			}
 
 			fs.Set(nil)
 			disktest.Until(t, func() bool { return s.Health() == nil })
@@ -231,8 +234,11 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 			fs.Fail(syscall.EIO, op)
 			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("meanwhile", 1)})
 			wantUnavailable(t, err, disk.ErrFailed)
+			if got := number(t, s, "before"); got != 1 {
+				t.Errorf("on the failed disk: number = %d, want 1", got)
+			}
 			fs.Set(nil)
-			_, err = s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "before", SK: "s"}})
+			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("later", 1)})
 			wantUnavailable(t, err, disk.ErrFailed)
 			for range 2 {
 				if err := s.Close(); !errors.Is(err, disk.ErrFailed) {
@@ -252,7 +258,9 @@ func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
 			fs := disktest.New(vfs.NewMem())
 			fs.Fail(errno, op)
-			s, err := Open("some/dir", Options{FS: fs})
+			stop := make(chan struct{})
+			close(stop)
+			s, err := Open("some/dir", Options{FS: fs, Stop: stop})
 			if err == nil {
 				t.Errorf("%s fails with %v: Open succeeded", op, errno)
 				err = s.Close()

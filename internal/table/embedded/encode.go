@@ -2,11 +2,11 @@ package embedded
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/table"
 )
 
@@ -32,7 +32,7 @@ const (
 	tagNumber    = 2
 )
 
-var errCorrupt = errors.New("embedded: a stored record cannot be read: restore the data directory from a backup")
+var errCorrupt = fmt.Errorf("embedded: a stored record cannot be read: %w", disk.ErrDamaged)
 
 // keyLen is the length of an item's key.
 func keyLen(k table.Key) int { return 3 + len(k.PK) + len(k.SK) }

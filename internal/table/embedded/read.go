@@ -32,7 +32,7 @@ func (s *Store) Get(ctx context.Context, in table.GetInput) (table.GetResult, er
 		err = s.settle(ctx, slotOf(s.hash.partition(in.Key.PK)))
 	}
 	if err != nil {
-		return res, unavailable(table.OpGet, err)
+		return res, s.failure(table.OpGet, err)
 	}
 	return table.GetResult{Item: it, Units: table.Units{Read: table.ReadUnits(size, in.Consistent)}}, nil
 }
@@ -52,7 +52,7 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	for _, key := range in.Keys {
 		it, size, err := s.read(&buf, key, in.Project)
 		if err != nil {
-			return table.BatchGetResult{}, unavailable(table.OpBatchGet, err)
+			return table.BatchGetResult{}, s.failure(table.OpBatchGet, err)
 		}
 		if it != nil {
 			res.Items = append(res.Items, *it)
@@ -61,7 +61,7 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	}
 	for _, key := range in.Keys {
 		if err := s.settle(ctx, slotOf(s.hash.partition(key.PK))); err != nil {
-			return table.BatchGetResult{}, unavailable(table.OpBatchGet, err)
+			return table.BatchGetResult{}, s.failure(table.OpBatchGet, err)
 		}
 	}
 	return res, nil
@@ -112,7 +112,7 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 		for {
 			page, last, err := s.page(ctx, q, lower, upper)
 			if err != nil {
-				yield(table.Page{}, unavailable(table.OpQuery, err))
+				yield(table.Page{}, s.failure(table.OpQuery, err))
 				return
 			}
 			if !yield(page, nil) || !page.More {

@@ -53,7 +53,7 @@ func TestCompactionDoesNotStallWrites(t *testing.T) {
 			return false
 		}
 	}
-	disktest.Until(t, func() bool { return ended() || s.Stalls().Compaction > 0 })
+	disktest.Until(t, func() bool { return ended() || s.Stats().CompactionStalls > 0 })
 	if !ended() {
 		t.Error("a write waits for compaction")
 		release()
@@ -62,7 +62,7 @@ func TestCompactionDoesNotStallWrites(t *testing.T) {
 	if n := s.db.Metrics().Levels[0].Sublevels; n < 40 {
 		t.Errorf("%d sorted files piled up, want all 40", n)
 	}
-	if got := s.Stalls(); got.Flush+got.Compaction != 0 {
+	if got := s.Stats(); got.FlushStalls+got.CompactionStalls != 0 {
 		t.Errorf("writes were held up: %+v", got)
 	}
 }

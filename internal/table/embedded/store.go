@@ -54,6 +54,8 @@ type Options struct {
 	// SweepEvery is the pause between two sweeps for expired items. 0 is ten minutes;
 	// below 0 the store never sweeps by itself.
 	SweepEvery time.Duration
+	// Stop ends an Open that waits for room on a full disk. It may be nil.
+	Stop <-chan struct{}
 	// MemoryBytes bounds the memory for cached blocks and writes that are not
 	// yet in sorted files; 0 is 128 MiB.
 	MemoryBytes int64
@@ -88,7 +90,8 @@ type Store struct {
 var _ table.Store = (*Store)(nil)
 
 // Open opens the table in dir, or makes it. A directory that is open already is
-// disk.ErrInUse, one of a newer format a *disk.FormatError.
+// disk.ErrInUse, one of a newer format a *disk.FormatError. On a full disk it waits for
+// room.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -102,7 +105,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.MemoryBytes <= 0 {
 		opts.MemoryBytes = defaultMemoryBytes
 	}
-	db, err := disk.Open(dir, opts.FS, opts.Log.Named("table"), pebbleOptions(opts.MemoryBytes), format())
+	db, err := disk.Open(opts.Stop, dir, opts.FS, opts.Log.Named("table"), pebbleOptions(opts.MemoryBytes), format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
 	}
@@ -136,12 +139,18 @@ func pebbleOptions(memoryBytes int64) *pebble.Options {
 	return o
 }
 
-// Health returns the reason why the store cannot write, nil if it can: disk.ErrFull,
-// which may pass, or disk.ErrFailed.
+// Health returns the reason why the store cannot write, nil if it can: disk.ErrFull or
+// disk.ErrStuck, which may pass, or disk.ErrFailed. Reads go on meanwhile.
 func (s *Store) Health() error { return s.db.Health() }
 
-// Stalls returns how often writes were held up since Open.
-func (s *Store) Stalls() disk.Stalls { return s.db.Stalls() }
+// Damage returns disk.ErrDamaged once a read met damaged data.
+func (s *Store) Damage() error { return s.db.Damage() }
+
+// Room returns an error while the disk is nearly full.
+func (s *Store) Room() error { return s.db.Room() }
+
+// Stats returns the figures of the store. It must not be called after Close.
+func (s *Store) Stats() disk.Stats { return s.db.Stats() }
 
 // Close waits for calls that have begun and closes the table. Answered writes are
 // durable without it. On a disk in trouble it gives up instead of waiting: the process
@@ -164,12 +173,17 @@ func (s *Store) finish() {
 	s.commits.close()
 }
 
+// enterWrite is enter for a call that writes, which needs a disk that can be written.
+func (s *Store) enterWrite(ctx context.Context, op table.Op) error {
+	if err := s.db.Health(); err != nil {
+		return s.failure(op, err)
+	}
+	return s.enter(ctx, op)
+}
+
 // enter begins a call. If it returns nil, the caller must call leave.
 func (s *Store) enter(ctx context.Context, op table.Op) error {
 	err := ctx.Err()
-	if err == nil {
-		err = s.db.Health()
-	}
 	if err == nil {
 		s.life.RLock()
 		if !s.closed {
@@ -178,14 +192,18 @@ func (s *Store) enter(ctx context.Context, op table.Op) error {
 		s.life.RUnlock()
 		err = ErrClosed
 	}
-	return unavailable(op, err)
+	return s.failure(op, err)
 }
 
 func (s *Store) leave() { s.life.RUnlock() }
 
-func unavailable(op table.Op, err error) error {
+// failure returns the error of a call. Another try mends all but damaged data.
+func (s *Store) failure(op table.Op, err error) error {
 	if _, typed := errors.AsType[*table.UnavailableError](err); err == nil || typed {
 		return err
+	}
+	if damaged := s.db.Damaged(err); damaged != nil {
+		return fmt.Errorf("table: %s: %w", op, damaged)
 	}
 	return &table.UnavailableError{Op: string(op), Err: err}
 }

@@ -62,19 +62,19 @@ func (s *Store) sweep(ctx context.Context, pause time.Duration) (int, error) {
 
 // sweepSome sweeps one part and returns the key at which the next begins, nil at the end.
 func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []byte, error) {
-	if err := s.enter(ctx, opSweep); err != nil {
+	if err := s.enterWrite(ctx, opSweep); err != nil {
 		return 0, nil, err
 	}
 	defer s.leave()
 	found, next, err := s.candidates(kind, from)
 	if err != nil || len(found) == 0 {
-		return 0, next, unavailable(opSweep, err)
+		return 0, next, s.failure(opSweep, err)
 	}
 	deleted := 0
 	for group := range slices.Chunk(found, sweepGroup) {
 		n, err := s.sweepThese(ctx, kind, group)
 		if err != nil {
-			return deleted, nil, unavailable(opSweep, err)
+			return deleted, nil, s.failure(opSweep, err)
 		}
 		deleted += n
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/table"
 )
@@ -144,6 +146,14 @@ func TestCallsAfterCloseAreUnavailable(t *testing.T) {
 	wantUnavailable(t, err, ErrClosed)
 }
 
+// wantDamaged checks that no caller tries again, and that the store remembers the damage.
+func wantDamaged(t *testing.T, s *Store, err error) {
+	t.Helper()
+	if _, again := errors.AsType[*table.UnavailableError](err); again || !errors.Is(err, disk.ErrDamaged) || !errors.Is(s.Damage(), disk.ErrDamaged) {
+		t.Fatalf("error = %v, damage %v, want disk.ErrDamaged alone", err, s.Damage())
+	}
+}
+
 func TestACorruptItemIsAnError(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	key := table.Key{PK: "p", SK: "s"}
@@ -151,9 +161,9 @@ func TestACorruptItemIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Get(t.Context(), table.GetInput{Key: key})
-	wantUnavailable(t, err, errCorrupt)
+	wantDamaged(t, s, err)
 	_, err = s.Put(t.Context(), table.PutInput{Item: table.Item{Key: key}})
-	wantUnavailable(t, err, errCorrupt)
+	wantDamaged(t, s, err)
 	_, _, err = table.Collect(s.Query(t.Context(), table.Query{PK: "p"}), 0)
-	wantUnavailable(t, err, errCorrupt)
+	wantDamaged(t, s, err)
 }

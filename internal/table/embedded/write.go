@@ -41,7 +41,7 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 
 // single does one write and returns the new item.
 func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) (table.WriteResult, error) {
-	if err := s.enter(ctx, name); err != nil {
+	if err := s.enterWrite(ctx, name); err != nil {
 		return table.WriteResult{}, err
 	}
 	defer s.leave()
@@ -63,7 +63,7 @@ func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) 
 		}
 	}
 	if err := st.finish(ctx, unlock, err, slotOf(partition)); err != nil {
-		return table.WriteResult{}, unavailable(name, err)
+		return table.WriteResult{}, s.failure(name, err)
 	}
 	if answer != nil {
 		return table.WriteResult{}, answer
@@ -76,7 +76,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	if err := in.Validate(); err != nil {
 		return table.WriteResult{}, err
 	}
-	if err := s.enter(ctx, table.OpTransact); err != nil {
+	if err := s.enterWrite(ctx, table.OpTransact); err != nil {
 		return table.WriteResult{}, err
 	}
 	defer s.leave()
@@ -94,7 +94,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 		st.batch.Reset()
 	}
 	if err := st.finish(ctx, func() { s.locks.unlock(&set) }, err, seen...); err != nil {
-		return table.WriteResult{}, unavailable(table.OpTransact, err)
+		return table.WriteResult{}, s.failure(table.OpTransact, err)
 	}
 	return table.WriteResult{Units: units}, answer
 }
@@ -154,7 +154,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	if err := space.prepare(s.hash, writes); err != nil {
 		return res, err
 	}
-	if err := s.enter(ctx, table.OpBatchWrite); err != nil {
+	if err := s.enterWrite(ctx, table.OpBatchWrite); err != nil {
 		return res, err
 	}
 	defer s.leave()
@@ -163,7 +163,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 		n := batchLen(writes[done:])
 		c, units, err := s.writeBatch(space, writes, done, done+n)
 		if err != nil {
-			return res, unavailable(table.OpBatchWrite, err)
+			return res, s.failure(table.OpBatchWrite, err)
 		}
 		if c != nil {
 			last = c
@@ -171,7 +171,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 		res.Units = res.Units.Plus(units)
 		done += n
 		if err := ctx.Err(); err != nil {
-			return table.WriteResult{}, unavailable(table.OpBatchWrite, err)
+			return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 		}
 	}
 	// Commits become durable in their order, so the last one covers all. A delete that
@@ -181,7 +181,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 		err = s.settle(ctx, space.seen...)
 	}
 	if err != nil {
-		return table.WriteResult{}, unavailable(table.OpBatchWrite, err)
+		return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 	}
 	return res, nil
 }

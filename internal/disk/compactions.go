@@ -1,0 +1,128 @@
+package disk
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// scheduler lets as many compactions run at once as Pebble allows itself. After one that
+// failed it lets none begin for a while: Pebble would start it anew at once, and a block
+// that cannot be read fails it again.
+type scheduler struct {
+	db      pebble.DBForCompaction
+	stop    chan struct{}
+	free    chan struct{} // receives after a compaction has ended
+	granter sync.WaitGroup
+
+	mu      sync.Mutex
+	running int
+	pause   time.Duration // 0 after a success
+	until   time.Time
+}
+
+const (
+	// grantEvery is the time after which waiting compactions are looked at again.
+	grantEvery         = 100 * time.Millisecond
+	minPause, maxPause = time.Second, time.Minute
+)
+
+// ended hears of each compaction that ended.
+func (s *scheduler) ended(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.pause, s.until = 0, time.Time{}
+	case !errors.Is(err, pebble.ErrCancelledCompaction):
+		s.pause = min(max(2*s.pause, minPause), maxPause)
+		s.until = time.Now().Add(s.pause)
+	}
+}
+
+// Register implements pebble.CompactionScheduler.
+func (s *scheduler) Register(_ int, db pebble.DBForCompaction) {
+	s.db, s.stop, s.free = db, make(chan struct{}), make(chan struct{}, 1)
+	s.granter.Go(s.grantForever)
+}
+
+// Unregister implements pebble.CompactionScheduler.
+func (s *scheduler) Unregister() {
+	close(s.stop)
+	s.granter.Wait()
+}
+
+// TrySchedule implements pebble.CompactionScheduler.
+func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running >= s.db.GetAllowedWithoutPermission() || time.Now().Before(s.until) {
+		return false, nil
+	}
+	s.running++
+	return true, s
+}
+
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler.
+func (s *scheduler) UpdateGetAllowedWithoutPermission() { s.wake() }
+
+// Started implements pebble.CompactionGrantHandle.
+func (s *scheduler) Started() {}
+
+// MeasureCPU implements pebble.CompactionGrantHandle.
+func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats implements pebble.CompactionGrantHandle.
+func (s *scheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+
+// Done implements pebble.CompactionGrantHandle.
+func (s *scheduler) Done() {
+	s.mu.Lock()
+	s.running--
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *scheduler) wake() {
+	select {
+	case s.free <- struct{}{}:
+	default:
+	}
+}
+
+// grantForever starts the compactions that TrySchedule refused.
+func (s *scheduler) grantForever() {
+	tick := time.NewTicker(grantEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.free:
+		case <-s.stop:
+			return
+		}
+		for s.grant() {
+		}
+	}
+}
+
+// grant starts one waiting compaction and reports whether it did. It must not hold mu
+// during calls of the store, which takes its own lock before it calls TrySchedule.
+func (s *scheduler) grant() bool {
+	if waiting, _ := s.db.GetWaitingCompaction(); !waiting {
+		return false
+	}
+	granted, handle := s.TrySchedule()
+	if !granted {
+		return false
+	}
+	if !s.db.Schedule(handle) {
+		s.mu.Lock()
+		s.running--
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}

@@ -1,0 +1,106 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"go.uber.org/zap"
+)
+
+// ErrDamaged is wrapped by the errors of reads that met damaged data. No other try and
+// no room mends them.
+var ErrDamaged = errors.New("stored data are damaged: restore the data directory from a backup")
+
+// damage is the first damage that a process met, nil for none.
+type damage struct{ first atomic.Pointer[error] }
+
+func (d *damage) note(log *zap.Logger, err error) {
+	if d.first.CompareAndSwap(nil, &err) {
+		log.Error("stored data are damaged", zap.Error(err))
+	}
+}
+
+// Damage returns the first damage that the process met, wrapped in ErrDamaged, nil for
+// none. Other data can still be read and written.
+func (db *DB) Damage() error {
+	if first := db.disk.damage.first.Load(); first != nil {
+		return fmt.Errorf("%w (%w)", ErrDamaged, *first)
+	}
+	return nil
+}
+
+// Damaged returns err wrapped in ErrDamaged if a read met damaged data: a block that
+// Pebble refused, or a record for which the owner wrapped ErrDamaged itself. The store
+// then remembers it. For other errors Damaged returns nil.
+func (db *DB) Damaged(err error) error {
+	wrapped := errors.Is(err, ErrDamaged)
+	if !wrapped && !pebble.IsCorruptionError(err) {
+		return nil
+	}
+	db.disk.damage.note(db.disk.log, err)
+	if wrapped {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", ErrDamaged, err)
+}
+
+// placeBytes is the length of the part of a key that Past can tell apart.
+const placeBytes = 64
+
+// Past returns a key between from and upper, a little behind damaged data that begin at
+// from, where the store can be read again. It returns nil if nothing can be read up to
+// upper. Pebble's iterators end at damaged data, so Past has to try keys.
+func (db *DB) Past(from, upper []byte) []byte {
+	common := 0
+	for common < min(len(from), len(upper)) && from[common] == upper[common] {
+		common++
+	}
+	// A place is the number of a key, when the bytes behind the common ones are digits.
+	place := func(key []byte) *big.Int {
+		digits := make([]byte, placeBytes)
+		copy(digits, key[common:])
+		return new(big.Int).SetBytes(digits)
+	}
+	key := func(place *big.Int) []byte {
+		return append(from[:common:common], place.FillBytes(make([]byte, placeBytes))...)
+	}
+	bad, end := place(from), place(upper)
+	good := new(big.Int)
+	for step := big.NewInt(1); ; step.Lsh(step, 1) {
+		good.Add(bad, step)
+		if good.Cmp(end) >= 0 {
+			return nil
+		}
+		if db.readable(key(good), upper) {
+			break
+		}
+		bad.Set(good)
+	}
+	for half := new(big.Int); ; {
+		half.Rsh(half.Add(bad, good), 1)
+		if half.Cmp(bad) == 0 {
+			return key(good)
+		}
+		if db.readable(key(half), upper) {
+			good.Set(half)
+		} else {
+			bad.Set(half)
+		}
+	}
+}
+
+// readable reports whether the first record from a key on can be read. An error that is
+// no damage ends the search there: the caller meets it again.
+func (db *DB) readable(from, upper []byte) bool {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
+	if err == nil {
+		if it.First() {
+			_, err = it.ValueAndErr()
+		}
+		err = errors.Join(err, it.Error(), it.Close())
+	}
+	return db.Damaged(err) == nil
+}

@@ -1,0 +1,147 @@
+package disk_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+)
+
+// crashed returns the files of a store that ended without Close, with 100 keys in its log.
+func crashed(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	mem := vfs.NewCrashableMem()
+	db := open(t, mem)
+	for i := range 100 {
+		if err := db.Set(fmt.Appendf(nil, "key%d", i), bytes.Repeat([]byte(fmt.Sprint(i)), 1000), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := mem.CrashClone(vfs.CrashCloneCfg{})
+	if err := db.Close(func() {}); err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+type opened struct {
+	db  *disk.DB
+	err error
+}
+
+// reopen opens the store in the background and returns the outcome and the log.
+func reopen(fs vfs.FS, stop <-chan struct{}) (<-chan opened, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.WarnLevel)
+	done := make(chan opened, 1)
+	go func() {
+		db, err := disk.Open(stop, "data", fs, zap.New(core), &pebble.Options{}, disk.Format{Key: []byte("format"), Known: 1})
+		done <- opened{db, err}
+	}()
+	return done, logs
+}
+
+// The disk fills up at any point of the recovery, where Pebble writes its log, a sorted
+// file and the manifest on several goroutines.
+func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
+	for room := int64(0); room <= 20_000; room += 625 {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			t.Parallel()
+			fs := disktest.New(crashed(t))
+			var left, refused atomic.Int64
+			left.Store(room)
+			fs.Set(func(op, _ string, size int) error {
+				if op == "create" && left.Load() <= 0 || op == "write" && left.Add(-int64(size)) < 0 {
+					refused.Add(1)
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			done, logs := reopen(fs, nil)
+			var got opened
+			disktest.Until(t, func() bool {
+				select {
+				case got = <-done:
+				default:
+				}
+				return got.db != nil || got.err != nil || refused.Load() >= 4
+			})
+			full := logs.FilterMessage("cannot write to the disk")
+			if refused.Load() >= 4 && (full.Len() != 1 || !strings.Contains(fmt.Sprint(full.All()[0].ContextMap()), disk.ErrFull.Error())) || logs.Len() > 1 {
+				t.Errorf("the log: %+v, want one line for the full disk", logs.All())
+			}
+			fs.Set(nil)
+			if got.db == nil && got.err == nil {
+				got = <-done
+			}
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			for i := range 100 {
+				value, closer, err := got.db.Get(fmt.Appendf(nil, "key%d", i))
+				if err != nil || !bytes.Equal(value, bytes.Repeat([]byte(fmt.Sprint(i)), 1000)) {
+					t.Fatalf("key%d: %d bytes, %v", i, len(value), err)
+				}
+				if err := closer.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			disktest.Until(t, func() bool { return got.db.Health() == nil })
+			if err := got.db.Close(func() {}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAStopEndsAnOpenThatWaitsForRoom(t *testing.T) {
+	fs := disktest.New(crashed(t))
+	fs.Fill(14_000)
+	stop := make(chan struct{})
+	done, logs := reopen(fs, stop)
+	disktest.Until(t, func() bool { return logs.Len() > 0 })
+	close(stop)
+	if got := <-done; !errors.Is(got.err, disk.ErrFull) || strings.Contains(got.err.Error(), "\n") {
+		t.Errorf("Open: %v, want one line of disk.ErrFull", got.err)
+	}
+}
+
+// A disk that fails in another way than by lack of room ends Open with its error, also
+// where Pebble meets it on a goroutine of its own.
+func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
+	for _, file := range []string{".sst", "MANIFEST", ".log"} {
+		for _, op := range []string{"create", "write", "sync"} {
+			t.Run(op+" "+file, func(t *testing.T) {
+				t.Parallel()
+				fs := disktest.New(crashed(t))
+				fs.Set(func(o, name string, _ int) error {
+					if o == op && strings.Contains(name, file) {
+						return syscall.EIO
+					}
+					return nil
+				})
+				done, _ := reopen(fs, nil)
+				got := <-done
+				if got.err == nil { // a new log is first written by a caller
+					got.err = errors.Join(got.db.Health(), got.db.Close(func() {}))
+					if file == ".log" && got.err == nil {
+						return
+					}
+				}
+				if got.err == nil || !strings.Contains(got.err.Error(), syscall.EIO.Error()) {
+					t.Errorf("error = %v, want %v", got.err, syscall.EIO)
+				}
+			})
+		}
+	}
+}

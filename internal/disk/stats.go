@@ -1,0 +1,65 @@
+package disk
+
+import "fmt"
+
+// Stats are the figures of a store at one moment.
+type Stats struct {
+	// FlushStalls counts the stalls of writes that came faster than the disk takes them:
+	// memory for more is bounded.
+	FlushStalls int64
+	// CompactionStalls counts the stalls because sorted files had piled up.
+	CompactionStalls int64
+	// FailedCompactions counts the compactions that met a full disk or damaged data.
+	FailedCompactions int64
+	// LogBytes are the bytes of the log that a start has to read again, MemtableBytes
+	// the writes in memory that are in no sorted file yet.
+	LogBytes, MemtableBytes uint64
+	// L0Files and L0Sublevels are the sorted files that compactions have not merged yet,
+	// and how many of them a read may have to look into. DebtBytes are the bytes that
+	// compactions still have to move.
+	L0Files, L0Sublevels int64
+	DebtBytes            uint64
+	// DiskBytes is the size of the store. FreeBytes and TotalBytes are its disk's, 0 if
+	// the system does not say.
+	DiskBytes, FreeBytes, TotalBytes uint64
+	// Damaged is true once a read met damaged data.
+	Damaged bool
+}
+
+// Stats returns the figures of now. The store must be open.
+func (db *DB) Stats() Stats {
+	m := db.Metrics()
+	free, total := db.space()
+	return Stats{
+		FlushStalls: db.disk.flushStalls.Load(), CompactionStalls: db.disk.compactionStalls.Load(),
+		FailedCompactions: m.Compact.FailedCount,
+		LogBytes:          m.WAL.Size, MemtableBytes: m.MemTable.Size,
+		L0Files: m.Levels[0].TablesCount, L0Sublevels: int64(m.Levels[0].Sublevels), DebtBytes: m.Compact.EstimatedDebt,
+		DiskBytes: m.DiskSpaceUsage(), FreeBytes: free, TotalBytes: total,
+		Damaged: db.Damage() != nil,
+	}
+}
+
+func (db *DB) space() (free, total uint64) {
+	usage, err := db.disk.GetDiskUsage(db.disk.dir)
+	if err != nil { // some file systems do not say
+		return 0, 0
+	}
+	return usage.AvailBytes, usage.TotalBytes
+}
+
+// Bounds of Room: a compaction rewrites up to some gigabytes before it frees any.
+const (
+	leastRoom = 512 << 20
+	mostRoom  = 10 << 30
+)
+
+// Room returns an error if a tenth of the disk or less is free, or less than 512 MiB.
+// 10 GiB are enough on any disk.
+func (db *DB) Room() error {
+	free, total := db.space()
+	if total == 0 || free >= max(leastRoom, min(total/10, mostRoom)) {
+		return nil
+	}
+	return fmt.Errorf("%d of %d MiB are free on the disk of %s: make room before it is full", free>>20, total>>20, db.disk.dir)
+}
