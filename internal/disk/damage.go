@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,7 +28,7 @@ func (d *damage) note(log *zap.Logger, err error) {
 // none. Other data can still be read and written.
 func (db *DB) Damage() error {
 	if first := db.disk.damage.first.Load(); first != nil {
-		return fmt.Errorf("%w (%w)", ErrDamaged, *first)
+		return db.Damaged(*first)
 	}
 	return nil
 }
@@ -44,7 +45,8 @@ func (db *DB) Damaged(err error) error {
 	if wrapped {
 		return err
 	}
-	return fmt.Errorf("%w (%w)", ErrDamaged, err)
+	text, _, _ := strings.Cut(err.Error(), "\n") // Pebble repeats itself on further lines
+	return fmt.Errorf("%w (%s)", ErrDamaged, text)
 }
 
 // placeBytes is the length of the part of a key that Past can tell apart.
@@ -67,24 +69,27 @@ func (db *DB) Past(from, upper []byte) []byte {
 	key := func(place *big.Int) []byte {
 		return append(from[:common:common], place.FillBytes(make([]byte, placeBytes))...)
 	}
-	bad, end := place(from), place(upper)
-	good := new(big.Int)
-	for step := big.NewInt(1); ; step.Lsh(step, 1) {
-		good.Add(bad, step)
+	begin, end := place(from), place(upper)
+	bad, good := new(big.Int), new(big.Int)
+	for step := big.NewInt(1); ; step.Lsh(step, 8) {
+		good.Add(begin, step)
 		if good.Cmp(end) >= 0 {
 			return nil
 		}
 		if db.readable(key(good), upper) {
 			break
 		}
-		bad.Set(good)
+		bad.Set(step)
 	}
+	good.Sub(good, begin)
+	// Both are distances from begin now. The last 256th is not worth the tries.
 	for half := new(big.Int); ; {
-		half.Rsh(half.Add(bad, good), 1)
-		if half.Cmp(bad) == 0 {
-			return key(good)
+		apart := half.Sub(good, bad)
+		if apart.IsInt64() && apart.Int64() == 1 || apart.Lsh(apart, 8).Cmp(good) <= 0 {
+			return key(good.Add(good, begin))
 		}
-		if db.readable(key(half), upper) {
+		half.Rsh(half.Add(bad, good), 1)
+		if db.readable(key(new(big.Int).Add(begin, half)), upper) {
 			good.Set(half)
 		} else {
 			bad.Set(half)

@@ -4,8 +4,9 @@
 // what to answer. Sorted files are tried again whatever the failure. After any other
 // failure nothing more is written until the process starts again. Damaged data are a
 // state of their own, because neither room nor time mends them (damage.go).
-// docs/decisions/0010-full-disk-guard.md and 0017-states-of-a-disk.md have the reasons.
-// The package also holds the one rule for the formats of stored data (format.go).
+// docs/decisions/0010-full-disk-guard.md and docs/decisions/0017-states-of-a-disk.md
+// have the reasons. The package also holds the one rule for the formats of stored data
+// (format.go).
 //
 // It must never end the process, and never report a write to Pebble as done that the
 // disk refused (I5): everything that the owner answered before the trouble is there
@@ -411,7 +412,7 @@ func (d *guard) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) { d.log.Error("Pebble failed in the background", zap.Error(err)) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			d.damage.note(d.log, fmt.Errorf("%s: %w", info.Path, info.Details))
+			d.damage.note(d.log, info.Details)
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) { d.scheduler.ended(info.Err) },
 		FlushEnd: func(info pebble.FlushInfo) {

@@ -219,6 +219,45 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 	}
 }
 
+// Sorted files cannot be written for another reason than room. Pebble holds up writes in
+// the end, where no context reaches them.
+func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EMFILE} {
+		t.Run(errno.Error(), func(t *testing.T) {
+			fs := disktest.New(vfs.NewMem())
+			s := open(t, "data", Options{FS: fs, SweepEvery: -1, MemoryBytes: 4 << 20})
+			fs.Set(func(_, name string, _ int) error {
+				if strings.HasSuffix(name, ".sst") {
+					return errno
+				}
+				return nil
+			})
+			written := int64(0)
+			pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
+			for err := error(nil); err == nil; {
+				it := numbered("p", written+1)
+				it.Attrs = append(it.Attrs, pad)
+				if _, err = s.Put(t.Context(), table.PutInput{Item: it}); err == nil {
+					written++
+				} else {
+					wantUnavailable(t, err, disk.ErrStuck)
+				}
+			}
+			if err := s.Health(); !errors.Is(err, disk.ErrStuck) || !errors.Is(err, errno) {
+				t.Errorf("Health: %v, want disk.ErrStuck for %v", err, errno)
+			}
+			if got := number(t, s, "p"); got < written { // reads go on
+				t.Errorf("number = %d, but %d was answered", got, written)
+			}
+			fs.Set(nil)
+			disktest.Until(t, func() bool { return s.Health() == nil })
+			if _, err := s.Put(t.Context(), table.PutInput{Item: numbered("p", 1)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 	for _, op := range []string{"write", "sync"} {
 		t.Run(op, func(t *testing.T) {

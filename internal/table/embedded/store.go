@@ -222,7 +222,17 @@ func (s *Store) await(ctx context.Context, c *commit) error {
 // settle waits until all writes that a reader of these slots may have seen are durable.
 func (s *Store) settle(ctx context.Context, slots ...uint32) error {
 	for _, slot := range slots {
-		if err := s.await(ctx, s.commits.pending(slot)); err != nil {
+		c := s.commits.pending(slot)
+		err := s.await(ctx, c)
+		if errors.Is(err, disk.ErrStuck) { // the log still works
+			select {
+			case <-c.done:
+				err = c.err
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -99,10 +99,10 @@ func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (i
 func (st *stage) sweep(kind byte, found []candidate) (deleted int, err error) {
 	for _, c := range found {
 		it, _, err := st.store.read(&st.buf, c.key, nil)
-		if err != nil {
-			return 0, err
-		}
 		switch {
+		case st.store.db.Damaged(err) != nil: // it stays
+		case err != nil:
+			return 0, err
 		case kind == kindIndex && !hinted(it, c.pk, c.sk):
 			_ = st.batch.Delete(indexKey(c.pk, c.sk, c.key), nil) // cannot fail, see put
 		case kind == kindItem && it != nil && table.Expired(*it, st.store.now()):
@@ -119,28 +119,39 @@ type candidate struct {
 	pk, sk string
 }
 
-// candidates reads one part of the table.
+// candidates reads one part of the table. It goes on behind damaged data, which the
+// sweep cannot mend.
 func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []byte, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{kind + 1}})
-	if err != nil {
-		return nil, nil, err
+	upper := []byte{kind + 1}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
+	if err == nil {
+		found, from, next = s.candidatesOf(kind, it, slices.Clone(from))
+		err = errors.Join(it.Error(), it.Close())
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
+	if s.db.Damaged(err) != nil {
+		return found, s.db.Past(from, upper), nil
+	}
+	return found, next, err
+}
+
+// candidatesOf returns the candidates of one part, the last key that it read, and the
+// key at which the next part begins, nil at the end.
+func (s *Store) candidatesOf(kind byte, it *pebble.Iterator, last []byte) (found []candidate, _, next []byte) {
 	now := s.now().Unix()
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if n++; n > sweepPart {
-			return found, slices.Clone(it.Key()), nil
+			return found, last, slices.Clone(it.Key())
 		}
-		c, seems, err := s.candidate(kind, it, now)
-		if err != nil {
-			return nil, nil, err
-		}
-		if seems {
+		last = append(last[:0], it.Key()...)
+		// A record that cannot be read stays.
+		if c, seems, err := s.candidate(kind, it, now); err == nil && seems {
 			found = append(found, c)
+		} else if err != nil {
+			_ = s.db.Damaged(err)
 		}
 	}
-	return found, nil, it.Error()
+	return found, last, nil
 }
 
 func (s *Store) candidate(kind byte, it *pebble.Iterator, now int64) (c candidate, seems bool, err error) {

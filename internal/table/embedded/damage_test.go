@@ -1,0 +1,116 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/table"
+)
+
+const damagedItems = 8000
+
+// damaged returns a directory whose one sorted file has expired items and some bad
+// blocks, in two places.
+func damaged(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s := open(t, dir, Options{SweepEvery: -1})
+	var items []table.Item
+	for i := range damagedItems {
+		it := expiring(fmt.Sprintf("u#%05d#timeline", i), 1)
+		it.Attrs = append(it.Attrs, table.Attr{Name: "x", Value: table.S(strings.Repeat(fmt.Sprint(i), 20))})
+		items = append(items, it)
+	}
+	putAll(t, s, items...)
+	if err := errors.Join(s.db.Flush(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []int{len(b) / 4, len(b) / 2} {
+			b[at] ^= 0x40
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// unread estimates how many items cannot be read. A bad block has some 30 of them.
+func unread(t *testing.T, s *Store) (bad int) {
+	t.Helper()
+	for i := 0; i < damagedItems; i += 10 {
+		if _, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: fmt.Sprintf("u#%05d#timeline", i), SK: "s"}}); err != nil {
+			wantDamaged(t, s, err)
+			bad += 10
+		}
+	}
+	return bad
+}
+
+func TestDamagedBlocksAreReportedAndSwept(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	s := open(t, damaged(t), Options{SweepEvery: -1, Log: zap.New(core)})
+	bad := unread(t, s)
+	if bad == 0 || bad > damagedItems/20 {
+		t.Fatalf("%d items cannot be read", bad)
+	}
+	if err := s.Health(); err != nil {
+		t.Errorf("Health: %v, though all can be written", err)
+	}
+	n, err := s.Sweep(t.Context())
+	// Past skips a little more than the block.
+	if err != nil || n == damagedItems || n < damagedItems-bad-damagedItems/20 {
+		t.Errorf("the sweep deleted %d of %d items, %d of them in bad blocks: %v", n, damagedItems, bad, err)
+	}
+	if logs.Len() > 10 {
+		t.Errorf("%d lines for damage in two places", logs.Len())
+	}
+}
+
+// Each flush makes a compaction of the piled-up files, and each such compaction fails.
+func TestACompactionThatMeetsDamageWaits(t *testing.T) {
+	s := open(t, damaged(t), Options{SweepEvery: -1, MemoryBytes: 2 << 20})
+	began := time.Now()
+	fill := func(round int) {
+		var items []table.Item
+		for i := range 800 {
+			items = append(items, numbered(fmt.Sprintf("u#%05d#timeline", i*10), int64(round)))
+		}
+		putAll(t, s, items...)
+		if err := s.db.Flush(); err != nil {
+			t.Error(err)
+		}
+	}
+	round := 0
+	disktest.Until(t, func() bool { fill(round); round++; return s.Stats().FailedCompactions > 0 })
+	for range 30 {
+		fill(round)
+		round++
+	}
+	// Two may run at once, and pauses grow from a second.
+	if n, most := s.Stats().FailedCompactions, 2+2*int64(time.Since(began)/time.Second); n > most {
+		t.Errorf("%d compactions failed in %s, want at most %d", n, time.Since(began), most)
+	}
+	if !errors.Is(s.Damage(), disk.ErrDamaged) {
+		t.Errorf("damage: %v, want disk.ErrDamaged", s.Damage())
+	}
+}
