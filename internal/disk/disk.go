@@ -101,29 +101,49 @@ func Open(stop <-chan struct{}, dir string, fs vfs.FS, log *zap.Logger, options 
 		}
 		opened <- outcome{db, err}
 	}()
+	o, err := awaitRoom(d, stop, opened)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	if o.err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(o.err, lock.Close()))
+	}
+	d.mu.Lock()
+	d.opening = false
+	d.mu.Unlock()
+	return &DB{DB: o.db, lock: lock, disk: d}, nil
+}
+
+// Recover runs work, which makes the owner's first writes. Like Open it waits for room
+// on a full disk until stop is closed.
+func (db *DB) Recover(stop <-chan struct{}, work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }() // as in Open
+	outcome, err := awaitRoom(db.disk, stop, done)
+	return errors.Join(outcome, err)
+}
+
+// awaitRoom returns the outcome that done brings. In trouble that is not ErrFull, or when
+// stop is closed during ErrFull, it gives the store up. Without trouble the outcome comes
+// soon, so stop does not count.
+func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T, err error) {
 	for {
 		trouble, err := d.state()
 		var look <-chan time.Time
-		var ended <-chan struct{} // recovery is short, so stop counts only in trouble
+		var ended <-chan struct{}
 		if err != nil {
 			if !errors.Is(err, ErrFull) {
-				return nil, fmt.Errorf("open %s: %w", dir, d.giveUp())
+				return outcome, d.giveUp()
 			}
 			trouble, look, ended = nil, time.After(retryWrite), stop
 		}
 		select {
-		case o := <-opened:
-			if o.err != nil {
-				return nil, fmt.Errorf("open %s: %w", dir, errors.Join(o.err, lock.Close()))
-			}
-			d.mu.Lock()
-			d.opening = false
-			d.mu.Unlock()
-			return &DB{DB: o.db, lock: lock, disk: d}, nil
+		case outcome = <-done:
+			return outcome, nil
 		case <-trouble:
 		case <-look:
 		case <-ended:
-			return nil, fmt.Errorf("open %s: %w", dir, d.giveUp())
+			return outcome, d.giveUp()
 		}
 	}
 }

@@ -54,7 +54,7 @@ func reopen(fs vfs.FS, stop <-chan struct{}) (<-chan opened, *observer.ObservedL
 // The disk fills up at any point of the recovery, where Pebble writes its log, a sorted
 // file and the manifest on several goroutines.
 func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
-	for room := int64(0); room <= 20_000; room += 625 {
+	for room := int64(0); room <= 20_000; room += 1250 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			t.Parallel()
 			fs := disktest.New(crashed(t))

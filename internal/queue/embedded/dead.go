@@ -83,7 +83,7 @@ func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield fu
 		return errClosed
 	default:
 	}
-	err := scan(b.db.DB, dead, t.name, from, func(at position, value record) bool {
+	err := scan(b.db, dead, t.name, from, func(at position, value record) bool {
 		return ctx.Err() == nil && yield(at, value)
 	})
 	if err == nil {

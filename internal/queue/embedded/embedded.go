@@ -9,9 +9,9 @@
 //
 // A consumer cannot vanish without its process, so there is no visibility timeout. A
 // message stays out until it is answered, its subscription ends or the process ends.
-// Receive counts are written with the answer. The next Open adds one receive to each
-// message that was out when the process died: so a message that kills its consumers
-// shows in its count.
+// Receive counts are written with the answer. The next Open adds one receive and one
+// crash to each message that was out when the process died: so a message that kills the
+// process shows, and becomes a dead letter (suspects.go).
 //
 // While the disk is full and after it failed, calls return an UnavailableError and the
 // process goes on (package disk). The package must never end the process, nor keep a
@@ -76,6 +76,7 @@ type Broker struct {
 	log         *zap.Logger
 	// unsynced says that the writer's last batch was not synced.
 	unsynced bool
+	suspects suspects
 
 	mu      sync.Mutex
 	closed  bool
@@ -122,7 +123,7 @@ func Open(dir string, o Options) (*Broker, error) {
 	if b.db, err = disk.Open(o.Stop, dir, o.FS, o.Log.Named("queue"), pebbleOptions(), format()); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
-	if err := b.load(); err != nil {
+	if err := b.db.Recover(o.Stop, b.load); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded queue: open %s: %w", dir, err), b.db.Close(func() {}))
 	}
 	b.writer.Go(b.write)
@@ -165,7 +166,7 @@ func (b *Broker) load() error {
 			return err
 		}
 	}
-	return nil
+	return b.begin()
 }
 
 // recover gives the messages that were out at a crash a new place in the queue. There
@@ -174,14 +175,14 @@ func (b *Broker) recover(t *topic) error {
 	last := t.state.popped
 	for {
 		var changes []*change
-		err := scan(b.db.DB, ready, t.name, position{}, func(at position, value record) bool {
+		err := scan(b.db, ready, t.name, position{}, func(at position, value record) bool {
 			if last.less(at) || len(changes) == dueAtOnce {
 				return false
 			}
 			if value.check() != nil { // the subscription will make it a dead letter
 				return true
 			}
-			changes = append(changes, &change{topic: t, from: ready, at: at, to: ready, value: value.withReceives(value.receives() + 1)})
+			changes = append(changes, &change{topic: t, from: ready, at: at, to: ready, value: value.withCrash()})
 			return true
 		})
 		if err != nil || len(changes) == 0 {
@@ -324,6 +325,7 @@ func (b *Broker) Close() error {
 		err := b.db.Close(func() {
 			close(b.stop)
 			b.writer.Wait()
+			b.end()
 		})
 		if err != nil {
 			b.closeErr = fmt.Errorf("close the queue: %w", err)

@@ -271,7 +271,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil || !back.Equals(got) {
 			t.Fatalf("%q became %v, %v", data, back, err)
 		}
-		if n := record(data).withReceives(7); n.receives() != 7 || !bytes.Equal(n[headBytes:], data[headBytes:]) {
+		if n := record(data).withReceives(7).withCrash(); n.receives() != 8 || n.crashes() != min(record(data).crashes()+1, 255) || !bytes.Equal(n[headBytes:], data[headBytes:]) {
 			t.Fatalf("receive count changed %q to %q", data, n)
 		}
 	})

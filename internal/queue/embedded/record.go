@@ -18,7 +18,8 @@ import (
 //
 //	version 1 | flow 8 | receives 4 | uuid | entries | key value … | payload
 //
-// Numbers of fixed width are big endian. A string is its length as a varint and its
+// Numbers of fixed width are big endian. The first byte of receives is the number of
+// crashes, the other three are the receives. A string is its length as a varint and its
 // bytes; the payload is the rest. Flow is the hash of the group key. It is in the head,
 // so that a message can be moved without decoding it.
 const (
@@ -61,10 +62,22 @@ func flowOf(group string) uint64 { return xxhash.Sum64String(group) }
 
 func (r record) flow() uint64 { return binary.BigEndian.Uint64(r[flowAt:]) }
 
-func (r record) receives() int { return int(binary.BigEndian.Uint32(r[receivesAt:])) }
+const maxReceives = 1<<24 - 1
+
+func (r record) receives() int { return int(binary.BigEndian.Uint32(r[receivesAt:]) & maxReceives) }
 
 func (r record) setReceives(n int) {
-	binary.BigEndian.PutUint32(r[receivesAt:], uint32(min(max(n, 0), math.MaxUint32)))
+	binary.BigEndian.PutUint32(r[receivesAt:], uint32(r[receivesAt])<<24|uint32(min(max(n, 0), maxReceives)))
+}
+
+// crashes returns how often the process died while the message was out.
+func (r record) crashes() int { return int(r[receivesAt]) }
+
+// withCrash returns a copy of r that was received once more, by a process that died.
+func (r record) withCrash() record {
+	c := r.withReceives(r.receives() + 1)
+	c[receivesAt] = byte(min(r.crashes()+1, math.MaxUint8))
+	return c
 }
 
 // withReceives returns a copy of r with another receive count.

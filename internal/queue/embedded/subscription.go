@@ -53,11 +53,16 @@ func (s *subscription) run(ctx context.Context) {
 	defer close(s.channel)
 	defer context.AfterFunc(ctx, s.t.rouse)()
 	for {
-		e, ok := s.next(ctx)
-		if !ok {
+		batch := s.next(ctx)
+		if len(batch) == 0 {
 			break
 		}
-		s.deliver(ctx, e)
+		if s.b.suspects.careful(s.b.now()) {
+			s.b.noteOut(ctx)
+		}
+		for _, e := range batch {
+			s.deliver(ctx, e)
+		}
 	}
 	grace := time.AfterFunc(s.b.grace, func() { close(s.abandon) })
 	s.answers.Wait()
@@ -80,27 +85,38 @@ func (s *subscription) stopped(ctx context.Context) bool {
 	}
 }
 
-// next waits for a message and room for it. It returns false when the subscription ends.
-func (s *subscription) next(ctx context.Context) (entry, bool) {
+// readRetry is the time after which a failed read is tried again.
+const readRetry = time.Second
+
+// next waits for a message and room for it, and returns it: after a crash some messages,
+// because each batch costs a sync. It returns none when the subscription ends.
+func (s *subscription) next(ctx context.Context) (batch []entry) {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	for {
-		if s.stopped(ctx) {
-			return entry{}, false
-		}
-		if s.inFlight < s.max {
-			e, ok, err := s.t.take(s.b.db.DB)
+	most := 1
+	if s.b.suspects.careful(s.b.now()) {
+		most = carefulBatch
+	}
+	for !s.stopped(ctx) {
+		for len(batch) < most && s.inFlight < s.max {
+			e, ok, err := s.t.take(s.b.db, s.b.suspects.admit)
 			if err != nil {
 				s.b.log.Error("queue cannot be read", zap.String("topic", s.t.name), zap.Error(err))
+				time.AfterFunc(readRetry, s.t.rouse)
 			}
-			if ok {
-				s.inFlight++
-				poke(s.b.lazy)
-				return e, true
+			if !ok {
+				break
 			}
+			s.inFlight++
+			batch = append(batch, e)
+		}
+		if len(batch) > 0 {
+			poke(s.b.lazy)
+			return batch
 		}
 		s.t.wake.Wait()
 	}
+	return nil
 }
 
 // deliver sends a message to the channel and starts a goroutine that waits for the
@@ -109,7 +125,15 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 	msg, err := e.value.decode()
 	if err != nil {
 		s.b.log.Error("message cannot be read and becomes a dead letter", zap.String("topic", s.t.name), zap.Error(err))
-		s.answer(change{topic: s.t, from: ready, at: e.at, to: dead, value: e.value}, false)
+		s.answer(e, change{to: dead, value: e.value}, false)
+		return
+	}
+	if n := e.value.crashes(); n >= maxCrashes {
+		s.b.log.Error("the process died too often while this message was out: it becomes a dead letter",
+			zap.String("topic", s.t.name), zap.String("message_id", msg.UUID), zap.Int("crashes", n))
+		msg.SetContext(queue.WithReceive(ctx, queue.NewReceive(e.value.receives())))
+		letter := queue.NewDeadLetter(s.t.name, msg, fmt.Sprintf("the process died %d times while it worked on this message", n), s.b.now())
+		s.answer(e, change{to: dead, value: newRecord(letter.Message(), letter.Receives)}, true)
 		return
 	}
 	receive := queue.NewReceive(e.value.receives() + 1)
@@ -135,13 +159,13 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 func (s *subscription) await(msg *message.Message, e entry, receive *queue.Receive) {
 	select {
 	case <-msg.Acked():
-		s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
+		s.answer(e, change{to: nowhere}, false)
 	case <-msg.Nacked():
 		s.nack(e, receive)
 	case <-s.abandon:
 		select {
 		case <-msg.Acked(): // the answer came at the same moment
-			s.answer(change{topic: s.t, from: ready, at: e.at, to: nowhere}, false)
+			s.answer(e, change{to: nowhere}, false)
 		case <-msg.Nacked():
 			s.nack(e, receive)
 		default:
@@ -156,20 +180,28 @@ func (s *subscription) nack(e entry, receive *queue.Receive) {
 		s.handBack(e, receive.Receives)
 		return
 	}
-	s.answer(change{
-		topic: s.t, from: ready, at: e.at, to: delayed, due: uint64(s.b.now().Add(delay).UnixNano()),
-		value: e.value.withReceives(receive.Receives),
+	s.answer(e, change{
+		to: delayed, due: uint64(s.b.now().Add(delay).UnixNano()), value: e.value.withReceives(receive.Receives),
 	}, true)
 }
 
 func (s *subscription) handBack(e entry, receives int) {
-	s.answer(change{topic: s.t, from: ready, at: e.at, to: ready, value: e.value.withReceives(receives)}, true)
+	s.answer(e, change{to: ready, value: e.value.withReceives(receives)}, true)
 }
 
 // answer submits the change of an answered message and frees its room.
-func (s *subscription) answer(c change, urgent bool) {
-	if err := s.b.submit(request{changes: []change{c}}, false, urgent); err != nil {
+func (s *subscription) answer(e entry, c change, urgent bool) {
+	c.topic, c.from, c.at = s.t, ready, e.at
+	r := request{changes: []change{c}}
+	suspect := suspicious(e.value)
+	if suspect {
+		r.done = make(chan error, 1)
+	}
+	if err := s.b.submit(r, false, urgent || suspect); err != nil {
 		s.b.log.Error("answer not written", zap.String("topic", s.t.name), zap.Error(err))
+	}
+	if suspect {
+		s.b.acquit(r.done)
 	}
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"fanfare/internal/disk"
 )
 
 // Bounds of a topic's memory (I9).
@@ -75,9 +78,9 @@ func newTopic(name string, s state) *topic {
 	return t
 }
 
-// take removes the first message from the buffer, and first fills an empty buffer from
-// disk. The caller holds mu.
-func (t *topic) take(db *pebble.DB) (entry, bool, error) {
+// take removes the first message from the buffer if admit allows it, and first fills an
+// empty buffer from disk. The caller holds mu.
+func (t *topic) take(db *disk.DB, admit func(record) bool) (entry, bool, error) {
 	if len(t.out) >= maxOut {
 		return entry{}, false, nil
 	}
@@ -86,7 +89,7 @@ func (t *topic) take(db *pebble.DB) (entry, bool, error) {
 			return entry{}, false, err
 		}
 	}
-	if len(t.buffer) == 0 {
+	if len(t.buffer) == 0 || !admit(t.buffer[0].value) {
 		return entry{}, false, nil
 	}
 	e := t.buffer[0]
@@ -131,7 +134,7 @@ func (t *topic) cut() {
 }
 
 // refill reads the next part of the queue into the empty buffer.
-func (t *topic) refill(db *pebble.DB) error {
+func (t *topic) refill(db *disk.DB) error {
 	more := false
 	err := scan(db, ready, t.name, t.bound, func(at position, value record) bool {
 		if len(t.buffer) >= bufferMessages/2 || t.bytes >= bufferBytes/2 {
@@ -150,29 +153,44 @@ func (t *topic) refill(db *pebble.DB) error {
 }
 
 // scan calls yield for the messages of a place and topic from a position on, until yield
-// returns false. A value is valid only during its call.
-func scan(db *pebble.DB, where place, topic string, from position, yield func(position, record) bool) (err error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from.key(where, topic), UpperBound: end(where, topic)})
-	if err != nil {
-		return fmt.Errorf("read topic %s: %w", topic, err)
-	}
-	defer func() {
-		if closeErr := it.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("read topic %s: %w", topic, closeErr)
+// returns false. A value is valid only during its call. Messages in damaged data stay
+// where they are, and scan goes on behind them.
+func scan(db *disk.DB, where place, topic string, from position, yield func(position, record) bool) error {
+	upper := end(where, topic)
+	for lower := from.key(where, topic); lower != nil; {
+		last, err := scanPart(db, lower, upper, yield)
+		if db.Damaged(err) == nil {
+			if err != nil {
+				return fmt.Errorf("read topic %s: %w", topic, err)
+			}
+			return nil
 		}
-	}()
+		lower = db.Past(last, upper)
+	}
+	return nil
+}
+
+// scanPart scans up to damaged data and returns the last key that it could read.
+func scanPart(db *disk.DB, lower, upper []byte, yield func(position, record) bool) (last []byte, err error) {
+	last = slices.Clone(lower)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return last, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
 	for valid := it.First(); valid; valid = it.Next() {
-		at, ok := positionOf(it.Key())
+		last = append(last[:0], it.Key()...)
+		at, ok := positionOf(last)
 		if !ok {
-			return fmt.Errorf("read topic %s: key %x has no position", topic, it.Key())
+			return last, fmt.Errorf("key %x has no position", last)
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return fmt.Errorf("read topic %s: %w", topic, err)
+			return last, err
 		}
 		if !yield(at, value) {
-			return nil
+			return last, nil
 		}
 	}
-	return nil
+	return last, it.Error()
 }

@@ -177,7 +177,7 @@ func (b *Broker) due(t *topic) ([]change, error) {
 	}
 	var due []change
 	next := uint64(never)
-	err := scan(b.db.DB, delayed, t.name, position{major: t.nextDue}, func(at position, value record) bool {
+	err := scan(b.db, delayed, t.name, position{major: t.nextDue}, func(at position, value record) bool {
 		if at.major > now || len(due) == dueAtOnce {
 			next = at.major
 			return false
