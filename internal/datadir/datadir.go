@@ -40,7 +40,7 @@ type Dir struct {
 // Open takes the lock of the data directory at path, which it makes if needed. Its
 // errors name the path and tell the user how to go on.
 func Open(path string) (dir *Dir, err error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := disk.MakeDir(nil, path); err != nil {
 		return nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)

@@ -69,7 +69,7 @@ func Open(stop <-chan struct{}, dir string, fs vfs.FS, log *zap.Logger, options 
 	if fs == nil {
 		fs = vfs.Default
 	}
-	if err := makeDir(fs, dir); err != nil {
+	if err := MakeDir(fs, dir); err != nil {
 		return nil, fmt.Errorf("make data directory %s: %w", dir, err)
 	}
 	lock, err := pebble.LockDirectory(dir, fs)
@@ -451,15 +451,18 @@ func (d *guard) events() *pebble.EventListener {
 	}
 }
 
-// makeDir makes a directory and its parents, and syncs them: a crash does not take them
-// back.
-func makeDir(fs vfs.FS, dir string) error {
-	if _, err := fs.Stat(dir); err == nil {
+// MakeDir makes a directory and its parents, and syncs them: a crash does not take them
+// back. A nil fs is the operating system's.
+func MakeDir(fs vfs.FS, dir string) error {
+	if fs == nil {
+		fs = vfs.Default
+	}
+	if info, err := fs.Stat(dir); err == nil && info.IsDir() {
 		return nil
 	}
 	parent := fs.PathDir(dir)
 	if parent != dir {
-		if err := makeDir(fs, parent); err != nil {
+		if err := MakeDir(fs, parent); err != nil {
 			return err
 		}
 	}

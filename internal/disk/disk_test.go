@@ -103,6 +103,18 @@ func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
 	}
 }
 
+func TestADirectoryAndItsParentsSurviveACrash(t *testing.T) {
+	for _, dir := range []string{"a/b/c", "/a/b"} {
+		mem := vfs.NewCrashableMem()
+		if err := errors.Join(disk.MakeDir(mem, dir), disk.MakeDir(mem, dir)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := mem.CrashClone(vfs.CrashCloneCfg{}).Stat(dir); err != nil {
+			t.Errorf("after a crash: %v", err)
+		}
+	}
+}
+
 func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 	fs := vfs.NewMem()
 	db := open(t, fs)

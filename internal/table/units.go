@@ -76,6 +76,16 @@ func TransactCost(before, after *Item) Units {
 	return Units{Write: 2*tableCost(before, after) + indexCost(before, after)}
 }
 
+// FailedCost returns the cost of a write outside of a transaction whose condition did
+// not hold: that of the larger of the old item and the new one, which was not written.
+func FailedCost(op TransactOp, old *Item) Units {
+	after, err := op.Apply(old)
+	if err != nil { // there is no new item
+		after = nil
+	}
+	return Units{Write: tableCost(old, after)}
+}
+
 func tableCost(before, after *Item) float64 {
 	size := 0
 	if before != nil {

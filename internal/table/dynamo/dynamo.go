@@ -120,7 +120,7 @@ func (s *Store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, 
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil {
-		return table.WriteResult{}, s.failWrite(table.OpPut, in.Item.Key, err)
+		return table.WriteResult{}, s.failWrite(table.OpPut, table.TransactOp{Put: &in}, err)
 	}
 	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}, nil
 }
@@ -143,7 +143,7 @@ func (s *Store) Update(ctx context.Context, in table.UpdateInput) (table.WriteRe
 	}
 	out, err := s.clientFor(in.If == nil && len(in.Add) == 0).UpdateItem(ctx, req)
 	if err != nil {
-		return table.WriteResult{}, s.failWrite(table.OpUpdate, in.Key, err)
+		return table.WriteResult{}, s.failWrite(table.OpUpdate, table.TransactOp{Update: &in}, err)
 	}
 	res := table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}
 	if in.ReturnNew {
@@ -165,7 +165,7 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil {
-		return table.WriteResult{}, s.failWrite(table.OpDelete, in.Key, err)
+		return table.WriteResult{}, s.failWrite(table.OpDelete, table.TransactOp{Delete: &in}, err)
 	}
 	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}, nil
 }

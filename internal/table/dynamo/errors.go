@@ -53,21 +53,17 @@ func (s *Store) fail(op table.Op, err error) error {
 }
 
 // failWrite is fail for a write of one item, which may have failed its condition.
-func (s *Store) failWrite(op table.Op, key table.Key, err error) error {
+func (s *Store) failWrite(name table.Op, op table.TransactOp, err error) error {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
-		return s.fail(op, err)
+		return s.fail(name, err)
 	}
 	old, err := decodeOptional(failed.Item)
 	if err != nil {
 		return err
 	}
-	return &table.ConditionError{Key: key, Old: old, Units: failedCost(old)}
+	return &table.ConditionError{Key: op.Key(), Old: old, Units: table.FailedCost(op, old)}
 }
-
-// failedCost returns the units of a write whose condition did not hold. It is billed as
-// a write that changes nothing.
-func failedCost(old *table.Item) table.Units { return table.WriteCost(old, old) }
 
 func fromSDK(err error) bool {
 	_, ok := errors.AsType[*smithy.OperationError](err)

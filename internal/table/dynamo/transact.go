@@ -79,8 +79,8 @@ func (s *Store) encodeOp(op table.TransactOp) types.TransactWriteItem {
 }
 
 // cancelledError translates a cancellation. The answer does not say the cost: each
-// operation is billed as two writes that change nothing. The items whose conditions held
-// are not in the answer either and are taken to be below 1 KB.
+// operation is billed as two writes that failed. The items whose conditions held are not in
+// the answer either and are taken to be smaller than the new ones.
 func cancelledError(ops []table.TransactOp, e *types.TransactionCanceledException) error {
 	if len(e.CancellationReasons) != len(ops) {
 		return fmt.Errorf("table: transaction of %d operations cancelled for %d reasons: %w",
@@ -108,7 +108,7 @@ func cancelledError(ops []table.TransactOp, e *types.TransactionCanceledExceptio
 		if r.Old, err = decodeOptional(reason.Item); err != nil {
 			return err
 		}
-		cost := failedCost(r.Old)
+		cost := table.FailedCost(ops[i], r.Old)
 		out.Units = out.Units.Plus(cost).Plus(cost)
 	}
 	return out

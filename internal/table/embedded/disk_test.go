@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fanfare/internal/disk"
@@ -289,6 +291,28 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 				t.Errorf("after a restart: number = %d, want 1", got)
 			}
 		})
+	}
+}
+
+func TestABatchWriteReportsTheFailureOfAnyPart(t *testing.T) {
+	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
+	write, parts := s.commits.write, 0
+	s.commits.write = func(batch *pebble.Batch, o *pebble.WriteOptions) error {
+		if parts++; parts == 1 {
+			return syscall.EIO
+		}
+		return write(batch, o)
+	}
+	items := make([]table.Item, maxBatchItems+1)
+	writes := make([]table.BatchWrite, len(items))
+	for i := range items {
+		items[i] = numbered(fmt.Sprint(i), 1)
+		writes[i].Put = &items[i]
+	}
+	_, err := s.BatchWrite(t.Context(), writes)
+	wantUnavailable(t, err, syscall.EIO)
+	if parts != 2 {
+		t.Errorf("the batch had %d parts, want 2", parts)
 	}
 }
 

@@ -102,7 +102,7 @@ type commit struct {
 
 // commits are the batches on their way to the disk.
 type commits struct {
-	db *pebble.DB
+	write func(*pebble.Batch, *pebble.WriteOptions) error // shows a batch, and begins its sync
 
 	mu    sync.Mutex // gives seq and queue the same order
 	seq   uint64
@@ -115,7 +115,7 @@ type commits struct {
 const inFlight = 1024
 
 func newCommits(db *pebble.DB) *commits {
-	c := &commits{db: db, queue: make(chan *commit, inFlight), ended: make(chan struct{})}
+	c := &commits{write: db.ApplyNoSyncWait, queue: make(chan *commit, inFlight), ended: make(chan struct{})}
 	go c.finish()
 	return c
 }
@@ -162,7 +162,7 @@ func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 			}
 		}
 	}
-	next.err = c.db.ApplyNoSyncWait(batch, pebble.Sync)
+	next.err = c.write(batch, pebble.Sync)
 	next.applied.Done()
 	return next
 }

@@ -50,13 +50,13 @@ func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) 
 	st := stage{store: s, batch: s.db.NewBatch()}
 
 	unlock := s.locks.lockOne(hash)
-	old, size, err := s.read(&st.buf, key, nil)
+	old, _, err := s.read(&st.buf, key, nil)
 	var after *table.Item
 	var answer error
 	switch {
 	case err != nil:
 	case !table.Holds(op.Cond(), old):
-		answer = &table.ConditionError{Key: key, Old: old, Units: table.Units{Write: table.WriteUnits(size)}}
+		answer = &table.ConditionError{Key: key, Old: old, Units: table.FailedCost(op, old)}
 	default:
 		if after, answer = op.Apply(old); answer == nil {
 			st.write(key, partition, old, after) // stages nothing for a delete of nothing
@@ -107,12 +107,12 @@ func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, er
 	cancelled := false
 	for i, op := range ops {
 		key := op.Key()
-		old, size, err := st.store.read(&st.buf, key, nil)
+		old, _, err := st.store.read(&st.buf, key, nil)
 		if err != nil {
 			return units, nil, err
 		}
 		reasons[i].Key = key
-		failed.Write += 2 * table.WriteUnits(size)
+		failed.Write += 2 * table.FailedCost(op, old).Write
 		if !table.Holds(op.Cond(), old) {
 			cancelled = true
 			reasons[i].Reason, reasons[i].Old = table.CancelCondition, old
@@ -158,7 +158,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 		return res, err
 	}
 	defer s.leave()
-	var last *commit
+	var commits []*commit
 	for done := 0; done < len(writes); {
 		n := batchLen(writes[done:])
 		c, units, err := s.writeBatch(space, writes, done, done+n)
@@ -166,7 +166,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 			return res, s.failure(table.OpBatchWrite, err)
 		}
 		if c != nil {
-			last = c
+			commits = append(commits, c)
 		}
 		res.Units = res.Units.Plus(units)
 		done += n
@@ -174,13 +174,13 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 			return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 		}
 	}
-	// Commits become durable in their order, so the last one covers all. A delete that
-	// found nothing was not written: it waits for the writes that it saw.
-	err := s.await(ctx, last)
-	if err == nil {
-		err = s.settle(ctx, space.seen...)
+	for _, c := range commits {
+		if err := s.await(ctx, c); err != nil {
+			return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
+		}
 	}
-	if err != nil {
+	// A delete that found nothing was not written: it waits for the writes that it saw.
+	if err := s.settle(ctx, space.seen...); err != nil {
 		return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 	}
 	return res, nil

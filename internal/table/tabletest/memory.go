@@ -186,7 +186,7 @@ func (m *Memory) single(ctx context.Context, op table.TransactOp, invalid error)
 	defer m.mu.Unlock()
 	old := m.read(op.Key())
 	if !table.Holds(op.Cond(), old) {
-		return res, &table.ConditionError{Key: op.Key(), Old: clone(old), Units: failedUnits(old)}
+		return res, &table.ConditionError{Key: op.Key(), Old: clone(old), Units: table.FailedCost(op, old)}
 	}
 	after, err := op.Apply(old)
 	if err != nil {
@@ -231,7 +231,7 @@ func (m *Memory) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	for i, op := range in.Ops {
 		old := m.read(op.Key())
 		reasons[i].Key = op.Key()
-		failed = failed.Plus(failedUnits(old)).Plus(failedUnits(old))
+		failed = failed.Plus(table.FailedCost(op, old)).Plus(table.FailedCost(op, old))
 		if !table.Holds(op.Cond(), old) {
 			cancelled = true
 			reasons[i].Reason, reasons[i].Old = table.CancelCondition, clone(old)
@@ -327,11 +327,6 @@ func project(it table.Item, names []string) table.Item {
 
 func readUnits(it *table.Item, consistent bool) table.Units {
 	return table.Units{Read: table.ReadUnits(sizeOf(it), consistent)}
-}
-
-// failedUnits returns the units of a write whose condition did not hold.
-func failedUnits(old *table.Item) table.Units {
-	return table.Units{Write: table.WriteUnits(sizeOf(old))}
 }
 
 func sizeOf(it *table.Item) int {

@@ -49,13 +49,15 @@ func unitTests() []test {
 				s.units(t, "delete", res.Units, write(want))
 			}
 		}},
-		{"OfFailedConditionsAreTheOldItem", func(t *testing.T, s *suite) {
+		{"OfFailedConditionsAreTheLargerItem", func(t *testing.T, s *suite) {
 			key := s.key()
 			_, err := s.Put(t.Context(), table.PutInput{Item: sized(key, 2500), If: table.Exists{}})
-			s.units(t, "condition on nothing", conditionFailed(t, err).Units, write(1))
+			s.units(t, "condition on nothing", conditionFailed(t, err).Units, write(3))
 			s.put(t, sized(key, 2500))
 			_, err = s.Put(t.Context(), table.PutInput{Item: item(key), If: table.Absent{}})
 			s.units(t, "condition of a put", conditionFailed(t, err).Units, write(3))
+			_, err = s.Put(t.Context(), table.PutInput{Item: sized(key, 3500), If: table.Absent{}})
+			s.units(t, "condition of a larger put", conditionFailed(t, err).Units, write(4))
 			_, err = s.Update(t.Context(), table.UpdateInput{Key: key, Add: []table.Attr{num("n", 1)}, If: table.Absent{}})
 			s.units(t, "condition of an update", conditionFailed(t, err).Units, write(3))
 			_, err = s.Delete(t.Context(), table.DeleteInput{Key: key, If: table.Absent{}})
