@@ -24,6 +24,8 @@ import (
 type room struct {
 	dir        string
 	take, give func(t *testing.T, p *process)
+	// lasts says that the lack of room outlives the process.
+	lasts bool
 }
 
 // rooms returns the ways to take room away that this machine allows. Users with the
@@ -32,10 +34,10 @@ type room struct {
 func rooms(t *testing.T) map[string]room {
 	t.Helper()
 	found := map[string]room{"a limit on files": {dir: t.TempDir(), take: limitFiles(0), give: limitFiles(unlimited)}}
-	if dir := t.TempDir(); mounted(t, "tmpfs", dir, "tmpfs", 0, "size=256m,mode=0700") {
+	if dir := t.TempDir(); mounted(t, "tmpfs", dir, "tmpfs", 0, "size=120m,mode=0700") {
 		ballast := filepath.Join(dir, "ballast")
 		found["a small disk"] = room{
-			dir:  dir,
+			dir: dir, lasts: true,
 			take: func(t *testing.T, _ *process) { t.Helper(); fill(t, ballast) },
 			give: func(t *testing.T, _ *process) {
 				t.Helper()
@@ -139,12 +141,54 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 			room.take(t, p)
 			u.refuses(t, written)
 			p.kill(t)
-			room.give(t, p)
-			p = u.start(t) // without a limit
+			if room.lasts {
+				p = u.startWithoutRoom(t)
+				p.signal(t, syscall.SIGTERM)
+				await(t, "a start without room ends with a stop", 30*time.Second, func() bool { return !p.running() })
+				ended := p
+				p = u.startWithoutRoom(t)
+				room.give(t, p)
+				p.ready(t, u.admin)
+				for _, p := range []*process{ended, p} {
+					if log := tail(p.log); strings.Count(log, "\n") > 6 {
+						t.Errorf("a start without room logs\n%s", log)
+					}
+				}
+			} else {
+				room.give(t, p)
+				p = u.start(t) // without a limit
+			}
 			check()
 			p.stop(t)
 		})
 	}
+}
+
+// startWithoutRoom starts the process on a full disk. It must live, and say what it waits
+// for.
+func (u *upright) startWithoutRoom(t *testing.T) *process {
+	t.Helper()
+	p := start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+	await(t, "it says that the disk is full", time.Minute, func() bool {
+		if !p.running() {
+			t.Fatalf("it ended: %v\n%s", p.err, tail(p.log))
+		}
+		return strings.Contains(tail(p.log), "the disk is full")
+	})
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != want {
+			t.Errorf("%s without room answered %s, %v", path, resp.Status, err)
+		}
+	}
+	return p
 }
 
 // refuses posts until the server refuses a post for lack of room, and fails the test unless
