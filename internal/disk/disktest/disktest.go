@@ -5,8 +5,10 @@ package disktest
 import (
 	"archive/zip"
 	"errors"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -156,4 +158,75 @@ func Unzip(t *testing.T, archive string) (dir string) {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Damage is one flipped bit of a file, or its end that was cut.
+type Damage struct {
+	File     string
+	At, Size int
+	Cut      bool
+}
+
+// LooksTorn reports whether a log with this damage looks like one that a power cut tore: a
+// log was cut, or is damaged in its last two blocks. Pebble goes on without the rest of it.
+func (d Damage) LooksTorn() bool {
+	const block = 32 << 10
+	return strings.HasSuffix(d.File, ".log") && (d.Cut || d.At/block >= (d.Size-1)/block-1)
+}
+
+// EachDamage calls check with a copy of dir for each damage: one bit of each file at some
+// places, and each file cut at its blocks, at no more than that many.
+func EachDamage(t *testing.T, fs vfs.FS, dir string, places int, check func(vfs.FS, Damage)) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path := fs.PathJoin(dir, name)
+		data := readAll(t, fs, path)
+		damage := func(at int, data []byte, cut bool, size int) {
+			copied := vfs.NewMem()
+			if _, err := vfs.Clone(fs, copied, dir, dir); err != nil {
+				t.Fatal(err)
+			}
+			writeAll(t, copied, path, data)
+			check(copied, Damage{name, at, size, cut})
+		}
+		for i := range min(places, len(data)) {
+			at := len(data) * i / min(places, len(data))
+			flipped := slices.Clone(data)
+			flipped[at] ^= 1 << (i % 8)
+			damage(at, flipped, false, len(data))
+		}
+		const block = 4096
+		for end := 0; end < len(data); end += max(block, len(data)/places/block*block) {
+			damage(end, data[:end], true, len(data))
+		}
+	}
+}
+
+func readAll(t *testing.T, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func writeAll(t *testing.T, fs vfs.FS, path string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(path, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

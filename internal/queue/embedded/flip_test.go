@@ -1,0 +1,76 @@
+package embedded
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk/disktest"
+)
+
+// Whatever file is damaged: Open refuses the directory, or the broker reports the damage
+// and goes on with the other messages, or all messages are there. The exception is the end
+// of the log, which a power cut may tear.
+func TestDamagedFilesAreNeverServed(t *testing.T) {
+	places := 1000
+	if testing.Short() {
+		places = 6
+	}
+	const messages = 60
+	fs := vfs.NewCrashableMem()
+	b := mustOpen(t, fs)
+	payload := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 1200) }
+	for i := range messages {
+		if err := b.Publish(topicName, message.NewMessage(fmt.Sprint(i), []byte(payload(i)))); err != nil {
+			t.Fatal(err)
+		}
+		if i == messages/2 {
+			if err := b.db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	outcomes := map[string]map[string]int{}
+	disktest.EachDamage(t, fs.CrashClone(vfs.CrashCloneCfg{}), "queue", places, func(damaged vfs.FS, damage disktest.Damage) {
+		file := damage.File
+		if outcomes[file] == nil {
+			outcomes[file] = map[string]int{}
+		}
+		b, err := Open("queue", Options{FS: damaged})
+		if err != nil {
+			outcomes[file]["refused"]++
+			return
+		}
+		next := 0
+		err = scan(b.db, ready, topicName, position{}, func(_ position, r record) bool {
+			msg, err := r.decode()
+			if err != nil {
+				t.Errorf("%+v: %v", damage, err)
+				return false
+			}
+			for next < messages && msg.UUID != fmt.Sprint(next) && b.Damage() != nil {
+				next++ // in the damaged part
+			}
+			if msg.UUID != fmt.Sprint(next) || string(msg.Payload) != payload(next) {
+				t.Errorf("%+v: message %d was served as %s with %d bytes", damage, next, msg.UUID, len(msg.Payload))
+				return false
+			}
+			next++
+			return true
+		})
+		if err != nil {
+			t.Errorf("%+v: %v", damage, err)
+		}
+		if next < messages && b.Damage() == nil && !damage.LooksTorn() {
+			t.Errorf("%+v: the messages from %d on are lost and nothing says so", damage, next)
+		}
+		outcomes[file][map[bool]string{true: "reported", false: "harmless"}[b.Damage() != nil]]++
+		if err := b.Close(); err != nil && b.Damage() == nil {
+			t.Errorf("%+v: Close: %v", damage, err)
+		}
+	})
+	t.Log(outcomes)
+}

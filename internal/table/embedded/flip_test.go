@@ -1,0 +1,74 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/table"
+)
+
+// Whatever file is damaged: Open refuses the directory, or a read reports the damage, or
+// the answers are right. The exception is the end of the log, which a power cut may tear.
+func TestDamagedFilesAreNeverServed(t *testing.T) {
+	places := 1000
+	if testing.Short() {
+		places = 6
+	}
+	const items = 60
+	fs := vfs.NewCrashableMem()
+	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
+	value := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 1200) }
+	for i := range items {
+		it := numbered(fmt.Sprintf("p%03d", i), int64(i))
+		it.Attrs = append(it.Attrs, table.Attr{Name: "text", Value: table.S(value(i))})
+		if _, err := s.Put(t.Context(), table.PutInput{Item: it}); err != nil {
+			t.Fatal(err)
+		}
+		if i == items/2 {
+			if err := s.db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	outcomes := map[string]map[string]int{}
+	disktest.EachDamage(t, fs.CrashClone(vfs.CrashCloneCfg{}), "data", places, func(damaged vfs.FS, damage disktest.Damage) {
+		file := damage.File
+		if outcomes[file] == nil {
+			outcomes[file] = map[string]int{}
+		}
+		s, err := Open("data", Options{FS: damaged, SweepEvery: -1, MemoryBytes: 1 << 20})
+		if err != nil {
+			outcomes[file]["refused"]++
+			return
+		}
+		lost, reported := []int{}, false
+		for i := range items {
+			res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: fmt.Sprintf("p%03d", i), SK: "s"}})
+			switch {
+			case errors.Is(err, disk.ErrDamaged):
+				reported = true
+			case err != nil:
+				t.Errorf("%+v: item %d: %v", damage, i, err)
+			case res.Item == nil:
+				lost = append(lost, i)
+			case res.Item.Int("n") != int64(i) || res.Item.Str("text") != value(i):
+				t.Errorf("%+v: item %d was served as %v", damage, i, res.Item)
+			}
+		}
+		// What is lost of a torn log are its last writes.
+		if len(lost) > 0 && !reported && (!damage.LooksTorn() || lost[0] != items-len(lost)) {
+			t.Errorf("%+v: items %v are lost and nothing says so", damage, lost)
+		}
+		outcomes[file][map[bool]string{true: "reported", false: "harmless"}[reported]]++
+		if err := s.Close(); err != nil && !reported {
+			t.Errorf("%+v: Close: %v", damage, err)
+		}
+	})
+	t.Log(outcomes)
+}
