@@ -125,3 +125,34 @@ func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// sized is a file system of a given size.
+type sized struct {
+	vfs.FS
+	free, total uint64
+}
+
+func (s sized) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: s.free, TotalBytes: s.total, UsedBytes: s.total - s.free}, nil
+}
+
+func TestLittleRoomIsNamedBeforeTheDiskIsFull(t *testing.T) {
+	for _, tt := range []struct {
+		free, total uint64
+		low         bool
+	}{
+		{100 << 20, 120 << 20, true}, {400 << 20, 2 << 30, true}, {600 << 20, 2 << 30, false},
+		{4 << 30, 50 << 30, true}, {6 << 30, 50 << 30, false}, {9 << 30, 10 << 40, true}, {11 << 30, 10 << 40, false},
+	} {
+		db := open(t, sized{vfs.NewMem(), tt.free, tt.total})
+		if err := db.Room(); (err != nil) != tt.low {
+			t.Errorf("%d of %d MiB free: %v", tt.free>>20, tt.total>>20, err)
+		}
+		if s := db.Stats(); s.FreeBytes != tt.free || s.TotalBytes != tt.total || s.DiskBytes == 0 || s.MemtableBytes == 0 || s.Damaged {
+			t.Errorf("stats %+v", s)
+		}
+		if err := db.Close(func() {}); err != nil {
+			t.Error(err)
+		}
+	}
+}

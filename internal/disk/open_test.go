@@ -24,7 +24,7 @@ func crashed(t *testing.T) *vfs.MemFS {
 	mem := vfs.NewCrashableMem()
 	db := open(t, mem)
 	for i := range 100 {
-		if err := db.Set(fmt.Appendf(nil, "key%d", i), bytes.Repeat([]byte(fmt.Sprint(i)), 1000), pebble.Sync); err != nil {
+		if err := db.Set(fmt.Appendf(nil, "key%d", i), bytes.Repeat(fmt.Append(nil, i), 1000), pebble.Sync); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
 			}
 			for i := range 100 {
 				value, closer, err := got.db.Get(fmt.Appendf(nil, "key%d", i))
-				if err != nil || !bytes.Equal(value, bytes.Repeat([]byte(fmt.Sprint(i)), 1000)) {
+				if err != nil || !bytes.Equal(value, bytes.Repeat(fmt.Append(nil, i), 1000)) {
 					t.Fatalf("key%d: %d bytes, %v", i, len(value), err)
 				}
 				if err := closer.Close(); err != nil {

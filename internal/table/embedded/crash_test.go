@@ -31,7 +31,7 @@ func plant(t *testing.T, file string, edits ...planttest.Edit) (binary string) {
 // The durability tests must find a store that answers before its log is synced.
 func TestACrashShowsWritesWithoutSync(t *testing.T) {
 	binary := plant(t, "durable.go",
-		planttest.Edit{Old: "next.err = c.db.ApplyNoSyncWait(batch, pebble.Sync)", New: "next.err = c.db.Apply(batch, pebble.NoSync)"},
+		planttest.Edit{Old: "write: db.ApplyNoSyncWait,", New: "write: func(b *pebble.Batch, _ *pebble.WriteOptions) error { return db.Apply(b, pebble.NoSync) },"},
 		planttest.Edit{Old: "next.err = next.batch.SyncWait()", New: "next.err = nil"},
 	)
 	planttest.MustFail(t, binary, "TestAnsweredWritesSurviveACrash", "(-answered +there)", 1)

@@ -129,7 +129,7 @@ func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []by
 		err = errors.Join(it.Error(), it.Close())
 	}
 	if s.db.Damaged(err) != nil {
-		return found, s.db.Past(from, upper), nil
+		return found, s.db.Past(from, upper), nil //nolint:nilerr // the store remembers the damage
 	}
 	return found, next, err
 }
