@@ -14,7 +14,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-planted soak vuln
+.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-planted spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -70,6 +70,11 @@ sim:
 sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
+
+# Checks the model of the like protocol, then the model without each rule, which has to fail.
+spec:
+	scripts/spec.sh install
+	scripts/spec.sh run $(FLAGS)
 
 # Runs for hours: new seeds, then real processes that are killed again and again.
 soak:

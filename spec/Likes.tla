@@ -1,0 +1,287 @@
+------------------------------- MODULE Likes -------------------------------
+(* How the likes of one post are counted: docs/LIKES.md. A step is one      *)
+(* request to the table, so any two windows interleave between requests.     *)
+(* Each rule is a constant: TRUE is the protocol, FALSE the protocol without *)
+(* it. The invariants at the end have to fail without any one of them.       *)
+EXTENDS Integers, FiniteSets, TLC
+
+CONSTANTS
+  U, A, W,         \* users, aggregators, windows 1..n: a window runs once
+  Versions,        \* actions of a user: odd versions like, even ones unlike
+  Incs,            \* the most incarnations
+  Batch,           \* the most messages of a window
+  Lates,           \* requests whose answer is lost, or that land late
+  Crashes,         \* processes that die, and windows that give up
+  Days,            \* midnights
+  MsgDays,         \* a message may be applied until it is so many days old
+  \* Rules
+  KnownBeforeFlush,   \* flush when the outcome of each write is known
+  RefusalUndecided,   \* after a lost answer only success or the condition decide
+  Serial,             \* one window of a post and aggregator at a time
+  EndAfterLost,       \* a lost window ends its incarnation
+  AckAfterFlush,      \* answer messages after the flush
+  FenceFirst,         \* fence before taking over an open like
+  FlushOnce,          \* repeat a flush on its condition
+  StampUnchanged,     \* re-stamp on the condition of the stamp that was read
+  EmptyFlush,         \* a window that stamped flushes a sum of 0 too
+  ByNote,             \* prune, and read absence, by the note of a clean end (FALSE: by age)
+  NoteClean,          \* note the end of an incarnation that flushed all it stamped
+  NoteLast,           \* read the note after the ledger
+  NoteFirst,          \* the note outweighs a fence without an entry
+  PruneLate,          \* prune when no request of the incarnation may be on its way
+  RefuseOld,          \* refuse messages older than MsgDays
+  TtlLong,            \* an unlike's item outlives each message that it refuses
+  TtlUncounted        \* an item that owes the count its -1 has no ttl
+
+VARIABLES
+  sent,     \* the number of actions of each user
+  acked,    \* answered messages
+  like,     \* the like item of each user
+  count, d, x,     \* the count item: the count, flushed seq by incarnation, fences
+  note,     \* incarnations whose clean end is noted
+  applied,  \* flushes that happened: for the invariants
+  cur, own, next, seqs, born,  \* incarnations: current, owner, next name, last seq, day
+  ending,   \* incarnations that may note their end: not current, their process lives
+  win, net, lates, crashes, day,
+  saw       \* ByNote = FALSE: what a flush that prunes saw
+
+items == <<like, count, d, x, note, applied>>
+names == <<cur, own, next, seqs, born, ending>>
+vars  == <<sent, acked, items, names, win, net, lates, crashes, day, saw>>
+
+None  == [f |-> <<0, 0>>, v |-> 0, st |-> 0, base |-> 0, day |-> 0]
+I     == 1..Incs
+St(v) == v % 2
+Max(a, b) == IF a > b THEN a ELSE b
+Running(w) == win[w].pc \notin {"idle", "done", "lost", "dead"}
+Aged(i) == born[i] < day
+
+Init ==
+  /\ sent \in [U -> 0..Versions] /\ acked = {}
+  /\ like = [u \in U |-> None] /\ count = 0
+  /\ d = [i \in I |-> 0] /\ x = [i \in I |-> FALSE] /\ note = {} /\ applied = {}
+  /\ cur = [a \in A |-> 0] /\ own = [i \in I |-> 0] /\ next = 1
+  /\ seqs = [i \in I |-> 0] /\ born = [i \in I |-> 0] /\ ending = {}
+  /\ win = [w \in W |-> [pc |-> "idle"]] /\ net = {} /\ lates = 0 /\ crashes = 0 /\ day = 0
+  /\ saw = {}
+
+Messages == {m \in U \X (1..Versions) : m[2] <= sent[m[1]]}
+Fresh == ~RefuseOld \/ day <= MsgDays      \* all messages are of day 0
+
+\* ------------------------------------------------------------- the window
+\* What a window forgets between two actions, and when it ends, is left out: fewer states.
+Blank == [m |-> <<>>, old |-> None, new |-> None, ld |-> 0, lx |-> FALSE, noted |-> FALSE, doubt |-> FALSE]
+Set(w, r) == win' = [win EXCEPT ![w] = r]
+End(r, pc) == [pc |-> pc, my |-> r.my]
+Go(w, pc) == Set(w, IF pc \in {"done", "lost"} THEN End(win[w], pc) ELSE [win[w] EXCEPT !.pc = pc])
+\* The next action of the window, or its flush.
+Onward(r) ==
+  [r EXCEPT !.pc = IF r.todo # {} THEN "look" ELSE IF r.stamped /\ (EmptyFlush \/ r.delta # 0) THEN "flush" ELSE "ack",
+            !.one = Blank]
+Past(r) == Onward([r EXCEPT !.todo = @ \ {r.one.m}])
+
+Start(w, a) ==
+  /\ win[w].pc = "idle" /\ Fresh /\ \A o \in W : o < w => win[o].pc # "idle"
+  /\ Serial => ~ \E o \in W : Running(o) /\ win[o].a = a
+  /\ \E ms \in SUBSET (Messages \ acked) :
+     /\ ms # {} /\ Cardinality(ms) <= Batch
+     /\ LET i == IF cur[a] = 0 THEN next ELSE cur[a]
+            s == seqs[i] + 1 IN
+        /\ i <= Incs
+        /\ IF cur[a] = 0 THEN /\ cur' = [cur EXCEPT ![a] = i] /\ own' = [own EXCEPT ![i] = a]
+                              /\ next' = next + 1 /\ born' = [born EXCEPT ![i] = day]
+           ELSE UNCHANGED <<cur, own, next, born>>
+        /\ seqs' = [seqs EXCEPT ![i] = s]
+        /\ Set(w, [pc |-> "look", a |-> a, my |-> <<i, s>>, ms |-> ms,
+                   todo |-> {m \in ms : \A o \in ms : o[1] = m[1] => o[2] <= m[2]},
+                   one |-> Blank, delta |-> 0, stamped |-> FALSE])
+  /\ UNCHANGED <<sent, acked, items, ending, net, lates, crashes, day, saw>>
+
+\* One action of the window: the like is read, by a put that fails or by a get.
+Stamped(r, l) == Past([r EXCEPT !.stamped = TRUE, !.delta = @ + l.st - l.base])
+Chosen(r, counted) ==
+  LET m == r.one.m old == r.one.old st == St(m[2]) newer == old.v >= m[2]
+      to(s, v, b) == [r EXCEPT !.pc = "put", !.one = [Blank EXCEPT !.m = m, !.old = old,
+                        !.new = [f |-> r.my, v |-> v, st |-> s, base |-> b, day |-> day]]] IN
+  IF counted THEN IF newer THEN Past(r) ELSE to(st, m[2], old.st)
+  ELSE IF newer THEN to(old.st, old.v, old.base) ELSE to(st, m[2], old.base)
+
+Look(w) ==
+  LET r == win[w] IN
+  /\ r.pc = "look"
+  /\ \E m \in r.todo : LET l == like[m[1]] q == [r EXCEPT !.one = [Blank EXCEPT !.m = m, !.old = l]] IN
+       CASE l = None -> Set(w, [q EXCEPT !.pc = "put",
+                                  !.one.new = [f |-> r.my, v |-> m[2], st |-> St(m[2]), base |-> 0, day |-> day]])
+         [] l.f = r.my -> Set(w, Stamped(q, l))
+         [] l.f[1] = r.my[1] /\ l.f # r.my -> Set(w, Chosen(q, TRUE))
+         [] OTHER -> Set(w, [q EXCEPT !.pc = "ledger", !.one.noted = ~NoteLast /\ l.f[1] \in note])
+  /\ UNCHANGED <<sent, acked, items, names, net, lates, crashes, day, saw>>
+
+Ledger(w) ==
+  /\ win[w].pc = "ledger"
+  /\ LET g == win[w].one.old.f[1] IN Set(w, [win[w] EXCEPT !.pc = "note", !.one.ld = d[g], !.one.lx = x[g]])
+  /\ UNCHANGED <<sent, acked, items, names, net, lates, crashes, day, saw>>
+
+\* The state of a flush by a ledger entry, a fence and whether the incarnation ended.
+Judge(g, ld, lx, ended) ==
+  IF ld >= g[2] THEN "counted"
+  ELSE IF NoteFirst /\ ByNote /\ ld = 0 /\ ended THEN "counted"
+  ELSE IF lx THEN "never"
+  ELSE IF ld = 0 /\ ended THEN "counted" ELSE "open"
+Ended(i) == IF ByNote THEN i \in note ELSE Aged(i)
+
+ReadNote(w) ==
+  LET r == win[w] g == r.one.old.f
+      ended == IF NoteLast \/ ~ByNote THEN Ended(g[1]) ELSE r.one.noted
+      j == Judge(g, r.one.ld, r.one.lx, ended) IN
+  /\ r.pc = "note"
+  /\ \/ j # "open" /\ Set(w, Chosen(r, j = "counted"))
+     \/ j = "open" /\ ~FenceFirst /\ Set(w, Chosen(r, FALSE))
+     \/ j = "open" /\ FenceFirst /\ Go(w, "fence")
+     \/ j = "open" /\ Set(w, Past([r EXCEPT !.ms = @ \ {r.one.m}]))  \* left for later
+  /\ UNCHANGED <<sent, acked, items, names, net, lates, crashes, day, saw>>
+
+\* A request may be answered; or be done, and its answer lost; or land late.
+Late == lates < Lates /\ lates' = lates + 1
+
+Fence(w) ==
+  LET r == win[w] g == r.one.old.f holds == d[g[1]] < g[2] IN
+  /\ r.pc = "fence"
+  /\ \/ /\ x' = IF holds THEN [x EXCEPT ![g[1]] = TRUE] ELSE x
+        /\ Set(w, [r EXCEPT !.pc = "note", !.one.ld = d[g[1]], !.one.lx = holds \/ x[g[1]]])
+        /\ UNCHANGED <<net, lates>>
+     \/ /\ Late /\ net' = net \cup {[k |-> "fence", f |-> g]} /\ UNCHANGED <<x, win>>
+  /\ UNCHANGED <<sent, acked, like, count, d, note, applied, names, crashes, day, saw>>
+
+\* The condition of a put: nothing there, or the stamp and version that were read.
+Same(l, old) == IF old = None THEN l = None
+                ELSE IF StampUnchanged THEN l.f = old.f /\ l.v = old.v ELSE l # None
+
+Put(w) ==
+  LET r == win[w] o == r.one u == o.m[1] holds == Same(like[u], o.old)
+      done == like' = IF holds THEN [like EXCEPT ![u] = o.new] ELSE like
+      again == Set(w, [r EXCEPT !.one.doubt = TRUE]) IN
+  /\ r.pc = "put" /\ Fresh
+  /\ \/ /\ done /\ UNCHANGED <<net, lates>>
+        /\ Set(w, IF holds THEN Stamped(r, o.new) ELSE [r EXCEPT !.pc = "look", !.one = Blank])
+     \/ done /\ Late /\ again /\ UNCHANGED net
+     \/ Late /\ net' = net \cup {[k |-> "put", u |-> u, old |-> o.old, new |-> o.new]} /\ again /\ UNCHANGED like
+     \/ o.doubt /\ ~KnownBeforeFlush /\ Set(w, Past([r EXCEPT !.stamped = TRUE])) /\ UNCHANGED <<like, net, lates>>
+     \* refused as invalid: the message becomes a dead letter
+     \/ o.doubt /\ ~RefusalUndecided /\ Set(w, Past([r EXCEPT !.ms = @ \ {o.m}])) /\ UNCHANGED <<like, net, lates>>
+  /\ UNCHANGED <<sent, acked, count, d, x, note, applied, names, crashes, day, saw>>
+
+FlushHolds(f) == d[f[1]] < f[2] /\ ~x[f[1]]
+FlushNow(f, delta) ==
+  /\ count' = count + delta /\ d' = [d EXCEPT ![f[1]] = Max(@, f[2])] /\ applied' = applied \cup {f}
+Nothing == UNCHANGED <<count, d, applied>>
+
+Retire(w) == IF EndAfterLost /\ cur[win[w].a] = win[w].my[1]
+             THEN /\ cur' = [cur EXCEPT ![win[w].a] = 0] /\ ending' = ending \cup {win[w].my[1]}
+             ELSE UNCHANGED <<cur, ending>>
+
+Flush(w) ==
+  LET r == win[w] f == r.my holds == FlushHolds(f) \/ (~FlushOnce /\ r.one.doubt) IN
+  /\ r.pc = "flush"
+  /\ \/ /\ holds /\ FlushNow(f, r.delta) /\ Go(w, "ack") /\ UNCHANGED <<net, lates, cur, ending>>
+     \/ /\ ~holds /\ d[f[1]] >= f[2] /\ Nothing /\ Go(w, "ack") /\ UNCHANGED <<net, lates, cur, ending>>
+     \/ /\ ~holds /\ d[f[1]] < f[2] /\ Nothing /\ Go(w, "lost") /\ Retire(w) /\ UNCHANGED <<net, lates>>
+     \/ /\ holds /\ Late /\ FlushNow(f, r.delta) /\ Set(w, [r EXCEPT !.one.doubt = TRUE]) /\ UNCHANGED <<net, cur, ending>>
+     \/ /\ Late /\ net' = net \cup {[k |-> "flush", f |-> f, delta |-> r.delta]} /\ Nothing
+        /\ Set(w, [r EXCEPT !.one.doubt = TRUE]) /\ UNCHANGED <<cur, ending>>
+  /\ UNCHANGED <<sent, acked, like, x, note, own, next, seqs, born, crashes, day, saw>>
+
+Ack(w) ==
+  /\ win[w].pc = "ack" /\ acked' = acked \cup win[w].ms /\ Go(w, "done")
+  /\ UNCHANGED <<sent, items, names, net, lates, crashes, day, saw>>
+EarlyAck(w) ==
+  /\ ~AckAfterFlush /\ win[w].pc = "flush" /\ acked' = acked \cup win[w].ms
+  /\ UNCHANGED <<sent, items, names, win, net, lates, crashes, day, saw>>
+
+\* The window gives up: the table fails, or its stop has no more time.
+GiveUp(w) ==
+  /\ Running(w) /\ crashes < Crashes /\ crashes' = crashes + 1
+  /\ Go(w, "lost") /\ Retire(w)
+  /\ UNCHANGED <<sent, acked, items, own, next, seqs, born, net, lates, day, saw>>
+
+\* ---------------------------------------------------------- the aggregator
+Crash(a) ==
+  /\ crashes < Crashes /\ crashes' = crashes + 1 /\ \E i \in I : own[i] = a
+  /\ win' = [w \in W |-> IF Running(w) /\ win[w].a = a THEN End(win[w], "dead") ELSE win[w]]
+  /\ cur' = [cur EXCEPT ![a] = 0] /\ ending' = {i \in ending : own[i] # a}
+  /\ UNCHANGED <<sent, acked, items, own, next, seqs, born, net, lates, day, saw>>
+
+\* A new incarnation, each day and at each stop.
+Rotate(a) ==
+  /\ cur[a] # 0 /\ next <= Incs + 1 /\ ending' = ending \cup {cur[a]} /\ cur' = [cur EXCEPT ![a] = 0]
+  /\ UNCHANGED <<sent, acked, items, own, next, seqs, born, win, net, lates, crashes, day, saw>>
+
+Note(i) ==
+  /\ ByNote /\ i \in ending
+  /\ NoteClean => \A w \in W : win[w].pc # "idle" => (win[w].my[1] = i => win[w].pc = "done")
+  /\ note' = note \cup {i} /\ ending' = ending \ {i}
+  /\ UNCHANGED <<sent, acked, like, count, d, x, applied, cur, own, next, seqs, born, win, net, lates, crashes, day, saw>>
+
+\* ------------------------------------------------------------------- time
+Drop(i) == /\ d' = [d EXCEPT ![i] = 0]
+           /\ UNCHANGED <<sent, acked, like, count, note, applied, names, win, net, lates, crashes, day>>
+Prune(i) ==
+  \/ /\ ByNote /\ i \in note /\ (d[i] > 0 \/ x[i])
+     /\ PruneLate => ~ \E n \in net : n.k = "flush" /\ n.f[1] = i
+     /\ x' = [x EXCEPT ![i] = FALSE] /\ Drop(i) /\ UNCHANGED saw
+  \/ \* the former protocol, in two requests: it sees an old entry without a fence, and drops it
+     /\ ~ByNote /\ Aged(i) /\ i \notin saw /\ d[i] > 0 /\ ~x[i] /\ saw' = saw \cup {i}
+     /\ UNCHANGED <<sent, acked, items, names, win, net, lates, crashes, day>>
+  \/ /\ ~ByNote /\ i \in saw /\ d[i] > 0 /\ Drop(i) /\ UNCHANGED <<x, saw>>
+
+Land(n) ==
+  /\ net' = net \ {n}
+  /\ \/ UNCHANGED <<like, count, d, x, applied>>     \* it never arrives
+     \/ n.k = "put" /\ Same(like[n.u], n.old) /\ like' = [like EXCEPT ![n.u] = n.new] /\ UNCHANGED <<count, d, x, applied>>
+     \/ n.k = "flush" /\ FlushHolds(n.f) /\ FlushNow(n.f, n.delta) /\ UNCHANGED <<like, x>>
+     \/ n.k = "fence" /\ d[n.f[1]] < n.f[2] /\ x' = [x EXCEPT ![n.f[1]] = TRUE] /\ UNCHANGED <<like, count, d, applied>>
+  /\ UNCHANGED <<sent, acked, note, names, win, lates, crashes, day, saw>>
+
+\* A month. Requests do not stay on their way for so long; in the former protocol no
+\* window does.
+Midnight ==
+  /\ day < Days /\ day' = day + 1 /\ net = {}
+  /\ IF ByNote THEN UNCHANGED <<win, cur>>
+     ELSE /\ win' = [w \in W |-> IF Running(w) THEN End(win[w], "dead") ELSE win[w]]
+          /\ cur' = [a \in A |-> 0]
+  /\ UNCHANGED <<sent, acked, items, own, next, seqs, born, ending, net, lates, crashes, saw>>
+
+Expire(u) ==
+  LET l == like[u] IN
+  /\ l # None /\ l.st = 0 /\ (TtlUncounted => l.base = 0)
+  /\ day > IF TtlLong THEN l.day + MsgDays ELSE l.day
+  /\ like' = [like EXCEPT ![u] = None]
+  /\ UNCHANGED <<sent, acked, count, d, x, note, applied, names, win, net, lates, crashes, day, saw>>
+
+Next == \/ \E w \in W : (\E a \in A : Start(w, a)) \/ Look(w) \/ Ledger(w) \/ ReadNote(w) \/ Fence(w)
+                        \/ Put(w) \/ Flush(w) \/ Ack(w) \/ EarlyAck(w) \/ GiveUp(w)
+        \/ \E a \in A : Crash(a) \/ Rotate(a)
+        \/ \E i \in I : Note(i) \/ Prune(i)
+        \/ \E n \in net : Land(n)
+        \/ Midnight
+        \/ \E u \in U : Expire(u)
+Spec == Init /\ [][Next]_vars
+Symm == Permutations(U) \cup Permutations(A)
+
+\* ------------------------------------------------------------- invariants
+\* The claim behind it all: a like is counted exactly when its stamp's flush happened.
+Part(u) == IF like[u] = None THEN 0 ELSE IF like[u].f \in applied THEN like[u].st ELSE like[u].base
+RECURSIVE Sum(_)
+Sum(S) == IF S = {} THEN 0 ELSE LET u == CHOOSE u \in S : TRUE IN Part(u) + Sum(S \ {u})
+Exact == count = Sum(U)
+
+\* Whoever meets a like now, or on any later day, concludes the truth from the items.
+Judged(u) == LET g == like[u].f IN Judge(g, d[g[1]], x[g[1]], Ended(g[1]))
+Counted == \A u \in U : like[u] # None /\ Judged(u) = "counted" => like[u].f \in applied
+Never   == \A u \in U : like[u] # None /\ Judged(u) = "never" => like[u].f \notin applied
+
+\* I3 at quiescence: the users whose latest action is like.
+Liked == {u \in U : sent[u] > 0 /\ St(sent[u]) = 1}
+Quiet == net = {} /\ Messages \subseteq acked /\ \A w \in W : ~Running(w)
+Settled == Quiet => count = Cardinality(Liked)
+=============================================================================
