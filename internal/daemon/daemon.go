@@ -342,8 +342,9 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 		Grace: p.opt.Grace, Log: p.log.Named("likes"),
 		Observe: func(o likeagg.Outcome) {
 			if o.Flushed {
-				metrics.Flush()
+				metrics.Flush(o.LedgerBytes)
 			}
+			metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
 		},
 	})
 	roots.start("likes", aggregator.Run)

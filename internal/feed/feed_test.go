@@ -245,8 +245,14 @@ func (w *world) count(e messages.Like, liked bool) {
 	case !liked && was:
 		delta = -1
 	}
-	_, err = w.store.Update(w.t.Context(), table.UpdateInput{
-		Key: schema.LikeCountKey(e.PostID),
+	w.addLikes(e.PostID, delta)
+}
+
+// addLikes changes a post's like count.
+func (w *world) addLikes(post string, delta int64) {
+	w.t.Helper()
+	_, err := w.store.Update(w.t.Context(), table.UpdateInput{
+		Key: schema.LikeCountKey(post),
 		Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
 		Set: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(w.clock.now().UnixMilli())}},
 	})

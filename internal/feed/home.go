@@ -201,7 +201,7 @@ func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Ite
 		item.Author.Name, item.Author.ImageURL = profile.Name, profile.ImageURL
 	}
 	if it, ok := found[schema.LikeCountKey(r.post)]; ok {
-		item.LikeCount = schema.ParseLikeCount(&it).Likes
+		item.LikeCount = schema.ParseLikeCount(&it).Shown()
 	}
 	if it, ok := found[schema.LikeKey(r.post, viewer, r.likeShards)]; ok {
 		like, err := schema.ParseLike(it)

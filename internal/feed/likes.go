@@ -139,7 +139,7 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 	if count.AsOf.IsZero() {
 		count.AsOf = timeOf(post)
 	}
-	return LikeCount{count.Likes, count.AsOf}, nil
+	return LikeCount{count.Shown(), count.AsOf}, nil
 }
 
 // LikesByUser lists the living posts that user likes, newest post first, from the

@@ -118,6 +118,20 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 	}
 }
 
+// A count that an unlike of an uncounted like once took below zero is shown as zero.
+func TestACountIsNeverShownBelowZero(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	p := w.post("ann", "x")
+	w.deliver()
+	w.addLikes(p.ID, -1)
+	count, err := w.LikeCount(t.Context(), p.ID)
+	home := w.home("ann", 20, feed.HomeQuery{})
+	if err != nil || count.Count != 0 || len(home) != 1 || home[0].LikeCount != 0 {
+		t.Errorf("%+v, %v, home %+v", count, err, home)
+	}
+}
+
 func TestACountOfNoLikesIsAsOfThePost(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

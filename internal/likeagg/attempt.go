@@ -35,54 +35,74 @@ func (e *lostError) Unwrap() error { return e.err }
 
 // attempt sends one request until its outcome is known. Its error is nil, a refusal,
 // which wrote nothing, or a lostError. version is the event id of the message that
-// the request is for, "" if it is for the whole window.
+// the request is for, "" if it is for the whole window: the items that refuse a message
+// that is too old may have expired.
 func (w *window) attempt(ctx context.Context, version string, send func() error) error {
-	delay := backoff.Exponential{First: 50 * time.Millisecond, Most: 5 * time.Second}
-	unexplained := 0
 	w.unresolved.Add(1)
+	tries := 0
+	err := w.collector.repeat(ctx, &w.gate, func() error {
+		if version != "" {
+			if err := messages.CheckIDAge("event_id", version, w.cfg.Now()); err != nil {
+				if tries == 0 {
+					return err // nothing was sent
+				}
+				return &lostError{"its message grew too old", nil}
+			}
+		}
+		tries++
+		return send()
+	})
+	if _, lost := errors.AsType[*lostError](err); !lost {
+		w.unresolved.Add(-1)
+	}
+	return err
+}
+
+// repeat sends a request until its outcome is known. Once the answer of a try is
+// missing, that try may still have happened: then only success and the request's own
+// condition say how the request ended, and another refusal is just one more failure.
+func (c *collector) repeat(ctx context.Context, g *gate, send func() error) error {
+	delay := backoff.Exponential{First: 50 * time.Millisecond, Most: 5 * time.Second}
+	unexplained, doubtful := 0, false
 	for failures := 1; ; failures++ {
-		if err := w.checkAge(ctx, version); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return &lostError{"stopped", ctx.Err()}
 		}
 		err := panics.Catch(send) // a panic of the table leaves the outcome unknown, too
-		if err == nil || refused(err) {
-			w.unresolved.Add(-1)
+		if err == nil || decides(err, doubtful) {
 			return err
 		}
+		doubtful = true
 		if queue.Transient(err) {
 			unexplained = 0
 		} else if unexplained++; unexplained >= maxUnexplained {
 			return &lostError{"the table fails in an unknown way", err}
 		}
-		_ = backoff.Wait(ctx, delay.Jittered(failures, w.collector.random())) // checkAge reports ctx's end
+		c.pool.wait(ctx, delay.Jittered(failures, c.random()), g)
 	}
 }
 
-// checkAge fails if the window has outlived its incarnation or the request's message.
-// A stamp that old could have been pruned from the ledger and read as counted, and
-// the items that refuse such an old message could have expired.
-func (w *window) checkAge(ctx context.Context, version string) error {
-	now := w.cfg.Now()
-	switch {
-	case ctx.Err() != nil:
-		return &lostError{"stopped", ctx.Err()}
-	case olderThan(w.stamp.Inc, 1, now):
-		return &lostError{"its incarnation began before yesterday", nil}
-	case version != "" && messages.CheckIDAge("event_id", version, now) != nil:
-		return &lostError{"its message grew too old", nil}
+// decides reports whether err is the outcome of a request. doubtful means that an
+// earlier try of it may have happened.
+func decides(err error, doubtful bool) bool {
+	if _, ok := errors.AsType[*lostError](err); ok {
+		return true
 	}
-	return nil
+	if _, ok := errors.AsType[*table.ConditionError](err); ok {
+		return true
+	}
+	return !doubtful && refused(err)
 }
 
-// refused reports whether err says that nothing was written.
+// refused reports whether err says that a try wrote nothing.
 func refused(err error) bool {
 	if _, ok := errors.AsType[*table.ConditionError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*table.CancelledError](err); ok {
+	if _, ok := errors.AsType[*table.InvalidError](err); ok {
 		return true
 	}
-	_, ok := errors.AsType[*table.InvalidError](err)
+	_, ok := errors.AsType[*messages.PermanentError](err)
 	return ok
 }
 

@@ -31,13 +31,15 @@ type collector struct {
 	// idle is closed after the stop, when every message is answered.
 	idle     chan struct{}
 	stopping bool
-	// inc is the incarnation of the next window, "" before the first one and after a
-	// lost one; seq is its last flush.
-	inc    string
-	incDay int64
-	seq    int64
-	// retired are the incarnations of lost windows. Only assertions read it.
-	retired map[string]bool
+	// inc is the incarnation of the next window, nil before the first one and after a
+	// lost one.
+	inc *incarnation
+	// alarmed is when a large ledger was last told.
+	alarmed time.Time
+
+	ends ends
+	// notesSince is when ends were first noted, as far as it is known. ends.mu guards it.
+	notesSince time.Time
 }
 
 // postWindows are the windows of one post: one may run while the next one collects.
@@ -56,16 +58,17 @@ type action struct {
 	// receives is the highest receive count of the messages.
 	receives int
 
-	// stamped is the like as stored, nil if nothing had to be written. err is the
-	// reason why the action was not applied.
-	stamped *schema.Like
-	err     error
+	// old is the like that the action met, which another flush is to count, and next
+	// the one to write; nil for none. stamped is the like as stored, nil if nothing had
+	// to be written. err is the reason why the action was not applied.
+	old, next, stamped *schema.Like
+	err                error
 }
 
 func newCollector(cfg Config) *collector {
 	return &collector{
-		cfg: cfg, pool: newPool(), wake: make(chan struct{}, 1), posts: make(map[string]*postWindows),
-		idle: make(chan struct{}), retired: make(map[string]bool),
+		cfg: cfg, pool: newPool(cfg.PutConcurrency), wake: make(chan struct{}, 1), posts: make(map[string]*postWindows),
+		idle: make(chan struct{}),
 	}
 }
 
@@ -129,7 +132,7 @@ func (c *collector) take(working context.Context, msg *message.Message) {
 	c.held++
 	invariants.Check(c.held <= c.cfg.MaxMessages, "I9: %d messages are held, %d may be", c.held, c.cfg.MaxMessages)
 	if err != nil {
-		c.pool.enqueue(1, func(int) { c.settle(working, []*message.Message{msg}, err) }, nil)
+		c.pool.enqueue(nil, 1, func(int) { c.settle(working, []*message.Message{msg}, err) }, nil)
 		return
 	}
 	p := c.posts[like.PostID]
@@ -207,16 +210,16 @@ func (c *collector) start(working context.Context, post string) {
 		return
 	}
 	w := p.next
-	w.stamp = c.nextStamp()
-	invariants.Check(!c.retired[w.stamp.Inc], "I3: incarnation %s lost a window and stamps another one", w.stamp.Inc)
+	c.stamp(working, w)
 	p.running, p.next = w, nil
-	c.pool.enqueue(1, func(int) { w.begin(working) }, nil)
+	c.pool.enqueue(&w.gate, 1, func(int) { w.begin(working) }, nil)
 }
 
 // ended makes way for the next window of w's post. All messages of w are answered.
-func (c *collector) ended(working context.Context, w *window) {
+func (c *collector) ended(working context.Context, w *window, lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.left(working, w, lost)
 	p := c.posts[w.post]
 	invariants.Check(p != nil && p.running == w, "I3: two windows of post %s ran at the same time", w.post)
 	p.running = nil

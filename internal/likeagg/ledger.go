@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/id"
 	"fanfare/internal/invariants"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -17,73 +18,24 @@ import (
 	"fanfare/messages"
 )
 
-// The name of an incarnation begins with its day, the days since 1970 in dayDigits
-// digits of base dayBase. 40 random bits follow.
 const (
-	dayDigits   = 4
-	dayBase     = 36
-	randDigits  = 8
-	randBits    = 5
-	randAlpha   = "0123456789abcdefghjkmnpqrstvwxyz"
-	maxAgeDays  = int64(messages.MaxAge / (24 * time.Hour))
-	prunedDays  = maxAgeDays + 1 // an older incarnation without an entry was pruned
-	pruningDays = maxAgeDays + 2 // an older entry is pruned now; a day more, as clocks differ
-	maxPruned   = 100            // entries that one flush prunes
+	maxAgeDays = int64(messages.MaxAge / (24 * time.Hour))
+	// formerPruned is the age in days from which a former incarnation without an entry
+	// was pruned. Its entries are pruned here when no clock that still receives messages
+	// can be so wrong that the incarnation is younger than that.
+	formerPruned  = maxAgeDays + 1
+	formerPruning = formerPruned + maxAgeDays + 1
+	maxPruned     = 100 // attributes that one prune drops
+	// lastHour is the rest of a message's life in which it waits for nobody: it might
+	// be too old when it comes again.
+	lastHour = time.Hour
+	// lookFrom is a count item's size from which the notes of its incarnations are read,
+	// so that they are known and settled when a flush begins to cost two units.
+	lookFrom = 768
+	// largeLedger is a count item's size from which there is an alarm: thousands of
+	// aggregators died while they counted likes of one post.
+	largeLedger = 64 << 10
 )
-
-func dayOf(t time.Time) int64 { return t.Unix() / (24 * 60 * 60) }
-
-// newIncarnation returns a name that no other incarnation has.
-func newIncarnation(day int64, random uint64) string {
-	s := strconv.FormatInt(max(day, 0), dayBase)
-	for len(s) < dayDigits {
-		s = "0" + s
-	}
-	for range randDigits {
-		s += string(randAlpha[random&(1<<randBits-1)])
-		random >>= randBits
-	}
-	return s
-}
-
-// dayOfIncarnation returns the day in a name. Another string has no known day, so
-// nothing is concluded from its age.
-func dayOfIncarnation(inc string) (day int64, ok bool) {
-	if len(inc) != dayDigits+randDigits {
-		return 0, false
-	}
-	day, err := strconv.ParseInt(inc[:dayDigits], dayBase, 64)
-	return day, err == nil
-}
-
-// olderThan reports whether inc began more than this many days ago.
-func olderThan(inc string, days int64, now time.Time) bool {
-	day, ok := dayOfIncarnation(inc)
-	return ok && dayOf(now)-day > days
-}
-
-// nextStamp names the flush of a window that starts. It begins a new incarnation each
-// day and after a lost window. The caller holds mu.
-func (c *collector) nextStamp() schema.Flush {
-	if today := dayOf(c.cfg.Now()); c.inc == "" || c.incDay != today {
-		c.inc, c.incDay, c.seq = newIncarnation(today, c.cfg.Random()), today, 0
-	}
-	c.seq++
-	return schema.Flush{Inc: c.inc, Seq: c.seq}
-}
-
-// retire ends an incarnation that lost a window: it may have stamped likes that no
-// flush of it counted.
-func (c *collector) retire(inc string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.inc == inc {
-		c.inc = ""
-	}
-	if invariants.Enabled {
-		c.retired[inc] = true
-	}
-}
 
 // flushState is the state of a flush by the ledger.
 type flushState int
@@ -94,55 +46,122 @@ const (
 	flushNever                     // a fence keeps it from happening
 )
 
-// stateOf returns the state of the flush g by a ledger.
-func stateOf(g schema.Flush, ledger schema.LikeCount, now time.Time) flushState {
+// stateOf returns the state of the flush g by a ledger, and by a note, read after the
+// ledger, that g's incarnation flushed everything on the post.
+func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool, now time.Time) flushState {
 	seq, flushed := ledger.Done[g.Inc]
 	switch {
 	case flushed && seq >= g.Seq:
 		return flushCounted
+	case ended:
+		return flushCounted // its entry was pruned; a fence that came later says nothing
 	case ledger.Fenced[g.Inc]:
 		return flushNever
-	case !flushed && olderThan(g.Inc, prunedDays, now):
-		return flushCounted // its entry was pruned
+	case !formerOlderThan(g.Inc, formerPruned, now):
+		return flushOpen
+	case flushed:
+		return flushNever // a former aggregator flushes nothing after its second day
 	}
-	return flushOpen
+	return flushCounted // its entry was pruned by age
 }
 
-// counted reports whether the flush g happened; if not, it never will. A message that
-// meets an open flush is left for later, and from FenceAfter receives on g's
-// incarnation is fenced.
-func (w *window) counted(ctx context.Context, a *action, g schema.Flush) (bool, error) {
-	if g.Inc == w.stamp.Inc && g.Seq < w.stamp.Seq {
-		// Windows of a post are serial, and an incarnation ends with a lost window.
-		if ledger := w.lastLedger(); ledger != nil {
-			invariants.Check(ledger.Done[g.Inc] >= g.Seq, "I3: window %s takes flush %s for done, the ledger does not have it", w.stamp, g)
-		}
-		return true, nil
-	}
-	invariants.Check(g.Inc != w.stamp.Inc, "I3: window %s meets a like of the later window %s", w.stamp, g)
-	for {
-		ledger, err := w.readLedger(ctx, a.version)
-		if err != nil {
-			return false, err
-		}
-		if state := stateOf(g, ledger, w.cfg.Now()); state != flushOpen {
-			return state == flushCounted, nil
-		}
-		if a.receives < w.cfg.FenceAfter {
-			wait := w.cfg.Window << min(max(a.receives, 1)-1, 5)
-			return false, &queue.Later{After: wait, Reason: "another aggregator may be flushing the user's former action"}
-		}
-		if _, err, _ = w.shared.Do("fence "+g.Inc, func() (any, error) { return nil, w.fence(ctx, a.version, g) }); err != nil {
-			return false, err
+// judge decides what follows the likes that the actions have met. Each action ends with
+// a next state or an error, or has nothing to do.
+func (w *window) judge(ctx context.Context, met []*action) error {
+	var rest []*action // whose like is another incarnation's
+	for _, a := range met {
+		switch {
+		case a.old == nil: // the like expired meanwhile
+			a.next = &schema.Like{Liked: a.liked, Version: a.version}
+		case a.old.Flush.Inc == w.stamp.Inc:
+			w.checkOwn(a.old.Flush)
+			a.choose(true) // windows of a post are serial, and an incarnation ends with a lost one
+		default:
+			rest = append(rest, a)
 		}
 	}
+	if len(rest) > 0 && w.ledger == nil {
+		if err := w.readLedger(ctx); err != nil {
+			return err
+		}
+	}
+	for len(rest) > 0 {
+		if err := w.readEnds(ctx, rest); err != nil {
+			return err
+		}
+		open := map[string]schema.Flush{} // to be fenced, by incarnation
+		rest = slices.DeleteFunc(rest, func(a *action) bool {
+			g := a.old.Flush
+			state := stateOf(g, *w.ledger, w.ended(g.Inc), w.cfg.Now())
+			switch {
+			case state != flushOpen:
+				a.choose(state == flushCounted)
+			case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):
+				wait := w.cfg.Window << min(max(a.receives, 1)-1, 5)
+				a.err = &queue.Later{After: wait, Reason: "another aggregator may be flushing the user's former action"}
+			default:
+				if former, ok := open[g.Inc]; !ok || g.Seq < former.Seq {
+					open[g.Inc] = g
+				}
+				return false
+			}
+			return true
+		})
+		for _, inc := range slices.Sorted(maps.Keys(open)) {
+			if err := w.fence(ctx, open[inc]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *window) checkOwn(g schema.Flush) {
+	invariants.Check(g.Seq < w.stamp.Seq, "I3: window %s meets a like of the later window %s", w.stamp, g)
+	if w.ledger != nil {
+		invariants.Check(w.ledger.Done[g.Inc] >= g.Seq, "I3: window %s takes flush %s for done, the ledger does not have it", w.stamp, g)
+	}
+}
+
+// inLastHour reports whether a's message will soon be too old.
+func (w *window) inLastHour(a *action) bool {
+	at, err := id.Time(a.version)
+	return err == nil && w.cfg.Now().Sub(at) > messages.MaxAge-lastHour
+}
+
+// ended reports whether inc is known to have flushed all that it stamped on the post.
+func (w *window) ended(inc string) bool {
+	end, _ := w.collector.ends.get(inc)
+	return end.ended && !end.lost[w.post]
+}
+
+// readEnds looks for the notes of the incarnations that the likes of actions name and
+// the ledger has no entry of. That must come after the ledger was read: an entry that
+// was missing then may have been pruned before the note is read, never after.
+func (w *window) readEnds(ctx context.Context, actions []*action) error {
+	incs := map[string]bool{}
+	for _, a := range actions {
+		inc := a.old.Flush.Inc
+		_, flushed := w.ledger.Done[inc]
+		if end, _ := w.collector.ends.get(inc); !flushed && !end.ended {
+			incs[inc] = true
+		}
+	}
+	if len(incs) == 0 {
+		return nil
+	}
+	err := w.attempt(ctx, "", func() error { return w.collector.readEnds(ctx, slices.Sorted(maps.Keys(incs))) })
+	if err != nil {
+		return fmt.Errorf("read the ends of incarnations: %w", err)
+	}
+	return nil
 }
 
 // fence makes sure that g never happens, unless it already did. The answer brings the
-// ledger, which all likes that wait for the same fence are judged by.
-func (w *window) fence(ctx context.Context, version string, g schema.Flush) error {
+// ledger.
+func (w *window) fence(ctx context.Context, g schema.Flush) error {
 	var res table.WriteResult
-	err := w.attempt(ctx, version, func() (err error) {
+	err := w.attempt(ctx, "", func() (err error) {
 		res, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 			Key: schema.LikeCountKey(w.post),
 			Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}},
@@ -158,9 +177,7 @@ func (w *window) fence(ctx context.Context, version string, g schema.Flush) erro
 		return fmt.Errorf("fence %s: %w", g.Inc, err)
 	}
 	w.setLedger(res.Item)
-	w.mu.Lock()
 	w.fences++
-	w.mu.Unlock()
 	w.cfg.Log.Info("fenced an aggregator that left a window unflushed",
 		zap.String("post_id", w.post), zap.String("incarnation", g.Inc))
 	return nil
@@ -171,24 +188,11 @@ func notFlushed(g schema.Flush) table.Cond {
 	return table.Any{table.AttrAbsent{Name: done}, table.Less{Name: done, Value: table.N(g.Seq)}}
 }
 
-// readLedger returns the post's count item as the window knows it; the window reads it
-// once. An older answer is as good: a state other than open never changes, and a
-// fence is written on a condition.
-func (w *window) readLedger(ctx context.Context, version string) (schema.LikeCount, error) {
-	for {
-		if ledger := w.lastLedger(); ledger != nil {
-			return *ledger, nil
-		}
-		_, err, _ := w.shared.Do("read", func() (any, error) { return nil, w.fetchLedger(ctx, version) })
-		if err != nil {
-			return schema.LikeCount{}, err
-		}
-	}
-}
-
-func (w *window) fetchLedger(ctx context.Context, version string) error {
+// readLedger reads the post's count item. A window reads it once: an older answer is as
+// good, as a state other than open never changes, and a fence is written on a condition.
+func (w *window) readLedger(ctx context.Context) error {
 	var res table.GetResult
-	err := w.attempt(ctx, version, func() (err error) {
+	err := w.attempt(ctx, "", func() (err error) {
 		res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
 		return err
 	})
@@ -199,32 +203,88 @@ func (w *window) fetchLedger(ctx context.Context, version string) error {
 	return nil
 }
 
-func (w *window) lastLedger() *schema.LikeCount {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ledger
-}
-
 func (w *window) setLedger(count *table.Item) {
 	ledger := schema.ParseLikeCount(count)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.ledger = &ledger
 }
 
-// prunable returns the entries that the flush may drop. The entries of a fenced
-// incarnation stay: it lost a window, and without an entry that window would be taken
-// for flushed.
-func prunable(ledger *schema.LikeCount, now time.Time) []string {
-	if ledger == nil {
-		return nil
+// prune drops the entries of incarnations that ended from the count item that the flush
+// left, if the next flush is cheaper without them. Nothing depends on it, so it is tried
+// once.
+func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err error) {
+	size := table.Size(count)
+	if size >= largeLedger {
+		w.collector.alarm(w.post, size)
 	}
-	var names []string
-	for inc := range ledger.Done {
-		if olderThan(inc, pruningDays, now) && !ledger.Fenced[inc] {
-			names = append(names, schema.AttrFlushed(inc))
+	if size < lookFrom {
+		return 0, nil
+	}
+	ledger := schema.ParseLikeCount(&count)
+	incs := map[string]bool{}
+	for _, of := range []map[string]bool{ledger.Fenced, keys(ledger.Done)} {
+		maps.Copy(incs, of)
+	}
+	delete(incs, w.stamp.Inc)
+	var ask []string
+	for inc := range incs {
+		end, known := w.collector.ends.get(inc)
+		if len(inc) != formerLen && (!known || !end.ended && time.Since(end.at) >= settled) {
+			ask = append(ask, inc)
 		}
 	}
-	slices.Sort(names)
-	return names[:min(len(names), maxPruned)]
+	if slices.Sort(ask); len(ask) > 0 {
+		if err := w.collector.readEnds(ctx, ask); err != nil {
+			return 0, err
+		}
+	}
+	var names []string
+	for _, inc := range slices.Sorted(maps.Keys(incs)) {
+		if !w.prunable(inc, ledger) {
+			continue
+		}
+		for _, name := range []string{schema.AttrFlushed(inc), schema.AttrFenced(inc)} {
+			if v := count.Get(name); !v.IsZero() && len(names) < maxPruned {
+				names = append(names, name)
+				size -= table.Size(table.Item{Attrs: []table.Attr{{Name: name, Value: v}}}) - table.Size(table.Item{})
+			}
+		}
+	}
+	if table.WriteUnits(size) >= table.WriteUnits(table.Size(count)) {
+		return 0, nil
+	}
+	if may, err := w.collector.mayPrune(ctx); err != nil || !may {
+		return 0, err
+	}
+	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{Key: schema.LikeCountKey(w.post), Remove: names, If: table.Exists{}})
+	return len(names), err
+}
+
+// prunable reports whether the entries of inc may go. They may once its end was noted
+// and no request of it is on its way, whatever is fenced meanwhile.
+func (w *window) prunable(inc string, ledger schema.LikeCount) bool {
+	if len(inc) == formerLen {
+		return formerOlderThan(inc, formerPruning, w.cfg.Now()) && !ledger.Fenced[inc]
+	}
+	end, _ := w.collector.ends.get(inc)
+	return end.ended && !end.lost[w.post] && time.Since(end.at) >= settled
+}
+
+func keys(done map[string]int64) map[string]bool {
+	set := make(map[string]bool, len(done))
+	for inc := range done {
+		set[inc] = true
+	}
+	return set
+}
+
+// alarm says once an hour that a ledger has grown large.
+func (c *collector) alarm(post string, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.alarmed.IsZero() && time.Since(c.alarmed) < settled {
+		return
+	}
+	c.alarmed = time.Now()
+	c.cfg.Log.Error("the like ledger of a post is large: many aggregators died without noting their end. Find out why they die; at 400 KB its likes become dead letters",
+		zap.String("post_id", post), zap.Int("bytes", bytes))
 }

@@ -15,75 +15,80 @@ import (
 // older messages, so it outlives all of them, on clocks that differ too.
 const likeTTL = messages.MaxAge + 3*24*time.Hour
 
-// apply stores a user's action under this window's stamp. It returns the like as it
-// was stamped, or nil if the action was already counted or is outdated.
-func (w *window) apply(ctx context.Context, a *action) (stamped *schema.Like, err error) {
-	var old *schema.Like
-	if !a.liked || a.receives > 1 {
-		// There nearly always is a like: a read is cheaper than a put that fails.
-		if old, err = w.read(ctx, a); err != nil {
-			return nil, err
+// act brings an action one step further. After it the action is stamped, has failed, or
+// has met a like that another flush is to count.
+func (w *window) act(ctx context.Context, a *action) error {
+	if a.next == nil {
+		a.next = &schema.Like{Liked: a.liked, Version: a.version}
+		if !a.liked || a.receives > 1 {
+			// There nearly always is a like: a read is cheaper than a put that fails.
+			if old, err := w.read(ctx, a); err != nil || old != nil {
+				w.meet(a, old)
+				return err
+			}
 		}
 	}
-	for {
-		next := &schema.Like{Liked: a.liked, Version: a.version}
-		var unchanged table.Cond = table.Absent{}
-		if old != nil {
-			if old.Flush == w.stamp {
-				return old, nil // this window wrote it, though the answer was lost
-			}
-			if next, err = w.nextState(ctx, a, old); next == nil || err != nil {
-				return nil, err
-			}
-			unchanged = table.All{
-				table.Equal{Name: schema.AttrFlush, Value: table.S(old.Flush.String())},
-				table.Equal{Name: schema.AttrVersion, Value: table.S(old.Version)},
-			}
-		}
-		var written bool
-		if old, written, err = w.put(ctx, a, next, unchanged); err != nil || written {
-			return old, err
-		}
+	old, written, err := w.put(ctx, a)
+	switch {
+	case err != nil:
+		return err
+	case written:
+		a.stamped = a.next
+	default:
+		w.meet(a, old)
+	}
+	return nil
+}
+
+// meet takes the like that an action found, nil for none.
+func (w *window) meet(a *action, old *schema.Like) {
+	a.old, a.next = old, nil
+	if old != nil && old.Flush == w.stamp {
+		a.stamped = old // this window wrote it, though the answer was lost
 	}
 }
 
-// nextState returns the state that follows old, which another flush was to count. It
-// is nil if there is nothing to do.
-func (w *window) nextState(ctx context.Context, a *action, old *schema.Like) (*schema.Like, error) {
-	counted, err := w.counted(ctx, a, old.Flush)
-	if err != nil {
-		return nil, err
-	}
+// choose sets the state that follows the like that a met, once it is known whether
+// that one was counted. It leaves a.next nil if there is nothing to do.
+func (a *action) choose(counted bool) {
+	old := a.old
 	next := &schema.Like{Liked: a.liked, Version: a.version, Base: old.Liked}
 	if counted {
-		if old.Version >= a.version {
-			return nil, nil
+		if old.Version < a.version {
+			a.next = next
 		}
-		return next, nil
+		return
 	}
 	next.Base = old.Base
 	if old.Version >= a.version { // newer than this action, and now this window's to count
 		next.Liked, next.Version = old.Liked, old.Version
 	}
-	return next, nil
+	a.next = next
 }
 
-// put writes next with this window's stamp if cond holds. If cond does not hold, it
-// returns the stored like instead, nil for none.
-func (w *window) put(ctx context.Context, a *action, next *schema.Like, cond table.Cond) (now *schema.Like, written bool, err error) {
+// put writes a's next state with this window's stamp, if the like still is the one that
+// it was chosen for. Otherwise it returns the stored like, nil for none.
+func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written bool, err error) {
+	next := a.next
 	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards
 	next.Flush, next.Indexed = w.stamp, w.cfg.IndexLikes
-	next.TTL = time.Time{}
 	if !next.Liked && !next.Base {
 		next.TTL = w.cfg.Now().Add(likeTTL)
 	}
-	in := table.PutInput{Item: next.Item(), If: cond}
+	var unchanged table.Cond = table.Absent{}
+	if a.old != nil {
+		unchanged = table.All{
+			table.Equal{Name: schema.AttrFlush, Value: table.S(a.old.Flush.String())},
+			table.Equal{Name: schema.AttrVersion, Value: table.S(a.old.Version)},
+		}
+	}
+	in := table.PutInput{Item: next.Item(), If: unchanged}
 	err = w.attempt(ctx, a.version, func() error {
 		_, err := w.cfg.Store.Put(ctx, in)
 		return err
 	})
 	if err == nil {
-		return next, true, nil
+		return nil, true, nil
 	}
 	failed, ok := errors.AsType[*table.ConditionError](err)
 	if !ok {

@@ -13,8 +13,9 @@
 // ledger whether its state was counted. A fence in the ledger turns "not yet" into
 // "never", atomically with the flush. docs/LIKES.md is the whole protocol, and
 // testdata shows it in scenarios. The code is collect.go (messages into windows),
-// window.go (the life of a window), like.go (one like), ledger.go (stamps, fences,
-// pruning) and attempt.go (a request until its outcome is known).
+// window.go (the life of a window), like.go (one like), ledger.go (fences, pruning),
+// incarnation.go (stamps, the notes of ends) and attempt.go (a request until its outcome
+// is known).
 //
 // # It must never
 //
@@ -23,7 +24,8 @@
 //     number only, so a later flush would hide that an earlier one never happened.
 //   - Go on with an incarnation that stamped something and did not flush it.
 //   - Answer a message before the flush that counts it is known to have happened.
-//   - Send a request for a window that slept until its stamp may be pruned.
+//   - Drop a ledger entry of an incarnation whose clean end is not noted, nor note the
+//     end while a window of it may still be flushed.
 //   - Go on after a panic of its own: its memory might be wrong by then. Such a panic
 //     ends the process, which costs only time, as the messages come again and are
 //     counted once. A panic of the table is a failure of unknown outcome like others,
@@ -38,7 +40,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -94,10 +95,13 @@ type Outcome struct {
 	// Flushed reports whether the window wrote the count.
 	Flushed bool
 	// Lost reports whether the window ended as by a crash: another aggregator fenced
-	// it, it slept for too long, or it was stopped.
+	// it, its message grew too old while it was written, or it was stopped.
 	Lost bool
 	// Fences is the number of other incarnations that the window fenced.
 	Fences int
+	// Pruned is the number of ledger entries that were dropped, LedgerBytes the size of
+	// the count item before that.
+	Pruned, LedgerBytes int
 	// Lag is the time from the window's first message to its end.
 	Lag time.Duration
 }
@@ -146,13 +150,12 @@ func (a *Aggregator) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: a.cfg.Broker, Topic: queue.TopicLikes, Grace: a.cfg.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
 		c := newCollector(a.cfg)
-		var workers sync.WaitGroup
-		for range a.cfg.PutConcurrency {
-			workers.Go(c.pool.work)
-		}
+		c.pool.start()
 		c.collect(ctx, working, in)
 		<-c.stop(working) // once working ends, so does every request, and with it every window
+		c.mu.Lock()
+		c.leave(working)
+		c.mu.Unlock()
 		c.pool.stop()
-		workers.Wait()
 	})
 }

@@ -1,37 +1,71 @@
 package likeagg
 
-import "sync"
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"fanfare/internal/backoff"
+)
 
 // pool runs the requests of all windows on a bounded number of workers (I9). The
 // windows take turns, one request each, so that a hot post does not hold up the
-// others. The order of the requests follows from the order of the calls alone, so that
-// a simulation can replay it.
+// others. A worker that waits before it repeats a request gives its place to another
+// one meanwhile, so neither does a partition that refuses. The order of the requests
+// follows from the order of the calls alone, so that a simulation can replay it.
 type pool struct {
+	places  int
+	workers sync.WaitGroup
+
 	mu      sync.Mutex
 	more    *sync.Cond
 	turns   []*batch
 	stopped bool
+	// working is the number of places that are taken, waiting that of the workers that
+	// gave theirs away.
+	working, waiting int
+	// back are the workers that waited and want a place again.
+	back []chan struct{}
 }
 
 // batch is n calls of do, which may run at the same time, and one call of then after
 // them.
 type batch struct {
+	gate          *gate
 	n, next, left int
 	do            func(i int)
 	then          func()
 }
 
-func newPool() *pool {
-	p := &pool{}
+// gate counts the workers of one window that wait. A window that has as many as the
+// pool has places gets no more turns until one of them is back.
+type gate struct{ waiting int }
+
+// waitersPerPlace bounds the workers that wait without a place. More of them keep
+// theirs: by then most of the table refuses.
+const waitersPerPlace = 16
+
+func newPool(places int) *pool {
+	p := &pool{places: places}
 	p.more = sync.NewCond(&p.mu)
 	return p
 }
 
-// enqueue queues a batch and returns; n is at least 1, then may be nil.
-func (p *pool) enqueue(n int, do func(i int), then func()) {
+// start starts the workers.
+func (p *pool) start() {
+	p.working = p.places
+	for range p.places {
+		p.workers.Go(p.work)
+	}
+}
+
+// enqueue queues a batch and returns; n is at least 1, then may be nil, and so may the
+// gate.
+func (p *pool) enqueue(g *gate, n int, do func(i int), then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turns = append(p.turns, &batch{n: n, left: n, do: do, then: then})
+	p.turns = append(p.turns, &batch{gate: g, n: n, left: n, do: do, then: then})
 	if n == 1 {
 		p.more.Signal()
 		return
@@ -39,32 +73,79 @@ func (p *pool) enqueue(n int, do func(i int), then func()) {
 	p.more.Broadcast()
 }
 
-// stop ends the workers once the queue is empty.
+// stop ends the workers once the queue is empty, and waits for them.
 func (p *pool) stop() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.stopped = true
 	p.more.Broadcast()
+	p.mu.Unlock()
+	p.workers.Wait()
 }
 
-// work is one worker.
+// wait lets a worker wait for d or for the end of ctx. Another one has its place
+// meanwhile.
+func (p *pool) wait(ctx context.Context, d time.Duration, g *gate) {
+	p.mu.Lock()
+	if p.waiting >= waitersPerPlace*p.places {
+		p.mu.Unlock()
+		_ = backoff.Wait(ctx, d)
+		return
+	}
+	p.waiting++
+	g.waiting++
+	p.workers.Go(p.work)
+	p.mu.Unlock()
+	_ = backoff.Wait(ctx, d)
+	p.mu.Lock()
+	p.waiting--
+	g.waiting--
+	if p.working < p.places { // the pool stops, and a worker has ended
+		p.working++
+		p.mu.Unlock()
+		return
+	}
+	mine := make(chan struct{})
+	p.back = append(p.back, mine)
+	p.more.Broadcast()
+	p.mu.Unlock()
+	<-mine
+}
+
+// turn takes the next batch that may have a turn, nil for none. The caller holds mu.
+func (p *pool) turn() *batch {
+	for i, b := range p.turns {
+		if b.gate == nil || b.gate.waiting < p.places {
+			p.turns = slices.Delete(p.turns, i, i+1)
+			return b
+		}
+	}
+	return nil
+}
+
+// work is one worker. It ends when the pool has stopped, or when it gives its place to
+// one that waited.
 func (p *pool) work() {
 	p.mu.Lock()
 	for {
-		for len(p.turns) == 0 && !p.stopped {
+		if len(p.back) > 0 {
+			close(p.back[0])
+			p.back = p.back[1:]
+			break
+		}
+		b := p.turn()
+		if b == nil {
+			if p.stopped && len(p.turns) == 0 {
+				p.working--
+				break
+			}
 			p.more.Wait()
+			continue
 		}
-		if len(p.turns) == 0 {
-			p.mu.Unlock() // not deferred: do and then may panic, and run without it
-			return
-		}
-		b := p.turns[0]
-		p.turns = p.turns[1:]
 		i := b.next
 		if b.next++; b.next < b.n {
 			p.turns = append(p.turns, b)
 		}
-		p.mu.Unlock()
+		p.mu.Unlock() // not deferred: do and then may panic, and run without it
 		b.do(i)
 		p.mu.Lock()
 		if b.left--; b.left == 0 && b.then != nil {
@@ -73,4 +154,5 @@ func (p *pool) work() {
 			p.mu.Lock()
 		}
 	}
+	p.mu.Unlock()
 }

@@ -19,12 +19,14 @@ import (
 
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into their files")
 
 // TestScenarios plays testdata/*.txt. A block is some commands, "----" and their output,
-// which -rewrite writes. OP is post, like or ledger (reads), put, flush or fence.
+// which -rewrite writes. OP is post, like, ledger or ends (reads), put, flush, fence, end
+// or prune.
 //
 //	aggregator NAME                              starts an aggregator with a window of 1 s
 //	versions V...                                the API takes actions in this order
@@ -34,6 +36,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //	delay NAME OP                                the next one is done two minutes later, and not answered
 //	crash NAME before OP                         the aggregator dies
 //	hold NAME OP; release NAME                   the next one waits; it goes on
+//	drop-entry INCARNATION                       its entry is pruned, as by a flush of a large ledger
 //	table                                        prints the likes and the count
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -154,6 +157,15 @@ func (s *scenario) do(command string, args []string) {
 			delete(st.hold, op)
 			close(held)
 		}
+	case "drop-entry":
+		for inc, name := range s.incs {
+			if name == args[0] {
+				in := table.UpdateInput{Key: schema.LikeCountKey(s.post), Remove: []string{schema.AttrFlushed(inc)}}
+				if _, err := s.mem.Update(s.t.Context(), in); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+		}
 	case "table":
 		s.table()
 	default:
@@ -232,7 +244,13 @@ func (s *scenario) end(r request, met fault, err error) {
 
 func (s *scenario) text(r request) string {
 	user, _ := schema.UserOfSK(r.key.SK)
-	said := map[string]string{"post": "reads the post", "ledger": "reads the ledger", "like": "reads " + user, "put": "writes " + user}[r.op]
+	said := map[string]string{"post": "reads the post", "ledger": "reads the ledger", "like": "reads " + user, "put": "writes " + user, "since": "notes since when ends are noted",
+		"prune": "prunes"}[r.op]
+	for _, key := range append(slices.Clone(r.keys), r.key) {
+		if inc := s.incs[strings.TrimPrefix(key.PK, "inc#")]; inc != "" {
+			said = map[string]string{"ends": "looks for the end of ", "end": "notes the end of "}[r.op] + inc
+		}
+	}
 	for _, set := range r.in.Set {
 		switch inc := s.incs[set.Name[1:]]; set.Name[0] {
 		case 'd':
@@ -241,8 +259,8 @@ func (s *scenario) text(r request) string {
 			said = "fences " + inc
 		}
 	}
-	if len(r.in.Remove) > 0 {
-		said += fmt.Sprintf(" and prunes %d", len(r.in.Remove))
+	for _, name := range r.in.Remove {
+		said += fmt.Sprintf(" %c<%s>", name[0], s.incs[name[1:]])
 	}
 	return r.p.name + " " + said
 }

@@ -1,17 +1,15 @@
 package likeagg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/singleflight"
 
-	"fanfare/internal/id"
 	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
@@ -36,44 +34,75 @@ type window struct {
 	actions []*action
 	byUser  map[string]*action
 
-	// stamp is the flush that is to count the likes that the window writes.
+	// inc is the incarnation of the window, stamp the flush that is to count the likes
+	// that the window writes.
+	inc   *incarnation
 	stamp schema.Flush
 	// shards is the number of the post's like shards, as stored with the post.
 	shards int
+	// gate holds back the window's turns while many of its requests wait.
+	gate gate
 	// unresolved counts the requests of unknown outcome. Only assertions read it.
 	unresolved atomic.Int64
-	// shared lets one worker read the ledger or fence for all that wait for it.
-	shared singleflight.Group
-
-	mu sync.Mutex
-	// ledger is the count item as last read, nil before that.
+	// ledger is the count item as last read, nil before that. Only the worker that
+	// judges uses it.
 	ledger *schema.LikeCount
 	fences int
+	// flushed is the count item as the flush left it, nil before that.
+	flushed *table.Item
 }
 
 // begin looks the post up, once a window, and lets the pool apply the actions.
 func (w *window) begin(ctx context.Context) {
 	ref, err := w.lookup(ctx)
-	if err == nil && ref != nil && !ref.Deleted && w.mayPrune() {
-		_, err = w.readLedger(ctx, "")
-	}
 	switch {
 	case err != nil:
-		w.end(ctx, err, false)
+		w.end(ctx, err)
 	case ref == nil:
 		for _, a := range w.actions {
 			a.err = unknownPost(w.post, a.receives)
 		}
-		w.end(ctx, nil, false)
+		w.end(ctx, nil)
 	case ref.Deleted: // likes of a deleted post have no effect
-		w.end(ctx, nil, false)
+		w.end(ctx, nil)
 	default:
 		w.shards = ref.LikeShards
-		w.collector.pool.enqueue(len(w.actions), func(i int) {
-			a := w.actions[i]
-			a.stamped, a.err = w.apply(ctx, a)
-		}, func() { w.finish(ctx) })
+		w.round(ctx, w.actions)
 	}
+}
+
+// round brings actions one step further, side by side. Then one worker judges the likes
+// that they met, and the next round writes those that follow, until nothing is left.
+func (w *window) round(ctx context.Context, actions []*action) {
+	w.collector.pool.enqueue(&w.gate, len(actions), func(i int) {
+		actions[i].err = w.act(ctx, actions[i])
+	}, func() {
+		var met, next []*action
+		for _, a := range actions {
+			if lost, ok := errors.AsType[*lostError](a.err); ok {
+				w.end(ctx, lost)
+				return
+			}
+			if a.err == nil && a.stamped == nil {
+				met = append(met, a)
+			}
+		}
+		err := w.judge(ctx, met)
+		if lost, ok := errors.AsType[*lostError](err); ok {
+			w.end(ctx, lost)
+			return
+		}
+		for _, a := range met {
+			if a.err = cmp.Or(a.err, err); a.err == nil && a.next != nil {
+				next = append(next, a)
+			}
+		}
+		if len(next) > 0 {
+			w.round(ctx, next)
+			return
+		}
+		w.finish(ctx)
+	})
 }
 
 // lookup reads the post by id, nil if there is none. The window needs to know whether
@@ -109,21 +138,10 @@ func unknownPost(post string, receives int) error {
 	return &queue.Later{After: queue.Backoff(receives), Reason: "there is no such post yet"}
 }
 
-// mayPrune reports whether the post is old enough to have entries to prune in its
-// ledger. A younger post saves the read.
-func (w *window) mayPrune() bool {
-	made, err := id.Time(w.post)
-	return err == nil && dayOf(w.cfg.Now())-dayOf(made) > pruningDays
-}
-
 // finish flushes the changes of the actions, if they stamped anything.
 func (w *window) finish(ctx context.Context) {
 	var delta, stamped int64
 	for _, a := range w.actions {
-		if lost, ok := errors.AsType[*lostError](a.err); ok {
-			w.end(ctx, lost, false)
-			return
-		}
 		if a.stamped != nil {
 			invariants.Check(a.stamped.Flush == w.stamp, "I3: window %s is to count a like stamped %s", w.stamp, a.stamped.Flush)
 			stamped++
@@ -131,11 +149,11 @@ func (w *window) finish(ctx context.Context) {
 		}
 	}
 	if stamped == 0 {
-		w.end(ctx, nil, false)
+		w.end(ctx, nil)
 		return
 	}
 	invariants.Check(-stamped <= delta && delta <= stamped, "I3: %d users change the count of post %s by %d", stamped, w.post, delta)
-	w.end(ctx, w.flush(ctx, delta), true)
+	w.end(ctx, w.flush(ctx, delta))
 }
 
 // likes is the part of one user in a post's count.
@@ -149,24 +167,25 @@ func likes(liked bool) int64 {
 // flush adds delta to the post's count, once, and enters itself in the ledger.
 func (w *window) flush(ctx context.Context, delta int64) error {
 	invariants.Check(w.unresolved.Load() == 0, "I3: flush %s of post %s while %d requests have an unknown outcome", w.stamp, w.post, w.unresolved.Load())
-	now := w.cfg.Now()
 	in := table.UpdateInput{
 		Key: schema.LikeCountKey(w.post),
 		Set: []table.Attr{
 			{Name: schema.AttrFlushed(w.stamp.Inc), Value: table.N(w.stamp.Seq)},
-			{Name: schema.AttrAsOf, Value: table.N(now.UnixMilli())},
+			{Name: schema.AttrAsOf, Value: table.N(w.cfg.Now().UnixMilli())},
 		},
-		Add:    []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
-		Remove: prunable(w.lastLedger(), now),
-		If:     table.All{notFlushed(w.stamp), table.AttrAbsent{Name: schema.AttrFenced(w.stamp.Inc)}},
+		Add:       []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
+		If:        table.All{notFlushed(w.stamp), table.AttrAbsent{Name: schema.AttrFenced(w.stamp.Inc)}},
+		ReturnNew: true,
 	}
-	err := w.attempt(ctx, "", func() error {
-		_, err := w.cfg.Store.Update(ctx, in)
+	var res table.WriteResult
+	err := w.attempt(ctx, "", func() (err error) {
+		res, err = w.cfg.Store.Update(ctx, in)
 		return err
 	})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
 		if seq := schema.ParseLikeCount(failed.Old).Done[w.stamp.Inc]; seq >= w.stamp.Seq {
 			invariants.Check(seq == w.stamp.Seq, "I3: post %s has flush %d of incarnation %s before flush %d", w.post, seq, w.stamp.Inc, w.stamp.Seq)
+			w.flushed = failed.Old
 			return nil // it had been applied, and the answer was lost
 		}
 		return &lostError{"fenced by another aggregator", nil}
@@ -174,16 +193,16 @@ func (w *window) flush(ctx context.Context, delta int64) error {
 	if err != nil {
 		return &lostError{"the flush failed", err}
 	}
+	w.flushed = res.Item
 	return nil
 }
 
-// end answers the window's messages and makes way for the post's next window. err
-// fails all of them. flushed reports whether the window came to its flush.
-func (w *window) end(ctx context.Context, err error, flushed bool) {
+// end answers the window's messages, prunes, and makes way for the post's next window.
+// err fails all of them.
+func (w *window) end(ctx context.Context, err error) {
 	lost, isLost := errors.AsType[*lostError](err)
-	out := Outcome{Messages: w.messages, Flushed: flushed && err == nil, Lost: isLost, Fences: w.fences}
+	out := Outcome{Messages: w.messages, Flushed: w.flushed != nil, Lost: isLost, Fences: w.fences}
 	if isLost {
-		w.collector.retire(w.stamp.Inc)
 		log := w.cfg.Log.With(zap.String("post_id", w.post), zap.Int("messages", w.messages), zap.Error(err))
 		if caught, ok := errors.AsType[*panics.Error](err); ok {
 			log = log.With(zap.String("stack", caught.Stack))
@@ -203,8 +222,14 @@ func (w *window) end(ctx context.Context, err error, flushed bool) {
 		w.collector.settle(ctx, a.messages, a.err)
 	}
 	out.Lag = time.Since(w.openedAt)
+	if w.flushed != nil {
+		out.LedgerBytes = table.Size(*w.flushed)
+		if out.Pruned, err = w.prune(ctx, *w.flushed); err != nil {
+			w.cfg.Log.Info("a ledger was not pruned, a later flush tries again", zap.String("post_id", w.post), zap.Error(err))
+		}
+	}
 	if w.cfg.Observe != nil {
 		w.cfg.Observe(out)
 	}
-	w.collector.ended(ctx, w)
+	w.collector.ended(ctx, w, isLost)
 }

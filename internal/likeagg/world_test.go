@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,7 @@ type world struct {
 	mu        sync.Mutex
 	faults    map[string]fault // by operation and number: "put1"
 	requested map[string]int   // by operation
-	units     float64          // write units
+	units     float64          // write units of likes and counts
 	out       []Outcome
 	// calling is the number of requests that are out, mostCalling the highest ever.
 	calling, mostCalling int
@@ -46,10 +47,13 @@ type world struct {
 
 // request is one call of the table.
 type request struct {
-	p   *proc
-	op  string // one of "post", "like", "ledger", which read, and "put", "flush", "fence"
-	key table.Key
-	in  table.UpdateInput // of a flush or fence
+	p *proc
+	// op is "post", "like", "ledger" or "ends", which read, or "put", "flush", "fence",
+	// "end" (notes one), "since" (notes since when) or "prune".
+	op   string
+	key  table.Key
+	in   table.UpdateInput // of a flush, fence or prune
+	keys []table.Key       // of ends
 }
 
 // fault is the mishap of a request.
@@ -63,6 +67,7 @@ const (
 	slow           // the effect after ten seconds, and then the answer
 	crashed        // the process dies before the effect
 	denied         // an error that nobody knows, no effect
+	invalid        // an error that says that nothing was written
 	panicked       // the effect, and then a panic
 )
 
@@ -110,9 +115,10 @@ func (w *world) planned(r request) fault {
 
 // proc is one process: an aggregator and its table.
 type proc struct {
-	table.Store // only Get, Put and Update are called
+	table.Store // only Get, BatchGet, Put and Update are called
 	w           *world
 	name        string
+	skew        atomic.Int64 // of its clock
 	stop        context.CancelFunc
 	dead        chan struct{}
 	ended       chan struct{}
@@ -128,6 +134,7 @@ func (w *world) start(name string, broker broker, random func() uint64) *proc {
 	cfg := Config{
 		Store: p, Broker: broker, Window: time.Second, MaxMessages: 40, PutConcurrency: 4, IndexLikes: true,
 		Random: random, Grace: 10 * time.Second,
+		Now: func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
 		Observe: func(o Outcome) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -206,6 +213,8 @@ func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
 		return nothing, errDead
 	case denied:
 		return nothing, errors.New("access denied")
+	case invalid:
+		return nothing, &table.InvalidError{Problem: "planned"}
 	case panicked:
 		_, _ = apply() // the caller does not hear of it
 		panic("boom")
@@ -236,9 +245,25 @@ func (w *world) billed(res table.WriteResult, err error) (table.WriteResult, err
 	return res, err
 }
 
+func (p *proc) BatchGet(_ context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	return call(request{p: p, op: "ends", key: in.Keys[0], keys: in.Keys}, func() (table.BatchGetResult, error) {
+		return p.w.mem.BatchGet(context.Background(), in)
+	})
+}
+
 func (p *proc) Put(_ context.Context, in table.PutInput) (table.WriteResult, error) {
-	return call(request{p: p, op: "put", key: in.Item.Key}, func() (table.WriteResult, error) {
-		return p.w.billed(p.w.mem.Put(context.Background(), in))
+	op := "put"
+	if in.Item.Key == schema.LikeEndsKey() {
+		op = "since"
+	} else if in.Item.Key.SK == schema.SortEnd {
+		op = "end"
+	}
+	return call(request{p: p, op: op, key: in.Item.Key}, func() (table.WriteResult, error) {
+		res, err := p.w.mem.Put(context.Background(), in)
+		if op != "put" {
+			return res, err
+		}
+		return p.w.billed(res, err)
 	})
 }
 
@@ -246,8 +271,10 @@ func (p *proc) Update(_ context.Context, in table.UpdateInput) (table.WriteResul
 	op := "fence"
 	if len(in.Add) > 0 {
 		op = "flush"
+	} else if len(in.Remove) > 0 {
+		op = "prune"
 	}
-	return call(request{p, op, in.Key, in}, func() (table.WriteResult, error) {
+	return call(request{p: p, op: op, key: in.Key, in: in}, func() (table.WriteResult, error) {
 		return p.w.billed(p.w.mem.Update(context.Background(), in))
 	})
 }
@@ -334,6 +361,20 @@ func (w *world) count() schema.LikeCount {
 	return schema.ParseLikeCount(res.Item)
 }
 
+// endOf reads the note of an incarnation's end, nil for none.
+func (w *world) endOf(inc string) *schema.LikeEnd {
+	w.t.Helper()
+	res, err := w.mem.Get(w.t.Context(), table.GetInput{Key: schema.LikeEndKey(inc), Consistent: true})
+	if err != nil || res.Item == nil {
+		return nil
+	}
+	end, err := schema.ParseLikeEnd(*res.Item)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &end
+}
+
 func (w *world) wantCount(likes int64) schema.LikeCount {
 	w.t.Helper()
 	count := w.count()
@@ -371,4 +412,50 @@ func (w *world) outcomes() []Outcome {
 // others is a flush of another aggregator that began today.
 func others(n uint64) schema.Flush {
 	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
+}
+
+// leftBy stores what an aggregator leaves that counted the likes of so many users, fan0
+// and so on, as its flush g, and then died with the unflushed like of orphan.
+func (w *world) leftBy(g schema.Flush, users int) {
+	w.t.Helper()
+	w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(int64(users))}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
+	for i := range users {
+		w.store(schema.Like{User: fmt.Sprint("fan", i), Liked: true, Version: w.newID(), Flush: g})
+	}
+	w.store(schema.Like{User: "orphan", Liked: true, Version: w.newID(), Flush: schema.Flush{Inc: g.Inc, Seq: g.Seq + 1}})
+}
+
+// ended notes the clean end of an incarnation.
+func (w *world) noteEnd(inc string, lost ...string) {
+	w.t.Helper()
+	end := schema.LikeEnd{Inc: inc, Lost: map[string]bool{}}
+	for _, post := range lost {
+		end.Lost[post] = true
+	}
+	if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: end.Item()}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// large makes the count item so large that a flush costs three units, by entries of
+// incarnations that ended, if noted.
+func (w *world) large(noted bool) {
+	w.t.Helper()
+	var attrs []table.Attr
+	for i := range 150 {
+		inc := newIncarnation(dayOf(time.Now())-int64(i%40), uint64(1000+i))
+		attrs = append(attrs, table.Attr{Name: schema.AttrFlushed(inc), Value: table.N(1)})
+		if noted {
+			w.noteEnd(inc)
+		}
+	}
+	w.setCount(attrs...)
+}
+
+// unlikeAll lets the users of leftBy take their likes back.
+func (w *world) unlikeAll(users int) {
+	for i := range users {
+		w.send(fmt.Sprint("fan", i), false)
+	}
+	w.settle()
 }

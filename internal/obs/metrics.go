@@ -35,6 +35,10 @@ type Metrics struct {
 	visible     prometheus.Histogram
 	units       *prometheus.CounterVec
 	calls       *prometheus.CounterVec
+	lostWindows prometheus.Counter
+	fences      prometheus.Counter
+	pruned      prometheus.Counter
+	ledgers     prometheus.Histogram
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 }
@@ -46,6 +50,19 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		deliveries: prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_deliveries_total", Help: "Timeline entries written for followers, redeliveries included."}),
 		likes:      prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_likes_total", Help: "Likes and unlikes accepted."}),
 		likeWrites: prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_like_flushes_total", Help: "Writes of like counts."}),
+		lostWindows: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanfare_like_windows_lost_total", Help: "Windows of likes that ended without their flush; their messages come again.",
+		}),
+		fences: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanfare_like_fences_total", Help: "Like aggregators that were taken for dead on a post.",
+		}),
+		pruned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanfare_like_ledger_pruned_total", Help: "Entries dropped from the ledgers of like counts.",
+		}),
+		ledgers: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "fanfare_like_ledger_bytes", Help: "Size of a like count with its ledger at each flush. One above 65536 needs a look, at 409600 its post's likes become dead letters.",
+			Buckets: []float64{1024, 2048, 4096, 16384, 65536, 262144},
+		}),
 		visible: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "fanfare_post_visible_seconds", Help: "Time from a post to its entry in a follower's home.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
@@ -65,7 +82,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}, []string{"route", "method"}),
 	}
 	for _, c := range []prometheus.Collector{
-		m.posts, m.deliveries, m.likes, m.likeWrites, m.visible, m.units, m.calls, m.requests, m.requestTime,
+		m.posts, m.deliveries, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.visible, m.units, m.calls, m.requests, m.requestTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -81,8 +98,21 @@ func (m *Metrics) Post() { m.posts.Inc() }
 // Like counts an accepted like or unlike.
 func (m *Metrics) Like() { m.likes.Inc() }
 
-// Flush counts a write of a like count.
-func (m *Metrics) Flush() { m.likeWrites.Inc() }
+// Flush counts a write of a like count, an item of so many bytes.
+func (m *Metrics) Flush(bytes int) {
+	m.likeWrites.Inc()
+	m.ledgers.Observe(float64(bytes))
+}
+
+// LikeWindow counts what a window of likes did besides: whether it was lost, how many
+// aggregators it fenced and how many ledger entries it dropped.
+func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
+	if lost {
+		m.lostWindows.Inc()
+	}
+	m.fences.Add(float64(fences))
+	m.pruned.Add(float64(pruned))
+}
 
 // Delivered counts entries written for followers, and their time since the post.
 func (m *Metrics) Delivered(entries int, sincePost time.Duration) {

@@ -70,6 +70,8 @@ func TestMetricsCountEvents(t *testing.T) {
 	}
 	m.Post()
 	m.Like()
+	m.Flush(1500)
+	m.LikeWindow(true, 2, 30)
 	m.Delivered(40, time.Second)
 	m.Request("/v1/me", "GET", 200, time.Millisecond)
 	observe := m.Table(obs.FlowFanout)
@@ -79,6 +81,8 @@ func TestMetricsCountEvents(t *testing.T) {
 	text := scrape(t, reg)
 	for _, want := range []string{
 		"fanfare_posts_total 1", "fanfare_likes_total 1", "fanfare_deliveries_total 40", "fanfare_post_visible_seconds_count 1",
+		"fanfare_like_flushes_total 1", "fanfare_like_windows_lost_total 1", "fanfare_like_fences_total 2", "fanfare_like_ledger_pruned_total 30",
+		`fanfare_like_ledger_bytes_bucket{le="2048"} 1`,
 		`fanfare_table_capacity_units_total{flow="fanout",kind="read",op="query"} 2.5`,
 		`fanfare_table_capacity_units_total{flow="fanout",kind="write",op="put"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="put",result="condition"} 1`,

@@ -2,6 +2,8 @@ package schema
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -353,11 +355,50 @@ type LikeCount struct {
 	Fenced map[string]bool
 }
 
+// Shown is the count for readers, who never see fewer likes than none.
+func (c LikeCount) Shown() int64 { return max(0, c.Likes) }
+
 // AttrFlushed names the count item's attribute for inc's highest flushed seq.
 func AttrFlushed(inc string) string { return "d" + inc }
 
 // AttrFenced names the count item's attribute that fences inc.
 func AttrFenced(inc string) string { return "x" + inc }
+
+// LikeEnd notes that an incarnation of a like aggregator ended cleanly: it will stamp no
+// like and flush no window any more, and all that it stamped is flushed, except for likes
+// of the posts in Lost. It stays for good, as stamps do.
+type LikeEnd struct {
+	Inc string
+	// Lost are the posts of which a window ended without its flush.
+	Lost map[string]bool
+}
+
+// Item encodes e.
+func (e LikeEnd) Item() table.Item {
+	it := table.Item{Key: LikeEndKey(e.Inc)}
+	for _, post := range slices.Sorted(maps.Keys(e.Lost)) {
+		it.Attrs = append(it.Attrs, num(lostPrefix+post, 1))
+	}
+	return it
+}
+
+// lostPrefix begins the names of the attributes that hold LikeEnd.Lost.
+const lostPrefix = "l"
+
+// ParseLikeEnd decodes the note of an incarnation's end.
+func ParseLikeEnd(it table.Item) (LikeEnd, error) {
+	inc, ok := strings.CutPrefix(it.Key.PK, incPrefix)
+	if !ok || inc == "" || it.Key.SK != SortEnd {
+		return LikeEnd{}, &ParseError{it.Key, "not the end of an incarnation"}
+	}
+	e := LikeEnd{Inc: inc, Lost: map[string]bool{}}
+	for _, a := range it.Attrs {
+		if post, ok := strings.CutPrefix(a.Name, lostPrefix); ok {
+			e.Lost[post] = true
+		}
+	}
+	return e, nil
+}
 
 // ParseLikeCount decodes a like count. It takes nil for a post that has none.
 func ParseLikeCount(it *table.Item) LikeCount {

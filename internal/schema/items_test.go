@@ -95,6 +95,11 @@ func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 		t.Errorf("absent like count differs (-want +got):\n%s", diff)
 	}
 
+	end := schema.LikeEnd{Inc: "inc", Lost: map[string]bool{"P": true, "Q": true}}
+	if got, err := schema.ParseLikeEnd(end.Item()); err != nil || !cmp.Equal(got, end) {
+		t.Errorf("ParseLikeEnd = %+v, %v", got, err)
+	}
+
 	share := func(follower string, n int64) table.Item {
 		return table.Item{Key: schema.FollowerCountKey("u", follower), Attrs: []table.Attr{attr(schema.AttrN, table.N(n))}}
 	}
@@ -123,6 +128,7 @@ func FuzzParsersNeverPanic(f *testing.F) {
 			func() error { _, err := schema.ParseComment(it); return err },
 			func() error { _, err := schema.ParseLike(it); return err },
 			func() error { schema.ParseLikeCount(&it); return nil },
+			func() error { _, err := schema.ParseLikeEnd(it); return err },
 			func() error { _, err := schema.ParseEntry(it); return err },
 			func() error { _, err := schema.ParseMark(it); return err },
 			func() error { _, err := schema.ParseIdempotency(it); return err },

@@ -145,6 +145,17 @@ func LikeCountKey(post string) table.Key {
 	return table.Key{PK: "p#" + post + "#likecount", SK: SortCount}
 }
 
+// LikeEndKey names the note that an incarnation of a like aggregator ended cleanly.
+func LikeEndKey(inc string) table.Key { return table.Key{PK: incPrefix + inc, SK: SortEnd} }
+
+// LikeEndsKey names the item that holds, as AttrAsOf, since when such notes are written.
+func LikeEndsKey() table.Key { return table.Key{PK: "inc", SK: SortEnd} }
+
+const incPrefix = "inc#"
+
+// SortEnd is the sort key of the note of an incarnation's end.
+const SortEnd = "end"
+
 // TimelinePK is the partition of user's home timeline; its sort keys are EntrySK.
 func TimelinePK(user string) string { return "u#" + user + "#timeline" }
 

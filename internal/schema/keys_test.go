@@ -73,6 +73,7 @@ func TestKeysAreApart(t *testing.T) {
 			add("post by id "+p, schema.PostByIDKey(p))
 			add("comment of "+p, schema.CommentKey(p, posts[0]))
 			add("like count of "+p, schema.LikeCountKey(p))
+			add("end of "+p, schema.LikeEndKey(p))
 			add("plan of "+p, schema.DeliveryPlanKey(p))
 			add("first chunk of "+p, schema.DeliveryChunkKey(p, ""))
 		}

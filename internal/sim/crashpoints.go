@@ -23,7 +23,7 @@ func crashPoints() []string {
 			"transact post", "transact timeline", "update delivery", "update home", "update likecount",
 		}},
 		{"likeagg", []string{
-			"dead_letter likes", "get likecount", "get likelist", "get post by id", "put likelist",
+			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist",
 			"update likecount",
 		}},
 	} {

@@ -40,6 +40,7 @@ func bugs() []bug {
 	const (
 		ledger   = "internal/likeagg/ledger.go"
 		window   = "internal/likeagg/window.go"
+		inc      = "internal/likeagg/incarnation.go"
 		like     = "internal/likeagg/like.go"
 		collect  = "internal/likeagg/collect.go"
 		chunk    = "internal/fanout/chunk.go"
@@ -57,14 +58,15 @@ func bugs() []bug {
 		consume  = "internal/queue/consume.go"
 	)
 	return []bug{
-		{"no fence", "I3", []edit{{ledger, `if a.receives < w.cfg.FenceAfter {`, `if a.receives >= w.cfg.FenceAfter { return false, nil }; if true {`}}},
+		{"no fence", "I3", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
+			"case a.receives >= w.cfg.FenceAfter: a.choose(false)\ncase a.receives < w.cfg.FenceAfter:"}}},
 		{"overlapping windows of one post", "I3", []edit{{collect, `!p.next.closed || p.running != nil {`, `!p.next.closed {`}}},
-		{"pruned ledger read as not counted", "I3", []edit{{ledger, `return flushCounted // its entry was pruned`, `return flushNever`}}},
-		{"delta added twice after a lost answer", "I3", []edit{{window, `_, err := w.cfg.Store.Update(ctx, in)`, `_, err := w.cfg.Store.Update(ctx, in); if err != nil && !refused(err) { in.If = nil }`}}},
+		{"clean end noted of an incarnation that lost a window", "I3", []edit{{inc, `w.inc.lost[w.post] = true`, `delete(w.inc.lost, w.post)`}}},
+		{"delta added twice after a lost answer", "I3", []edit{{window, `res, err = w.cfg.Store.Update(ctx, in)`, `res, err = w.cfg.Store.Update(ctx, in); if err != nil && !refused(err) { in.If = nil }`}}},
 		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.cfg.Store.Put(ctx, in)`, `_, err := w.cfg.Store.Put(ctx, in); if err != nil && !refused(err) { return nil }`}}},
 		{"ack before flush", "I3", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
 		{"lost-answer put counted twice", "I3", []edit{
-			{like, `return old, nil // this window wrote it, though the answer was lost`, `old.LikeShards = -1; return old, nil`},
+			{like, `a.stamped = old // this window wrote it, though the answer was lost`, `old.LikeShards = -1; a.stamped = old`},
 			{window, `delta += likes(a.stamped.Liked) - likes(a.stamped.Base)`,
 				`delta += likes(a.stamped.Liked) - likes(a.stamped.Base); if a.stamped.LikeShards < 0 { delta += likes(a.stamped.Liked) - likes(a.stamped.Base) }`},
 		}},

@@ -324,6 +324,8 @@ func class(op, pk string) string {
 	switch {
 	case kind == "user" && len(pk) > 5 && pk[:5] == "idem#":
 		kind = "idempotency"
+	case kind == "user" && strings.HasPrefix(pk, "inc"):
+		kind = "like end"
 	case kind == "user" && len(pk) > 2 && pk[:2] == "p#":
 		kind = "post by id"
 	}

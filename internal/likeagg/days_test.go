@@ -1,0 +1,272 @@
+package likeagg
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+const day = 24 * time.Hour
+
+// A fence may be on its way while another aggregator prunes. All that the dead one counted
+// stays counted, and its like that was not is settled.
+func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
+	step(t, func(w *world) {
+		g := others(1)
+		w.leftBy(g, 50)
+		w.large(true)
+		pass(33*day - 15*time.Second)
+		w.tune = func(cfg *Config) { cfg.FenceAfter = 1 }
+		slow, fenced := w.run(), make(chan struct{})
+		w.fault = func(r request) fault {
+			if r.op == "fence" && r.p == slow {
+				close(fenced)
+				pass(15 * day)
+			}
+			return none
+		}
+		w.send("orphan", true)
+		<-fenced
+		w.run()
+		for i := range 24 { // of which the slow one has about half
+			w.send(fmt.Sprint("new", i), true)
+			pass(20 * time.Hour)
+		}
+		w.settle()
+		if n := len(w.count().Done); n > 70 {
+			t.Errorf("%d entries: nothing was pruned", n)
+		}
+		w.unlikeAll(50)
+		w.wantCount(25)
+	})
+}
+
+// A fence may even land when the entry is pruned: it says nothing of an aggregator that
+// noted its end.
+func TestAFenceThatLandsAfterThePrune(t *testing.T) {
+	step(t, func(w *world) {
+		g := others(1)
+		for i := range 5 {
+			w.store(schema.Like{User: fmt.Sprint("fan", i), Liked: true, Version: w.newID(), Flush: g})
+		}
+		w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(5)}, table.Attr{Name: schema.AttrFenced(g.Inc), Value: table.N(1)})
+		w.noteEnd(g.Inc)
+		w.run()
+		w.unlikeAll(5)
+		w.wantCount(0)
+	})
+}
+
+// No clock decides what is pruned, so an aggregator whose clock is ahead harms nobody.
+func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
+	for _, ahead := range []time.Duration{26 * time.Hour, 50 * time.Hour, 25 * day} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			step(t, func(w *world) {
+				w.large(true)
+				g := others(1) // still alive
+				w.leftBy(g, 20)
+				fast := w.run()
+				fast.skew.Store(int64(ahead))
+				for i := range 10 {
+					w.send(fmt.Sprint("new", i), true)
+					pass(day)
+				}
+				w.settle()
+				if n := len(w.count().Done); n > 70 {
+					t.Errorf("%d entries are left", n)
+				}
+				fast.stop()
+				<-fast.ended
+				w.run() // with the right clock
+				w.unlikeAll(20)
+				w.wantCount(10)
+				w.wantDead(0, "")
+			})
+		})
+	}
+}
+
+// Until every aggregator knows the notes nothing is pruned by them, nor ever what has no
+// note, or what the note excepts.
+func TestWhatIsPruned(t *testing.T) {
+	step(t, func(w *world) {
+		w.large(true)
+		lost, dead := others(1), others(2)
+		w.setCount(table.Attr{Name: schema.AttrFlushed(lost.Inc), Value: table.N(3)}, table.Attr{Name: schema.AttrFenced(dead.Inc), Value: table.N(1)})
+		w.noteEnd(lost.Inc, w.post)
+		w.run()
+		for i := range 12 {
+			count := w.count()
+			if n := len(count.Done); i < 3 && n < 151 || i > 6 && n > 70 {
+				t.Errorf("%d entries on day %d", n, i)
+			}
+			if _, kept := count.Done[lost.Inc]; !kept || !count.Fenced[dead.Inc] {
+				t.Errorf("day %d: an entry that is needed is gone: %v", i, count)
+			}
+			for j := range 3 {
+				w.send(fmt.Sprintf("user%d-%d", i, j), true)
+				w.settle()
+				pass(2 * time.Hour)
+			}
+			pass(18 * time.Hour)
+		}
+		pruned := 0
+		for _, o := range w.outcomes() {
+			pruned += o.Pruned
+		}
+		if w.wantCount(36); pruned < 90 {
+			t.Errorf("outcomes tell of %d pruned entries", pruned)
+		}
+	})
+}
+
+// Aggregators of before noted no ends. Their entries were pruned by age.
+func TestLikesThatAFormerAggregatorCounted(t *testing.T) {
+	step(t, func(w *world) {
+		former := schema.Flush{Inc: "0" + newIncarnation(dayOf(time.Now()), 1), Seq: 5}
+		pruned := schema.Flush{Inc: "0" + newIncarnation(dayOf(time.Now()), 2), Seq: 5}
+		w.leftBy(former, 5)
+		w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(6)})
+		w.store(schema.Like{User: "pruned", Liked: true, Version: w.newID(), Flush: pruned})
+		w.large(false)
+		pass(40 * day)
+		w.run()
+		w.send("pruned", false)
+		w.send("orphan", false)
+		w.unlikeAll(5)
+		count := w.wantCount(0)
+		if _, kept := count.Done[former.Inc]; !kept || len(count.Fenced) > 0 {
+			t.Errorf("the ledger is %v, want the former entry and no fence", count)
+		}
+		pass(40 * day)
+		w.large(true)
+		for i := range 4 {
+			w.send(fmt.Sprint("new", i), true)
+			w.settle()
+			pass(4 * day)
+		}
+		if _, kept := w.wantCount(4).Done[former.Inc]; kept {
+			t.Error("the former entry was not pruned")
+		}
+	})
+}
+
+// A like whose aggregator died, and whose message never came again, is counted with the
+// user's next action.
+func TestALikeThatWasNeverCountedIsSettledByTheNextAction(t *testing.T) {
+	for name, next := range map[string]bool{"unlike": false, "like": true} {
+		t.Run(name, func(t *testing.T) {
+			step(t, func(w *world) {
+				w.store(schema.Like{User: "alice", Liked: true, Version: w.newID(), Flush: others(1)})
+				pass(40 * day)
+				w.run()
+				w.send("alice", next)
+				w.settle()
+				w.wantCount(likes(next))
+			})
+		})
+	}
+}
+
+// A message in the last hour of its life waits for nobody: it is counted, or refused.
+func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
+	for _, left := range []time.Duration{time.Minute, 12 * time.Second, 6 * time.Second, 2 * time.Second, time.Second, 500 * time.Millisecond} {
+		t.Run(left.String(), func(t *testing.T) {
+			step(t, func(w *world) {
+				version, made := w.newID(), time.Now()
+				w.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: others(1)})
+				pass(messages.MaxAge - left - time.Since(made))
+				w.run()
+				w.queue.publish(encode(version, w.post, "alice", true)) // as by a redrive
+				w.send("bob", true)                                     // of the same window
+				w.settle()
+				counted := w.count().Likes - 1
+				if dead := int64(len(w.queue.dead)); counted+dead != 1 || left >= 2*time.Second && dead > 0 {
+					t.Errorf("counted %d times, dead letters %q", counted, w.queue.dead)
+				}
+				for _, o := range w.outcomes() {
+					if o.Lost {
+						t.Error("a message that is too old ends the window of others")
+					}
+				}
+				pass(10 * day)
+				w.send("alice", false)
+				w.settle()
+				w.wantCount(1)
+			})
+		})
+	}
+}
+
+// A refusal says that its own try wrote nothing, and nothing of a try before it.
+func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
+	for name, first := range map[string]fault{"lands": lost, "lands late": late} {
+		t.Run(name, func(t *testing.T) {
+			step(t, func(w *world) {
+				w.faults = map[string]fault{"put1": first, "put2": invalid}
+				w.run()
+				w.send("alice", true)
+				w.settle()
+				w.send("bob", true)
+				w.settle()
+				w.wantDead(0, "")
+				w.wantCount(2)
+				w.send("alice", false)
+				w.send("bob", false)
+				w.settle()
+				w.wantCount(0)
+			})
+		})
+	}
+}
+
+// A clock that jumps while a window judges a like acks nothing that is not counted.
+func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
+	step(t, func(w *world) {
+		version := w.newID()
+		w.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: others(1)})
+		p := w.run()
+		w.fault = func(r request) fault {
+			if r.op == "ledger" {
+				p.skew.Store(int64(40 * day))
+			}
+			return none
+		}
+		w.queue.publish(encode(version, w.post, "alice", true))
+		w.settle()
+		if w.count().Likes != 1 && len(w.queue.dead) != 1 {
+			t.Errorf("neither counted nor a dead letter: %d, %q", w.count().Likes, w.queue.dead)
+		}
+	})
+}
+
+// A ledger that nothing can be dropped from stops its post at the limit of an item:
+// the likes become dead letters with that reason, and outcomes tell of the size long
+// before.
+func TestAFullLedgerLosesNoLike(t *testing.T) {
+	step(t, func(w *world) {
+		fill := func(size int) { w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))}) }
+		fill(largeLedger)
+		w.run()
+		w.send("alice", true)
+		w.settle()
+		if out := w.outcomes()[0]; out.LedgerBytes < largeLedger {
+			t.Errorf("a ledger of %d bytes", out.LedgerBytes)
+		}
+		got, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(largeLedger + table.MaxItemBytes - table.Size(*got.Item)) // full to the last byte
+		pass(day)                                                      // another incarnation has no entry yet
+		w.send("bob", true)
+		w.settle()
+		w.wantDead(1, "bytes")
+		w.wantCount(1)
+	})
+}

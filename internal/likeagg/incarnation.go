@@ -1,0 +1,225 @@
+package likeagg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/invariants"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// The name of an incarnation begins with its day, the days since 1970 in dayDigits
+// digits of base dayBase. 40 random bits follow. Only people and names of before read
+// the day: nothing is concluded from it.
+const (
+	dayDigits  = 3
+	dayBase    = 36
+	randDigits = 8
+	randBits   = 5
+	randAlpha  = "0123456789abcdefghjkmnpqrstvwxyz"
+	// formerLen is the length of the names that aggregators had before they noted
+	// their ends. Their entries were pruned by age.
+	formerLen = 12
+)
+
+// maxLost bounds the posts that the note of an incarnation's end excepts. One that lost
+// windows of more posts notes nothing, and its entries stay.
+const maxLost = 1000
+
+func dayOf(t time.Time) int64 { return t.Unix() / (24 * 60 * 60) }
+
+// newIncarnation returns a name that no other incarnation has.
+func newIncarnation(day int64, random uint64) string {
+	s := strconv.FormatInt(max(day, 0), dayBase)
+	for len(s) < dayDigits {
+		s = "0" + s
+	}
+	for range randDigits {
+		s += string(randAlpha[random&(1<<randBits-1)])
+		random >>= randBits
+	}
+	return s
+}
+
+// formerOlderThan reports whether inc has a name of before and began more than this many
+// days ago.
+func formerOlderThan(inc string, days int64, now time.Time) bool {
+	if len(inc) != formerLen {
+		return false
+	}
+	day, err := strconv.ParseInt(inc[:formerLen-randDigits], dayBase, 64)
+	return err == nil && dayOf(now)-day > days
+}
+
+// incarnation is one life of the aggregator. The collector's mutex guards it.
+type incarnation struct {
+	name     string
+	day, seq int64
+	// running counts its windows that have not ended, lost has the posts of those that
+	// ended without their flush.
+	running int
+	lost    map[string]bool
+}
+
+// stamp names the flush of a window that starts, and makes it a window of its
+// incarnation. There is a new one each day and after a lost window. The caller holds mu.
+func (c *collector) stamp(working context.Context, w *window) {
+	today := dayOf(c.cfg.Now())
+	if c.inc != nil && c.inc.day != today {
+		c.leave(working)
+	}
+	if c.inc == nil {
+		c.inc = &incarnation{name: newIncarnation(today, c.cfg.Random()), day: today, lost: map[string]bool{}}
+	}
+	c.inc.seq++
+	c.inc.running++
+	w.inc, w.stamp = c.inc, schema.Flush{Inc: c.inc.name, Seq: c.inc.seq}
+	invariants.Check(!w.inc.lost[w.post], "I3: incarnation %s lost a window of post %s and stamps another one", w.inc.name, w.post)
+}
+
+// leave ends the current incarnation: no window begins in it any more. The caller holds
+// mu.
+func (c *collector) leave(working context.Context) {
+	inc := c.inc
+	if c.inc = nil; inc != nil && inc.running == 0 {
+		c.over(working, inc)
+	}
+}
+
+// left takes a window that ended from its incarnation. The caller holds mu.
+func (c *collector) left(working context.Context, w *window, lost bool) {
+	w.inc.running--
+	if lost {
+		w.inc.lost[w.post] = true
+	}
+	switch {
+	case w.inc == c.inc && lost:
+		c.leave(working)
+	case w.inc != c.inc && w.inc.running == 0:
+		c.over(working, w.inc)
+	}
+}
+
+// over notes the end of an incarnation whose windows have all ended: the outcome of each
+// flush is known. A process that dies instead, or cannot write, leaves no note, and
+// nothing is concluded but from the ledgers. The caller holds mu.
+func (c *collector) over(working context.Context, inc *incarnation) {
+	if len(inc.lost) > maxLost {
+		c.cfg.Log.Warn("an incarnation lost too many windows to note its end", zap.String("incarnation", inc.name), zap.Int("posts", len(inc.lost)))
+		return
+	}
+	end := schema.LikeEnd{Inc: inc.name, Lost: inc.lost}
+	c.pool.enqueue(nil, 1, func(int) {
+		err := c.repeat(working, &gate{}, func() error {
+			_, err := c.cfg.Store.Put(working, table.PutInput{Item: end.Item()})
+			return err
+		})
+		if err != nil {
+			c.cfg.Log.Warn("the end of an incarnation is not noted, its ledger entries stay", zap.String("incarnation", inc.name), zap.Error(err))
+			return
+		}
+		c.ends.learn(end, true, time.Now())
+		_, _ = c.mayPrune(working) // writes down since when; a prune asks again
+	}, nil)
+}
+
+// ends are the notes of incarnations' ends, as far as this process read them.
+type ends struct {
+	mu    sync.Mutex
+	known map[string]knownEnd
+}
+
+// knownEnd is what was read of one incarnation: its note, or that it has none yet. at
+// is when the note was first read, or last looked for.
+type knownEnd struct {
+	ended bool
+	lost  map[string]bool
+	at    time.Time
+}
+
+const (
+	// maxEnds bounds the incarnations whose ends are remembered.
+	maxEnds = 20_000
+	// settled is the time from the reading of a note to the first prune by it, and from
+	// one look for a missing note to the next one. A request that was sent before the
+	// note can no longer be on its way after it: AWS refuses one that is older than some
+	// minutes. It is measured by this process's monotonic clock alone.
+	settled = time.Hour
+)
+
+func (e *ends) learn(end schema.LikeEnd, ended bool, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.known) >= maxEnds || e.known == nil {
+		e.known = map[string]knownEnd{}
+	}
+	if !e.known[end.Inc].ended {
+		e.known[end.Inc] = knownEnd{ended, end.Lost, now}
+	}
+}
+
+func (e *ends) get(inc string) (knownEnd, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k, ok := e.known[inc]
+	return k, ok
+}
+
+// endsOf reads the notes of incarnations, consistently, and remembers them.
+func (c *collector) readEnds(ctx context.Context, incs []string) error {
+	keys := make([]table.Key, len(incs))
+	for i, inc := range incs {
+		keys[i] = schema.LikeEndKey(inc)
+	}
+	res, err := c.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, it := range res.Items {
+		end, err := schema.ParseLikeEnd(it)
+		if err != nil {
+			return err
+		}
+		c.ends.learn(end, true, now)
+	}
+	for _, inc := range incs {
+		c.ends.learn(schema.LikeEnd{Inc: inc}, false, now)
+	}
+	return nil
+}
+
+// rollout is the time that a deployment of this version over one that does not know the
+// notes may take. Nothing is pruned by a note before: an aggregator of before would
+// take the missing entry for an open flush.
+const rollout = 3 * 24 * time.Hour
+
+// mayPrune reports whether notes have been written for longer than a rollout takes. The
+// first aggregator that notes an end writes down since when.
+func (c *collector) mayPrune(ctx context.Context) (bool, error) {
+	c.ends.mu.Lock()
+	since := c.notesSince
+	c.ends.mu.Unlock()
+	if since.IsZero() {
+		since = c.cfg.Now()
+		begin := table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(since.UnixMilli())}}}
+		_, err := c.cfg.Store.Put(ctx, table.PutInput{Item: begin, If: table.Absent{}})
+		if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
+			since, err = time.UnixMilli(failed.Old.Int(schema.AttrAsOf)), nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("note since when ends are noted: %w", err)
+		}
+		c.ends.mu.Lock()
+		c.notesSince = since
+		c.ends.mu.Unlock()
+	}
+	return c.cfg.Now().Sub(since) > rollout, nil
+}
