@@ -96,7 +96,8 @@ func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 func TestWhatIsPruned(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(true)
-		lost, dead := others(1), others(2)
+		ago := dayOf(time.Now()) - 45 // the first to be pruned
+		lost, dead := schema.Flush{Inc: newIncarnation(ago, 1)}, schema.Flush{Inc: newIncarnation(ago, 2)}
 		w.setCount(table.Attr{Name: schema.AttrFlushed(lost.Inc), Value: table.N(3)}, table.Attr{Name: schema.AttrFenced(dead.Inc), Value: table.N(1)})
 		w.noteEnd(lost.Inc, w.post)
 		w.run()
@@ -121,6 +122,20 @@ func TestWhatIsPruned(t *testing.T) {
 		}
 		if w.wantCount(36); pruned < 90 {
 			t.Errorf("outcomes tell of %d pruned entries", pruned)
+		}
+
+		// A process that has not read the notes yet waits for requests on their way.
+		w.procs[0].stop()
+		<-w.procs[0].ended
+		w.large(true)
+		w.run()
+		for i, most := range []int{1000, 1000, 149} {
+			w.send(fmt.Sprint("late", i), true)
+			w.settle()
+			if n := len(w.count().Done); n > most || most > 149 && n < 150 {
+				t.Errorf("%d entries after %d flushes", n, i)
+			}
+			pass(40 * time.Minute)
 		}
 	})
 }

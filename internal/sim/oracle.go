@@ -237,6 +237,10 @@ func (w *World) checkLikes(ctx context.Context, service *feed.Service, living ma
 		} else if got.Count != want[post] {
 			l.fail("I3", "post %s has %d likes, want %d", post, got.Count, want[post])
 		}
+		stored, err := w.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
+		if count := schema.ParseLikeCount(stored.Item); err != nil || count.Likes != want[post] {
+			l.fail("I3", "post %s has %d likes stored, want %d: %v", post, count.Likes, want[post], err)
+		}
 	}
 }
 
