@@ -477,9 +477,11 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	pull := r.IntN(3) == 0
 	key := homeOf{user, pull}
 	var items []feed.HomeItem
+	var ahead bool
 	return &operation{
 		name: fmt.Sprintf("home limit %d pull %v", limit, pull), user: user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
+			ahead = s == l.serve[l.apis[0]] && l.apis[0].skew >= messages.MaxAhead
 			items, err = wholeHome(ctx, s, user, limit, pull)
 			return err
 		},
@@ -505,10 +507,11 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 					l.fail("I2", "home of %s shows %s of %s, who is not followed", user, id, it.Post.AuthorID)
 				}
 			}
-			// A home goes on showing a post until a delete or unfollow.
+			// A home goes on showing a post until a delete or unfollow. An API whose clock is
+			// far ahead ends the merging of a mark too early, while fan-outs are under way.
 			for _, id := range sorted(l.seen[key]) {
 				author := l.seen[key][id]
-				if seen[id] == "" && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
+				if seen[id] == "" && !ahead && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
 					l.fail("I7", "home of %s (pull %v) showed %s of %s before, and does not now", user, pull, id, author)
 				}
 			}
