@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/capacity"
 )
 
@@ -22,9 +24,7 @@ func TestTheEstimateHasTheUnitsOfLikes(t *testing.T) {
 	for _, perWindow := range []int{1, 10} {
 		e := &env{dir: t.TempDir(), id: "test"}
 		run, err := e.countLikes(t.Context(), 10*perWindow, perWindow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		likes := float64(run.likes)
 		f := likeFlow(likes, likes/float64(run.windows))
 		api := likeFlow(likes, math.MaxFloat64).RCU // no window is left that reads

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/bench/standin"
 	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
@@ -31,13 +34,9 @@ func TestTheFakeSQSServesBothTransports(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			server := queuesFor(t, time.Millisecond)
 			tr, err := openTransport(t.Context(), kind, server, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() {
-				if err := tr.close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, tr.close())
 			}()
 			ids, want := id.NewGenerator(time.Now), map[string]bool{}
 			for range 25 {
@@ -45,20 +44,14 @@ func TestTheFakeSQSServesBothTransports(t *testing.T) {
 				if err == nil {
 					err = tr.publish(queue.TopicPosts, msg)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				want[msg.UUID] = true
 			}
 			in, err := tr.subscribe(t.Context(), queue.TopicPosts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for len(want) > 0 {
 				msg := <-in
-				if !want[msg.UUID] {
-					t.Fatalf("%s came twice, or was never sent", msg.UUID)
-				}
+				require.Truef(t, want[msg.UUID], "%s came twice, or was never sent", msg.UUID)
 				delete(want, msg.UUID)
 				msg.Ack()
 			}
@@ -79,49 +72,31 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 			defer tables.Close()
 			server := queuesFor(t, 0)
 			s, err := openScale(t.Context(), tables.URL, server.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() {
-				if err := s.broker.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.broker.Close())
 			}()
 			var entries atomic.Int64
 			w := newWorkers(s.store, s.broker, 2, 8, func(n int, _ time.Duration) { entries.Add(int64(n)) })
 			stop := w.run(t.Context(), 4)
 			defer func() {
-				if err := stop(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, stop())
 			}()
-			if _, err := w.feed.PutProfile(t.Context(), author, feed.ProfileInput{Name: author}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = w.feed.PutProfile(t.Context(), author, feed.ProfileInput{Name: author})
+			require.NoError(t, err)
 			post, err := w.feed.CreatePost(t.Context(), author, feed.PostInput{Text: "hello, everybody"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := (&env{}).complete(t.Context(), w.feed, post.ID, int64(followers)); err != nil {
-				t.Fatal(err)
-			}
-			if err := until(t.Context(), server.Idle); err != nil {
-				t.Fatal("messages were not deleted")
-			}
+			require.NoError(t, err)
+			require.NoError(t, (&env{}).complete(t.Context(), w.feed, post.ID, int64(followers)))
+			require.NoError(t, until(t.Context(), server.Idle), "messages were not deleted")
 			requests := server.counts()
 			for _, action := range []string{"SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch"} {
-				if requests[action] == 0 {
-					t.Errorf("no %s was counted", action)
-				}
+				assert.NotZerof(t, requests[action], "no %s was counted", action)
 			}
 			perThousand := 1000 * float64(requests.total()) / float64(followers+1)
 			t.Logf("%.2f requests per 1,000 deliveries: %s", perThousand, requests)
-			if perThousand > 3 {
-				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5): %s", perThousand, requests)
-			}
-			if got := entries.Load(); got != int64(followers) {
-				t.Errorf("%d entries written, want one for each of %d followers", got, followers)
-			}
+			assert.LessOrEqualf(t, perThousand, 3.0,
+				"%.2f queue requests per 1,000 deliveries, want at most 3 (T5): %s", perThousand, requests)
+			assert.Equal(t, int64(followers), entries.Load(), "entries written")
 		})
 	}
 }
@@ -129,12 +104,9 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 func TestLikesAreCountedByWindows(t *testing.T) {
 	e := &env{dir: t.TempDir(), id: "test"}
 	run, err := e.countLikes(t.Context(), 100, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if run.countWrites > run.windows || run.units.Write != float64(run.likes)+float64(run.flushes) {
-		t.Errorf("%+v", run)
-	}
+	require.NoError(t, err)
+	assert.LessOrEqual(t, run.countWrites, run.windows)
+	assert.Equal(t, float64(run.likes)+float64(run.flushes), run.units.Write)
 }
 
 // TestAWorkerCollectsAsTheDaemonsDo reads the GOGC of this process, which Work sets.
@@ -158,11 +130,7 @@ func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
 			return nil
 		})
 		cancel()
-		if err != nil {
-			t.Errorf("%v: %v", tt.environ, err)
-		}
-		if got != tt.want {
-			t.Errorf("%v: GOGC is %d, want %d", tt.environ, got, tt.want)
-		}
+		assert.NoErrorf(t, err, "%v", tt.environ)
+		assert.Equalf(t, tt.want, got, "%v: GOGC", tt.environ)
 	}
 }

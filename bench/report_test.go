@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -39,22 +42,14 @@ func TestReportsAreWrittenAsPromised(t *testing.T) {
 	for name, write := range map[string]func(Report, io.Writer) error{"report.json": Report.WriteJSON, "report.txt": Report.WriteTable} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := write(report(), &out); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, write(report(), &out))
 			file := filepath.Join("testdata", name)
 			if *update {
-				if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if out.String() != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, string(want), out.String())
 		})
 	}
 }
@@ -62,24 +57,18 @@ func TestReportsAreWrittenAsPromised(t *testing.T) {
 // Scripts read these keys; more may come.
 func TestEachResultHasEveryKey(t *testing.T) {
 	var out bytes.Buffer
-	if err := report().WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, report().WriteJSON(&out))
 	var got struct {
 		Machine map[string]any
 		Results []map[string]any
 	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
 	if len(got.Machine) == 0 || len(got.Results) != 4 {
 		t.Fatalf("machine %v, %d results", got.Machine, len(got.Results))
 	}
 	for _, r := range got.Results {
 		for _, key := range []string{"id", "name", "value", "unit", "baseline", "baseline_name", "ratio", "target", "met"} {
-			if _, ok := r[key]; !ok {
-				t.Errorf("%v has no %q", r["id"], key)
-			}
+			assert.Containsf(t, r, key, "%v has no", r["id"])
 		}
 		if _, decided := r["met"].(bool); decided == (r["target"] == "reported") {
 			t.Errorf("%v: with the target %q met is %v", r["id"], r["target"], r["met"])
@@ -89,12 +78,8 @@ func TestEachResultHasEveryKey(t *testing.T) {
 
 func TestAReportWithoutResultsHasAnEmptyList(t *testing.T) {
 	var out strings.Builder
-	if err := (Report{}).WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), `"results":[]`) {
-		t.Errorf("got %s", out.String())
-	}
+	require.NoError(t, (Report{}).WriteJSON(&out))
+	assert.Contains(t, out.String(), `"results":[]`)
 }
 
 func TestRatiosAboveOneAreAhead(t *testing.T) {
@@ -117,9 +102,7 @@ func TestCostsAddUp(t *testing.T) {
 	before := usage{at: time.Unix(0, 0), cpu: time.Second, allocs: 5, allocBytes: 50}
 	after := usage{at: time.Unix(2, 0), cpu: 4 * time.Second, allocs: 15, allocBytes: 150}
 	cost := after.since(before, 10)
-	if want := (Cost{WallSeconds: 2, CPUSeconds: 3, Allocs: 10, AllocBytes: 100, Units: 10}); cost != want {
-		t.Errorf("cost = %+v, want %+v", cost, want)
-	}
+	assert.Equal(t, Cost{WallSeconds: 2, CPUSeconds: 3, Allocs: 10, AllocBytes: 100, Units: 10}, cost)
 	if sum := cost.plus(cost); sum.Units != 20 || sum.rate() != 5 {
 		t.Errorf("twice that is %+v", sum)
 	}

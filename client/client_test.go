@@ -12,6 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // script answers requests in memory, one step each, so that time is virtual.
@@ -55,9 +58,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 func scripted(t *testing.T, s *script, options ...Option) *Client {
 	t.Helper()
 	c, err := New("http://fanfare.test", append([]Option{WithHTTPClient(&http.Client{Transport: s}), WithToken("t")}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -117,12 +118,8 @@ func TestWaitsAsLongAsRetryAfterSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{steps: []step{{status: 429, header: after(value())}, {status: 204}}}
-				if err := scripted(t, s).Follow(t.Context(), "u"); err != nil {
-					t.Fatal(err)
-				}
-				if waited := s.at[1].Sub(s.at[0]); waited != 7*time.Second {
-					t.Errorf("waited %v, want 7s", waited)
-				}
+				require.NoError(t, scripted(t, s).Follow(t.Context(), "u"))
+				assert.Equal(t, 7*time.Second, s.at[1].Sub(s.at[0]))
 			})
 		})
 	}
@@ -152,9 +149,8 @@ func TestOneKeyForAllAttemptsOfAPost(t *testing.T) {
 		s := &script{steps: []step{{}, {status: 201, body: `{"id":"P"}`}, {status: 201, body: `{"id":"Q"}`}}}
 		c := scripted(t, s)
 		for range 2 {
-			if _, err := c.CreatePost(t.Context(), PostInput{Text: "x"}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.CreatePost(t.Context(), PostInput{Text: "x"})
+			require.NoError(t, err)
 		}
 		key := func(i int) string { return s.requests[i].Header.Get("Idempotency-Key") }
 		if key(0) == "" || key(0) != key(1) || key(1) == key(2) {
@@ -190,9 +186,7 @@ func TestCancellationEndsARequestOnTheWire(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := New(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-arrived; cancel(errors.New("enough")) }()
@@ -209,9 +203,7 @@ func TestAProblemIsTyped(t *testing.T) {
 	if !ok || p.Type != "invalid" || p.Status != 422 || len(p.Errors) != 1 || p.Errors[0].Field != "text" || Unanswered(err) {
 		t.Fatalf("error %#v", err)
 	}
-	if want := "client: POST /v1/posts: 422 Bad value: see errors; text: is empty"; err.Error() != want {
-		t.Errorf("error %q, want %q", err, want)
-	}
+	assert.Equal(t, "client: POST /v1/posts: 422 Bad value: see errors; text: is empty", err.Error())
 }
 
 func TestAProxysErrorPageIsAProblemToo(t *testing.T) {
@@ -234,13 +226,10 @@ func TestAnEndlessAnswerIsRefused(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := New(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.CloseIdleConnections()
-	if _, err := c.User(t.Context(), "u"); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("error %v", err)
-	}
+	_, err = c.User(t.Context(), "u")
+	assert.ErrorContains(t, err, "larger than")
 }
 
 func TestRequestsKeepTheContract(t *testing.T) {
@@ -308,13 +297,10 @@ func TestAllReadsEveryPageAndStopsWithTheLoop(t *testing.T) {
 	for range scripted(t, s).Followers("u").All(t.Context()) {
 		break
 	}
-	if len(s.requests) != 1 {
-		t.Errorf("%d requests for one item", len(s.requests))
-	}
+	assert.Len(t, s.requests, 1, "requests for one item")
 	s = &script{steps: []step{pages[0], {status: 400}}}
-	if _, err := scripted(t, s).Followers("u").Collect(t.Context()); err == nil {
-		t.Error("a failed page was not reported")
-	}
+	_, err = scripted(t, s).Followers("u").Collect(t.Context())
+	assert.Error(t, err, "a failed page was not reported")
 }
 
 func TestTokensComeFromTheirSourceForEachRequest(t *testing.T) {
@@ -322,13 +308,9 @@ func TestTokensComeFromTheirSourceForEachRequest(t *testing.T) {
 	first := scripted(t, s)
 	second := first.AsToken("other")
 	for _, c := range []*Client{first, second} {
-		if err := c.Follow(t.Context(), "u"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Follow(t.Context(), "u"))
 	}
-	if got := s.requests[0].Header.Get("Authorization") + s.requests[1].Header.Get("Authorization"); got != "Bearer tBearer other" {
-		t.Errorf("tokens %q", got)
-	}
+	assert.Equal(t, "Bearer tBearer other", s.requests[0].Header.Get("Authorization")+s.requests[1].Header.Get("Authorization"))
 	broken := errors.New("no identity provider")
 	err := first.As(func(context.Context) (string, error) { return "", broken }).Follow(t.Context(), "u")
 	if !errors.Is(err, broken) || len(s.requests) != 2 {
@@ -340,9 +322,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler("http://elsewhere.test/", http.StatusFound))
 	defer server.Close()
 	c, err := New(server.URL, WithToken("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.CloseIdleConnections()
 	_, err = c.User(t.Context(), "u")
 	if p, ok := errors.AsType[*Problem](err); !ok || p.Status != http.StatusFound {
@@ -352,15 +332,12 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 func TestABadBaseURLIsRefused(t *testing.T) {
 	for _, base := range []string{"", "localhost:8080", "ftp://host", "http://", "http://h ost"} {
-		if _, err := New(base); err == nil {
-			t.Errorf("New(%q) is accepted", base)
-		}
+		_, err := New(base)
+		assert.Errorf(t, err, "New(%q) is accepted", base)
 	}
 	s := &script{steps: []step{{status: 204}}}
 	c, err := New("http://fanfare.test/prefix/", WithHTTPClient(&http.Client{Transport: s}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := c.Follow(t.Context(), "u"); err != nil || s.requests[0].URL.Path != "/prefix/v1/me/following/u" {
 		t.Errorf("error %v, path %q", err, s.requests[0].URL.Path)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"fanfare/client"
 	"fanfare/client/clienttest"
 	"fanfare/internal/httpapi/apitest"
@@ -16,18 +18,14 @@ func TestClienttestKeepsTheContract(t *testing.T) {
 	server := httptest.NewServer(clienttest.New())
 	defer server.Close()
 	anyone, err := client.New(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer anyone.CloseIdleConnections()
 	apitest.Exercise(t, apitest.Target{
 		URL: server.URL, DevTokens: true,
 		Token: func(t *testing.T, user string) string {
 			t.Helper()
 			token, err := anyone.DevToken(t.Context(), user, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return token.Token
 		},
 		Lacks: func(path string, status int) bool {

@@ -11,15 +11,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // dockerfile returns the instructions of the Dockerfile, each on one line, by stage.
 func dockerfile(t *testing.T) (build, image []string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	joined := strings.ReplaceAll(string(text), "\\\n", " ")
 	var stages [][]string
 	for line := range strings.Lines(joined) {
@@ -31,9 +32,7 @@ func dockerfile(t *testing.T) (build, image []string) {
 			stages[len(stages)-1] = append(stages[len(stages)-1], line)
 		}
 	}
-	if len(stages) != 2 {
-		t.Fatalf("the Dockerfile has %d stages, want 2", len(stages))
-	}
+	require.Lenf(t, stages, 2, "the Dockerfile has %d stages", len(stages))
 	return stages[0], stages[1]
 }
 
@@ -44,13 +43,9 @@ func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
 		`(?m)^FROM golang:1\.26\.\d+-\w+ AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
 		`CGO_ENABLED=0 go build -trimpath`, `ca-certificates\.crt`, `(?m)^COPY LICENSE /LICENSE$`,
 	} {
-		if !regexp.MustCompile(want).MatchString(text) {
-			t.Errorf("the Dockerfile has nothing like %s", want)
-		}
+		assert.Truef(t, regexp.MustCompile(want).MatchString(text), "the Dockerfile has nothing like %s", want)
 	}
-	if strings.Contains(text, ":latest") {
-		t.Error("an image is not pinned")
-	}
+	assert.NotContains(t, text, ":latest", "an image is not pinned")
 }
 
 // runBuild runs the Dockerfile's own build commands on this machine, with a directory of
@@ -67,14 +62,11 @@ func runBuild(t *testing.T, build []string) (out string) {
 		command = regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(command, "")
 		c := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "/out", out))
 		c.Dir = ".."
-		if text, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, text)
-		}
+		text, err := c.CombinedOutput()
+		require.NoErrorf(t, err, "%s:\n%s", command, text)
 		ran++
 	}
-	if ran == 0 {
-		t.Fatal("the Dockerfile builds nothing in /out")
-	}
+	require.NotZero(t, ran, "the Dockerfile builds nothing in /out")
 	return out
 }
 
@@ -91,9 +83,7 @@ func sizeOf(t *testing.T, path string) (size int64) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return size
 }
 
@@ -120,9 +110,8 @@ func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
 		}
 	}
 	t.Logf("the image holds %.1f MB", float64(size)/1e6)
-	if size > most || size < most/10 {
-		t.Errorf("the image holds %d bytes, want at most %d", size, most)
-	}
+	assert.LessOrEqualf(t, size, int64(most), "the image holds %d bytes", size)
+	assert.GreaterOrEqualf(t, size, int64(most/10), "the image holds %d bytes", size)
 
 	for _, name := range []string{"api", "fanout", "likeagg"} {
 		daemon := filepath.Join(out, "bin", name)

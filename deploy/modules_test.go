@@ -5,32 +5,26 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Users of client and messages resolve the product's module graph. Modules that only
 // end-to-end tests and benchmarks use are in the go.mod of e2e and bench.
 func TestTheProductNeedsNoModuleOfTheTests(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := exec.CommandContext(t.Context(), "go", "mod", "graph")
 	c.Dir, c.Env = "..", append(os.Environ(), "GOWORK=off")
 	graph, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(graph), "\n"); lines < 100 {
-		t.Fatalf("go mod graph prints %d lines only", lines)
-	}
+	require.NoError(t, err)
+	lines := strings.Count(string(graph), "\n")
+	require.GreaterOrEqualf(t, lines, 100, "go mod graph prints %d lines only", lines)
 	for _, module := range []string{
 		"Shopify/toxiproxy", "rs/zerolog", "chromedp/", "compose-spec/compose-go", "anishathalye/porcupine", "jsonschema",
 	} {
-		if strings.Contains(string(mod), module) {
-			t.Errorf("go.mod names %s", module)
-		}
-		if strings.Contains(string(graph), module) {
-			t.Errorf("go mod graph has %s", module)
-		}
+		assert.NotContains(t, string(mod), module, "go.mod names")
+		assert.NotContains(t, string(graph), module)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const renamed = "example.org/team/fanfare"
@@ -32,16 +35,11 @@ func copyTree(t *testing.T) (dir string) {
 			continue // deleted, but not committed
 		}
 		text, readErr := os.ReadFile(filepath.Join("..", file))
-		if err != nil || readErr != nil {
-			t.Fatal(err, readErr)
-		}
+		require.NoError(t, err)
+		require.NoError(t, readErr)
 		to := filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, text, info.Mode()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
+		require.NoError(t, os.WriteFile(to, text, info.Mode()))
 	}
 	command(t, dir, nil, "git", "init", "-q")
 	return dir
@@ -50,9 +48,7 @@ func copyTree(t *testing.T) (dir string) {
 func TestTheModuleTakesAnotherName(t *testing.T) {
 	dir := copyTree(t)
 	command(t, dir, nil, "make", "module", "MODULE="+renamed)
-	if out := command(t, dir, nil, "gofmt", "-l", "."); out != "" {
-		t.Errorf("gofmt would change %s", out)
-	}
+	assert.Empty(t, command(t, dir, nil, "gofmt", "-l", "."), "gofmt would change")
 	rules, err := os.ReadFile(filepath.Join(dir, ".golangci.yml"))
 	if err != nil || strings.Contains(string(rules), " fanfare/") || !strings.Contains(string(rules), renamed+"/internal/") {
 		t.Errorf("the lint rules are about the old name (%v)", err)
@@ -113,19 +109,13 @@ func main() {
 }
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(other, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(other, name), []byte(text), 0o600))
 	}
 	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(other, "go.sum"), sums, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := command(t, other, []string{"GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "run", ".")
-	if out != "PostCreated hello\n" {
-		t.Errorf("the program printed %q", out)
-	}
+	assert.Equal(t, "PostCreated hello\n", out, "the program printed")
 }

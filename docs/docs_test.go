@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestEveryTestThatIsNamedExists(t *testing.T) {
@@ -24,17 +27,11 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	page, err := os.ReadFile("INVARIANTS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)
-	if len(named) < 50 {
-		t.Fatalf("the page names %d tests only", len(named))
-	}
+	require.GreaterOrEqualf(t, len(named), 50, "the page names %d tests only", len(named))
 	for _, m := range named {
 		if !declared[string(m[1])] {
 			t.Errorf("INVARIANTS.md names %s, which is no test", m[1])
@@ -44,18 +41,12 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 
 func TestLinksBetweenPagesLead(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decisions, err := filepath.Glob("decisions/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, page := range append(append(pages, decisions...), "../README.md") {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), string(m[1]))); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
@@ -75,33 +66,23 @@ func TestEveryPageThatCodeNamesExists(t *testing.T) {
 		text, err := os.ReadFile(path)
 		for _, page := range named.FindAll(text, -1) {
 			pages++
-			if !slices.ContainsFunc([]string{"..", ".", filepath.Dir(path)}, func(dir string) bool {
+			assert.Truef(t, slices.ContainsFunc([]string{"..", ".", filepath.Dir(path)}, func(dir string) bool {
 				_, err := os.Stat(filepath.Join(dir, string(page)))
 				return err == nil
-			}) {
-				t.Errorf("%s names %s, which is no page", path, page)
-			}
+			}), "%s names %s, which is no page", path, page)
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pages < 20 {
-		t.Fatalf("code names %d pages only", pages)
-	}
+	require.NoError(t, err)
+	require.GreaterOrEqualf(t, pages, 20, "code names %d pages only", pages)
 }
 
 // The folder table of ARCHITECTURE.md has each folder, and each of internal.
 func TestEveryFolderIsInTheArchitecture(t *testing.T) {
 	page, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ignored, err := os.ReadFile("../.gitignore")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var rows []string // the first cells
 	for line := range strings.Lines(string(page)) {
 		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && strings.HasPrefix(line, "| `") {
@@ -111,9 +92,7 @@ func TestEveryFolderIsInTheArchitecture(t *testing.T) {
 	table, folders := strings.Join(rows, "\n"), 0
 	for _, parent := range []string{"..", "../internal"} {
 		entries, err := os.ReadDir(parent)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, e := range entries {
 			name := e.Name()
 			if !e.IsDir() || name == "internal" || strings.HasPrefix(name, ".") || strings.Contains(string(ignored), "/"+name+"/") {
@@ -124,12 +103,8 @@ func TestEveryFolderIsInTheArchitecture(t *testing.T) {
 			if parent != ".." {
 				known = strings.Contains(table, "`internal/"+name+"`") || strings.Contains(table, ", `"+name+"`")
 			}
-			if !known {
-				t.Errorf("ARCHITECTURE.md has no row for %s/%s", parent, name)
-			}
+			assert.Truef(t, known, "ARCHITECTURE.md has no row for %s/%s", parent, name)
 		}
 	}
-	if folders < 20 {
-		t.Errorf("there are %d folders only", folders)
-	}
+	assert.GreaterOrEqualf(t, folders, 20, "there are %d folders only", folders)
 }

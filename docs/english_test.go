@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // headless matches clauses without a head noun, such as "what is left" or "who has a
@@ -38,9 +41,7 @@ func TestCommentsArePlainEnglish(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkShare(t, hits, lines, 5_000)
 }
 
@@ -64,9 +65,7 @@ func TestPagesArePlainEnglish(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkShare(t, hits, lines, 1_000)
 }
 
@@ -75,9 +74,7 @@ func TestPagesArePlainEnglish(t *testing.T) {
 func checkShare(t *testing.T, hits []string, lines, least int) {
 	t.Helper()
 	t.Logf("%d of %d lines match", len(hits), lines)
-	if lines < least {
-		t.Errorf("only %d lines were found, want at least %d", lines, least)
-	}
+	assert.GreaterOrEqualf(t, lines, least, "only %d lines were found", lines)
 	if share := float64(len(hits)) / float64(lines); share >= maxHeadless {
 		t.Errorf("%.2f %% of lines have a clause without a head noun, want below %.1f %%:\n%s",
 			100*share, 100*maxHeadless, strings.Join(hits, "\n"))
@@ -92,9 +89,7 @@ func TestThePatternFindsHeadlessClauses(t *testing.T) {
 		"Has reports whether the item has the attribute":    false,
 		"readers who follow the author; what remains of it": false,
 	} {
-		if got := headless.MatchString(text); got != want {
-			t.Errorf("%q matches: %v, want %v", text, got, want)
-		}
+		assert.Equalf(t, want, headless.MatchString(text), "%q matches", text)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // lintRule is one depguard rule of .golangci.yml.
@@ -20,13 +23,9 @@ type lintRule struct {
 func lintRules(t *testing.T) map[string]lintRule {
 	t.Helper()
 	text, err := os.ReadFile("../.golangci.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, text2, ok := strings.Cut(string(text), "    depguard:\n      rules:\n")
-	if !ok {
-		t.Fatal(".golangci.yml has no depguard rules")
-	}
+	require.True(t, ok, ".golangci.yml has no depguard rules")
 	rules, rule := map[string]lintRule{}, lintRule{}
 	add := func() {
 		if folder := regexp.MustCompile(`"\*\*/(.*)/\*\.go", "!\$test"`).FindStringSubmatch(rule.files); folder != nil {
@@ -60,9 +59,7 @@ func lintRules(t *testing.T) map[string]lintRule {
 func module(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(text), "module "), "\n")
 	return name
 }
@@ -70,9 +67,7 @@ func module(t *testing.T) string {
 // The table of ARCHITECTURE.md and the lint rules say the same of each folder.
 func TestEachFolderOfTheArchitectureHasItsLintRule(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rules := lintRules(t)
 	rows := 0
 	for line := range strings.Lines(string(text)) {
@@ -98,14 +93,11 @@ func TestEachFolderOfTheArchitectureHasItsLintRule(t *testing.T) {
 			imports = append(imports, m[1])
 		}
 		slices.Sort(imports)
-		if !slices.Equal(imports, rule.own) {
-			t.Errorf("%s: the table lists the imports\n%v, and the lint rule allows\n%v", folder, imports, rule.own)
-		}
+		assert.Truef(t, slices.Equal(imports, rule.own),
+			"%s: the table lists the imports\n%v, and the lint rule allows\n%v", folder, imports, rule.own)
 		delete(rules, folder)
 	}
-	if rows < 30 {
-		t.Errorf("the table has %d folders with code only", rows)
-	}
+	assert.GreaterOrEqualf(t, rows, 30, "the table has %d folders with code only", rows)
 	for folder := range rules {
 		t.Errorf("the lint rule for %s has no row in ARCHITECTURE.md", folder)
 	}
@@ -119,9 +111,7 @@ func hasProduct(t *testing.T, folder string) bool {
 		return false
 	}
 	entries, err := os.ReadDir("../" + folder)
-	if err != nil {
-		t.Errorf("ARCHITECTURE.md has a row for %s: %v", folder, err)
-	}
+	assert.NoErrorf(t, err, "ARCHITECTURE.md has a row for %s", folder)
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		return strings.HasSuffix(e.Name(), ".go") && !strings.HasSuffix(e.Name(), "_test.go")
 	})

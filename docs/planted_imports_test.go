@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // wrongImports are imports that compile and that a lint rule has to refuse.
@@ -32,9 +35,7 @@ func wrongImports() map[string]string {
 func TestWrongImportsAreCaught(t *testing.T) {
 	copied := t.TempDir()
 	files, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "-z").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name := range strings.SplitSeq(strings.TrimRight(string(files), "\x00"), "\x00") {
 		copyFile(t, filepath.Join("..", name), filepath.Join(copied, name))
 	}
@@ -44,20 +45,14 @@ func TestWrongImportsAreCaught(t *testing.T) {
 			wrong = module(t) + "/" + wrong
 		}
 		source := "package " + pkg + "\n\nimport _ \"" + wrong + "\"\n"
-		if err := os.WriteFile(filepath.Join(copied, folder, "planted.go"), []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(copied, folder, "planted.go"), []byte(source), 0o600))
 	}
 	lint := exec.CommandContext(t.Context(), "go", "tool", "-modfile=tools/go.mod", "golangci-lint", "run", "--enable-only", "depguard", "./...")
 	lint.Dir = copied
 	out, err := lint.CombinedOutput()
-	if err == nil {
-		t.Fatal("the linter found nothing")
-	}
+	require.Error(t, err, "the linter found nothing")
 	for folder := range wrongImports() {
-		if !strings.Contains(string(out), filepath.Join(folder, "planted.go")+":") {
-			t.Errorf("the wrong import in %s was not caught", folder)
-		}
+		assert.Containsf(t, string(out), filepath.Join(folder, "planted.go")+":", "the wrong import in %s was not caught", folder)
 	}
 	if t.Failed() {
 		t.Logf("%s", out)
@@ -70,22 +65,14 @@ func copyFile(t *testing.T, from, to string) {
 	if os.IsNotExist(err) { // deleted, and not committed yet
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
+	require.NoError(t, os.WriteFile(to, text, 0o600))
 }
 
 func packageName(t *testing.T, dir string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "-C", dir, "list", "-f", "{{.Name}}", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }

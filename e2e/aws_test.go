@@ -11,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // cluster is Fanfare in production shape: one api, and three fanout and two likeagg
@@ -31,18 +34,16 @@ type member struct {
 // newCluster starts a cluster; env is for its daemons only.
 func newCluster(t *testing.T, env ...string) *cluster {
 	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL") == "" {
-		t.Fatal("AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
-	}
+	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
+		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
 	name := "e2e-" + strings.ToLower(rand.Text()[:10])
 	c := &cluster{http: freeAddress(t)}
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	for _, what := range []string{"table", "queues"} {
 		for range 2 { // the second time it exists already
-			if stdout, stderr, err := fanfare(t, c.env, what, "create"); err != nil {
-				t.Fatalf("%s create: %v\n%s%s", what, err, stdout, stderr)
-			}
+			stdout, stderr, err := fanfare(t, c.env, what, "create")
+			require.NoErrorf(t, err, "%s create:\n%s%s", what, stdout, stderr)
 		}
 	}
 	for _, kind := range []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"} {
@@ -138,7 +139,6 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 // conflict and are repeated.
 func TestFollowsAreLinearizableOnAWS(t *testing.T) {
 	c := newCluster(t)
-	if !playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()) {
-		t.Error("the calls have no order that explains their answers")
-	}
+	assert.True(t, playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()),
+		"the calls have no order that explains their answers")
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/config"
 )
@@ -17,17 +19,13 @@ import (
 func load(t *testing.T, env map[string]string) *types.Project {
 	t.Helper()
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  root,
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(root, "docker-compose.yml")}},
 		Environment: env,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return project
 }
 
@@ -39,9 +37,7 @@ func daemons() map[string]config.Role {
 func service(t *testing.T, project *types.Project, name string) types.ServiceConfig {
 	t.Helper()
 	s, err := project.GetService(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -49,16 +45,13 @@ func TestComposeHasTheServicesOfProduction(t *testing.T) {
 	project := load(t, nil)
 	names := project.ServiceNames()
 	slices.Sort(names)
-	if want := []string{"api", "fanout", "likeagg", "localstack", "setup", "setup-table"}; !slices.Equal(names, want) {
-		t.Errorf("services %v, want %v", names, want)
-	}
+	want := []string{"api", "fanout", "likeagg", "localstack", "setup", "setup-table"}
+	assert.Truef(t, slices.Equal(names, want), "services %v, want %v", names, want)
 	for name, want := range map[string]string{
 		"setup-table": "fanfare table create", "setup": "fanfare queues create",
 		"api": "api", "fanout": "fanout", "likeagg": "likeagg",
 	} {
-		if got := strings.Join(service(t, project, name).Command, " "); got != want {
-			t.Errorf("%s runs %q, want %q", name, got, want)
-		}
+		assert.Equalf(t, want, strings.Join(service(t, project, name).Command, " "), "%s runs", name)
 	}
 	if d := service(t, project, "fanout").Deploy; d == nil || d.Replicas == nil || *d.Replicas != 2 {
 		t.Error("fanout does not have two replicas")
@@ -67,9 +60,8 @@ func TestComposeHasTheServicesOfProduction(t *testing.T) {
 
 func TestComposePinsLocalStack(t *testing.T) {
 	s := service(t, load(t, nil), "localstack")
-	if s.Image != "localstack/localstack:4.14.0" {
-		t.Errorf("image %s: 4.14.0 is the last that starts without an account token", s.Image)
-	}
+	assert.Equalf(t, "localstack/localstack:4.14.0", s.Image,
+		"image %s: 4.14.0 is the last that starts without an account token", s.Image)
 	if v := s.Environment["SERVICES"]; v == nil || *v != "sqs,dynamodb" {
 		t.Error("LocalStack has to run sqs and dynamodb only")
 	}
@@ -78,9 +70,7 @@ func TestComposePinsLocalStack(t *testing.T) {
 func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	for name, s := range load(t, nil).Services {
 		for _, p := range s.Ports {
-			if p.HostIP != "127.0.0.1" {
-				t.Errorf("%s publishes %s on %q", name, p.Published, p.HostIP)
-			}
+			assert.Equalf(t, "127.0.0.1", p.HostIP, "%s publishes %s on", name, p.Published)
 		}
 	}
 }
@@ -111,9 +101,7 @@ func TestComposeStartsInOrderAndWatchesHealth(t *testing.T) {
 	project := load(t, nil)
 	after := func(name, other, condition string) {
 		t.Helper()
-		if got := service(t, project, name).DependsOn[other].Condition; got != condition {
-			t.Errorf("%s waits for %s until %q, want %q", name, other, got, condition)
-		}
+		assert.Equalf(t, condition, service(t, project, name).DependsOn[other].Condition, "%s waits for %s until", name, other)
 	}
 	after("setup-table", "localstack", types.ServiceConditionHealthy)
 	after("setup", "setup-table", types.ServiceConditionCompletedSuccessfully)
@@ -128,9 +116,7 @@ func TestComposeStartsInOrderAndWatchesHealth(t *testing.T) {
 		t.Error("localstack has no health check")
 	}
 	for _, name := range []string{"setup", "setup-table"} {
-		if r := service(t, project, name).Restart; r != "no" {
-			t.Errorf("%s restarts: %q", name, r)
-		}
+		assert.Equalf(t, "no", service(t, project, name).Restart, "%s restarts", name)
 	}
 }
 

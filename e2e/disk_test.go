@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestADirectoryThatCannotBeWrittenStopsTheStart uses directories that refuse every
@@ -14,18 +16,12 @@ func TestADirectoryThatCannotBeWrittenStopsTheStart(t *testing.T) {
 	dir := t.TempDir()
 	write := func(elements ...string) string {
 		path := filepath.Join(append([]string{dir}, elements...)...)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("not a directory"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("not a directory"), 0o600))
 		return path
 	}
 	lock := filepath.Join(dir, "unlockable")
-	if err := os.MkdirAll(filepath.Join(lock, "LOCK"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(lock, "LOCK"), 0o700))
 	for name, path := range map[string]string{
 		"a file":                     write("file"),
 		"below a file":               filepath.Join(write("parent"), "data"),

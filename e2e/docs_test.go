@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // browser is a tab of a real browser, with its requests and problems.
@@ -58,9 +59,7 @@ func (b *browser) listen(event any) {
 func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	t.Helper()
 	path, err := exec.CommandContext(t.Context(), "../scripts/chromium.sh", "path").Output()
-	if err != nil {
-		t.Fatalf("scripts/chromium.sh path: %v (make test installs it)", err)
-	}
+	require.NoErrorf(t, err, "scripts/chromium.sh path: %v (make test installs it)", err)
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(leftovers(t)), chromedp.Headless,
 		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute),
@@ -79,15 +78,12 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	defer endTab()
 	b := &browser{}
 	chromedp.ListenTarget(tab, b.listen)
-	if err := chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(page)); err != nil {
-		t.Fatalf("open %s: %v", page, err)
-	}
+	err = chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(page))
+	require.NoErrorf(t, err, "open %s", page)
 	if err := chromedp.Run(tab, actions...); err != nil {
 		t.Fatalf("on %s: %v\nproblems: %s", page, err, strings.Join(b.problems, "\n"))
 	}
-	if err := chromedp.Cancel(tab); err != nil {
-		t.Errorf("close the browser: %v", err)
-	}
+	assert.NoError(t, chromedp.Cancel(tab), "close the browser")
 	return b
 }
 
@@ -96,9 +92,7 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 func leftovers(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		for range 100 {
 			if os.RemoveAll(dir) == nil {
@@ -136,18 +130,12 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 		chromedp.Evaluate(`document.documentElement.scrollWidth`, &content),
 		screenshot(t),
 	)
-	if title != "Fanfare API" {
-		t.Errorf("title is %q", title)
-	}
-	if content > width {
-		t.Errorf("the page is %d pixels wide in a window of %d", content, width)
-	}
+	assert.Equal(t, "Fanfare API", title)
+	assert.LessOrEqualf(t, content, width, "the page is %d pixels wide in a window of %d", content, width)
 	shown := map[string]drawn{}
 	for _, op := range operations {
 		shown[op.Method+" "+op.Path] = op
-		if op.Open != (op.ID == "create-post") { // the address names this one
-			t.Errorf("%s is open: %v", op.ID, op.Open)
-		}
+		assert.Equalf(t, op.ID == "create-post", op.Open, "%s is open", op.ID) // the address names this one
 		if strings.Contains(op.Text, "undefined") || strings.Contains(op.Text, "[object") || !strings.Contains(op.Text, "Problems: ") {
 			t.Errorf("%s is drawn as %s", op.ID, op.Text)
 		}
@@ -156,14 +144,11 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 	for path, methods := range u.document(t).Paths {
 		for method, op := range methods {
 			wanted++
-			if shown[strings.ToUpper(method)+" "+path].ID != op.OperationID {
-				t.Errorf("%s (%s %s) is not shown", op.OperationID, method, path)
-			}
+			assert.Equalf(t, op.OperationID, shown[strings.ToUpper(method)+" "+path].ID,
+				"%s (%s %s) is not shown", op.OperationID, method, path)
 		}
 	}
-	if len(operations) != wanted {
-		t.Errorf("%d operations are shown, not %d", len(operations), wanted)
-	}
+	assert.Len(t, operations, wanted)
 	for _, problem := range b.problems {
 		t.Errorf("problem in the browser: %s", problem)
 	}
@@ -172,9 +157,7 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 			t.Errorf("the page asked for %s (%v)", request, err)
 		}
 	}
-	if !slices.Contains(b.requests, "http://"+u.http+"/openapi.json") {
-		t.Errorf("the page did not ask for its document, but for %s", b.requests)
-	}
+	assert.Contains(t, b.requests, "http://"+u.http+"/openapi.json", "the page did not ask for its document, but for")
 	p.stop(t)
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // upright is a `fanfare up` that can be started again with the same addresses and data.
@@ -62,9 +64,8 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
 	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", freeAddress(t), "--admin", freeAddress(t))
-	if code(err) != 1 || stderr == "" {
-		t.Errorf("ended with %v: %s", err, stderr)
-	}
+	assert.Equal(t, 1, code(err))
+	assert.NotEmpty(t, stderr)
 	p.stop(t)
 }
 

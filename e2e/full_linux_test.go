@@ -17,6 +17,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/client"
 )
 
@@ -41,9 +44,7 @@ func rooms(t *testing.T) map[string]room {
 			take: func(t *testing.T, _ *process) { t.Helper(); fill(t, ballast) },
 			give: func(t *testing.T, _ *process) {
 				t.Helper()
-				if err := os.Remove(ballast); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Remove(ballast))
 			},
 		}
 	}
@@ -58,13 +59,9 @@ func mounted(t *testing.T, source, target, kind string, flags uintptr, data stri
 		t.Logf("this user may not mount: %v", err)
 		return false
 	}
-	if err != nil {
-		t.Fatalf("mount %s: %v", target, err)
-	}
+	require.NoErrorf(t, err, "mount %s", target)
 	t.Cleanup(func() {
-		if err := syscall.Unmount(target, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", target, err)
-		}
+		assert.NoErrorf(t, syscall.Unmount(target, syscall.MNT_DETACH), "unmount %s", target)
 	})
 	return true
 }
@@ -73,9 +70,7 @@ func mounted(t *testing.T, source, target, kind string, flags uintptr, data stri
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for size := 1 << 20; size > 0; {
 		if _, err = f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
 			size /= 2
@@ -83,9 +78,7 @@ func fill(t *testing.T, name string) {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Close())
 }
 
 const unlimited = ^uint64(0)
@@ -150,9 +143,8 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				room.give(t, p)
 				p.ready(t, u.admin)
 				for _, p := range []*process{ended, p} {
-					if log := tail(p.log); strings.Count(log, "\n") > 6 {
-						t.Errorf("a start without room logs\n%s", log)
-					}
+					log := tail(p.log)
+					assert.LessOrEqualf(t, strings.Count(log, "\n"), 6, "a start without room logs\n%s", log)
 				}
 			} else {
 				room.give(t, p)
@@ -177,13 +169,9 @@ func (u *upright) startWithoutRoom(t *testing.T) *process {
 	})
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := resp.Body.Close(); err != nil || resp.StatusCode != want {
 			t.Errorf("%s without room answered %s, %v", path, resp.Status, err)
 		}
@@ -222,21 +210,15 @@ func (u *upright) refuses(t *testing.T, s *shelf) {
 	// The process keeps the result of a check for a second.
 	await(t, "/readyz names the failing stores", time.Minute, func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+"/readyz", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		var health struct {
 			Status  string
 			Failing []string
 		}
-		if err := json.NewDecoder(resp.Body).Decode(&health); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&health))
 		return resp.StatusCode == http.StatusServiceUnavailable && len(health.Failing) > 0
 	})
 }
@@ -272,9 +254,7 @@ func (s *shelf) check(t *testing.T) {
 			lost++
 		}
 	}
-	if lost > 0 {
-		t.Errorf("%d of %d posts are lost", lost, len(s.kept))
-	}
+	assert.LessOrEqualf(t, lost, 0, "%d of %d posts are lost", lost, len(s.kept))
 	t.Logf("%d posts are there", len(s.kept))
 }
 
@@ -302,9 +282,7 @@ func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 	}
 	t.Run("mount", func(t *testing.T) {
 		if mounted(t, dir, dir, "", syscall.MS_BIND, "") {
-			if err := syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 			refuses(t, nil)
 		}
 	})
@@ -313,24 +291,18 @@ func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 		if os.Getuid() == 0 { // permissions do not bind root
 			as = &syscall.Credential{Uid: 65534, Gid: 65534}
 			for _, path := range []string{binaries, filepath.Dir(dir)} {
-				if err := os.Chmod(path, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Chmod(path, 0o755))
 			}
 		}
-		if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
 				return errors.Join(err, os.Chmod(path, 0o444))
 			}
 			t.Cleanup(func() {
-				if err := os.Chmod(path, 0o700); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, os.Chmod(path, 0o700))
 			})
 			return os.Chmod(path, 0o555)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		refuses(t, as)
 	})
 }

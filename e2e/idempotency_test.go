@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/client"
 )
 
@@ -35,9 +38,7 @@ type tripwire struct {
 func newTripwire(t *testing.T, target string) *tripwire {
 	t.Helper()
 	aws, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := &tripwire{}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -102,16 +103,14 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 	t.Parallel()
 	const calls = 20
 	endpoint := os.Getenv("AWS_ENDPOINT_URL")
-	if endpoint == "" {
-		t.Fatal("AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
-	}
+	require.NotEmpty(t, endpoint,
+		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
 	name := "e2e-" + strings.ToLower(rand.Text()[:10])
 	env := environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	for _, what := range []string{"table", "queues"} {
-		if stdout, stderr, err := fanfare(t, env, what, "create"); err != nil {
-			t.Fatalf("%s create: %v\n%s%s", what, err, stdout, stderr)
-		}
+		stdout, stderr, err := fanfare(t, env, what, "create")
+		require.NoErrorf(t, err, "%s create:\n%s%s", what, stdout, stderr)
 	}
 	wire := newTripwire(t, endpoint)
 	newMember := func(kind string, more ...string) (m *member, http string) {
@@ -143,13 +142,9 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 		t.Run(round.name, func(t *testing.T) {
 			author := strings.ReplaceAll(round.name, "_", "-")
 			onSurvivor := signUp(t, atSurvivor, author)
-			if err := reader.Follow(t.Context(), author); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, reader.Follow(t.Context(), author))
 			issued, err := atVictim.DevToken(t.Context(), author, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			onVictim := atVictim.AsToken(issued.Token)
 			post := client.PostInput{Text: "once", IdempotencyKey: "key-of-" + author}
 
@@ -169,9 +164,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 				})
 			}
 			group.Wait()
-			if victim.running() {
-				t.Fatalf("%s was never called", round.operation)
-			}
+			require.Falsef(t, victim.running(), "%s was never called", round.operation)
 			answered := map[string]int{}
 			for i := range calls {
 				switch {
@@ -183,15 +176,11 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 					t.Errorf("the killed process answered %v", errs[i])
 				default: // as a caller does without an answer
 					made, err := onSurvivor.CreatePost(t.Context(), post)
-					if err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, err)
 					answered[made.ID]++
 				}
 			}
-			if len(answered) != 1 {
-				t.Fatalf("posts by number of calls that they answered: %v", answered)
-			}
+			require.Len(t, answered, 1, "posts by number of calls that they answered")
 			posts, err := onSurvivor.PostsByUser(author, client.PostRange{}).Collect(t.Context())
 			if err != nil || len(posts) != 1 || answered[posts[0].ID] != calls {
 				t.Fatalf("posts %v, answered %v: %v", posts, answered, err)
@@ -202,16 +191,12 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 			want = append([]string{posts[0].ID}, want...)
 			await(t, "the reader's home has each post once", 3*time.Minute, func() bool {
 				items, err := reader.Home(client.Push).Collect(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				var have []string
 				for _, item := range items {
 					have = append(have, item.Post.ID)
 				}
-				if len(have) > len(want) {
-					t.Fatalf("home %v, wanted %v", have, want)
-				}
+				require.LessOrEqualf(t, len(have), len(want), "home %v, wanted %v", have, want)
 				return fmt.Sprint(have) == fmt.Sprint(want)
 			})
 		})

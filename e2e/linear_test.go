@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
 )
@@ -170,9 +172,8 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 	for seed := range uint64(3) {
 		u := newUp(t)
 		p := u.start(t)
-		if !playFollows(t, u.http, seed, 60, nil).linearizable(t, followModel()) {
-			t.Errorf("seed %d: the calls have no order that explains their answers", seed)
-		}
+		assert.Truef(t, playFollows(t, u.http, seed, 60, nil).linearizable(t, followModel()),
+			"seed %d: the calls have no order that explains their answers", seed)
 		p.stop(t)
 	}
 }
@@ -186,9 +187,7 @@ func TestFollowsAreLinearizableOverACrash(t *testing.T) {
 		p.kill(t)
 		p = u.start(t)
 	})
-	if !h.linearizable(t, followModel()) {
-		t.Error("the calls have no order that explains their answers")
-	}
+	assert.True(t, h.linearizable(t, followModel()), "the calls have no order that explains their answers")
 	p.stop(t)
 }
 
@@ -244,9 +243,8 @@ func TestOneStaleAnswerIsFound(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
 	addr := u.through(t, nil, staleOnce("/follower-0/relationships/author")) //nolint:bodyclose // the proxy that calls it closes the body
-	if playFollows(t, addr, 0, 60, nil).linearizable(t, followModel()) {
-		t.Error("a stale relationship was answered once and not found")
-	}
+	assert.False(t, playFollows(t, addr, 0, 60, nil).linearizable(t, followModel()),
+		"a stale relationship was answered once and not found")
 	p.stop(t)
 }
 
@@ -326,9 +324,7 @@ func TestIdempotencyKeysAreLinearizable(t *testing.T) {
 	u := newUp(t)
 	p := u.start(t)
 	h, author := playKeys(t, u.http, nil)
-	if !h.linearizable(t, keyModel()) {
-		t.Error("the calls have no order that explains their answers")
-	}
+	assert.True(t, h.linearizable(t, keyModel()), "the calls have no order that explains their answers")
 	posts, err := author.PostsByUser("author", client.PostRange{}).Collect(t.Context())
 	if err != nil || len(posts) != keys {
 		t.Errorf("%d posts of %d keys: %v", len(posts), keys, err)
@@ -346,9 +342,7 @@ func TestIdempotencyKeysAreLinearizableOverACrash(t *testing.T) {
 		p.kill(t)
 		p = u.start(t)
 	})
-	if !h.linearizable(t, keyModel()) {
-		t.Error("the calls have no order that explains their answers")
-	}
+	assert.True(t, h.linearizable(t, keyModel()), "the calls have no order that explains their answers")
 	p.stop(t)
 }
 
@@ -368,9 +362,7 @@ func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
 		}
 	}, nil)
 	h, _ := playKeys(t, addr, nil)
-	if h.linearizable(t, keyModel()) {
-		t.Error("a key was lost once and its second post not found")
-	}
+	assert.False(t, h.linearizable(t, keyModel()), "a key was lost once and its second post not found")
 	p.stop(t)
 }
 
@@ -378,9 +370,7 @@ func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
 func connect(t *testing.T, addr string) *client.Client {
 	t.Helper()
 	c, err := client.New("http://"+addr, client.WithAttempts(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -389,12 +379,9 @@ func connect(t *testing.T, addr string) *client.Client {
 func signUp(t *testing.T, c *client.Client, user string) *client.Client {
 	t.Helper()
 	issued, err := c.DevToken(t.Context(), user, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	as := c.AsToken(issued.Token)
-	if _, err := as.PutMe(t.Context(), client.ProfileInput{Name: user}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = as.PutMe(t.Context(), client.ProfileInput{Name: user})
+	require.NoError(t, err)
 	return as
 }

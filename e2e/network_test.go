@@ -17,6 +17,7 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
 )
 
 // networkRounds is the number of times that the network test goes through all faults.
@@ -33,9 +34,7 @@ func newBadNetwork(t *testing.T) *badNetwork {
 	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	n := &badNetwork{toxiproxy.NewProxy(server, "aws", "127.0.0.1:0", endpoint.Host)}
-	if err := n.proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, n.proxy.Start())
 	t.Cleanup(n.proxy.Stop)
 	return n
 }
@@ -63,16 +62,12 @@ func (n *badNetwork) begin(t *testing.T, f fault, direction string) {
 	t.Helper()
 	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(
 		fmt.Sprintf(`{"name": "fault", "type": %q, "stream": %q, "attributes": {%s}}`, f.kind, direction, f.attributes)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func (n *badNetwork) end(t *testing.T) {
 	t.Helper()
-	if err := n.proxy.Toxics.RemoveToxic(t.Context(), "fault"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, n.proxy.Toxics.RemoveToxic(t.Context(), "fault"))
 }
 
 // readiness is the status of a member's /readyz, 0 if it does not answer.
@@ -81,9 +76,7 @@ func (m *member) readiness(t *testing.T) int {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.admin+"/readyz", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		return 0

@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/client"
 )
 
@@ -36,13 +39,9 @@ type document struct {
 func (u *upright) document(t *testing.T) document {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.http+"/openapi.json", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	var d document
 	if err := json.NewDecoder(resp.Body).Decode(&d); err != nil || len(d.Paths) == 0 {
@@ -72,9 +71,7 @@ func record(t *testing.T, u *upright, d document, alter func(operation string, b
 		for method, op := range methods {
 			r.routes.HandleFunc(strings.ToUpper(method)+" "+path, func(http.ResponseWriter, *http.Request) {})
 			r.statuses[strings.ToUpper(method)+" "+path] = map[int]int{}
-			if op.OperationID == "" {
-				t.Errorf("%s %s has no operationId", method, path)
-			}
+			assert.NotEmptyf(t, op.OperationID, "%s %s has no operationId", method, path)
 		}
 	}
 	r.statuses[""] = map[int]int{}
@@ -136,9 +133,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	base, err := client.New("http://" + u.http)
 	must(err)
@@ -241,17 +236,11 @@ func (o *outsiders) none(t *testing.T) {
 func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...string) (output string, exit int) {
 	t.Helper()
 	script, err := filepath.Abs("../scripts/schemathesis.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hooks, err := filepath.Abs("testdata/real_ids.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	known, err := json.Marshal(ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	others := newOutsiders(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
@@ -267,9 +256,8 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	// Its children may hold the pipe open after it was killed.
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
-	if exit = code(err); exit < 0 {
-		t.Fatalf("schemathesis: %v\n%s", err, out)
-	}
+	exit = code(err)
+	require.GreaterOrEqualf(t, exit, 0, "schemathesis: %v\n%s", err, out)
 	others.none(t)
 	return string(out), exit
 }
@@ -284,9 +272,7 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	r := record(t, u, u.document(t), nil)
 	output, exit := schemathesis(t, r, token, ids)
 	r.stop()
-	if exit != 0 {
-		t.Errorf("schemathesis ended with %d\n%s", exit, output)
-	}
+	assert.Zerof(t, exit, "schemathesis ended with %d\n%s", exit, output)
 	for _, failure := range r.failures {
 		t.Errorf("server error: %s", failure)
 	}
@@ -305,9 +291,7 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 		t.Logf("%4d × 2xx of %s %v", succeeded, operation, statuses)
 	}
 	t.Logf("%d calls", calls)
-	if calls < 500 {
-		t.Errorf("only %d calls were made", calls)
-	}
+	assert.GreaterOrEqualf(t, calls, 500, "only %d calls were made", calls)
 	p.stop(t)
 }
 
@@ -323,8 +307,7 @@ func TestSchemathesisFindsAnAnswerThatIsNotAsDocumented(t *testing.T) {
 		return bytes.Replace(body, []byte(`"bio"`), []byte(`"biography"`), 1)
 	})
 	output, exit := schemathesis(t, r, token, ids, "--include-operation-id", "get-me", "--phases", "examples,fuzzing")
-	if exit != 1 || !strings.Contains(output, "Response violates schema") {
-		t.Errorf("schemathesis ended with %d\n%s", exit, output)
-	}
+	assert.Equal(t, 1, exit, "schemathesis ended with")
+	assert.Contains(t, output, "Response violates schema", "schemathesis ended with")
 	p.stop(t)
 }

@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // crashRounds is the number of kills of each crash test.
@@ -72,16 +75,12 @@ type process struct {
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	log, err := os.CreateTemp(t.TempDir(), name+"-*.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	// Not CommandContext: the test decides when and how a process ends.
 	command := exec.Command(filepath.Join(binaries, name), args...)
 	command.Env, command.Stdout, command.Stderr, command.SysProcAttr = env, log, log, withParent()
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, command.Start())
 	p := &process{name: name, pid: command.Process.Pid, log: log.Name(), exited: make(chan struct{})}
 	go func() { p.err = command.Wait(); close(p.exited) }()
 	t.Cleanup(func() {
@@ -123,9 +122,7 @@ func (p *process) stop(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	select {
 	case <-p.exited:
-		if p.err != nil {
-			t.Errorf("%s ended with %v after SIGTERM", p.name, p.err)
-		}
+		assert.NoErrorf(t, p.err, "%s ended with %v after SIGTERM", p.name, p.err)
 	case <-time.After(45 * time.Second):
 		t.Errorf("%s did not end within 45 s of SIGTERM", p.name)
 	}
@@ -164,9 +161,7 @@ func (p *process) ready(t *testing.T, admin string) {
 			t.Fatalf("%s ended at its start: %v\n%s", p.name, p.err, tail(p.log))
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 		if err != nil {
 			return false
@@ -189,9 +184,7 @@ func freeAddress(t *testing.T) string {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer l.Close()
 		return address
 	}
@@ -222,12 +215,8 @@ func fanfare(t *testing.T, env []string, args ...string) (stdout, stderr string,
 func verdict(t *testing.T, stdout, stderr string, err error) report {
 	t.Helper()
 	var r report
-	if err != nil {
-		t.Fatalf("replay: %v\n%s\n%s", err, stdout, stderr)
-	}
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
-		t.Fatalf("replay printed %q: %v", stdout, err)
-	}
+	require.NoErrorf(t, err, "replay:\n%s\n%s", stdout, stderr)
+	require.NoErrorf(t, json.Unmarshal([]byte(stdout), &r), "replay printed %q", stdout)
 	if r.Missing+r.Unexpected+r.Duplicated+r.WrongCounts != 0 || r.Delivered != r.Expected {
 		t.Errorf("not exact: %s\n%s", stdout, stderr)
 	}

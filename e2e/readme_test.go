@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestTheTourOfTheReadmePrintsWhatItSays runs the README's console blocks as a
@@ -16,9 +18,7 @@ import (
 // differ from run to run, but their shape does not.
 func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	u := newUp(t)
 	u.env = append(u.env, "FANFARE_DATA_DIR="+u.data)
 	p := u.start(t)
@@ -40,9 +40,7 @@ func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
 	bash := exec.CommandContext(t.Context(), "bash", "-c", replace.Replace(script.String()))
 	bash.Env = u.env
 	out, err := bash.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	require.NoErrorf(t, err, "%s", out)
 	got, wanted := strings.Split(shape(string(out)), separator), strings.Split(shape(want.String()), separator)
 	if len(got) != len(wanted) || len(wanted) < 15 {
 		t.Fatalf("%d commands printed something, want %d:\n%s", len(got), len(wanted), out)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/messages"
 )
@@ -28,19 +29,13 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 		schema.Properties.Set("version", &jsonschema.Schema{Const: messages.Version})
 		schema.Required = append([]string{"type", "version"}, schema.Required...)
 		got, err := json.MarshalIndent(schema, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		file := filepath.Join("..", "messages", "schema", string(event.Kind())+".json")
 		if *updateSchema {
-			if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, append(got, '\n'), 0o644))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 			t.Errorf("%s differs from its type: write it with go test . -run TestSchemaFiles -update-schema (-file +type):\n%s", file, diff)
 		}

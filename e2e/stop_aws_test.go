@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM
@@ -55,9 +57,7 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 func (m *member) inFlight(t *testing.T) (n int, known bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.admin+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
 	if err != nil {
 		return 0, false
@@ -68,9 +68,7 @@ func (m *member) inFlight(t *testing.T) (n int, known bool) {
 	for s := bufio.NewScanner(resp.Body); s.Scan(); {
 		if match := depth.FindStringSubmatch(s.Text()); match != nil {
 			of, err := strconv.Atoi(match[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			topics++
 			n += of
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/id"
 	"fanfare/messages"
@@ -52,29 +54,17 @@ func TestWireFormatIsPinned(t *testing.T) {
 	for name, event := range events() {
 		t.Run(name, func(t *testing.T) {
 			got, err := messages.Encode(event)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			file := filepath.Join("testdata", name+".json")
 			if *update {
-				if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, append(got, '\n'), 0o644))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.TrimSuffix(string(want), "\n"), string(got)); diff != "" {
-				t.Errorf("encoding changed (-golden +got):\n%s", diff)
-			}
+			require.NoError(t, err)
+			assert.Empty(t, cmp.Diff(strings.TrimSuffix(string(want), "\n"), string(got)), "encoding changed (-golden +got)")
 			back, err := messages.Decode(got)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(event, back); diff != "" {
-				t.Errorf("decoding lost something (-want +got):\n%s", diff)
-			}
+			require.NoError(t, err)
+			assert.Empty(t, cmp.Diff(event, back), "decoding lost something (-want +got)")
 		})
 	}
 }
@@ -82,13 +72,9 @@ func TestWireFormatIsPinned(t *testing.T) {
 func TestPayloadHasOnlyCharactersThatSQSAccepts(t *testing.T) {
 	for name, event := range events() {
 		payload, err := messages.Encode(event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, r := range string(payload) {
-			if !acceptedBySQS(r) {
-				t.Errorf("%s: payload has %U", name, r)
-			}
+			assert.Truef(t, acceptedBySQS(r), "%s: payload has %U", name, r)
 		}
 	}
 }
@@ -100,28 +86,18 @@ func acceptedBySQS(r rune) bool {
 
 func TestDecodeIgnoresUnknownFields(t *testing.T) {
 	payload, err := messages.Encode(events()["liked"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	payload = bytes.Replace(payload, []byte(`{`), []byte(`{"added_in_a_later_release":{"x":[1]},`), 1)
 	got, err := messages.Decode(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(events()["liked"], got); diff != "" {
-		t.Error(diff)
-	}
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff(events()["liked"], got))
 }
 
 func TestDecodeRefusesForGood(t *testing.T) {
 	valid, err := messages.Encode(events()["fanout_chunk"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	change := func(old, with string) string {
-		if !strings.Contains(string(valid), old) {
-			t.Fatalf("%s is not in %s", old, valid)
-		}
+		require.Contains(t, string(valid), old)
 		return strings.Replace(string(valid), old, with, 1)
 	}
 	for name, row := range map[string]struct{ payload, reason string }{
@@ -146,12 +122,8 @@ func TestDecodeRefusesForGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := messages.Decode([]byte(row.payload))
 			permanent, ok := errors.AsType[*messages.PermanentError](err)
-			if !ok {
-				t.Fatalf("got %v, want a PermanentError", err)
-			}
-			if !strings.Contains(permanent.Reason, row.reason) {
-				t.Errorf("reason %q does not say %q", permanent.Reason, row.reason)
-			}
+			require.Truef(t, ok, "got %v, want a PermanentError", err)
+			assert.Containsf(t, permanent.Reason, row.reason, "reason %q does not say %q", permanent.Reason, row.reason)
 		})
 	}
 }
@@ -165,17 +137,14 @@ func TestEncodeRefusesEventsThatNoConsumerAccepts(t *testing.T) {
 		"no user":     &messages.Liked{Like: messages.Like{Header: header(), PostID: postID}},
 		"shards":      &messages.Liked{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan", LikeShards: 101}},
 	} {
-		if payload, err := messages.Encode(event); err == nil {
-			t.Errorf("%s: encoded as %s", name, payload)
-		}
+		payload, err := messages.Encode(event)
+		assert.Errorf(t, err, "%s: encoded as %s", name, payload)
 	}
 }
 
 func TestAgeIsTakenFromTheID(t *testing.T) {
 	at, err := id.Time(eventID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, row := range map[string]struct {
 		now       time.Time
 		permanent bool
@@ -203,9 +172,7 @@ func TestGroupsKeepFairness(t *testing.T) {
 	for name, want := range map[string]string{
 		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "unfollowed": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
 	} {
-		if got := events()[name].Group(); got != want {
-			t.Errorf("%s: group %q, want %q", name, got, want)
-		}
+		assert.Equal(t, want, events()[name].Group(), name)
 	}
 }
 
@@ -214,30 +181,20 @@ func TestGroupsKeepFairness(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, event := range events() {
 		payload, err := messages.Encode(event)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(payload)
 	}
 	f.Add([]byte(`{"type":"Liked","version":1,"event_id":null}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		event, err := messages.Decode(payload)
 		if err != nil {
-			if _, ok := errors.AsType[*messages.PermanentError](err); !ok {
-				t.Fatalf("an error of another type: %v", err)
-			}
+			require.ErrorAs(t, err, new(*messages.PermanentError), "an error of another type")
 			return
 		}
 		encoded, err := messages.Encode(event)
-		if err != nil {
-			t.Fatalf("decoded, but does not encode: %v", err)
-		}
+		require.NoError(t, err, "decoded, but does not encode")
 		back, err := messages.Decode(encoded)
-		if err != nil {
-			t.Fatalf("encoded, but does not decode: %v", err)
-		}
-		if diff := cmp.Diff(event, back); diff != "" {
-			t.Fatal(diff)
-		}
+		require.NoError(t, err, "encoded, but does not decode")
+		require.Empty(t, cmp.Diff(event, back))
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"fanfare/bench/dynamobench"
 	"fanfare/bench/standin"
 )
@@ -25,9 +27,7 @@ func TestMain(m *testing.M) {
 func spawn(tb testing.TB, followers int) string {
 	tb.Helper()
 	p, err := standin.Spawn(tb.Context(), []string{os.Args[0]}, standin.Options{Followers: followers})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	tb.Cleanup(p.Stop)
 	return p.URL
 }
@@ -38,9 +38,7 @@ func TestBothWaysDeliverToAll(t *testing.T) {
 		res, err := dynamobench.Measure(t.Context(), dynamobench.Options{
 			Endpoint: spawn(t, followers), Followers: followers, Posts: 2, Settings: []int{4}, Workers: []dynamobench.Setting{{Chunks: 3, Writers: 2}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if res.Ours.Deliveries != int64(2*followers) || res.Plain.Deliveries != int64(followers) {
 			t.Errorf("%d followers: the worker wrote %d entries for 2 posts, the loop %d for 1",
 				followers, res.Ours.Deliveries, res.Plain.Deliveries)

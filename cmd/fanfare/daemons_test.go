@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A daemon's own program, fanfare with its command, and fanfare under its name answer
@@ -15,9 +18,7 @@ func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
 	links := t.TempDir()
 	for _, s := range services() {
 		link := filepath.Join(links, s.name)
-		if err := os.Symlink(filepath.Join(binDir, "fanfare"), link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(filepath.Join(binDir, "fanfare"), link))
 		for _, tt := range []struct {
 			args []string
 			code int
@@ -53,8 +54,7 @@ func TestOnlyTheNamesOfDaemonsAreDaemons(t *testing.T) {
 	for program, want := range map[string]bool{
 		"api": true, "/bin/fanout": true, "./likeagg": true, "fanfare": false, "/bin/fanfare": false, "api-2": false, "": false, "/api/fanfare": false,
 	} {
-		if _, ok := called(program); ok != want {
-			t.Errorf("called(%q) = %t, want %t", program, ok, want)
-		}
+		_, ok := called(program)
+		assert.Equalf(t, want, ok, "called(%q)", program)
 	}
 }

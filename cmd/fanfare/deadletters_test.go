@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/admin"
 )
 
@@ -30,16 +33,10 @@ func TestAListOfDeadLettersHasOneRowForEach(t *testing.T) {
 		admin.DeadLetter{ID: "\x1b[2Jclear", Topic: "posts", Reason: "a\ttab and \u202eback"},
 		admin.DeadLetter{ID: "plain-1", Topic: "posts", Reason: `the body "é" is not JSON`})
 	code, out, errs := result(t, nil, "fanfare", "dlq", "ls", "posts", "--admin", addr)
-	if code != 0 {
-		t.Fatalf("exit code %d, %s", code, errs)
-	}
-	if lines := strings.Count(out, "\n"); lines != 4 {
-		t.Errorf("%d lines for a heading and 3 letters:\n%s", lines, out)
-	}
+	require.Zerof(t, code, "exit code %d, %s", code, errs)
+	assert.Equalf(t, 4, strings.Count(out, "\n"), "lines for a heading and 3 letters:\n%s", out)
 	for _, want := range []string{`"x\nposts  forged`, `"two\nlines"`, `"\x1b[2Jclear"`, `"a\ttab and \u202eback"`, `plain-1 `, ` the body "é" is not JSON`} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the list lacks %s:\n%s", want, out)
-		}
+		assert.Contains(t, out, want, "the list lacks")
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
 	"fanfare/internal/admin"
@@ -89,14 +91,10 @@ func up(t *testing.T, dir string, args ...string) *running {
 	t.Helper()
 	c := command(t, nil, "fanfare", append([]string{"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var errs bytes.Buffer
 	c.Stderr = &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Kill() // it may have ended long ago
 		_ = c.Wait()
@@ -112,9 +110,7 @@ func up(t *testing.T, dir string, args ...string) *running {
 // stop asks it to stop and waits.
 func (r *running) stop(t *testing.T, sig os.Signal) int {
 	t.Helper()
-	if err := r.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Process.Signal(sig))
 	_ = r.Wait() // the exit code says it
 	return r.ProcessState.ExitCode()
 }
@@ -122,14 +118,10 @@ func (r *running) stop(t *testing.T, sig os.Signal) int {
 func (r *running) as(t *testing.T, user string) *client.Client {
 	t.Helper()
 	c, err := client.New(r.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	token, err := c.DevToken(t.Context(), user, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c.AsToken(token.Token)
 }
 
@@ -137,32 +129,20 @@ func TestUpServesAndStopsOnASignal(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		p := up(t, t.TempDir())
 		res, err := http.Get(p.url + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			t.Errorf("readyz answered %s", res.Status)
-		}
-		if code := p.stop(t, sig); code != 0 {
-			t.Errorf("%s: exit code %d", sig, code)
-		}
+		assert.Equalf(t, http.StatusOK, res.StatusCode, "readyz answered %s", res.Status)
+		assert.Zerof(t, p.stop(t, sig), "%s: exit code", sig)
 	}
 }
 
 func TestUpAsJSONSaysWhereItIs(t *testing.T) {
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--json")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
 	var at struct{ URL, Docs, Admin string }
-	if err := json.NewDecoder(out).Decode(&at); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, json.NewDecoder(out).Decode(&at))
 	for _, url := range []string{at.URL + "/healthz", at.Docs, at.Admin + "/readyz"} {
 		if res, err := http.Get(url); err != nil {
 			t.Error(err)
@@ -170,12 +150,8 @@ func TestUpAsJSONSaysWhereItIs(t *testing.T) {
 			t.Errorf("%s answered %s", url, res.Status)
 		}
 	}
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, c.Process.Signal(os.Interrupt))
+	assert.NoError(t, c.Wait())
 }
 
 // until waits for a condition.
@@ -208,30 +184,22 @@ func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
 		before, err = ada.User(t.Context(), "margaret")
 		return err == nil && before.Counts.Posts == 2
 	})
-	if code := p.stop(t, os.Interrupt); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	require.Zero(t, p.stop(t, os.Interrupt), "exit code")
 	p = up(t, dir, "--demo")
 	after, err := p.as(t, "ada").User(t.Context(), "margaret")
-	if err != nil || after.Counts != before.Counts {
-		t.Errorf("after a restart: %+v, %v", after, err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, before.Counts, after.Counts, "after a restart")
 }
 
 func TestKillLosesNothingThatWasAnswered(t *testing.T) {
 	dir := t.TempDir()
 	p := up(t, dir)
 	ann := p.as(t, "ann")
-	if _, err := ann.PutMe(t.Context(), client.ProfileInput{Name: "Ann"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := ann.PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
+	require.NoError(t, err)
 	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: "durable"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ann.Like(t.Context(), post.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, ann.Like(t.Context(), post.ID))
 	p.stop(t, os.Kill)
 	p = up(t, dir)
 	ann = p.as(t, "ann")
@@ -248,17 +216,12 @@ func TestTokenOpensTheRunningUp(t *testing.T) {
 	dir := t.TempDir()
 	p := up(t, dir)
 	code, out, errs := result(t, nil, "fanfare", "token", "ann", "--data-dir", dir)
-	if code != 0 {
-		t.Fatalf("exit code %d: %s", code, errs)
-	}
+	require.Zerof(t, code, "exit code %d: %s", code, errs)
 	c, err := client.New(p.url, client.WithToken(strings.TrimSpace(out)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.CloseIdleConnections()
-	if _, err := c.PutMe(t.Context(), client.ProfileInput{Name: "Ann"}); err != nil {
-		t.Error(err)
-	}
+	_, err = c.PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
+	assert.NoError(t, err)
 }
 
 func TestDeadLettersOfARunningUp(t *testing.T) {
@@ -276,9 +239,8 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 		}
 	}
 	code, _, errs := result(t, nil, "fanfare", "dlq", "show", "posts", "nothing", "--admin", p.admin)
-	if code != 1 || !strings.Contains(errs, "no dead letter") {
-		t.Errorf("exit code %d: %s", code, errs)
-	}
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "no dead letter")
 }
 
 // poison puts messages that can never be processed into the queues of a data
@@ -286,36 +248,24 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 	t.Helper()
 	dir, err := datadir.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	broker, err := embedded.Open(dir.Path("queue"), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for topic, msg := range msgs {
-		if err := broker.Publish(topic, msg); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, broker.Publish(topic, msg))
 	}
-	if err := errors.Join(broker.Close(), dir.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(broker.Close(), dir.Close()))
 }
 
 // A message that can never be processed: it is shown with its reason, comes back
 // when it is sent again, and is dropped for good. One that is too old is not sent.
 func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	old, err := id.NewGenerator(func() time.Time { return time.Now().Add(-messages.MaxAge - time.Hour) }).New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stale, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
 		Header: messages.Header{EventID: old, Time: time.Now().UTC()}, PostID: old, UserID: "ann",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	poison(t, dir, map[string]*message.Message{
 		queue.TopicPosts: message.NewMessage("poison-1", []byte(`{"type":"post_recited"}`)), queue.TopicLikes: stale,
@@ -324,13 +274,9 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	dlq := func(answer any, args ...string) string {
 		t.Helper()
 		code, out, errs := result(t, nil, "fanfare", append(append([]string{"dlq"}, args...), "--admin", p.admin)...)
-		if code != 0 {
-			t.Fatalf("%v: exit code %d: %s", args, code, errs)
-		}
+		require.Zerof(t, code, "%v: exit code %d: %s", args, code, errs)
 		if answer != nil {
-			if err := json.Unmarshal([]byte(out), answer); err != nil {
-				t.Fatalf("%v: %v: %s", args, err, out)
-			}
+			require.NoErrorf(t, json.Unmarshal([]byte(out), answer), "%v: %s", args, out)
 		}
 		return out
 	}
@@ -352,9 +298,8 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 
 	type redriven struct{ Sent, Refused int }
 	var answer redriven
-	if dlq(&answer, "redrive", "posts", "poison-1", "--json"); answer != (redriven{Sent: 1}) {
-		t.Errorf("redrive of the poison: %+v", answer)
-	}
+	dlq(&answer, "redrive", "posts", "poison-1", "--json")
+	assert.Equal(t, redriven{Sent: 1}, answer)
 	until(t, "the poison to come back", func() bool {
 		again := list("posts")
 		return len(again) == 1 && again[0].ID == "poison-1" && again[0].FailedAt.After(shown.FailedAt)
@@ -372,9 +317,7 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	}
 	p.stop(t, os.Interrupt)
 	p = up(t, dir)
-	if left := list(); len(left) != 0 {
-		t.Errorf("after a restart there are %+v", left)
-	}
+	assert.Empty(t, list(), "after a restart there")
 }
 
 func TestHealthAsksAProcess(t *testing.T) {
@@ -391,9 +334,8 @@ func TestHealthAsksAProcess(t *testing.T) {
 		t.Errorf("of what is no JSON: exit code %d, %q, %q", code, out, errs)
 	}
 	p.stop(t, os.Interrupt)
-	if code, _, _ := result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz"); code != 1 {
-		t.Errorf("after the stop: exit code %d", code)
-	}
+	code, _, _ = result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz")
+	assert.Equal(t, 1, code, "after the stop: exit code")
 }
 
 func TestVersionAsJSON(t *testing.T) {
@@ -406,25 +348,17 @@ func TestVersionAsJSON(t *testing.T) {
 
 func TestExitCodesNameWhatIsWrong(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Close())
 	})
 	taken := l.Addr().String()
 	locked := t.TempDir()
 	up(t, locked)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	newer := t.TempDir()
-	if err := os.WriteFile(filepath.Join(newer, "FORMAT"), []byte("99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(newer, "FORMAT"), []byte("99\n"), 0o600))
 	free := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	aws := []string{"FANFARE_ENGINE=aws", "AWS_REGION=eu-central-1"}
 	for _, tt := range []struct {
@@ -482,9 +416,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"fanfare", "capacity"}, {"api"}, {"fanout"}, {"likeagg"},
 	} {
 		code, out, errs := result(t, nil, args[0], append(args[1:], "--help")...)
-		if code != 0 || len(out)+len(errs) == 0 {
-			t.Errorf("%v --help: exit code %d, %q, %q", args, code, out, errs)
-		}
+		assert.Zerof(t, code, "%v --help: exit code", args)
+		assert.NotZerof(t, len(out)+len(errs), "%v --help: exit code", args)
 		if args[0] != "fanfare" {
 			continue
 		}
@@ -511,33 +444,22 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 		}
 	}
 	walk(root)
-	if commands < 15 {
-		t.Errorf("there are %d commands only", commands)
-	}
+	assert.GreaterOrEqualf(t, commands, 15, "there are %d commands only", commands)
 }
 
 // A test of the pipe: the address is on stdout alone, the log on stderr.
 func TestStdoutHasTheAddressAlone(t *testing.T) {
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); err != nil || !readyLine.MatchString(line) {
 		t.Errorf("first line is %q, %v", line, err)
 	}
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Process.Signal(os.Interrupt))
 	rest, err := io.ReadAll(r)
-	if err != nil || len(rest) > 0 {
-		t.Errorf("then %q, %v", rest, err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
+	assert.Empty(t, rest)
+	assert.NoError(t, c.Wait())
 }

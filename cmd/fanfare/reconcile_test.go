@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
 	"fanfare/internal/admin"
@@ -29,13 +31,9 @@ func (lostQueue) Close() error                              { return nil }
 func loseQueue(t *testing.T, path, author string, texts ...string) {
 	t.Helper()
 	dir, err := datadir.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	posts := feed.New(feed.Config{
 		Store: store, Publisher: lostQueue{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: 30 * 24 * time.Hour,
 	})
@@ -44,30 +42,22 @@ func loseQueue(t *testing.T, path, author string, texts ...string) {
 			t.Error(err)
 		}
 	}
-	if err := errors.Join(store.Close(), os.RemoveAll(dir.Path("queue")), dir.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(store.Close(), os.RemoveAll(dir.Path("queue")), dir.Close()))
 }
 
 func TestReconcileDeliversPostsWhoseQueueWasLost(t *testing.T) {
 	dir := t.TempDir()
 	p := up(t, dir)
 	for _, user := range []string{"ann", "fan"} {
-		if _, err := p.as(t, user).PutMe(t.Context(), client.ProfileInput{Name: user}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.as(t, user).PutMe(t.Context(), client.ProfileInput{Name: user})
+		require.NoError(t, err)
 	}
-	if err := p.as(t, "fan").Follow(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.as(t, "ann").CreatePost(t.Context(), client.PostInput{Text: "delivered"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.as(t, "fan").Follow(t.Context(), "ann"))
+	_, err := p.as(t, "ann").CreatePost(t.Context(), client.PostInput{Text: "delivered"})
+	require.NoError(t, err)
 	home := func() string {
 		page, err := p.as(t, "fan").Home(client.Push).Page(t.Context(), "", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var texts []string
 		for _, item := range page.Items {
 			texts = append(texts, item.Post.Text)
@@ -87,17 +77,14 @@ func TestReconcileDeliversPostsWhoseQueueWasLost(t *testing.T) {
 		}
 		return done
 	}
-	if got := reconcile(); got != (admin.Reconciled{}) {
-		t.Errorf("%+v of posts that are all young", got)
-	}
+	got := reconcile()
+	assert.Equalf(t, admin.Reconciled{}, got, "%+v of posts that are all young", got)
 	if got := reconcile("--older-than", "0s", "--rate", "2"); got.Checked != 3 || got.Published != 2 {
 		t.Errorf("%+v, want 2 of 3 posts published", got)
 	}
 	until(t, "all posts", func() bool { return home() == "lost 2, lost 1, delivered" })
 	until(t, "complete deliveries", func() bool { return reconcile("--older-than", "0s").Published == 0 })
-	if got := home(); got != "lost 2, lost 1, delivered" {
-		t.Errorf("in the end the home is %q", got)
-	}
+	assert.Equal(t, "lost 2, lost 1, delivered", home(), "in the end the home")
 }
 
 func TestReconcileRefusesWrongUse(t *testing.T) {

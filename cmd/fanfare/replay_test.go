@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"fanfare/client"
 	"fanfare/client/clienttest"
 )
@@ -25,9 +27,7 @@ func replayed(t *testing.T, args ...string) (status int, stdout, stderr string) 
 func edges(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "some.edges")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -15,9 +17,7 @@ import (
 
 func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
 	want, err := schema.WorkbenchModel("other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	code, stdout, stderr := result(t, []string{"FANFARE_TABLE=other"}, "fanfare", "table", "model")
 	if code != 0 || stdout != string(want) || stderr != "" {
 		t.Errorf("exit %d, stderr %q, stdout %.200s", code, stderr, stdout)
@@ -84,7 +84,6 @@ func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
 			t.Errorf("%s create --json: exit %d, %v, stdout %q, stderr %q", of, code, err, stdout, stderr)
 		}
 	}
-	if made.Table != "fanfare" || !slices.Equal(made.Queues, []string{"p-posts", "p-backfills", "p-chunks", "p-likes"}) {
-		t.Errorf("made %+v", made)
-	}
+	assert.Equal(t, "fanfare", made.Table)
+	assert.Equal(t, []string{"p-posts", "p-backfills", "p-chunks", "p-likes"}, made.Queues)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/id"
@@ -41,9 +43,7 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 		var away atomic.Bool
 		h := admin.NewHealth(admin.Check{Name: "table", Ask: func(ctx context.Context) error {
 			asked.Add(1)
-			if at.Add(1) > 1 {
-				t.Error("two checks at once")
-			}
+			assert.LessOrEqual(t, at.Add(1), int64(1), "two checks at once")
 			defer at.Add(-1)
 			select {
 			case <-time.After(500 * time.Millisecond):
@@ -105,9 +105,7 @@ func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	h := admin.NewHealth()
 	h.Drain()
 	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/metrics": http.StatusOK} {
-		if got := call(t, admin.Config{Health: h}, http.MethodGet, path, nil, ""); got != want {
-			t.Errorf("%s answered %d", path, got)
-		}
+		assert.Equalf(t, want, call(t, admin.Config{Health: h}, http.MethodGet, path, nil, ""), "%s answered", path)
 	}
 }
 
@@ -140,14 +138,12 @@ func TestOnlyRequestsForThisHostAreAnswered(t *testing.T) {
 	} {
 		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/cmdline", "/admin/dead-letters/posts?limit=1"} {
 			c := admin.Config{Host: "ops.internal", Letters: &letters{}, Profiles: true}
-			if got := call(t, c, http.MethodGet, path, http.Header{"Host": {host}}, ""); got != want {
-				t.Errorf("host %q, %s: answered %d, want %d", host, path, got, want)
-			}
+			got := call(t, c, http.MethodGet, path, http.Header{"Host": {host}}, "")
+			assert.Equalf(t, want, got, "host %q, %s: answered", host, path)
 		}
 	}
-	if got := call(t, admin.Config{}, http.MethodGet, "/healthz", http.Header{"Host": {"ops.internal"}}, ""); got != 421 {
-		t.Errorf("an address without a name answered %d to a name", got)
-	}
+	got := call(t, admin.Config{}, http.MethodGet, "/healthz", http.Header{"Host": {"ops.internal"}}, "")
+	assert.Equalf(t, 421, got, "an address without a name answered %d to a name", got)
 }
 
 func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
@@ -164,9 +160,7 @@ func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
 			if c.site != "" {
 				header.Set("Sec-Fetch-Site", c.site)
 			}
-			if got := call(t, admin.Config{Profiles: c.on}, http.MethodGet, "/debug/pprof/cmdline", header, ""); got != c.want {
-				t.Errorf("answered %d, want %d", got, c.want)
-			}
+			assert.Equal(t, c.want, call(t, admin.Config{Profiles: c.on}, http.MethodGet, "/debug/pprof/cmdline", header, ""))
 		})
 	}
 }
@@ -231,9 +225,8 @@ func TestReconcileTakesNoRequestOfAnotherSite(t *testing.T) {
 		"too many":       {nil, `{"limit":101}`, 422},
 		"unknown fields": {nil, `{"limit":1,"all":true}`, 400},
 	} {
-		if got := call(t, admin.Config{}, http.MethodPost, "/admin/reconcile", c.header, c.body); got != c.want {
-			t.Errorf("%s: answered %d, want %d", name, got, c.want)
-		}
+		got := call(t, admin.Config{}, http.MethodPost, "/admin/reconcile", c.header, c.body)
+		assert.Equalf(t, c.want, got, "%s: answered", name)
 	}
 }
 
@@ -251,9 +244,8 @@ func TestRedriveSendsTheEventsThatConsumersTake(t *testing.T) {
 	} {
 		l := &letters{held: []queue.DeadLetter{{Payload: []byte(row.payload)}}}
 		got, err := admin.NewOperator(l, func() time.Time { return now }).Redrive(t.Context(), "likes", nil)
-		if err != nil || got != (admin.Redriven{Sent: 1 - row.refused, Refused: row.refused}) {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		assert.NoError(t, err, name)
+		assert.Equal(t, admin.Redriven{Sent: 1 - row.refused, Refused: row.refused}, got, name)
 	}
 }
 
@@ -263,9 +255,7 @@ func payload(t *testing.T, at time.Time) string {
 	encoded, err := messages.Encode(&messages.Liked{Like: messages.Like{
 		Header: messages.Header{EventID: id.Floor(at), Time: at}, PostID: id.Floor(at), UserID: "ann",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(encoded)
 }
 
@@ -277,14 +267,10 @@ func TestTheClientNamesItsSelection(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
 	for _, ids := range [][]string{nil, {"a"}} {
-		if _, err := c.Redrive(t.Context(), "posts", ids); err != nil {
-			t.Error(err)
-		}
-		if _, err := c.Drop(t.Context(), "posts", ids); err != nil {
-			t.Error(err)
-		}
+		_, err := c.Redrive(t.Context(), "posts", ids)
+		assert.NoError(t, err)
+		_, err = c.Drop(t.Context(), "posts", ids)
+		assert.NoError(t, err)
 	}
-	if got := strings.Join(l.calls, ","); got != "redrive [],drop [],redrive [a],drop [a]" {
-		t.Errorf("calls are %s", got)
-	}
+	assert.Equal(t, "redrive [],drop [],redrive [a],drop [a]", strings.Join(l.calls, ","))
 }

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/auth"
@@ -54,21 +56,16 @@ func (c *clock) Advance(d time.Duration) {
 
 func refused(t *testing.T, err error) {
 	t.Helper()
-	if _, ok := errors.AsType[*auth.InvalidTokenError](err); !ok {
-		t.Errorf("error is %v, not an InvalidTokenError", err)
-	}
+	assert.ErrorAs(t, err, new(*auth.InvalidTokenError))
 }
 
 func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
 	c := newClock()
 	dev, err := auth.NewDev([]byte(secret), c.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	token, expires, err := dev.Issue("ann", time.Minute)
-	if err != nil || !expires.Equal(c.Now().Add(time.Minute)) {
-		t.Fatalf("issued until %s, %v", expires, err)
-	}
+	require.NoErrorf(t, err, "issued until %s", expires)
+	require.Truef(t, expires.Equal(c.Now().Add(time.Minute)), "issued until %s, %v", expires, err)
 	if user, err := dev.Verify(t.Context(), token); err != nil || user != "ann" {
 		t.Errorf("verified as %q, %v", user, err)
 	}
@@ -80,17 +77,11 @@ func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
 func TestDevRefusesTokensOfOthers(t *testing.T) {
 	c := newClock()
 	dev, err := auth.NewDev([]byte(secret), c.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other, err := auth.NewDev([]byte(strings.Repeat("x", 32)), c.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	foreign, _, err := other.Issue("ann", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good := jwt.MapClaims{"iss": "fanfare-dev", "sub": "ann", "exp": c.Now().Add(time.Hour).Unix()}
 	with := func(name string, value any) jwt.MapClaims {
 		out := jwt.MapClaims{}
@@ -128,9 +119,8 @@ func TestDevRefusesTokensOfOthers(t *testing.T) {
 }
 
 func TestDevNeedsALongSecret(t *testing.T) {
-	if _, err := auth.NewDev([]byte(secret[:31]), time.Now); err == nil {
-		t.Error("31 bytes were accepted")
-	}
+	_, err := auth.NewDev([]byte(secret[:31]), time.Now)
+	assert.Error(t, err, "31 bytes were accepted")
 }
 
 func sign(t *testing.T, method jwt.SigningMethod, key any, kid string, claims jwt.MapClaims) string {
@@ -140,9 +130,7 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, kid string, claims jw
 		token.Header["kid"] = kid
 	}
 	text, err := token.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -185,22 +173,16 @@ func b64(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.Byte
 func rsaKey(t *testing.T, bits int, kid string) (*rsa.PrivateKey, map[string]any) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key, map[string]any{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": kid, "n": b64(key.N), "e": b64(big.NewInt(int64(key.E)))}
 }
 
 func ecKey(t *testing.T, kid string) (*ecdsa.PrivateKey, map[string]any) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key, map[string]any{"kty": "EC", "crv": "P-256", "kid": kid,
 		"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:])}
 }
@@ -261,24 +243,19 @@ func TestJWTAcceptsTheIssuersTokens(t *testing.T) {
 			}
 		})
 	}
-	if n := w.fetches.Load(); n != 1 {
-		t.Errorf("the keys were fetched %d times", n)
-	}
+	n := w.fetches.Load()
+	assert.Equalf(t, int64(1), n, "the keys were fetched %d times", n)
 }
 
 func TestJWTRefusesEverythingElse(t *testing.T) {
 	w := newWorld(t)
 	stranger, _ := rsaKey(t, 2048, "r1")
 	public, err := json.Marshal(w.rsa.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	extended := jwt.NewWithClaims(jwt.SigningMethodRS256, w.claims(nil))
 	extended.Header["kid"], extended.Header["crit"] = "r1", []string{"b64"}
 	demanding, err := extended.SignedString(w.rsa)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, token := range map[string]string{
 		"a critical extension":      demanding,
 		"no signature":              sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "r1", w.claims(nil)),
@@ -315,23 +292,17 @@ func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
 		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, key, kid, w.claims(nil)))
 		return err
 	}
-	if err := verify(w.rsa, "r1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, verify(w.rsa, "r1"))
 	next, jwk := rsaKey(t, 2048, "r2")
 	w.publish(jwk)
 	w.Advance(time.Minute)
-	if err := verify(next, "r2"); err != nil {
-		t.Errorf("new key: %v", err)
-	}
+	assert.NoError(t, verify(next, "r2"), "new key")
 	refused(t, verify(w.rsa, "r1")) // the issuer withdrew its key
 }
 
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	w := newWorld(t)
-	if err := w.keys.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.keys.Ready(t.Context()))
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "made-up", w.claims(nil))
 	var wg sync.WaitGroup
 	for range 50 {
@@ -343,9 +314,8 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := w.fetches.Load(); n != 1 {
-		t.Errorf("the keys were fetched %d times", n)
-	}
+	n := w.fetches.Load()
+	assert.Equalf(t, int64(1), n, "the keys were fetched %d times", n)
 }
 
 // While the issuer stalls, tokens with invented key ids wait for nothing: one fetches, the
@@ -355,9 +325,7 @@ func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, published := rsaKey(t, 2048, "r1")
 		set, err := json.Marshal(map[string]any{"keys": []any{published}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stalled := true
 		keys := auth.NewKeySet("http://issuer/keys", &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			if stalled {
@@ -370,9 +338,7 @@ func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 			if known {
 				stalled = false
 				<-time.After(time.Minute) // virtual
-				if err := keys.Ready(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, keys.Ready(t.Context()))
 				stalled = true
 				<-time.After(time.Minute)
 			}
@@ -411,51 +377,35 @@ func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 func TestKeysSurviveAnOutage(t *testing.T) {
 	w := newWorld(t)
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
-	if err := w.keys.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.keys.Ready(t.Context()))
 	w.down.Store(true)
 	w.Advance(30 * time.Minute)
 	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
 		t.Errorf("during the outage: %q, %v", user, err)
 	}
-	if err := w.keys.Ready(t.Context()); err != nil {
-		t.Errorf("not ready: %v", err)
-	}
+	assert.NoError(t, w.keys.Ready(t.Context()), "not ready")
 	// An unknown key may be a new one. Only the issuer can tell.
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
-	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
-		t.Errorf("unknown key during the outage: %v", err)
-	}
+	assert.ErrorAs(t, err, new(*auth.UnavailableError), "unknown key during the outage")
 }
 
 // A key that the issuer withdrew must not stay in use because the issuer cannot be heard.
 func TestKeysGrowTooOldInALongOutage(t *testing.T) {
 	w := newWorld(t)
-	if err := w.keys.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.keys.Ready(t.Context()))
 	verify := func() error {
 		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil)))
 		return err
 	}
 	w.down.Store(true)
 	w.Advance(24 * time.Hour)
-	if err := verify(); err != nil {
-		t.Errorf("after 24 hours: %v", err)
-	}
+	assert.NoError(t, verify(), "after 24 hours")
 	w.Advance(time.Second)
-	if _, ok := errors.AsType[*auth.UnavailableError](verify()); !ok {
-		t.Errorf("after more than 24 hours: %v, want an UnavailableError", verify())
-	}
-	if w.keys.Ready(t.Context()) == nil {
-		t.Error("ready with keys that are too old")
-	}
+	assert.ErrorAs(t, verify(), new(*auth.UnavailableError), "after more than 24 hours")
+	assert.Error(t, w.keys.Ready(t.Context()), "ready with keys that are too old")
 	w.down.Store(false)
 	w.Advance(time.Minute)
-	if err := verify(); err != nil {
-		t.Errorf("after the outage: %v", err)
-	}
+	assert.NoError(t, verify(), "after the outage")
 }
 
 func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
@@ -471,9 +421,8 @@ func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
 			t.Cleanup(redirect.Close)
 			fetches := w.fetches.Load()
 			keys := auth.NewKeySet(redirect.URL, redirect.Client(), w.Now, zap.NewNop())
-			if err := keys.Ready(t.Context()); (err == nil) != c.ok {
-				t.Errorf("error is %v", err)
-			}
+			err := keys.Ready(t.Context())
+			assert.Equalf(t, c.ok, err == nil, "error is %v", err)
 			if !c.ok && w.fetches.Load() != fetches {
 				t.Error("the redirect was followed")
 			}
@@ -481,9 +430,8 @@ func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
 	}
 	endless := httptest.NewTLSServer(http.RedirectHandler("/", http.StatusFound))
 	t.Cleanup(endless.Close)
-	if err := auth.NewKeySet(endless.URL, endless.Client(), w.Now, zap.NewNop()).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 10 times") {
-		t.Errorf("endless redirects: %v", err)
-	}
+	err := auth.NewKeySet(endless.URL, endless.Client(), w.Now, zap.NewNop()).Ready(t.Context())
+	assert.ErrorContains(t, err, "more than 10 times", "endless redirects")
 }
 
 func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
@@ -491,12 +439,8 @@ func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
 	w.down.Store(true)
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
 	_, err := w.verifier.Verify(t.Context(), token)
-	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
-		t.Errorf("error is %v", err)
-	}
-	if w.keys.Ready(t.Context()) == nil {
-		t.Error("ready without keys")
-	}
+	assert.ErrorAs(t, err, new(*auth.UnavailableError))
+	assert.Error(t, w.keys.Ready(t.Context()), "ready without keys")
 	w.down.Store(false)
 	w.Advance(time.Minute)
 	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
@@ -520,9 +464,7 @@ func TestUnsoundKeysAreLeftOut(t *testing.T) {
 	w.publish(weakJWK)
 	w.Advance(time.Minute)
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r3", w.claims(nil)))
-	if _, ok := errors.AsType[*auth.UnavailableError](err); !ok {
-		t.Errorf("a set without a sound key: %v", err)
-	}
+	assert.ErrorAs(t, err, new(*auth.UnavailableError), "a set without a sound key")
 }
 
 // roundTrip answers requests without a network.
@@ -543,12 +485,8 @@ func TestKeysAreRefreshedInTheBackground(t *testing.T) {
 		go func() { ended <- keys.Run(ctx) }()
 		<-time.After(time.Hour + time.Minute) // virtual
 		synctest.Wait()
-		if n := fetches.Load(); n != 4 {
-			t.Errorf("%d fetches in an hour", n)
-		}
+		assert.Equal(t, int64(4), fetches.Load(), "fetches in an hour")
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }

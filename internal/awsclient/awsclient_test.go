@@ -21,6 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/awsclient"
 )
@@ -72,9 +74,7 @@ func isolate(tb testing.TB, url string) {
 func load(t *testing.T) aws.Config {
 	t.Helper()
 	cfg, err := awsclient.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -97,16 +97,13 @@ func shareOne(t *testing.T, e *endpoint, calls int) {
 	stopped := int64(0)
 	for range calls {
 		began := time.Now()
-		if err := put(t.Context(), client); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, put(t.Context(), client))
 		if time.Since(began) >= 50*time.Millisecond {
 			stopped++
 		}
 	}
-	if n := e.conns.Load(); n > 1+stopped {
-		t.Errorf("%d connections for %d calls, %d of them slow, want 1", n, calls, stopped)
-	}
+	n := e.conns.Load()
+	assert.LessOrEqualf(t, n, 1+stopped, "%d connections for %d calls, %d of them slow", n, calls, stopped)
 }
 
 func TestCallsOfOneCallerShareOneConnection(t *testing.T) {
@@ -122,19 +119,14 @@ func TestTheStockClientLosesConnections(t *testing.T) {
 	e.Start()
 	isolate(t, e.URL)
 	cfg, err := config.LoadDefaultConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := dynamodb.NewFromConfig(cfg)
 	calls := 0
 	for ; calls < 50_000 && e.conns.Load() < 5; calls++ {
-		if err := put(t.Context(), client); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, put(t.Context(), client))
 	}
-	if e.conns.Load() < 5 {
-		t.Errorf("the stock client kept its connection over %d calls: the wrapper is not needed any more", calls)
-	}
+	assert.GreaterOrEqualf(t, e.conns.Load(), int64(5),
+		"the stock client kept its connection over %d calls: the wrapper is not needed any more", calls)
 	t.Logf("stock client: %d connections for %d calls", e.conns.Load(), calls)
 }
 
@@ -166,9 +158,8 @@ func TestManyCallersKeepTheirConnections(t *testing.T) {
 			release <- struct{}{}
 		}
 		wg.Wait()
-		if n := e.conns.Load(); n != callers {
-			t.Fatalf("round %d: %d connections so far, want %d", round, n, callers)
-		}
+		n := e.conns.Load()
+		require.Equalf(t, int64(callers), n, "round %d: %d connections so far", round, n)
 	}
 }
 
@@ -177,9 +168,7 @@ func TestACustomCABundleIsHonoured(t *testing.T) {
 	e.StartTLS()
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw})
-	if err := os.WriteFile(bundle, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(bundle, block, 0o600))
 	isolate(t, e.URL)
 	t.Setenv("AWS_CA_BUNDLE", bundle)
 	shareOne(t, e, 200)
@@ -209,9 +198,7 @@ func TestARetrySendsTheWholeBodyAgain(t *testing.T) {
 	})
 	e.Start()
 	isolate(t, e.URL)
-	if err := put(t.Context(), dynamodb.NewFromConfig(load(t))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, put(t.Context(), dynamodb.NewFromConfig(load(t))))
 	if len(bodies) != 3 || bodies[0] != bodies[1] || bodies[1] != bodies[2] || len(bodies[0]) < 4096 {
 		t.Errorf("%d attempts with different bodies", len(bodies))
 	}
@@ -229,9 +216,7 @@ func TestTheContextEndsACall(t *testing.T) {
 	if err := put(ctx, dynamodb.NewFromConfig(load(t))); err == nil || ctx.Err() == nil {
 		t.Errorf("error %v, context %v: want both", err, ctx.Err())
 	}
-	if n := e.requests.Load(); n != 1 {
-		t.Errorf("%d attempts, want 1: a cancelled call is not retried", n)
-	}
+	assert.Equal(t, int64(1), e.requests.Load(), "a cancelled call is not retried")
 }
 
 func TestAMissingRegionIsNamed(t *testing.T) {
@@ -240,7 +225,5 @@ func TestAMissingRegionIsNamed(t *testing.T) {
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	_, err := awsclient.Load(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "AWS_REGION") {
-		t.Errorf("error %v, want one that names AWS_REGION", err)
-	}
+	assert.ErrorContains(t, err, "AWS_REGION")
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/backoff"
 )
 
@@ -16,13 +18,9 @@ func TestBoundDoublesUpToMost(t *testing.T) {
 		-1: 10 * time.Millisecond, 0: 10 * time.Millisecond, 1: 10 * time.Millisecond,
 		2: 20 * time.Millisecond, 3: 40 * time.Millisecond, 4: 60 * time.Millisecond, 1 << 40: 60 * time.Millisecond,
 	} {
-		if got := e.Bound(failures); got != want {
-			t.Errorf("Bound(%d) = %v, want %v", failures, got, want)
-		}
+		assert.Equalf(t, want, e.Bound(failures), "Bound(%d)", failures)
 	}
-	if got := e.Jittered(2, 0.5); got != 10*time.Millisecond {
-		t.Errorf("Jittered(2, 0.5) = %v, want half of 20ms", got)
-	}
+	assert.Equal(t, 10*time.Millisecond, e.Jittered(2, 0.5))
 }
 
 func TestWaitEndsWithTheTimeOrTheContext(t *testing.T) {

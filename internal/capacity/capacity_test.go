@@ -2,8 +2,10 @@ package capacity
 
 import (
 	"math"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // small is a load whose numbers a reader can check.
@@ -39,14 +41,10 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"writes", e.Push.Bill.Writes, 227_500 * 30.4 * 0.625 / 1e6},
 		{"peak", e.Push.PeakWCU, 227_500 * 3 / 86_400.0},
 	} {
-		if !near(tt.got, tt.want) {
-			t.Errorf("%s = %v, want %v", tt.what, tt.got, tt.want)
-		}
+		assert.Truef(t, near(tt.got, tt.want), "%s = %v, want %v", tt.what, tt.got, tt.want)
 	}
 	b := e.Push.Bill
-	if !near(b.Total, b.Writes+b.Reads+b.Queues+b.Storage+b.CPUs) {
-		t.Errorf("the parts of %+v do not sum up", b)
-	}
+	assert.Truef(t, near(b.Total, b.Writes+b.Reads+b.Queues+b.Storage+b.CPUs), "the parts of %+v do not sum up", b)
 }
 
 func TestADeliveryOfManyPagesCostsAPlanAndItsChunks(t *testing.T) {
@@ -63,20 +61,15 @@ func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
 	l, p := small(), DefaultPrices()
 	l.PostsPerDay, l.ReadsPerDay = 1, 100
 	e := New(l, p)
-	if e.PullCheaper != "below" || e.Crossover <= 0 {
-		t.Fatalf("pull is cheaper %s %v", e.PullCheaper, e.Crossover)
-	}
+	require.Equal(t, "below", e.PullCheaper)
+	require.Positive(t, e.Crossover)
 	entry := (p.WCU+p.RCU*102/4096)/1e6 + p.Storage*226/1e9*l.TimelineDays/daysAMonth
 	record := (2*p.WCU+p.RCU)/1e6 + p.Storage*396/1e9*(l.TimelineDays+31)/daysAMonth
 	push := e.Crossover*entry + record
 	pull := e.Crossover * 100 * p.RCU / 1e6
-	if !near(push, pull) {
-		t.Errorf("at %v followers push costs %v, pull %v", e.Crossover, push, pull)
-	}
+	assert.Truef(t, near(push, pull), "at %v followers push costs %v, pull %v", e.Crossover, push, pull)
 	l.ReadsPerDay = 1
-	if e := New(l, p); e.PullCheaper != "always" {
-		t.Errorf("with one read a post, pull is cheaper %s", e.PullCheaper)
-	}
+	assert.Equal(t, "always", New(l, p).PullCheaper, "with one read a post")
 }
 
 func TestLimitsAreNamed(t *testing.T) {
@@ -84,9 +77,7 @@ func TestLimitsAreNamed(t *testing.T) {
 	l.Users, l.Followers = 1e9, 500
 	text := New(l, DefaultPrices()).String()
 	for _, want := range []string{"a new on-demand table", "table quota", "a month $", "push", "pull"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -99,21 +90,13 @@ func TestImpossibleLoadsAreRefused(t *testing.T) {
 	} {
 		l := DefaultLoad()
 		change(&l)
-		if l.Check() == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		assert.Errorf(t, l.Check(), "%s: accepted", name)
 	}
-	if err := DefaultLoad().Check(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, DefaultLoad().Check())
 	p := DefaultPrices()
-	if err := p.Check(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Check())
 	p.WCU = -1
-	if p.Check() == nil {
-		t.Error("a negative price: accepted")
-	}
+	assert.Error(t, p.Check(), "a negative price: accepted")
 }
 
 func TestQuietLoadsCostAtLeastTheirProcesses(t *testing.T) {
@@ -123,17 +106,14 @@ func TestQuietLoadsCostAtLeastTheirProcesses(t *testing.T) {
 	if e.Push.APIWorkers != 1 || e.Push.FanoutWorkers != 1 || e.Push.LikeWorkers != 1 {
 		t.Errorf("workers %+v", e.Push)
 	}
-	if math.IsInf(e.PullLimit, 0) || math.IsNaN(e.Push.Bill.Total) {
-		t.Errorf("JSON cannot carry %+v", e)
-	}
+	assert.Falsef(t, math.IsInf(e.PullLimit, 0), "JSON cannot carry %+v", e)
+	assert.Falsef(t, math.IsNaN(e.Push.Bill.Total), "JSON cannot carry %+v", e)
 }
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 0.5714: "0.571", 1.00085: "1", 12.34: "12.3", 999.4: "999", 1234: "1,234", 356641.4: "356,641", -1234567: "-1,234,567", 0.00123: "0.00123",
 	} {
-		if got := Number(v); got != want {
-			t.Errorf("Number(%v) = %q, want %q", v, got, want)
-		}
+		assert.Equalf(t, want, Number(v), "Number(%v)", v)
 	}
 }

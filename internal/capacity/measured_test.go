@@ -14,6 +14,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/daemon"
@@ -54,9 +56,7 @@ const month = 30 * 24 * time.Hour
 
 func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// unit reads a column of the row whose first column is name.
 	unit := func(name string, column int) float64 {
 		for line := range strings.Lines(string(page)) {
@@ -77,14 +77,10 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	like := one(func(l *Load) { l.LikesPerDay, l.LikesAWindow = 1, math.MaxFloat64 })
 	indexed := one(func(l *Load) { l.LikesPerDay, l.LikesAWindow, l.LikesByUser = 1, math.MaxFloat64, true })
 	puts := regexp.MustCompile(`put of a like costs (\d+) WCU, and (\d+) with`).FindSubmatch(page)
-	if puts == nil {
-		t.Fatal("docs/ACCESS_PATTERNS.md does not state the cost of putting a like")
-	}
+	require.NotNil(t, puts, "docs/ACCESS_PATTERNS.md does not state the cost of putting a like")
 	put := func(i int) float64 {
 		v, err := strconv.ParseFloat(string(puts[i]), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return v
 	}
 	for _, tt := range []struct {
@@ -99,9 +95,8 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 		{"like, writes", flow(t, like.Push, "likes").WCU, unit("like or unlike", writeWCU) + put(1)},
 		{"like, writes with the index", flow(t, indexed.Push, "likes").WCU, unit("like or unlike", writeWCU) + put(2)},
 	} {
-		if !near(tt.got, tt.want) {
-			t.Errorf("%s: the estimate has %v, docs/ACCESS_PATTERNS.md has %v", tt.what, tt.got, tt.want)
-		}
+		assert.Truef(t, near(tt.got, tt.want),
+			"%s: the estimate has %v, docs/ACCESS_PATTERNS.md has %v", tt.what, tt.got, tt.want)
 	}
 }
 
@@ -131,13 +126,9 @@ func holdFanOut(t *testing.T, followers int) {
 	var units table.Units
 	out := &outbox{}
 	store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), SweepEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Close())
 	}()
 	measured := table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 		mu.Lock()
@@ -149,17 +140,15 @@ func holdFanOut(t *testing.T, followers int) {
 	worker := fanout.New(fanout.Config{
 		Store: measured, Posts: f, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize,
 	})
-	if schema.DeliveryKept.Hours() != recordKeptDays*24 {
-		t.Errorf("a delivery record is kept for %s, the estimate has %d days", schema.DeliveryKept, recordKeptDays)
-	}
+	assert.Equalf(t, float64(recordKeptDays*24), schema.DeliveryKept.Hours(),
+		"a delivery record is kept for %s, the estimate has %d days", schema.DeliveryKept, recordKeptDays)
 	if daemon.PageSize != inlineFollowers || fanout.DefaultChunkSize != chunkFollowers || fanout.DefaultPlanChunks != planChunks {
 		t.Errorf("pages of %d, chunks of %d, plans of %d: the estimate has %d, %d, %d",
 			daemon.PageSize, fanout.DefaultChunkSize, fanout.DefaultPlanChunks, inlineFollowers, chunkFollowers, planChunks)
 	}
 	author, since := strings.Repeat("a", 36), time.UnixMilli(1_763_712_000_123)
-	if _, err := f.PutProfile(t.Context(), author, feed.ProfileInput{Name: "A"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.PutProfile(t.Context(), author, feed.ProfileInput{Name: "A"})
+	require.NoError(t, err)
 	for from := 0; from < followers; from += 5000 {
 		var writes []table.BatchWrite
 		for i := from; i < min(from+5000, followers); i++ {
@@ -178,24 +167,19 @@ func holdFanOut(t *testing.T, followers int) {
 		return got
 	}
 	take()
-	if _, err := f.CreatePost(t.Context(), author, feed.PostInput{Text: strings.Repeat("x", 280)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.CreatePost(t.Context(), author, feed.PostInput{Text: strings.Repeat("x", 280)})
+	require.NoError(t, err)
 	post := take()
 	postRequests := out.sends + 2*len(out.queued)
 	messagesTaken := 0
 	for out.sends = 0; messagesTaken < len(out.queued); messagesTaken++ {
 		e, err := messages.Decode(out.queued[messagesTaken].Payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		handle := worker.HandleChunks
 		if _, first := e.(*messages.PostCreated); first {
 			handle = worker.HandlePosts
 		}
-		if err := handle(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, handle(t.Context(), e))
 	}
 	fanout, requests := take(), float64(out.sends+2*(messagesTaken-1))
 
@@ -246,9 +230,8 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		{"a chunk", chunkBytes, sizes(schema.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000, TTL: at}.Item())},
 	} {
 		// The size of a number depends on its digits, so an item may be a few bytes off.
-		if math.Abs(tt.got-tt.want) > 3 {
-			t.Errorf("%s: %v bytes in the estimate, %v in the table", tt.what, tt.got, tt.want)
-		}
+		assert.LessOrEqualf(t, math.Abs(tt.got-tt.want), 3.0,
+			"%s: %v bytes in the estimate, %v in the table", tt.what, tt.got, tt.want)
 	}
 }
 
@@ -260,9 +243,7 @@ func about(v float64, digits int) string {
 
 func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "CAPACITY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
 	estimate := func(users, followers float64, changes ...func(*Load)) Way {
 		l := DefaultLoad()
@@ -318,8 +299,6 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 			million(large.Total.Stored), about(large.Bill.Storage, 2), about(large.Bill.Queues, 2), about(large.Bill.CPUs, 2)),
 		fmt.Sprintf("takes %s PB, $%s a month, off", million(large.Total.Stored-largeWeek.Total.Stored), about(large.Bill.Total-largeWeek.Bill.Total, 2)),
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("docs/CAPACITY.md does not say %q", want)
-		}
+		assert.Contains(t, page, want, "docs/CAPACITY.md does not say")
 	}
 }

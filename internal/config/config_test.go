@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zapcore"
 
 	"fanfare/internal/config"
@@ -14,9 +16,7 @@ import (
 
 func TestDefaultsAreForOneMachine(t *testing.T) {
 	c, err := config.Load([]string{"PATH=/bin", "AWS_REGION=eu-central-1"}, config.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c.Engine != config.EngineEmbedded || c.Auth != config.AuthDev || c.HTTPAddr != "127.0.0.1:8080" ||
 		c.AdminAddr != "127.0.0.1:9090" || c.AdminIsPublic() || c.MetricsAddr != "" || c.LikeWindow != time.Second || c.TimelineTTL != 720*time.Hour ||
 		c.MaxFollowing != 5000 || !bool(c.LikesByUser) || bool(c.Pprof) || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
@@ -34,17 +34,13 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091",
 	}, config.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c.Table != "t.1" || c.PushLimit != 5 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel {
 		t.Errorf("read %+v", c)
 	}
-	if len(config.Names()) != 23 {
-		t.Errorf("%d names: a new one needs a line here", len(config.Names()))
-	}
+	assert.Len(t, config.Names(), 23, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -84,23 +80,14 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := config.Load(tt.env, tt.role)
 			fault, ok := errors.AsType[*config.Error](err)
-			if !ok {
-				t.Fatalf("error is %v", err)
-			}
-			if len(fault.Faults) != len(tt.want) {
-				t.Errorf("faults are %q", fault.Faults)
-			}
+			require.Truef(t, ok, "error is %v", err)
+			assert.Len(t, fault.Faults, len(tt.want))
 			for _, want := range tt.want {
-				if !slices.ContainsFunc(fault.Faults, func(f string) bool { return strings.HasPrefix(f, want) }) {
-					t.Errorf("no fault begins with %q: %q", want, fault.Faults)
-				}
+				assert.Truef(t, slices.ContainsFunc(fault.Faults, func(f string) bool { return strings.HasPrefix(f, want) }),
+					"no fault begins with %q: %q", want, fault.Faults)
 			}
-			if strings.Contains(err.Error(), "hunter2") {
-				t.Error("the message has the password")
-			}
-			if strings.Contains(err.Error(), "\n") {
-				t.Error("the message has more than one line")
-			}
+			assert.NotContains(t, err.Error(), "hunter2", "the message has the password")
+			assert.NotContains(t, err.Error(), "\n", "the message has more than one line")
 		})
 	}
 }
@@ -112,34 +99,28 @@ func TestDevTokensAreForLoopback(t *testing.T) {
 		":80": false, "0.0.0.0:80": false, "[::]:80": false, "10.0.0.7:80": false, "api.example:80": false,
 	} {
 		env := []string{"FANFARE_HTTP_ADDR=" + address}
-		if _, err := config.Load(env, config.API); (err == nil) != want {
-			t.Errorf("%s: error %v", address, err)
-		}
+		_, err := config.Load(env, config.API)
+		assert.Equalf(t, want, err == nil, "%s: error %v", address, err)
 		jwt := []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i"}
-		if _, err := config.Load(append(jwt, env...), config.API); err != nil {
-			t.Errorf("%s with jwt: %v", address, err)
-		}
-		if _, err := config.Load(append(env, "FANFARE_DEV_AUTH_PUBLIC=allow"), config.API); err != nil {
-			t.Errorf("%s, allowed: %v", address, err)
-		}
-		if _, err := config.Load(env, config.Tool); err != nil {
-			t.Errorf("%s for a tool: %v", address, err)
-		}
+		_, err = config.Load(append(jwt, env...), config.API)
+		assert.NoErrorf(t, err, "%s with jwt", address)
+		_, err = config.Load(append(env, "FANFARE_DEV_AUTH_PUBLIC=allow"), config.API)
+		assert.NoErrorf(t, err, "%s, allowed", address)
+		_, err = config.Load(env, config.Tool)
+		assert.NoErrorf(t, err, "%s for a tool", address)
 	}
 }
 
 func TestKeysOfThisMachineMayComeOverHTTP(t *testing.T) {
 	for _, host := range []string{"127.0.0.1:8080", "127.1.2.3", "[::1]:80", "[::1]", "localhost", "localhost:8080"} {
-		if _, err := config.Load([]string{"FANFARE_JWKS_URL=http://" + host + "/keys"}, config.Tool); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
+		_, err := config.Load([]string{"FANFARE_JWKS_URL=http://" + host + "/keys"}, config.Tool)
+		assert.NoError(t, err, host)
 	}
 }
 
 func TestWorkersNeedNoAuthentication(t *testing.T) {
-	if _, err := config.Load([]string{"FANFARE_ENGINE=aws"}, config.Worker); err != nil {
-		t.Error(err)
-	}
+	_, err := config.Load([]string{"FANFARE_ENGINE=aws"}, config.Worker)
+	assert.NoError(t, err)
 }
 
 func TestSecretIsNeverInAMessage(t *testing.T) {
@@ -152,11 +133,9 @@ func TestSecretIsNeverInAMessage(t *testing.T) {
 func TestRateLimitDefaultsByAuthentication(t *testing.T) {
 	jwt := []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i"}
 	c, err := config.Load(jwt, config.API)
-	if err != nil || c.RequestsPerSecond() != 100 {
-		t.Errorf("with jwt: %d, %v", c.RequestsPerSecond(), err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, 100, c.RequestsPerSecond())
 	c, err = config.Load(append(jwt, "FANFARE_RATE_LIMIT=0"), config.API)
-	if err != nil || c.RequestsPerSecond() != 0 {
-		t.Errorf("with jwt and 0: %d, %v", c.RequestsPerSecond(), err)
-	}
+	assert.NoError(t, err)
+	assert.Zero(t, c.RequestsPerSecond())
 }

@@ -9,15 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/config"
 )
 
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/CONFIGURATION.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -42,9 +43,7 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if !strings.HasPrefix(line, "| `FANFARE_") {
 			continue
 		}
-		if len(cells) != 4 {
-			t.Fatalf("the row has %d cells: %s", len(cells), line)
-		}
+		require.Lenf(t, cells, 4, "the row has %d cells: %s", len(cells), line)
 		got = append(got, strings.Trim(cells[0], "| `")+" "+cells[1])
 		for reader := range strings.SplitSeq(cells[2], ", ") {
 			if !slices.Contains(readers, reader) {
@@ -53,14 +52,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		}
 	}
 	for _, row := range want {
-		if !slices.Contains(got, row) {
-			t.Errorf("docs/CONFIGURATION.md has no row for %s", row)
-		}
+		assert.Contains(t, got, row, "docs/CONFIGURATION.md has no row for")
 	}
 	for _, row := range got {
-		if !slices.Contains(want, row) {
-			t.Errorf("docs/CONFIGURATION.md has a row for %s, which is not so", row)
-		}
+		assert.Containsf(t, want, row, "docs/CONFIGURATION.md has a row for %s, which is not so", row)
 	}
 	if !t.Failed() && !slices.Equal(got, want) {
 		t.Errorf("rows are not in the order of Config, or twice: %q", got)
@@ -71,14 +66,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 // belong to one pool.
 func TestTheDocumentedCognitoEnvironmentIsAccepted(t *testing.T) {
 	_, section, ok := strings.Cut(page(t), "## Amazon Cognito\n")
-	if !ok {
-		t.Fatal("docs/CONFIGURATION.md has no section on Amazon Cognito")
-	}
+	require.True(t, ok, "docs/CONFIGURATION.md has no section on Amazon Cognito")
 	environ := regexp.MustCompile(`[A-Z_]+=\S+`).FindAllString(strings.Split(section, "```")[1], -1)
 	c, err := config.Load(environ, config.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c.Engine != config.EngineAWS || c.Auth != config.AuthJWT || c.JWTAudience == "" || c.JWKSURL != c.JWTIssuer+"/.well-known/jwks.json" {
 		t.Errorf("read %+v", c)
 	}

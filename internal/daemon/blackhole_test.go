@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/config"
@@ -54,9 +55,7 @@ func (b *blackHole) load(t *testing.T, n int) {
 	ids := id.NewGenerator(time.Now)
 	next := func() string {
 		s, err := ids.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	for range n {
@@ -69,9 +68,7 @@ func (b *blackHole) load(t *testing.T, n int) {
 			if err == nil {
 				err = b.sqs.Load(name, msg)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 	}
 }
@@ -93,9 +90,7 @@ func TestProcessEndsWhateverAWSDoes(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)

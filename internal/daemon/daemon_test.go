@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -33,9 +35,7 @@ func settings(t *testing.T, dir string, more ...string) config.Config {
 	cfg, err := config.Load(append([]string{
 		"FANFARE_DATA_DIR=" + dir, "FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_LIKE_WINDOW=50ms",
 	}, more...), config.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -66,9 +66,7 @@ func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addr
 		return <-ended
 	}
 	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
+		assert.NoError(t, stop())
 	})
 	select {
 	case at := <-ready:
@@ -84,19 +82,13 @@ func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addr
 func tokens(t *testing.T, dir string) func(*testing.T, string) string {
 	t.Helper()
 	secret, err := datadir.ReadSecret(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dev, err := auth.NewDev(secret, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return func(t *testing.T, user string) string {
 		t.Helper()
 		token, _, err := dev.Issue(user, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return token
 	}
 }
@@ -129,9 +121,7 @@ func metric(t *testing.T, admin, name string) float64 {
 	for line := range strings.Lines(read(t, "http://"+admin+"/metrics")) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return n
 		}
 	}
@@ -176,9 +166,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	for _, addr := range []string{at.HTTP, at.Admin} {
 		for size, want := range map[int]int{31 << 10: http.StatusOK, 40 << 10: http.StatusRequestHeaderFieldsTooLarge} {
 			status, _ := send(t, http.MethodGet, "http://"+addr+"/readyz", http.Header{"X-Filler": {strings.Repeat("x", size)}})
-			if status != want {
-				t.Errorf("a header of %d bytes was answered %d", size, status)
-			}
+			assert.Equalf(t, want, status, "a header of %d bytes was answered", size)
 		}
 	}
 }
@@ -197,12 +185,9 @@ func TestDevTokensAreLoggedLoudly(t *testing.T) {
 	} {
 		core, logs := observer.New(tt.level)
 		_, stop := startLogging(t, tt.cfg, zap.New(core))
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		if n := logs.FilterMessageSnippet("DEV TOKENS ARE ON").Len(); n != tt.loud {
-			t.Errorf("%s: said %d times", name, n)
-		}
+		require.NoError(t, stop())
+		n := logs.FilterMessageSnippet("DEV TOKENS ARE ON").Len()
+		assert.Equalf(t, tt.loud, n, "%s: said %d times", name, n)
 	}
 }
 
@@ -210,15 +195,11 @@ func TestDevTokensAreLoggedLoudly(t *testing.T) {
 func send(t *testing.T, method, url string, header http.Header) (int, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header = header
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	res.Body.Close()
 	return res.StatusCode, res.Header
 }
@@ -235,22 +216,16 @@ func get(t *testing.T, url string, want int) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer res.Body.Close()
-	if res.StatusCode != want {
-		t.Errorf("%s answered %s", url, res.Status)
-	}
+	assert.Equalf(t, want, res.StatusCode, "%s answered %s", url, res.Status)
 }
 
 func TestStartAndStopAgainAndAgain(t *testing.T) {
 	dir := t.TempDir()
 	for range 5 {
 		_, stop := start(t, settings(t, dir))
-		if err := stop(); err != nil {
-			t.Fatalf("stop: %v", err)
-		}
+		require.NoError(t, stop())
 	}
 }
 
@@ -281,9 +256,7 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 		})
 	}
 	_, stop := start(t, settings(t, dir)) // the directory is free again
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, stop())
 }
 
 // A scraper reaches the metrics address only, by any name, and can operate nothing.
@@ -306,12 +279,9 @@ func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
 	for addr, want := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
 		core, logged := observer.New(zap.WarnLevel)
 		_, stop := startLogging(t, settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr), zap.New(core))
-		if got := logged.FilterMessageSnippet("other machines may reach the admin address").Len(); got != want {
-			t.Errorf("%s: %d lines, want %d", addr, got, want)
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		got := logged.FilterMessageSnippet("other machines may reach the admin address").Len()
+		assert.Equalf(t, want, got, "%s: %d lines", addr, got)
+		assert.NoError(t, stop())
 	}
 }
 
@@ -326,15 +296,11 @@ func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
 			ask(t, at.HTTP, "localhost", path, http.StatusOK)
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+at.HTTP+"/v1/dev/token", strings.NewReader(`{"user_id":"ann"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Host = "evil.example"
 		do(t, req, "", want)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, stop())
 	}
 }
 
@@ -342,9 +308,7 @@ func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
 func ask(t *testing.T, addr, host, path string, want int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Host = host
 	do(t, req, "", want)
 }
@@ -372,21 +336,16 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 
 func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, free.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Options{ // it waits for the keys
-			Config: settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr, "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
-			Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
-		})
-	}()
+	waiting := daemon.Options{ // for the keys
+		Config: settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr, "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
+		Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
+	}
+	go func() { ended <- daemon.Run(ctx, waiting) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer := func(path string) string {
 		res, err := client.Get("http://" + addr + path)
@@ -395,23 +354,17 @@ func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		return res.Status + " " + strings.TrimSpace(string(body))
 	}
 	disktest.Until(t, func() bool { return answer("/healthz") != "" || ctx.Err() != nil })
 	for path, want := range map[string]string{
 		"/healthz": `200 OK {"status":"ok"}`, "/readyz": `503 Service Unavailable {"status":"starting"}`, "/metrics": `503 Service Unavailable {"status":"starting"}`,
 	} {
-		if got := answer(path); got != want {
-			t.Errorf("%s answered %s, want %s", path, got, want)
-		}
+		assert.Equalf(t, want, answer(path), "%s answered", path)
 	}
 	cancel()
-	if err := <-ended; err == nil {
-		t.Error("the process served without keys")
-	}
+	assert.Error(t, <-ended, "the process served without keys")
 }
 
 func TestDataSurvivesARestart(t *testing.T) {
@@ -419,27 +372,21 @@ func TestDataSurvivesARestart(t *testing.T) {
 	at, stop := start(t, settings(t, dir))
 	token := tokens(t, dir)
 	put(t, at.HTTP, token(t, "ann"))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stop())
 	secret, err := os.Stat(filepath.Join(dir, "dev-secret"))
 	if err != nil || secret.Mode().Perm() != 0o600 {
 		t.Errorf("dev secret: %v, %v", secret, err)
 	}
 	at, _ = start(t, settings(t, dir))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP+"/v1/me", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	do(t, req, token(t, "ann"), http.StatusOK)
 }
 
 func put(t *testing.T, addr, token string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+"/v1/me", strings.NewReader(`{"name":"Ann"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	do(t, req, token, http.StatusOK)
 }
 
@@ -448,9 +395,7 @@ func do(t *testing.T, req *http.Request, token string, want int) {
 	req.Header.Set("Authorization", "Bearer "+token)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer res.Body.Close()
 	if res.StatusCode != want {
 		t.Errorf("%s %s answered %s", req.Method, req.URL, res.Status)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
@@ -50,13 +52,9 @@ func (s stuckMarks) Get(ctx context.Context, in table.GetInput) (table.GetResult
 func TestAPostWaitsForNoBackfill(t *testing.T) {
 	const crowd = 2000
 	broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := stuckMarks{tabletest.NewMemory(), make(chan struct{})}
 	eng := &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1}}
 	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop()}
@@ -71,9 +69,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	}
 	follow := func(user, author string) {
 		t.Helper()
-		if err := users.Follow(t.Context(), user, author); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, users.Follow(t.Context(), user, author))
 	}
 	for _, user := range []string{"celebrity", "ordinary", "reader"} {
 		profile(user)
@@ -85,9 +81,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 		follow(fan, "celebrity")
 	}
 	post, err := users.CreatePost(t.Context(), "ordinary", feed.PostInput{Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	release := sync.OnceFunc(func() { close(store.release) })
 	roots := newRoots(t.Context(), p.log)
@@ -95,12 +89,8 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	defer func() {
 		release()
 		roots.cancel()
-		if err := roots.wait(); err != nil {
-			t.Error(err)
-		}
-		if err := broker.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, roots.wait())
+		assert.NoError(t, broker.Close())
 	}()
 	within := func(what string, done func() bool) {
 		t.Helper()
@@ -118,21 +108,15 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 		res, err := store.Store.Get(t.Context(), table.GetInput{
 			Key: table.Key{PK: schema.TimelinePK("reader"), SK: schema.EntrySK(post.ID, "ordinary")}, Consistent: true,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return res.Item != nil
 	})
 	depth := func() int64 {
 		d, err := broker.Depth(t.Context(), queue.TopicBackfills)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return d.Ready + d.InFlight + d.Delayed
 	}
-	if n := depth(); n != crowd+1 {
-		t.Errorf("%d backfills are left while all are held up, want %d", n, crowd+1)
-	}
+	assert.Equal(t, int64(crowd+1), depth(), "backfills are left while all are held up")
 	release()
 	within("end of the backfills", func() bool { return depth() == 0 })
 }
@@ -161,13 +145,9 @@ func TestAPostWaitsForNoFloodOfOneAuthor(t *testing.T) {
 	const flood, fans = 20_000, 500
 	workers := fanoutWorkers{posts: 16, backfills: 4, chunks: 4}
 	broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{MaxInFlight: workers.maxInFlight()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := &delivering{Store: tabletest.NewMemory(), seen: make(chan int64, 1)}
 	eng := &engine{store: store, broker: broker, writers: 1, workers: workers}
 	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop()}
@@ -183,51 +163,38 @@ func TestAPostWaitsForNoFloodOfOneAuthor(t *testing.T) {
 	for i := range fans {
 		follower("flooder", fmt.Sprintf("fan%d", i))
 	}
-	if _, err := store.Store.BatchWrite(t.Context(), edges); err != nil {
-		t.Fatal(err)
-	}
+	_, err = store.Store.BatchWrite(t.Context(), edges)
+	require.NoError(t, err)
 	post := func(author string) *message.Message {
 		t.Helper()
 		eventID, err := ids.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		head := messages.Header{EventID: eventID, Time: time.Now().UTC()}
 		msg, err := queue.Message(t.Context(), &messages.PostCreated{Header: head, PostID: eventID, AuthorID: author, Text: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return msg
 	}
 	posts := make([]*message.Message, flood)
 	for i := range posts {
 		posts[i] = post("flooder")
 	}
-	if err := broker.Publish(queue.TopicPosts, posts...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, broker.Publish(queue.TopicPosts, posts...))
 
 	roots := newRoots(t.Context(), p.log)
 	p.startFanout(roots, eng, metrics, ids)
 	defer func() {
 		roots.cancel()
-		if err := errors.Join(roots.wait(), broker.Close()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(roots.wait(), broker.Close()))
 	}()
 	for store.posts.Load() < int64(workers.posts) { // the flood is under way
 		runtime.Gosched()
 	}
-	if err := broker.Publish(queue.TopicPosts, post("ordinary")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, broker.Publish(queue.TopicPosts, post("ordinary")))
 	published := store.posts.Load()
 	select {
 	case seen := <-store.seen:
 		t.Logf("%d posts of the flood went first", seen-published)
-		if most := int64(workers.maxInFlight()[queue.TopicPosts] + workers.posts); seen-published > most {
-			t.Errorf("%d posts of the flood went first, want %d at most", seen-published, most)
-		}
+		assert.LessOrEqual(t, seen-published, int64(workers.maxInFlight()[queue.TopicPosts]+workers.posts))
 	case <-time.After(time.Minute):
 		t.Fatal("the post is not delivered within a minute")
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/config"
 	"fanfare/internal/httpapi/apitest"
@@ -35,9 +37,7 @@ const (
 func newIssuer(t *testing.T) *issuer {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	number := base64.RawURLEncoding.EncodeToString
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := json.NewEncoder(w).Encode(map[string]any{"keys": []map[string]string{{
@@ -63,9 +63,7 @@ func (i *issuer) token(user string, key *rsa.PrivateKey, change jwt.MapClaims) s
 	unsigned := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
 	unsigned.Header["kid"] = "k1"
 	token, err := unsigned.SignedString(key)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	return token
 }
 
@@ -82,9 +80,7 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 	i := newIssuer(t)
 	at, _ := start(t, i.settings())
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, tt := range map[string]struct {
 		token string
 		want  int
@@ -98,9 +94,7 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP+"/v1/me", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			do(t, req, tt.token, tt.want)
 		})
 	}
@@ -118,13 +112,9 @@ func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 		return strings.Contains(read(t, "http://"+admin+"/debug/pprof/goroutine?debug=2"), "auth.(*KeySet).Run(")
 	}
 	until(t, "keys refreshed in the background", func() bool { return refreshing(at.Admin) })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stop())
 	at, _ = start(t, withProfiles(settings(t, t.TempDir())))
-	if refreshing(at.Admin) {
-		t.Error("dev tokens need no issuer's keys")
-	}
+	assert.False(t, refreshing(at.Admin), "dev tokens need no issuer's keys")
 }
 
 // read returns the body of the answer at url.
@@ -132,9 +122,7 @@ func read(t *testing.T, url string) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {

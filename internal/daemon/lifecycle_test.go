@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -24,9 +26,8 @@ func TestCleanupsRunLastFirstAndAllOfThem(t *testing.T) {
 	var c cleanups
 	for _, name := range []string{"a", "b", "c"} {
 		c.add(name, func(ctx context.Context) error {
-			if _, ok := ctx.Deadline(); !ok {
-				t.Error("no deadline")
-			}
+			_, ok := ctx.Deadline()
+			assert.True(t, ok, "no deadline")
 			order = append(order, name)
 			return errors.New("stuck")
 		})
@@ -56,9 +57,7 @@ func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "close queue: not closed in time") {
 			t.Errorf("error is %v", err)
 		}
-		if !closed {
-			t.Error("the earlier steps were not undone")
-		}
+		assert.True(t, closed, "the earlier steps were not undone")
 	})
 }
 
@@ -95,9 +94,7 @@ func TestStopIsNoFailure(t *testing.T) {
 		r.start(name, func(ctx context.Context) error { <-ctx.Done(); return nil })
 	}
 	cancel()
-	if err := r.wait(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.wait())
 }
 
 func TestRootsMayStopWhileOthersStart(t *testing.T) {
@@ -110,9 +107,7 @@ func TestRootsMayStopWhileOthersStart(t *testing.T) {
 			r.start("root", func(ctx context.Context) error { <-ctx.Done(); return nil })
 		}
 		wg.Wait()
-		if err := r.wait(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.wait())
 	}
 }
 
@@ -121,9 +116,7 @@ func TestRootsMayStopWhileOthersStart(t *testing.T) {
 func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer <-chan string, served <-chan error) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	entered := make(chan struct{})
 	srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(entered)
@@ -162,34 +155,23 @@ func TestOpenRequestIsAnsweredDuringTheStop(t *testing.T) {
 	leave := make(chan struct{})
 	answer, served := serveOne(t, time.Minute, leave)
 	close(leave)
-	if got := <-answer; got != "whole" {
-		t.Errorf("answer is %q", got)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, "whole", <-answer)
+	assert.NoError(t, <-served)
 }
 
 func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
 	answer, served := serveOne(t, 10*time.Millisecond, nil)
-	if err := <-served; err == nil || !strings.Contains(err.Error(), "still unanswered") {
-		t.Errorf("error is %v", err)
-	}
-	if got := <-answer; got == "whole" {
-		t.Error("the request was answered")
-	}
+	err := <-served
+	assert.ErrorContains(t, err, "still unanswered")
+	assert.NotEqual(t, "whole", <-answer, "the request was answered")
 }
 
 // Probes and browsers open connections and send no request.
 func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = silent.Close() }() // its other end has closed it
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -199,17 +181,12 @@ func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 	// Connections are accepted in the order of their dials.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = res.Body.Close() // the answer itself is enough
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection was not closed: %v", err)
-	}
+	assert.NoError(t, <-ended)
+	_, err = silent.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF, "the connection was not closed")
 }
 
 func TestDiskThatFailedEndsTheProcess(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 )
 
@@ -55,18 +57,13 @@ func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 			l.conns <- server
 		}
 		synctest.Wait()
-		if n := open.Load(); n != 12 {
-			t.Errorf("%d of %d connections are open with %d descriptors", n, conns, limit)
-		}
+		n := open.Load()
+		assert.Equalf(t, int64(12), n, "%d of %d connections are open with %d descriptors", n, conns, limit)
 		<-time.After(readHeaderTimeout) // virtual: the first ones end
 		synctest.Wait()
-		if n := open.Load(); n != conns-12 {
-			t.Errorf("%d connections are open afterwards", n)
-		}
+		assert.Equal(t, int64(conns-12), open.Load(), "connections are open afterwards")
 		close(l.conns)
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, srv.Close())
 		if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
@@ -76,24 +73,16 @@ func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 // A client that does not read keeps the kernel from taking more than a send buffer.
 func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
 	l, err := listen(t.Context(), "http", "FANFARE_HTTP_ADDR", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var size int
 	var read error
 	if err := raw.Control(func(fd uintptr) {
@@ -101,9 +90,7 @@ func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
 	}); err != nil || read != nil {
 		t.Fatal(err, read)
 	}
-	if size > 2*sendBuffer {
-		t.Errorf("the send buffer has %d bytes", size)
-	}
+	assert.LessOrEqualf(t, size, 2*sendBuffer, "the send buffer has %d bytes", size)
 }
 
 // A slow client may keep a connection for a bounded time, which is virtual here.
@@ -142,32 +129,24 @@ func TestSlowClientsAreCut(t *testing.T) {
 				}
 				var err error
 				if strings.HasPrefix(tt.sends, request) && tt.reads == 0 {
-					if err = <-cut; !errors.Is(err, os.ErrDeadlineExceeded) {
-						t.Errorf("the handler ended by %v", err)
-					}
+					err = <-cut
+					assert.ErrorIs(t, err, os.ErrDeadlineExceeded, "the handler ended by")
 				} else {
 					r := bufio.NewReader(client)
 					for range tt.reads {
 						res, err := http.ReadResponse(r, nil)
-						if err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, err)
 						if n, err := io.Copy(io.Discard, res.Body); n != 1<<20 || err != nil {
 							t.Errorf("an answer of %d bytes, %v", n, err)
 						}
 						res.Body.Close()
 					}
-					if _, err = r.ReadByte(); !errors.Is(err, io.EOF) {
-						t.Errorf("the connection ended by %v", err)
-					}
+					_, err = r.ReadByte()
+					assert.ErrorIs(t, err, io.EOF, "the connection ended by")
 				}
-				if took := time.Since(began); took != tt.after {
-					t.Errorf("cut after %s, want %s", took, tt.after)
-				}
+				assert.Equal(t, tt.after, time.Since(began))
 				close(l.conns)
-				if err := errors.Join(client.Close(), srv.Close()); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, errors.Join(client.Close(), srv.Close()))
 				if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
 					t.Error(err)
 				}

@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/datadir"
 )
 
 func open(t *testing.T, path string) *datadir.Dir {
 	t.Helper()
 	dir, err := datadir.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = dir.Close() }) // some tests have closed it already
 	return dir
 }
@@ -43,17 +44,13 @@ func TestSecondOwnerIsRefusedUntilTheFirstLeaves(t *testing.T) {
 	path := t.TempDir()
 	dir := open(t, path)
 	refused(t, path, "in use")
-	if err := dir.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dir.Close())
 	open(t, path)
 }
 
 func TestUnusableDirectoryIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	refused(t, file, "cannot be made")
 	refused(t, filepath.Join(file, "below"), "cannot be made")
 }
@@ -61,12 +58,8 @@ func TestUnusableDirectoryIsRefused(t *testing.T) {
 func TestFormatIsChecked(t *testing.T) {
 	for _, tt := range []struct{ content, want string }{{"2\n", "use a newer fanfare"}, {"x", "no fanfare wrote"}, {"0", "no fanfare wrote"}} {
 		path := t.TempDir()
-		if err := open(t, path).Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, "FORMAT"), []byte(tt.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, open(t, path).Close())
+		require.NoError(t, os.WriteFile(filepath.Join(path, "FORMAT"), []byte(tt.content), 0o600))
 		refused(t, path, tt.want)
 		refused(t, path, tt.want) // the lock is free again
 	}
@@ -74,22 +67,18 @@ func TestFormatIsChecked(t *testing.T) {
 
 func TestSecretIsMadeOnceAndForTheOwnerAlone(t *testing.T) {
 	path := t.TempDir()
-	if _, err := datadir.ReadSecret(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("before: %v", err)
-	}
+	_, err := datadir.ReadSecret(path)
+	assert.ErrorContains(t, err, path)
 	dir := open(t, path)
 	first, err := dir.Secret()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	second, err := dir.Secret()
 	if err != nil || string(second) != string(first) || len(first) < 32 {
 		t.Errorf("secrets of %d and %d bytes, %v", len(first), len(second), err)
 	}
 	read, err := datadir.ReadSecret(path)
-	if err != nil || string(read) != string(first) {
-		t.Errorf("read: %v", err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, string(first), string(read))
 	info, err := os.Stat(dir.Path("dev-secret"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("file is %v, %v", info, err)

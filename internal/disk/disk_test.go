@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/disk"
@@ -20,9 +22,7 @@ func openFormat(fs vfs.FS, format disk.Format) (*disk.DB, error) {
 func open(t *testing.T, fs vfs.FS) *disk.DB {
 	t.Helper()
 	db, err := openFormat(fs, disk.Format{Key: []byte("format"), Known: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return db
 }
 
@@ -45,17 +45,13 @@ func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
 	trouble, _ := db.State()
 	<-trouble
 	fs.Set(nil)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 	after := open(t, mem.CrashClone(vfs.CrashCloneCfg{}))
 	if _, closer, err := after.Get([]byte("a")); err != nil || closer.Close() != nil {
 		t.Errorf("after a crash: %v", err)
 	}
 	for _, db := range []*disk.DB{db, after} {
-		if err := db.Close(func() {}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, db.Close(func() {}))
 	}
 }
 
@@ -66,19 +62,14 @@ func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 	fs.Fill(0)
 	for range 2 {
 		err := db.Close(func() {
-			if err := <-write(db, "a"); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-write(db, "a"))
 		})
-		if !errors.Is(err, disk.ErrFull) {
-			t.Errorf("Close: %v, want disk.ErrFull", err)
-		}
+		assert.ErrorIs(t, err, disk.ErrFull)
 	}
 	fs.Set(nil)
 	// A store that gave up does not come back.
-	if _, err := disk.Await(t.Context(), db, make(chan error)); !errors.Is(err, disk.ErrFull) {
-		t.Errorf("error = %v, want disk.ErrFull", err)
-	}
+	_, err := disk.Await(t.Context(), db, make(chan error))
+	assert.ErrorIs(t, err, disk.ErrFull)
 }
 
 func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
@@ -86,44 +77,34 @@ func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
 	db := open(t, fs)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := disk.Await(ctx, db, make(chan error)); !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v, want context.Canceled", err)
-	}
+	_, err := disk.Await(ctx, db, make(chan error))
+	assert.ErrorIs(t, err, context.Canceled)
 	fs.Fill(0)
-	if _, err := disk.Await(t.Context(), db, write(db, "a")); !errors.Is(err, disk.ErrFull) {
-		t.Errorf("error = %v, want disk.ErrFull", err)
-	}
+	_, err = disk.Await(t.Context(), db, write(db, "a"))
+	assert.ErrorIs(t, err, disk.ErrFull)
 	outcome := make(chan int, 1)
 	outcome <- 7
 	if n, err := disk.Await(t.Context(), db, outcome); n != 7 || err != nil {
 		t.Errorf("Await = %d, %v, want the outcome that was there", n, err)
 	}
-	if err := db.Close(func() {}); !errors.Is(err, disk.ErrFull) {
-		t.Errorf("Close: %v, want disk.ErrFull", err)
-	}
+	assert.ErrorIs(t, db.Close(func() {}), disk.ErrFull)
 }
 
 func TestADirectoryAndItsParentsSurviveACrash(t *testing.T) {
 	for _, dir := range []string{"a/b/c", "/a/b"} {
 		mem := vfs.NewCrashableMem()
-		if err := errors.Join(disk.MakeDir(mem, dir), disk.MakeDir(mem, dir)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := mem.CrashClone(vfs.CrashCloneCfg{}).Stat(dir); err != nil {
-			t.Errorf("after a crash: %v", err)
-		}
+		require.NoError(t, errors.Join(disk.MakeDir(mem, dir), disk.MakeDir(mem, dir)))
+		_, err := mem.CrashClone(vfs.CrashCloneCfg{}).Stat(dir)
+		assert.NoError(t, err, "after a crash")
 	}
 }
 
 func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 	fs := vfs.NewMem()
 	db := open(t, fs)
-	if _, err := openFormat(fs, disk.Format{}); !errors.Is(err, disk.ErrInUse) {
-		t.Errorf("error = %v, want disk.ErrInUse", err)
-	}
-	if err := db.Close(func() {}); err != nil {
-		t.Error(err)
-	}
+	_, err := openFormat(fs, disk.Format{})
+	assert.ErrorIs(t, err, disk.ErrInUse)
+	assert.NoError(t, db.Close(func() {}))
 }
 
 // sized is a file system of a given size.
@@ -145,14 +126,11 @@ func TestLittleRoomIsNamedBeforeTheDiskIsFull(t *testing.T) {
 		{4 << 30, 50 << 30, true}, {6 << 30, 50 << 30, false}, {9 << 30, 10 << 40, true}, {11 << 30, 10 << 40, false},
 	} {
 		db := open(t, sized{vfs.NewMem(), tt.free, tt.total})
-		if err := db.Room(); (err != nil) != tt.low {
-			t.Errorf("%d of %d MiB free: %v", tt.free>>20, tt.total>>20, err)
-		}
+		err := db.Room()
+		assert.Equalf(t, tt.low, err != nil, "%d of %d MiB free: %v", tt.free>>20, tt.total>>20, err)
 		if s := db.Stats(); s.FreeBytes != tt.free || s.TotalBytes != tt.total || s.DiskBytes == 0 || s.MemtableBytes == 0 || s.Damaged {
 			t.Errorf("stats %+v", s)
 		}
-		if err := db.Close(func() {}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, db.Close(func() {}))
 	}
 }

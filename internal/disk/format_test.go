@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 )
@@ -30,12 +32,8 @@ func TestAnOlderFormatIsReadAndANewerOneRefused(t *testing.T) {
 		}
 		for _, known := range []int{1, 1, 3} {
 			db, err := openFormat(fs, format(known))
-			if err != nil {
-				t.Fatalf("format %d: %v", known, err)
-			}
-			if err := db.Close(func() {}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoErrorf(t, err, "format %d", known)
+			require.NoError(t, db.Close(func() {}))
 		}
 		for range 2 { // the lock of a refused store is free again
 			_, err := openFormat(fs, format(2))
@@ -48,29 +46,20 @@ func TestAFormatThatNoVersionWroteIsRefused(t *testing.T) {
 	for _, stored := range []string{"", "0", "-1", "x", "\x01"} {
 		fs := vfs.NewMem()
 		db := open(t, fs)
-		if err := errors.Join(db.Set([]byte("format"), []byte(stored), pebble.Sync), db.Close(func() {})); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := openFormat(fs, disk.Format{Key: []byte("format"), Known: 1}); err == nil || !strings.Contains(err.Error(), "no fanfare wrote") {
-			t.Errorf("format %q: error = %v", stored, err)
-		}
+		require.NoError(t, errors.Join(db.Set([]byte("format"), []byte(stored), pebble.Sync), db.Close(func() {})))
+		_, err := openFormat(fs, disk.Format{Key: []byte("format"), Known: 1})
+		assert.ErrorContainsf(t, err, "no fanfare wrote", "format %q", stored)
 	}
 }
 
 // Pebble's own format has the same rule: its library may be older than the files.
 func TestFilesOfANewerPebbleAreRefused(t *testing.T) {
 	fs := vfs.NewMem()
-	if err := open(t, fs).Close(func() {}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, open(t, fs).Close(func() {}))
 	files, err := fs.List("data")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i := slices.IndexFunc(files, func(name string) bool { return strings.HasPrefix(name, "marker.format-version.") })
-	if err := fs.Rename("data/"+files[i], "data/marker.format-version.000099.099"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fs.Rename("data/"+files[i], "data/marker.format-version.000099.099"))
 	_, err = openFormat(fs, disk.Format{Key: []byte("format"), Known: 1})
 	wantNewer(t, err, 99, int(pebble.FormatNewest))
 }

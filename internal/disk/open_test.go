@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -24,14 +26,10 @@ func crashed(t *testing.T) *vfs.MemFS {
 	mem := vfs.NewCrashableMem()
 	db := open(t, mem)
 	for i := range 100 {
-		if err := db.Set(fmt.Appendf(nil, "key%d", i), bytes.Repeat(fmt.Append(nil, i), 1000), pebble.Sync); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Set(fmt.Appendf(nil, "key%d", i), bytes.Repeat(fmt.Append(nil, i), 1000), pebble.Sync))
 	}
 	after := mem.CrashClone(vfs.CrashCloneCfg{})
-	if err := db.Close(func() {}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close(func() {}))
 	return after
 }
 
@@ -84,22 +82,16 @@ func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
 			if got.db == nil && got.err == nil {
 				got = <-done
 			}
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
+			require.NoError(t, got.err)
 			for i := range 100 {
 				value, closer, err := got.db.Get(fmt.Appendf(nil, "key%d", i))
 				if err != nil || !bytes.Equal(value, bytes.Repeat(fmt.Append(nil, i), 1000)) {
 					t.Fatalf("key%d: %d bytes, %v", i, len(value), err)
 				}
-				if err := closer.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, closer.Close())
 			}
 			disktest.Until(t, func() bool { return got.db.Health() == nil })
-			if err := got.db.Close(func() {}); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, got.db.Close(func() {}))
 		})
 	}
 }
@@ -138,9 +130,7 @@ func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
 						return
 					}
 				}
-				if got.err == nil || !strings.Contains(got.err.Error(), syscall.EIO.Error()) {
-					t.Errorf("error = %v, want %v", got.err, syscall.EIO)
-				}
+				assert.ErrorContains(t, got.err, syscall.EIO.Error())
 			})
 		}
 	}

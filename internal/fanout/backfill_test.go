@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -53,9 +56,8 @@ func TestABackfillOnTheTopicOfPostsIsDone(t *testing.T) {
 	w.must(err)
 	w.must(w.worker.HandlePosts(t.Context(), w.follow("new", id.Min)))
 	w.wantHome("new", e.PostID)
-	if m := w.mark("new"); !m.TTL.Equal(w.now.Add(time.Minute)) {
-		t.Errorf("mark = %+v, want one that ends in a minute, as nothing is hidden", m)
-	}
+	m := w.mark("new")
+	assert.Truef(t, m.TTL.Equal(w.now.Add(time.Minute)), "mark = %+v, want one that ends in a minute, as nothing is hidden", m)
 }
 
 func TestBackfillLeavesOutWhatIsTooOldForATimeline(t *testing.T) {
@@ -95,12 +97,9 @@ func TestAFaultInABackfillLeavesTheMarkUntilThePostsAreThere(t *testing.T) {
 				w.follow("new", id.Min)
 				fired = w.drainWithFault(at, f.done, f.dies)
 				w.wantHome("new", posts...)
-				if m := w.mark("new"); m.TTL.IsZero() {
-					t.Errorf("mark = %+v, want a ttl", m)
-				}
-				if t.Failed() {
-					t.Fatalf("failed with the fault at call %d", at)
-				}
+				m := w.mark("new")
+				assert.Falsef(t, m.TTL.IsZero(), "mark = %+v, want a ttl", m)
+				require.Falsef(t, t.Failed(), "failed with the fault at call %d", at)
 			}
 		})
 	}
@@ -145,14 +144,10 @@ func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
 						found++
 					}
 				}
-				if found != 1 {
-					t.Errorf("refollow at call %d: post %s is there %d times", at, post, found)
-				}
+				assert.Equalf(t, 1, found, "refollow at call %d: post %s is there %d times", at, post, found)
 			}
 		}
-		if at < 5 {
-			t.Fatalf("only %d calls", at)
-		}
+		require.GreaterOrEqualf(t, at, 5, "only %d calls", at)
 	}
 }
 
@@ -169,9 +164,7 @@ func TestBackfillIsBoundedByPages(t *testing.T) {
 	w.follow("new", id.Min)
 	w.drain(w.worker)
 	w.wantHome("new", posts...)
-	if queries != 4 {
-		t.Errorf("%d pages of 10 for 35 posts", queries)
-	}
+	assert.Equal(t, 4, queries, "pages of 10 for 35 posts")
 }
 
 // TestALateFanOutShowsNoMoreThanPull delivers posts below the follow's first post to a

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/fanout"
@@ -27,14 +29,10 @@ const celebrity = 100_000 // followers
 // measures the disk and Pebble alone (T1).
 func BenchmarkDelivery(b *testing.B) {
 	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer closeAll(b, store.Close)
 	broker, err := queueembedded.Open(b.TempDir(), queueembedded.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer closeAll(b, broker.Close)
 	seedFollowers(b, store)
 
@@ -90,9 +88,7 @@ func BenchmarkDelivery(b *testing.B) {
 // 1,000.
 func BenchmarkBarePebble(b *testing.B) {
 	db, err := pebble.Open(b.TempDir(), &pebble.Options{MemTableSize: 16 << 20, MemTableStopWritesThreshold: 4, Logger: quiet{}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer closeAll(b, db.Close)
 	ids := id.NewGenerator(time.Now)
 	value := make([]byte, 10)
@@ -141,14 +137,11 @@ func seedFollowers(b *testing.B, store table.Store) {
 		items[i] = schema.FollowerItem(author, follower(i), since)
 		writes[i].Put = &items[i]
 	}
-	if _, err := store.BatchWrite(b.Context(), writes); err != nil {
-		b.Fatal(err)
-	}
+	_, err := store.BatchWrite(b.Context(), writes)
+	require.NoError(b, err)
 }
 
 func closeAll(b *testing.B, closing func() error) {
 	b.Helper()
-	if err := closing(); err != nil {
-		b.Error(err)
-	}
+	assert.NoError(b, closing())
 }

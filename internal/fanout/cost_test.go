@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -72,19 +75,11 @@ func TestDeliveryCosts(t *testing.T) {
 			e.Text = strings.Repeat("x", 500)
 			w.enqueue(e)
 			w.drain(w.worker)
-			if d := w.delivery(e.PostID); *d.Delivered != int64(tt.followers+1) {
-				t.Fatalf("delivered %d", *d.Delivered)
-			}
-			if w.units.Write != tt.writes {
-				t.Errorf("%v write units, want %v", w.units.Write, tt.writes)
-			}
-			if w.units.Read != tt.reads {
-				t.Errorf("%v read units, want %v", w.units.Read, tt.reads)
-			}
+			require.Equal(t, int64(tt.followers+1), *w.delivery(e.PostID).Delivered)
+			assert.Equal(t, tt.writes, w.units.Write)
+			assert.Equal(t, tt.reads, w.units.Read)
 			deliveries := float64(tt.followers + 1)
-			if got := w.units.Write / deliveries; got > tt.wcuPerDeliver {
-				t.Errorf("%.4f write units per delivery, want at most %v (T4)", got, tt.wcuPerDeliver)
-			}
+			assert.LessOrEqual(t, w.units.Write/deliveries, tt.wcuPerDeliver, "write units per delivery (T4)")
 			if w.publish != tt.sends || w.sent != tt.msgs {
 				t.Errorf("%d messages in %d sends, want %d in %d", w.sent, w.publish, tt.msgs, tt.sends)
 			}
@@ -114,12 +109,9 @@ func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
 	for _, end := range ids {
 		bound := schema.BelowUser(end)
 		for _, user := range ids {
-			if !id.ValidUser(user) {
-				t.Fatalf("%q is no user id", user)
-			}
-			if below := schema.UserSK(user) <= bound; below != (user < end) {
-				t.Fatalf("the range before %q ends at %q: %q is in it: %v", end, bound, user, below)
-			}
+			require.Truef(t, id.ValidUser(user), "%q is no user id", user)
+			below := schema.UserSK(user) <= bound
+			require.Equalf(t, user < end, below, "the range before %q ends at %q: %q is in it", end, bound, user)
 		}
 	}
 }
@@ -171,13 +163,9 @@ func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 		// One call reads the chunk and two read the first page. Four times, two calls
 		// read the next page during a write. Then come the last write, the mark that the
 		// chunk is done, and the read of the plan.
-		if got, want := time.Since(start), (1+2+4*2+1+1+1)*time.Second; got != want {
-			t.Errorf("a chunk of five pages took %s, want %s", got, want)
-		}
+		assert.Equal(t, (1+2+4*2+1+1+1)*time.Second, time.Since(start), "a chunk of five pages took")
 		// The time shows that reads and writes overlap. A write may end in the instant
 		// in which the next query begins, so most may be 1 too.
-		if most > 2 {
-			t.Errorf("%d pages were held at once, want 2 at most", most)
-		}
+		assert.LessOrEqual(t, most, 2, "pages were held at once")
 	})
 }

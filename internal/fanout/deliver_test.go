@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -23,9 +26,7 @@ func TestEveryFollowerGetsThePostOnce(t *testing.T) {
 			w.enqueue(e)
 			w.drain(w.worker)
 			w.wantDelivered(e.PostID, n)
-			if w.observed != n {
-				t.Errorf("observed %d entries, want %d", w.observed, n)
-			}
+			assert.Equalf(t, n, w.observed, "observed %d entries", w.observed)
 			if n < 4 && w.sent != 0 {
 				t.Errorf("sent %d messages for one page of followers", w.sent)
 			}
@@ -44,16 +45,11 @@ func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
 		res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.Key{
 			PK: schema.TimelinePK(follower(n - 1)), SK: schema.EntrySK(e.PostID, author),
 		}})
-		if err != nil || res.Item == nil {
-			t.Fatalf("read the entry: %v, %v", res.Item, err)
-		}
+		require.NoError(t, err)
+		require.NotNil(t, res.Item, "read the entry")
 		at, err := id.Time(e.PostID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := res.Item.Int(table.AttrTTL), at.Add(timelineTTL).Unix(); got != want {
-			t.Errorf("ttl = %d, want %d", got, want)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, at.Add(timelineTTL).Unix(), res.Item.Int(table.AttrTTL))
 		if got, err := schema.ParseEntry(*res.Item); err != nil || got.LikeShards != 4 {
 			t.Errorf("entry = %+v, %v", got, err)
 		}
@@ -95,12 +91,8 @@ func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
 			w.drain(w.worker)
 		}
 		w.wantDelivered(e.PostID, n)
-		if w.observed != n {
-			t.Errorf("%d entries were written, want %d", w.observed, n)
-		}
-		if d := w.delivery(e.PostID); d.Attempts != 3 {
-			t.Errorf("attempts = %d, want 3", d.Attempts)
-		}
+		assert.Equal(t, n, w.observed, "entries were written")
+		assert.Equal(t, int64(3), w.delivery(e.PostID).Attempts)
 	}
 }
 
@@ -120,9 +112,7 @@ func TestADoneChunkCostsTwoReadsAndNoWrite(t *testing.T) {
 		return do()
 	}
 	w.must(w.worker.HandleChunks(t.Context(), chunk))
-	if !slices.Equal(calls, []table.Op{table.OpGet, table.OpGet}) {
-		t.Errorf("calls = %v, want a get of the chunk and one of the plan", calls)
-	}
+	assert.Equal(t, []table.Op{table.OpGet, table.OpGet}, calls)
 }
 
 func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
@@ -171,16 +161,10 @@ func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 				w.wantHome(follower(i), e.PostID)
 			}
 		}
-		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete {
-			t.Errorf("delivery is %s", d.State)
-		}
-		if t.Failed() {
-			t.Fatalf("failed with changes at call %d", at)
-		}
+		assert.Equal(t, feed.DeliveryComplete, w.delivery(e.PostID).State)
+		require.Falsef(t, t.Failed(), "failed with changes at call %d", at)
 	}
-	if at < 30 {
-		t.Fatalf("only %d calls", at)
-	}
+	require.GreaterOrEqualf(t, at, 30, "only %d calls", at)
 }
 
 // TestADeletedPostIsNotDeliveredAnyFurther deletes the post at each port call in turn.
@@ -206,17 +190,14 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 			break
 		}
 		// One page was being written, and the next had been read.
-		if w.observed > before+2*4 {
-			t.Errorf("delete at call %d: %d entries were written after it", at, w.observed-before)
-		}
+		assert.LessOrEqualf(t, w.observed, before+2*4,
+			"delete at call %d: %d entries were written after it", at, w.observed-before)
 		d := w.delivery(e.PostID)
 		if d.State != feed.DeliveryCancelled && (d.State != feed.DeliveryComplete || *d.Delivered != n+1) {
 			t.Errorf("delete at call %d: delivery is %s with %d", at, d.State, *d.Delivered)
 		}
 	}
-	if at < 30 {
-		t.Fatalf("only %d calls", at)
-	}
+	require.GreaterOrEqualf(t, at, 30, "only %d calls", at)
 }
 
 // TestEntriesHaveTheLikeShardsOfTheStoredPost delivers a post whose event names none.
@@ -259,9 +240,7 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 			&messages.FanoutChunk{Header: w.header(), PostID: stored.PostID, AuthorID: author, First: "x"}),
 	}
 	for name, err := range tests {
-		if _, permanent := errors.AsType[*messages.PermanentError](err); !permanent {
-			t.Errorf("%s: %v is not permanent", name, err)
-		}
+		assert.ErrorAsf(t, err, new(*messages.PermanentError), "%s: %v is not permanent", name, err)
 	}
 }
 
@@ -271,9 +250,8 @@ func TestAPostFromAheadWaitsUntilItIsDue(t *testing.T) {
 	e.PostID = id.Floor(w.now.Add(time.Hour))
 	err := w.worker.HandlePosts(t.Context(), e)
 	early, ok := errors.AsType[*messages.EarlyError](err)
-	if !ok || early.Wait != time.Hour-messages.MaxAhead {
-		t.Fatalf("a post an hour ahead: %v", err)
-	}
+	require.Truef(t, ok, "a post an hour ahead: %v", err)
+	require.Equalf(t, time.Hour-messages.MaxAhead, early.Wait, "a post an hour ahead: %v", err)
 	w.now = w.now.Add(early.Wait)
 	w.must(w.worker.HandlePosts(t.Context(), e))
 	w.wantDelivered(e.PostID, 2)
@@ -321,14 +299,11 @@ func TestAPlanGoesOnWhereAStoredChunkEnds(t *testing.T) {
 		w.must(err)
 		ends[c.End] = true
 	}
-	if len(ends) < 4 {
-		t.Fatalf("the chunks end at %v", ends)
-	}
+	require.GreaterOrEqualf(t, len(ends), 4, "the chunks end at %v", ends)
 	for i := range n {
 		for _, first := range []string{follower(i), follower(i) + "x"} {
-			if refused(first) == ends[first] {
-				t.Errorf("a plan that begins at %q was refused: %v, a stored chunk ends there: %v", first, !ends[first], ends[first])
-			}
+			assert.NotEqualf(t, ends[first], refused(first),
+				"a plan that begins at %q was refused: %v, a stored chunk ends there", first, !ends[first])
 		}
 	}
 	if len(w.record(e.PostID)) != len(ends)+1 {
@@ -363,9 +338,8 @@ func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 // TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the
 // entries, and every message about them, and that a plan that comes later adds nothing.
 func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
-	if schema.DeliveryKept <= messages.MaxAge+messages.MaxAhead {
-		t.Errorf("a record is kept for %s, and a message is applied for %s", schema.DeliveryKept, messages.MaxAge)
-	}
+	assert.Greaterf(t, schema.DeliveryKept, messages.MaxAge+messages.MaxAhead,
+		"a record is kept for %s, and a message is applied for %s", schema.DeliveryKept, messages.MaxAge)
 	for _, n := range []int{2, 24} { // inline, and in chunks
 		w := newWorld(t, n, small)
 		e := w.post()
@@ -377,9 +351,7 @@ func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 		expiry := at.Add(timelineTTL + schema.DeliveryKept)
 		record := w.record(e.PostID)
 		for _, it := range record {
-			if got := it.Int(table.AttrTTL); got != expiry.Unix() {
-				t.Errorf("%d followers: %s expires at %d, want %d", n, it.Key.SK, got, expiry.Unix())
-			}
+			assert.Equalf(t, expiry.Unix(), it.Int(table.AttrTTL), "%d followers: %s expires at", n, it.Key.SK)
 		}
 		for _, it := range record { // the table removes them
 			_, err := w.mem.Delete(t.Context(), table.DeleteInput{Key: it.Key})
@@ -387,9 +359,8 @@ func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 		}
 		w.now = expiry
 		w.must(w.worker.HandleChunks(t.Context(), &messages.FanoutPlan{Header: w.header(), PostID: e.PostID, AuthorID: author}))
-		if left := len(w.record(e.PostID)); left != 0 {
-			t.Errorf("%d followers: a late plan has stored %d items", n, left)
-		}
+		left := len(w.record(e.PostID))
+		assert.Zerof(t, left, "%d followers: a late plan has stored %d items", n, left)
 		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete || d.Planned != nil || d.Delivered != nil {
 			t.Errorf("%d followers: after its record expired the delivery is %+v", n, d)
 		}
@@ -426,9 +397,7 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 		t.Errorf("at the end: %+v", d)
 	}
 	w.deletePost(e.PostID)
-	if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete {
-		t.Errorf("deleted afterwards: %s, want the final state", d.State)
-	}
+	assert.Equal(t, feed.DeliveryComplete, w.delivery(e.PostID).State, "deleted afterwards")
 	unborn := w.post()
 	w.deletePost(unborn.PostID)
 	w.must(w.worker.HandlePosts(t.Context(), unborn))
@@ -454,12 +423,10 @@ func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 		if handled <= lost {
 			break // none was lost
 		}
-		if _, err := w.EnsurePost(t.Context(), e); err != nil { // by the API
-			t.Fatal(err)
-		}
-		if w.delivery(e.PostID).State == feed.DeliveryComplete {
-			t.Errorf("without its message %d the delivery is complete", lost)
-		}
+		_, err := w.EnsurePost(t.Context(), e) // by the API
+		require.NoError(t, err)
+		assert.NotEqualf(t, feed.DeliveryComplete, w.delivery(e.PostID).State,
+			"without its message %d the delivery is complete", lost)
 		w.enqueue(e)
 		w.drain(w.worker)
 		w.wantDelivered(e.PostID, followers)
@@ -495,9 +462,8 @@ func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T
 				units = table.Units{}
 				d, err := reader.Delivery(t.Context(), author, e.PostID)
 				w.must(err)
-				if units.Read > most || units.Write > 0 {
-					t.Fatalf("it costs %+v, want %d at most", units, most)
-				}
+				require.LessOrEqual(t, units.Read, float64(most))
+				require.LessOrEqual(t, units.Write, 0.0)
 				return d
 			}
 			handled := 0

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -45,13 +48,9 @@ func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 					e := w.post()
 					fired = w.drainWithFault(at, f.done, f.dies, e)
 					w.wantDelivered(e.PostID, n)
-					if t.Failed() {
-						t.Fatalf("failed with the fault at call %d", at)
-					}
+					require.Falsef(t, t.Failed(), "failed with the fault at call %d", at)
 				}
-				if at < n {
-					t.Fatalf("only %d calls", at)
-				}
+				require.GreaterOrEqualf(t, at, n, "only %d calls", at)
 			})
 		}
 	}
@@ -114,9 +113,7 @@ func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 						for i := range arrivals {
 							w.follow(fmt.Sprintf("%s-%d", follower(2*i), i), id.Min)
 						}
-						if err := handle(t.Context(), other, current); err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, handle(t.Context(), other, current))
 						w.drain(other)
 					})
 					w.enqueue(e)
@@ -136,13 +133,9 @@ func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 					if d.State != feed.DeliveryComplete || *d.Delivered < int64(n+1) || *d.Delivered > int64(n+arrivals+1) {
 						t.Errorf("delivery is %s with %d", d.State, *d.Delivered)
 					}
-					if t.Failed() {
-						t.Fatalf("failed with the other worker at call %d", at)
-					}
+					require.Falsef(t, t.Failed(), "failed with the other worker at call %d", at)
 				}
-				if at < 5 {
-					t.Fatalf("only %d calls", at)
-				}
+				require.GreaterOrEqualf(t, at, 5, "only %d calls", at)
 			})
 		}
 	}
@@ -213,12 +206,8 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 		return do()
 	}
 	e := w.post()
-	if err := w.worker.HandlePosts(t.Context(), e); !errors.Is(err, errLost) {
-		t.Fatalf("throttled: %v", err)
-	}
-	if writes != 8+4+2+1 {
-		t.Errorf("%d writes under throttling, want 15: each round half as many", writes)
-	}
+	require.ErrorIs(t, w.worker.HandlePosts(t.Context(), e), errLost)
+	assert.Equal(t, 8+4+2+1, writes, "writes under throttling: each round half as many")
 	throttled = false
 	for want := 1; want <= 8; want++ {
 		writes = 0
@@ -251,9 +240,7 @@ func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	}
 	// A page has 16 requests. They go in 8, 4, 2 and 1 parts, then in one part more
 	// each time.
-	if fmt.Sprint(seen) != "[8 4 2 1 1 2 3 4]" {
-		t.Errorf("parts of each page: %v", seen)
-	}
+	assert.Equalf(t, "[8 4 2 1 1 2 3 4]", fmt.Sprint(seen), "parts of each page: %v", seen)
 }
 
 func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
@@ -276,9 +263,7 @@ func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 	e := w.post()
 	w.enqueue(e)
 	w.drain(w.worker)
-	if calls != 8+4 { // the rest is four requests of 25, and four may go at once now
-		t.Errorf("%d writes, want 8, then 4 for the two parts that failed", calls)
-	}
+	assert.Equal(t, 8+4, calls) // the rest is four requests of 25, and four may go at once now
 	w.wantDelivered(e.PostID, n)
 }
 
@@ -309,15 +294,11 @@ func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if _, ok := errors.AsType[*panics.Error](err); !ok {
-				t.Fatalf("call %d: %s failed with %v", at, e.Kind(), err)
-			}
+			require.ErrorAsf(t, err, new(*panics.Error), "call %d: %s failed with", at, e.Kind())
 			w.enqueue(e)
 		}
 		w.wantDelivered(post.PostID, n)
-		if t.Failed() {
-			t.Fatalf("failed with the panic at call %d", at)
-		}
+		require.Falsef(t, t.Failed(), "failed with the panic at call %d", at)
 	}
 }
 

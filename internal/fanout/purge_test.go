@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -70,9 +73,7 @@ func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
 				if !ok {
 					w.must(err)
 				}
-				if most := 2*20 + shards + 3; calls > most {
-					t.Fatalf("one receive made %d table calls, want %d at most", calls, most)
-				}
+				require.LessOrEqualf(t, calls, 2*20+shards+3, "one receive made %d table calls", calls)
 				return later
 			}
 			w.now = w.now.Add(30 * time.Second)
@@ -80,9 +81,7 @@ func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
 				t.Fatalf("half a minute after the event: %v, %d calls", later, calls)
 			}
 			w.now = w.now.Add(time.Minute)
-			if later := receive(e); later != nil {
-				t.Fatal(later)
-			}
+			require.Nil(t, receive(e))
 			if items, count := w.left(e.PostID, shards); items != 2*n || !count.IsZero() {
 				t.Fatalf("a deletion that never happened left %d items, and a count until %s", items, count)
 			}
@@ -92,16 +91,12 @@ func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
 			for receive(e) != nil {
 				receives++
 			}
-			if receives < 3 {
-				t.Errorf("all was gone after %d receives", receives)
-			}
+			assert.GreaterOrEqualf(t, receives, 3, "all was gone after %d receives", receives)
 			if items, count := w.left(e.PostID, shards); items > 0 || !count.After(w.now.Add(messages.MaxAge)) {
 				t.Errorf("%d items are left, the count until %s", items, count)
 			}
 			for range 2 { // its message may come again
-				if later := receive(bare); later != nil {
-					t.Error(later)
-				}
+				assert.Nil(t, receive(bare))
 			}
 			if items, count := w.left(other.PostID, shards); items != 14 || !count.IsZero() {
 				t.Errorf("of another post %d items are left, and its count until %s", items, count)
@@ -124,9 +119,7 @@ func TestAFaultInAPurgeLeavesNothing(t *testing.T) {
 					t.Fatalf("with the fault at call %d %d items are left, the count until %s", at, items, count)
 				}
 			}
-			if at < 50 {
-				t.Fatalf("only %d calls", at)
-			}
+			require.GreaterOrEqualf(t, at, 50, "only %d calls", at)
 		})
 	}
 }
@@ -140,8 +133,6 @@ func TestADeletionOfNoSuchPostIsADeadLetter(t *testing.T) {
 		{Header: e.Header, PostID: e.PostID, AuthorID: "another"},
 	} {
 		err := w.worker.HandleBackfills(t.Context(), forged)
-		if _, ok := errors.AsType[*messages.PermanentError](err); !ok {
-			t.Errorf("%+v: %v", forged, err)
-		}
+		assert.ErrorAsf(t, err, new(*messages.PermanentError), "%+v", forged)
 	}
 }

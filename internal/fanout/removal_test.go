@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -57,17 +60,13 @@ func TestAnUnfollowRemovesTheEntriesInBoundedSteps(t *testing.T) {
 			for messages := 1; ; messages++ {
 				e := w.take()
 				if e == nil {
-					if messages < 3 {
-						t.Errorf("all was done by %d message", messages-1)
-					}
+					assert.GreaterOrEqualf(t, messages, 3, "all was done by %d message", messages-1)
 					break
 				}
 				calls := 0
 				w.store.around = func(_ table.Op, _ []table.Key, do func() error) error { calls++; return do() }
 				w.must(handle(t.Context(), w.worker, e))
-				if calls > c.most {
-					t.Fatalf("a message took %d calls, want %d at most", calls, c.most)
-				}
+				require.LessOrEqualf(t, calls, c.most, "a message took %d calls", calls)
 			}
 			if got := w.timeline("fan"); !slices.Equal(got, others) {
 				t.Errorf("%d entries are left, want the %d of the other author", len(got), len(others))
@@ -93,9 +92,7 @@ func TestARemovalSparesTheEntriesOfANewFollow(t *testing.T) {
 		w.enqueue(removal)
 		w.drain(w.worker)
 		if !fired() {
-			if at < 6 {
-				t.Fatalf("only %d calls", at)
-			}
+			require.GreaterOrEqualf(t, at, 6, "only %d calls", at)
 			w.wantHome("fan")
 			return
 		}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -25,9 +28,8 @@ var rewrite = flag.Bool("rewrite", false, "write the expected output in testdata
 // a command just before the first call of this kind.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			want, err := os.ReadFile(file)
@@ -37,9 +39,7 @@ func TestScenarios(t *testing.T) {
 			} else if got != string(want) {
 				t.Errorf("if this other output is intended, run with -rewrite:\n%s", got)
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
@@ -87,9 +89,7 @@ func follower(i int) string { return fmt.Sprintf("f%06d", i) }
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 func (w *world) addFollower(user string) {
@@ -239,9 +239,7 @@ func (w *world) drain(worker *fanout.Worker) {
 			return
 		}
 		if err := handle(w.Context(), worker, e); err != nil {
-			if tries > 10_000 {
-				w.Fatalf("%s never succeeds: %v", e.Kind(), err)
-			}
+			require.LessOrEqualf(w, tries, 10_000, "%s never succeeds: %v", e.Kind(), err)
 			w.enqueue(e)
 		}
 	}
@@ -256,9 +254,7 @@ func (w *world) home(user string) []string {
 	for _, it := range items {
 		e, err := schema.ParseEntry(it)
 		w.must(err)
-		if e.Author != author {
-			w.Errorf("home of %s holds a post of %s", user, e.Author)
-		}
+		assert.Equalf(w, author, e.Author, "home of %s holds a post of", user)
 		posts = append(posts, e.Post)
 	}
 	return posts
@@ -266,9 +262,8 @@ func (w *world) home(user string) []string {
 
 func (w *world) wantHome(user string, posts ...string) {
 	w.Helper()
-	if got := w.home(user); !slices.Equal(got, posts) {
-		w.Errorf("home of %s = %v, want %v", user, got, posts)
-	}
+	got := w.home(user)
+	assert.Truef(w, slices.Equal(got, posts), "home of %s = %v, want %v", user, got, posts)
 }
 
 // record returns the stored items of a post's delivery.
@@ -295,9 +290,7 @@ func (w *world) wantDelivered(postID string, n int) {
 		w.wantHome(follower(i), postID)
 	}
 	d := w.delivery(postID)
-	if d.State != feed.DeliveryComplete {
-		w.Fatalf("delivery is %s, want complete", d.State)
-	}
+	require.Equal(w, feed.DeliveryComplete, d.State)
 	if *d.Delivered != int64(n+1) || *d.Planned != int64(n+1) {
 		w.Errorf("delivered %d of %d, want %d", *d.Delivered, *d.Planned, n+1)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -27,8 +29,6 @@ func TestADeliveryAllocatesNothingOfItsOwn(t *testing.T) {
 			}
 		}
 		build() // so that the buffers have their size
-		if got := testing.AllocsPerRun(100, build); got > 1 {
-			t.Errorf("%v allocations for a page of %d followers, want 1", got, size)
-		}
+		assert.LessOrEqualf(t, testing.AllocsPerRun(100, build), 1.0, "allocations for a page of %d followers", size)
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
@@ -64,13 +66,9 @@ func newSample(t *testing.T, clock *clock, change ...func(*feed.Config)) *sample
 	s.post = posts[len(posts)-1]
 	act := func(user string, p feed.Post) {
 		w.clock.add(time.Millisecond)
-		if err := w.Like(t.Context(), user, p.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Like(t.Context(), user, p.ID))
 		c, err := w.CreateComment(t.Context(), user, p.ID, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s.comment = c
 	}
 	for _, p := range posts[len(posts)-sampleUsers:] {
@@ -159,26 +157,17 @@ func writePatterns() []accessPattern {
 
 func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 	store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Close())
 	}()
 	got := measurePatterns(t, store, newClock())
-	if diff := cmp.Diff(got, measurePatterns(t, tabletest.NewMemory(), newClock())); diff != "" {
-		t.Errorf("embedded and the table in memory bill differently (-embedded +memory):\n%s", diff)
-	}
+	diff := cmp.Diff(got, measurePatterns(t, tabletest.NewMemory(), newClock()))
+	assert.Empty(t, diff, "embedded and the table in memory bill differently (-embedded +memory)")
 	var localStack []measured // measured by the same test with the tag e2e
 	text, err := os.ReadFile(localStackUnits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &localStack); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &localStack))
 	golden(t, filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"), accessPatternsPage(got, localStack))
 }
 
@@ -188,14 +177,10 @@ const localStackUnits = "testdata/units_localstack.json"
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s is not what the code does; go test ./internal/feed -run AccessPatterns -update writes it (-file +code):\n%s", file, diff)
 	}
@@ -227,9 +212,7 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 		mu.Lock()
 		units = table.Units{}
 		mu.Unlock()
-		if err := p.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", p.name, err)
-		}
+		require.NoError(t, p.do(t.Context(), s), p.name)
 		mu.Lock()
 		all = append(all, measured{p.name, operationsOf(tp.take()), units.Read, units.Write})
 		mu.Unlock()

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -19,13 +22,9 @@ func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	store, err := embedded.Open(b.TempDir(), embedded.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, store.Close())
 	})
 	published, ids := &recorder{}, id.NewGenerator(now)
 	s = feed.New(feed.Config{
@@ -34,9 +33,7 @@ func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
 	worker := fanout.New(fanout.Config{Store: store, Posts: s, Publisher: published, IDs: ids, Now: now, TimelineTTL: timelineTTL})
 	return s, func() {
 		for _, e := range published.take() {
-			if err := worker.HandlePosts(b.Context(), e); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, worker.HandlePosts(b.Context(), e))
 		}
 		ahead.Store(int64(2 * time.Minute))
 	}
@@ -46,9 +43,8 @@ func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
 func BenchmarkFollowsOfOneAuthor(b *testing.B) {
 	s, _ := onDisk(b)
 	profile := func(user string) {
-		if _, err := s.PutProfile(b.Context(), user, feed.ProfileInput{Name: user}); err != nil {
-			b.Error(err)
-		}
+		_, err := s.PutProfile(b.Context(), user, feed.ProfileInput{Name: user})
+		assert.NoError(b, err)
 	}
 	profile("ann")
 	var n atomic.Int64
@@ -72,18 +68,14 @@ func BenchmarkHome(b *testing.B) {
 			s, deliver := onDisk(b)
 			users := append(numbered(20, "author"), "ann")
 			for _, user := range users {
-				if _, err := s.PutProfile(b.Context(), user, feed.ProfileInput{Name: user}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := s.PutProfile(b.Context(), user, feed.ProfileInput{Name: user})
+				require.NoError(b, err)
 			}
 			for _, author := range users[:20] {
-				if err := s.Follow(b.Context(), "ann", author); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, s.Follow(b.Context(), "ann", author))
 				for range 3 {
-					if _, err := s.CreatePost(b.Context(), author, feed.PostInput{Text: "some words of a post"}); err != nil {
-						b.Fatal(err)
-					}
+					_, err := s.CreatePost(b.Context(), author, feed.PostInput{Text: "some words of a post"})
+					require.NoError(b, err)
 				}
 			}
 			deliver()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/id"
 )
 
@@ -23,9 +25,8 @@ func TestCursorsBelongToOneList(t *testing.T) {
 		for j, to := range scopes {
 			got, err := to.position(cursor)
 			if i == j {
-				if err != nil || got != position {
-					t.Errorf("%+v: %q, %v", to, got, err)
-				}
+				assert.NoErrorf(t, err, "%+v", to)
+				assert.Equalf(t, position, got, "%+v", to)
 				continue
 			}
 			if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed {
@@ -53,9 +54,8 @@ func TestChangedCursorsAreRefused(t *testing.T) {
 		}
 	}
 	for _, c := range changed {
-		if got, err := s.position(c); err == nil {
-			t.Errorf("%q is read as %q", c, got)
-		}
+		got, err := s.position(c)
+		assert.Errorf(t, err, "%q is read as %q", c, got)
 	}
 }
 
@@ -63,9 +63,8 @@ func TestChangedCursorsAreRefused(t *testing.T) {
 func TestPositionsAreIDs(t *testing.T) {
 	for _, s := range []scope{byID("home", "ann", ""), byUser("friends", "ann")} {
 		for _, position := range []string{"", "p#x", "a b", "é", strings.Repeat("x", 65)} {
-			if got, err := s.position(s.cursor(position)); err == nil {
-				t.Errorf("%q is read as %q", position, got)
-			}
+			got, err := s.position(s.cursor(position))
+			assert.Errorf(t, err, "%q is read as %q", position, got)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/awsclient"
@@ -26,9 +28,8 @@ import (
 func engine(t *testing.T, variable string) table.Store {
 	t.Helper()
 	url := os.Getenv(variable)
-	if url == "" {
-		t.Fatalf("%s is not set: run `scripts/with-emulators.sh go test -tags e2e ./internal/feed`, or `make test`", variable)
-	}
+	require.NotEmptyf(t, url,
+		"%s is not set: run `scripts/with-emulators.sh go test -tags e2e ./internal/feed`, or `make test`", variable)
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
 		"AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
@@ -36,13 +37,9 @@ func engine(t *testing.T, variable string) table.Store {
 		t.Setenv(name, value)
 	}
 	cfg, err := awsclient.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := dynamo.New(dynamodb.NewFromConfig(cfg), "fanfare-test-"+rand.Text()[:10])
-	if err := store.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context()))
 	return store
 }
 
@@ -54,22 +51,16 @@ func present() *clock {
 func TestAccessPatternsCostTheSameOnDynoxide(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), present())
 	got := measurePatterns(t, engine(t, "E2E_DYNOXIDE_URL"), present())
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-memory +Dynoxide):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got), "(-memory +Dynoxide)")
 }
 
 // LocalStack's units are its own, but the calls must be the same.
 func TestAccessPatternsOnLocalStack(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), present())
 	got := measurePatterns(t, engine(t, "AWS_ENDPOINT_URL"), present())
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(measured{}, "Read", "Write")); diff != "" {
-		t.Errorf("(-memory +LocalStack):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(measured{}, "Read", "Write")), "(-memory +LocalStack)")
 	text, err := json.MarshalIndent(got, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	golden(t, localStackUnits, string(text)+"\n")
 }
 

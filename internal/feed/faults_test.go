@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
@@ -22,18 +24,14 @@ func (w *world) checkCounts(users ...string) {
 	w.t.Helper()
 	for _, user := range users {
 		u, err := w.User(w.t.Context(), user)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		require.NoError(w.t, err)
 		want := feed.Counts{
 			Followers: int64(len(w.partition(schema.FollowersPK(user)))),
 			Following: int64(len(w.partition(schema.FollowingPK(user)))),
 		}
 		for _, it := range w.partition(schema.PostsPK(user)) {
 			p, err := schema.ParsePost(it)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			require.NoError(w.t, err)
 			if !p.Deleted {
 				want.Posts++
 			}
@@ -42,17 +40,12 @@ func (w *world) checkCounts(users ...string) {
 				w.t.Errorf("post %+v has the post by id %+v", p, ref)
 			}
 		}
-		if u.Counts != want {
-			w.t.Errorf("%s counts %+v, there are %+v", user, u.Counts, want)
-		}
+		assert.Equalf(w.t, want, u.Counts, "%s counts %+v, there are %+v", user, u.Counts, want)
 		for _, it := range w.partition(schema.FollowingPK(user)) {
 			edge, err := schema.ParseEdge(it)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if w.item(schema.FollowerKey(edge.Other, user)) == nil {
-				w.t.Errorf("%s follows %s, who is not followed", user, edge.Other)
-			}
+			require.NoError(w.t, err)
+			assert.NotNilf(w.t, w.item(schema.FollowerKey(edge.Other, user)),
+				"%s follows %s, who is not followed", user, edge.Other)
 		}
 	}
 }
@@ -60,9 +53,7 @@ func (w *world) checkCounts(users ...string) {
 func (w *world) item(key table.Key) *table.Item {
 	w.t.Helper()
 	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: key, Consistent: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return res.Item
 }
 
@@ -200,9 +191,8 @@ func newStage(t *testing.T) (*world, *tap, stage) {
 	var s stage
 	s.post = w.post("bob", "old")
 	var err error
-	if s.comment, err = w.CreateComment(t.Context(), "ann", s.post.ID, "old"); err != nil {
-		t.Fatal(err)
-	}
+	s.comment, err = w.CreateComment(t.Context(), "ann", s.post.ID, "old")
+	require.NoError(t, err)
 	w.deliver()
 	w.clock.add(1)
 	return w, tp, s
@@ -236,14 +226,10 @@ func failOneWrite(t *testing.T, op operation, nth int, f fault) {
 	})
 	err := op.do(w, s)
 	tp.set(nil)
-	if writes < nth {
-		t.Fatalf("it made %d writes: the fault never fired", writes)
-	}
+	require.GreaterOrEqualf(t, writes, nth, "it made %d writes: the fault never fired", writes)
 	switch {
 	case f == conflicts && transaction, nth >= op.durable:
-		if err != nil {
-			t.Fatalf("it failed: %v", err)
-		}
+		require.NoError(t, err, "it failed")
 	default:
 		wantKind(t, err, feed.Unavailable)
 		if e, _ := errors.AsType[*feed.Error](err); e.RetryAfter <= 0 {
@@ -260,16 +246,12 @@ func failOneWrite(t *testing.T, op operation, nth int, f fault) {
 	if err != nil { // the user tries again
 		w.clock.add(1)
 		if err := op.do(w, s); err != nil {
-			if op.repeated == 0 {
-				t.Fatalf("again: %v", err)
-			}
+			require.NotZerof(t, op.repeated, "again: %v", err)
 			wantKind(t, err, op.repeated)
 		}
 	}
 	w.deliver() // a worker completes the accepted operation
-	if !op.done(w, s) {
-		t.Error("in the end it was not done")
-	}
+	assert.True(t, op.done(w, s), "in the end it was not done")
 	w.checkCounts("ann", "bob", "cid")
 }
 
@@ -290,14 +272,10 @@ func TestLastingConflictsAreUnavailable(t *testing.T) {
 				tp.set(nil)
 				switch {
 				case transactions == 0, op.durable <= op.writes:
-					if err != nil {
-						t.Errorf("got %v", err)
-					}
+					assert.NoError(t, err)
 				default:
 					wantKind(t, err, feed.Unavailable)
-					if op.done(w, s) {
-						t.Error("it was done")
-					}
+					assert.False(t, op.done(w, s), "it was done")
 				}
 				w.checkCounts("ann", "bob", "cid")
 			})
@@ -328,13 +306,9 @@ func TestEveryReadMayFail(t *testing.T) {
 					return
 				}
 				wantKind(t, err, feed.Unavailable)
-				if op.done(w, s) {
-					t.Error("it was done")
-				}
+				assert.False(t, op.done(w, s), "it was done")
 				w.checkCounts("ann", "bob", "cid")
-				if len(w.published.take()) > 0 {
-					t.Error("something was published")
-				}
+				assert.Empty(t, w.published.take(), "something was published")
 			})
 			if !fired {
 				break
@@ -363,9 +337,8 @@ func TestAFailedPublishOfAPostWritesNothing(t *testing.T) {
 		w.checkCounts("ann")
 		w.homes("ann")
 		w.published.failWith(nil)
-		if _, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key})
+		require.NoError(t, err)
 		w.deliver()
 		w.homes("ann", "new")
 		w.checkCounts("ann")
@@ -389,9 +362,8 @@ func TestAPublishWhoseAnswerWasLostIsOnePostWithAKey(t *testing.T) {
 	_, err := w.CreatePost(t.Context(), "ann", in)
 	wantKind(t, err, feed.Unavailable)
 	lossy = false
-	if _, err := w.CreatePost(t.Context(), "ann", in); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.CreatePost(t.Context(), "ann", in)
+	require.NoError(t, err)
 	if events := rec.take(); len(events) != 2 || events[0].(*messages.PostCreated).PostID != events[1].(*messages.PostCreated).PostID {
 		t.Errorf("published %+v, want the same post twice", events)
 	}
@@ -414,21 +386,16 @@ func TestAFollowWhosePublishFailedIsAFollow(t *testing.T) {
 	w.homes("ann", "b1")
 	w.published.failWith(nil)
 	w.homes("ann", "b1")
-	if events := w.published.take(); len(events) != 0 {
-		t.Errorf("a young mark was reminded of: %+v", events)
-	}
+	assert.Empty(t, w.published.take(), "a young mark was reminded of")
 	w.clock.add(11e9)
 	w.homes("ann", "b1")
 	events := w.published.take()
-	if len(events) != 1 {
-		t.Fatalf("published %+v, want one Followed", events)
-	}
+	require.Len(t, events, 1)
 	w.backfill(events[0].(*messages.Followed))
 	w.clock.add(61e9)
 	w.homes("ann", "b1")
-	if w.item(table.Key{PK: schema.TimelinePK("ann"), SK: w.partition(schema.TimelinePK("ann"))[0].Key.SK}) == nil {
-		t.Error("the backfill copied nothing")
-	}
+	assert.NotNil(t, w.item(table.Key{PK: schema.TimelinePK("ann"), SK: w.partition(schema.TimelinePK("ann"))[0].Key.SK}),
+		"the backfill copied nothing")
 }
 
 func TestALikeThatWasNotPublishedIsUnavailable(t *testing.T) {

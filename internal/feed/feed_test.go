@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -128,26 +129,21 @@ func newWorldAt(t *testing.T, clock *clock, change ...func(*feed.Config)) *world
 func (w *world) users(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		if _, err := w.PutProfile(w.t.Context(), name, feed.ProfileInput{Name: "Name of " + name}); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := w.PutProfile(w.t.Context(), name, feed.ProfileInput{Name: "Name of " + name})
+		require.NoError(w.t, err)
 	}
 }
 
 func (w *world) follow(follower, author string) {
 	w.t.Helper()
-	if err := w.Follow(w.t.Context(), follower, author); err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, w.Follow(w.t.Context(), follower, author))
 }
 
 func (w *world) post(author, text string) feed.Post {
 	w.t.Helper()
 	w.clock.add(time.Millisecond)
 	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Text: text})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return p
 }
 
@@ -172,17 +168,13 @@ func (w *world) deliver() {
 func (w *world) fanOut(e *messages.PostCreated) {
 	w.t.Helper()
 	ref, err := w.EnsurePost(w.t.Context(), e)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	if ref.Deleted {
 		return
 	}
 	for _, it := range w.partition(schema.FollowersPK(e.AuthorID)) {
 		edge, err := schema.ParseEdge(it)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		require.NoError(w.t, err)
 		w.entry(edge.Other, e.AuthorID, e.PostID, ref.LikeShards)
 	}
 }
@@ -192,9 +184,7 @@ func (w *world) backfill(e *messages.Followed) {
 	key := schema.MarkKey(e.FollowerID, e.AuthorID)
 	for _, it := range w.partition(schema.PostsPK(e.AuthorID)) {
 		p, err := schema.ParsePost(it)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		require.NoError(w.t, err)
 		if p.ID >= e.From && !p.Deleted {
 			w.entry(e.FollowerID, e.AuthorID, p.ID, p.LikeShards)
 		}
@@ -211,16 +201,13 @@ func (w *world) backfill(e *messages.Followed) {
 func (w *world) entry(user, author, post string, likeShards int) {
 	w.t.Helper()
 	at, err := id.Time(post)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	it := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)},
 		Attrs: schema.EntryAttrs(at.Add(timelineTTL), likeShards),
 	}
-	if _, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err = w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}})
+	require.NoError(w.t, err)
 }
 
 // count stands in for the aggregator. It counts one like in a window of its own.
@@ -231,13 +218,10 @@ func (w *world) count(e messages.Like, liked bool) {
 		Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true,
 	}
 	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: like.Item().Key, Consistent: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	was := res.Item != nil && res.Item.Int(schema.AttrState) == 1
-	if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: like.Item()}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err = w.store.Put(w.t.Context(), table.PutInput{Item: like.Item()})
+	require.NoError(w.t, err)
 	delta := int64(0)
 	switch {
 	case liked && !was:
@@ -256,17 +240,13 @@ func (w *world) addLikes(post string, delta int64) {
 		Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
 		Set: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(w.clock.now().UnixMilli())}},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 }
 
 func (w *world) partition(pk string) []table.Item {
 	w.t.Helper()
 	items, _, err := table.Collect(w.store.Query(w.t.Context(), table.Query{PK: pk, Consistent: true}), 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return items
 }
 
@@ -278,22 +258,14 @@ func list[T any](t *testing.T, limit int, read func(feed.PageRequest) (feed.List
 	seen := map[string]bool{}
 	for cursor := ""; ; {
 		l, err := read(feed.PageRequest{Limit: limit, Cursor: cursor})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(l.Items) > limit {
-			t.Fatalf("a page of %d has %d items", limit, len(l.Items))
-		}
+		require.NoError(t, err)
+		require.LessOrEqualf(t, len(l.Items), limit, "a page of %d has %d items", limit, len(l.Items))
 		items = append(items, l.Items...)
 		if l.NextCursor == "" {
 			return items
 		}
-		if len(l.Items) == 0 {
-			t.Fatal("a page with a cursor is empty")
-		}
-		if seen[l.NextCursor] {
-			t.Fatal("a cursor came twice")
-		}
+		require.NotEmpty(t, l.Items, "a page with a cursor is empty")
+		require.False(t, seen[l.NextCursor], "a cursor came twice")
 		seen[l.NextCursor] = true
 		cursor = l.NextCursor
 	}

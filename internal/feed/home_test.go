@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -34,13 +36,9 @@ func TestHomesShowFolloweesAndOneself(t *testing.T) {
 	deleted := w.post("bob", "b3")
 	w.post("bob", "b4")
 	w.deliver()
-	if err := w.DeletePost(t.Context(), "bob", deleted.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.DeletePost(t.Context(), "bob", deleted.ID))
 	w.homes("ann", "b4", "b2", "a1", "b1")
-	if err := w.Unfollow(t.Context(), "ann", "bob"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
 	w.homes("ann", "a1")
 	w.follow("ann", "bob")
 	w.homes("ann", "b4", "b2", "a1", "b1")
@@ -53,9 +51,7 @@ func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
 	w.follow("cid", "bob")
 	p := w.post("bob", "b1") // three shards
 	w.deliver()
-	if err := w.Like(t.Context(), "ann", p.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Like(t.Context(), "ann", p.ID))
 	w.deliver()
 	for _, pull := range []bool{false, true} {
 		for viewer, liked := range map[string]bool{"ann": true, "cid": false} {
@@ -77,9 +73,7 @@ func fromPosts(t *testing.T) (w *world, living []string) {
 		text := fmt.Sprintf("b%d", i)
 		p := w.post("bob", text)
 		if i%10 == 9 {
-			if err := w.DeletePost(t.Context(), "bob", p.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.DeletePost(t.Context(), "bob", p.ID))
 			continue
 		}
 		living = append([]string{text}, living...)
@@ -135,9 +129,8 @@ func TestHomesOfThousandsOfFolloweesByPull(t *testing.T) {
 			want = append([]string{name}, want...)
 		}
 	}
-	if got := texts(w.home("ann", 50, feed.HomeQuery{Pull: true})); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	got := texts(w.home("ann", 50, feed.HomeQuery{Pull: true}))
+	assert.Truef(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 func TestPagesAreFilledUp(t *testing.T) {
@@ -153,15 +146,11 @@ func TestPagesAreFilledUp(t *testing.T) {
 		p := w.post(author, fmt.Sprint(i))
 		if author == names[0] {
 			w.deliver()
-			if err := w.DeletePost(t.Context(), author, p.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.DeletePost(t.Context(), author, p.ID))
 		}
 	}
 	w.deliver()
-	if err := w.Unfollow(t.Context(), "ann", names[1]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Unfollow(t.Context(), "ann", names[1]))
 	w.homes("ann", want...)
 }
 
@@ -173,9 +162,7 @@ func TestTheLastPageHasNoCursorThoughDeletedPostsFollow(t *testing.T) {
 		w.post(names[i%2], fmt.Sprint(i))
 	}
 	w.deliver()
-	if err := w.DeletePost(t.Context(), names[0], deleted.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.DeletePost(t.Context(), names[0], deleted.ID))
 	l, err := w.Home(t.Context(), "ann", feed.HomeQuery{}, feed.PageRequest{Limit: 5})
 	if err != nil || len(l.Items) != 5 || l.NextCursor != "" {
 		t.Errorf("%d items, cursor %q, %v", len(l.Items), l.NextCursor, err)
@@ -196,9 +183,7 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	for range 40 { // push and pull agree at every fraction of the second
 		w.clock.add(100 * time.Millisecond)
 		pushed, pulled := texts(w.home("ann", 9, feed.HomeQuery{})), texts(w.home("ann", 9, feed.HomeQuery{Pull: true}))
-		if !slices.Equal(pushed, pulled) {
-			t.Errorf("by push %q, by pull %q", pushed, pulled)
-		}
+		assert.Truef(t, slices.Equal(pushed, pulled), "by push %q, by pull %q", pushed, pulled)
 	}
 	w.homes("ann", "new")
 }
@@ -234,9 +219,7 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 			}
 			w.post(names[n%4], "while paging")
 			if n < len(leave) {
-				if err := w.DeletePost(t.Context(), leave[n].AuthorID, leave[n].ID); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, w.DeletePost(t.Context(), leave[n].AuthorID, leave[n].ID))
 			}
 			switch n {
 			case 2:
@@ -249,14 +232,10 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 			return l, err
 		})
 		for _, post := range stay {
-			if seen[post] != 1 {
-				t.Errorf("%s came %d times", post, seen[post])
-			}
+			assert.Equalf(t, 1, seen[post], "%s came %d times", post, seen[post])
 		}
 		for post, times := range seen {
-			if times > 1 {
-				t.Errorf("%s came %d times", post, times)
-			}
+			assert.LessOrEqualf(t, times, 1, "%s came %d times", post, times)
 		}
 	}
 }
@@ -267,16 +246,12 @@ func TestAnAuthorAboveThePushLimitIsPulledForGood(t *testing.T) {
 	w.follow("cid", "bob")
 	w.deliver()
 	w.follow("ann", "bob")
-	if events := w.published.take(); len(events) != 0 {
-		t.Errorf("published %+v", events)
-	}
+	assert.Empty(t, w.published.take())
 	w.post("bob", "b1")
 	w.published.take() // so that no worker delivers
 	w.clock.add(24 * time.Hour)
 	w.homes("ann", "b1")
-	if err := w.Unfollow(t.Context(), "ann", "bob"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
 	w.homes("ann")
 }
 
@@ -293,19 +268,14 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 		w.home("ann", 20, feed.HomeQuery{})
 		return len(w.published.take())
 	}
-	if n := reminded(); n != 0 {
-		t.Errorf("%d young marks were reminded of", n)
-	}
+	assert.Zero(t, reminded(), "young marks were reminded of")
 	w.clock.add(11 * time.Second)
 	for i, want := range []int{20, 5, 0} { // one home read sends 20 at most
-		if n := reminded(); n != want {
-			t.Errorf("read %d reminded of %d, want %d", i, n, want)
-		}
+		assert.Equalf(t, want, reminded(), "read %d reminded of", i)
 	}
 	w.clock.add(time.Minute)
-	if n := reminded(); n != 20 {
-		t.Errorf("a minute later %d were reminded of", n)
-	}
+	n := reminded()
+	assert.Equalf(t, 20, n, "a minute later %d were reminded of", n)
 }
 
 func TestAHomeIsReadThoughRemindersFail(t *testing.T) {
@@ -335,9 +305,7 @@ func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
 	w.clock.add(time.Hour)
 	broken = true
 	w.homes("ann", "b1")
-	if !panicked {
-		t.Error("nothing was published")
-	}
+	assert.True(t, panicked, "nothing was published")
 }
 
 // The oldest post of the home comes just after the page, and was deleted. A home by
@@ -354,14 +322,10 @@ func TestADeletedPostAfterThePageIsNoNextPage(t *testing.T) {
 			w.post(names[i%c.authors], "newer")
 		}
 		w.deliver()
-		if err := w.DeletePost(t.Context(), names[0], oldest.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.DeletePost(t.Context(), names[0], oldest.ID))
 		for _, pull := range []bool{false, true} {
 			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: pull}, feed.PageRequest{Limit: c.limit})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(l.Items) != c.limit || l.NextCursor != "" {
 				t.Errorf("%d authors, pull %v: %d of %d items, cursor %q", c.authors, pull, len(l.Items), c.limit, l.NextCursor)
 			}

@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/backoff"
 	"fanfare/internal/panics"
 	"fanfare/internal/table"
@@ -82,9 +85,7 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 			synctest.Wait()
 		}
 		wait := func() {
-			if err := backoff.Wait(t.Context(), 500*time.Millisecond); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, backoff.Wait(t.Context(), 500*time.Millisecond))
 		}
 		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
 		wait()
@@ -97,9 +98,8 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 		request(map[string]int64{"hot": 2500}, "hot") // the second train is under way
 		wg.Wait()
 		slices.Sort(slow.reads)
-		if want := []string{"a absent hot", "a absent hot", "b", "hot", "hot"}; !slices.Equal(slow.reads, want) {
-			t.Errorf("reads %q, want %q", slow.reads, want)
-		}
+		want := []string{"a absent hot", "a absent hot", "b", "hot", "hot"}
+		assert.Truef(t, slices.Equal(slow.reads, want), "reads %q, want %q", slow.reads, want)
 		wantIdle(t, s)
 	})
 }
@@ -124,9 +124,8 @@ func TestAReaderOfHotPostsWaitsForTwoReadsAtAnyRate(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					for _, key := range read {
-						if under[key] += n; under[key] > 2 {
-							t.Errorf("%v is in %d reads", key, under[key])
-						}
+						under[key] += n
+						assert.LessOrEqualf(t, under[key], 2, "%v is in %d reads", key, under[key])
 					}
 				}
 				s := newSharedReads(func(ctx context.Context, wanted []table.Key) (map[table.Key]table.Item, error) {
@@ -141,9 +140,8 @@ func TestAReaderOfHotPostsWaitsForTwoReadsAtAnyRate(t *testing.T) {
 				var longest time.Duration
 				var wg sync.WaitGroup
 				for range c.rate {
-					if err := backoff.Wait(t.Context(), time.Duration(rng.ExpFloat64()*float64(time.Second)/float64(c.rate))); err != nil {
-						t.Fatal(err)
-					}
+					err := backoff.Wait(t.Context(), time.Duration(rng.ExpFloat64()*float64(time.Second)/float64(c.rate)))
+					require.NoError(t, err)
 					var names []string
 					for _, n := range rng.Perm(c.posts)[:20] {
 						names = append(names, fmt.Sprint(n))

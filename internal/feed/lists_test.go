@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/feed"
@@ -27,9 +29,8 @@ func edgeUsers(edges []feed.Edge) []string {
 
 // edge puts one edge, and nothing else of a follow.
 func (w *world) edge(it table.Item) {
-	if _, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}})
+	require.NoError(w.t, err)
 }
 
 func TestFriendsAreTheUsersInBothLists(t *testing.T) {
@@ -70,12 +71,9 @@ func TestFriendsOfACelebrityLeap(t *testing.T) {
 	}
 	tp.take()
 	l, err := w.Friends(t.Context(), "ann", feed.PageRequest{})
-	if err != nil || !slices.Equal(edgeUsers(l.Items), []string{"u00100", "u02500", "u04900"}) {
-		t.Fatalf("%q, %v", edgeUsers(l.Items), err)
-	}
-	if calls := len(tp.take()); calls > 8 {
-		t.Errorf("%d queries for four followees among 5,000 followers", calls)
-	}
+	require.NoError(t, err)
+	require.Equal(t, []string{"u00100", "u02500", "u04900"}, edgeUsers(l.Items))
+	assert.LessOrEqual(t, len(tp.take()), 8, "queries for four followees among 5,000 followers")
 }
 
 func TestLikersOfManyShardsComeInOrder(t *testing.T) {
@@ -90,14 +88,10 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 	w.deliver()
 	var want []string
 	for i, name := range names {
-		if err := w.Like(t.Context(), name, p.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Like(t.Context(), name, p.ID))
 		if i%3 == 0 {
 			w.clock.add(time.Millisecond)
-			if err := w.Unlike(t.Context(), name, p.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Unlike(t.Context(), name, p.ID))
 			continue
 		}
 		want = append(want, name)
@@ -108,9 +102,7 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 		for _, l := range list(t, limit, func(in feed.PageRequest) (feed.List[feed.Liker], error) { return w.Likers(t.Context(), p.ID, in) }) {
 			got = append(got, l.UserID)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("limit %d: %q, want %q", limit, got, want)
-		}
+		assert.Truef(t, slices.Equal(got, want), "limit %d: %q, want %q", limit, got, want)
 	}
 	count, err := w.LikeCount(t.Context(), p.ID)
 	if err != nil || count.Count != int64(len(want)) || count.AsOf.IsZero() {
@@ -137,9 +129,8 @@ func TestACountOfNoLikesIsAsOfThePost(t *testing.T) {
 	w.users("ann")
 	p := w.post("ann", "x")
 	count, err := w.LikeCount(t.Context(), p.ID)
-	if err != nil || count != (feed.LikeCount{AsOf: p.CreatedAt}) {
-		t.Errorf("%+v, %v", count, err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, feed.LikeCount{AsOf: p.CreatedAt}, count)
 }
 
 func TestFollowsThatConflictEndExact(t *testing.T) {
@@ -176,9 +167,8 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 		tp.set(nil)
 		w.checkCounts(append(names, "ann")...)
 		u, err := w.User(t.Context(), "ann")
-		if err != nil || u.Counts.Followers != int64(len(names)) {
-			t.Errorf("%+v, %v", u, err)
-		}
+		assert.NoError(t, err)
+		assert.Equal(t, int64(len(names)), u.Counts.Followers)
 	})
 }
 
@@ -195,9 +185,8 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 			first := w.post("bob", "first")
 			for range items {
 				w.post("bob", text)
-				if _, err := w.CreateComment(t.Context(), "ann", first.ID, text); err != nil {
-					t.Fatal(err)
-				}
+				_, err := w.CreateComment(t.Context(), "ann", first.ID, text)
+				require.NoError(t, err)
 			}
 			w.deliver()
 			w.clock.add(2 * time.Minute)
@@ -215,12 +204,10 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 			own := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
 				return w.CommentsByUser(t.Context(), "ann", in)
 			})
-			if n := home(feed.HomeQuery{}); n != items+1 {
-				t.Errorf("the home has %d posts", n)
-			}
-			if n := home(feed.HomeQuery{Pull: true}); n != items+1 {
-				t.Errorf("the home by pull has %d posts", n)
-			}
+			n := home(feed.HomeQuery{})
+			assert.Equalf(t, items+1, n, "the home has %d posts", n)
+			n = home(feed.HomeQuery{Pull: true})
+			assert.Equalf(t, items+1, n, "the home by pull has %d posts", n)
 			if len(posts) != items+1 || len(comments) != items || len(own) != items {
 				t.Errorf("%d posts, %d comments, %d of ann", len(posts), len(comments), len(own))
 			}
@@ -233,13 +220,9 @@ func pagesOf[T any](t *testing.T, most int, read func(feed.PageRequest) (feed.Li
 	t.Helper()
 	for in := (feed.PageRequest{Limit: 100}); ; {
 		l, err := read(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, err := json.Marshal(l.Items)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(body) > most || l.NextCursor != "" && len(body) < most-35_000 {
 			t.Errorf("a page of %d items has %d bytes, cursor %q", len(l.Items), len(body), l.NextCursor)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/fanout"
@@ -83,9 +84,7 @@ func (m *model) create(t *rapid.T) {
 func answer(t *rapid.T, err error, want feed.Kind) {
 	t.Helper()
 	if want == 0 {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return
 	}
 	if e, ok := errors.AsType[*feed.Error](err); !ok || e.Kind != want {
@@ -114,9 +113,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			answer(t, err, m.living(p, user))
 			if err == nil {
 				p.Text, p.EditedAt = text, w.clock.now().UTC().Truncate(time.Millisecond)
-				if diff := cmp.Diff(p.Post, got); diff != "" {
-					t.Fatal(diff)
-				}
+				require.Empty(t, cmp.Diff(p.Post, got))
 			}
 		},
 		"delete": func(t *rapid.T) {
@@ -264,14 +261,11 @@ func homeIDs(items []feed.HomeItem) []string {
 func (m *model) check(t *rapid.T, viewer string) {
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
 	want := m.homeOf(viewer)
-	if got := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{Pull: true})); !slices.Equal(got, want) {
-		t.Fatalf("%s's home by pull: %q, want %q", viewer, got, want)
-	}
+	got := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{Pull: true}))
+	require.Truef(t, slices.Equal(got, want), "%s's home by pull: %q, want %q", viewer, got, want)
 	pushed := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{}))
 	for i, post := range pushed {
-		if !slices.Contains(want, post) {
-			t.Fatalf("%s's home by push shows %s: %q of %q", viewer, post, pushed, want)
-		}
+		require.Containsf(t, want, post, "%s's home by push shows %s: %q of %q", viewer, post, pushed, want)
 		if i > 0 && post >= pushed[i-1] {
 			t.Fatalf("%s's home by push is out of order: %q", viewer, pushed)
 		}
@@ -294,9 +288,8 @@ func (m *model) quiesce(t *rapid.T) {
 	for range 2 { // with the marks and without
 		for _, viewer := range m.users {
 			m.check(t, viewer)
-			if got, want := homeIDs(m.w.home(viewer, 3, feed.HomeQuery{})), m.homeOf(viewer); !slices.Equal(got, want) {
-				t.Fatalf("%s's home by push: %q, want %q", viewer, got, want)
-			}
+			got, want := homeIDs(m.w.home(viewer, 3, feed.HomeQuery{})), m.homeOf(viewer)
+			require.Truef(t, slices.Equal(got, want), "%s's home by push: %q, want %q", viewer, got, want)
 		}
 		m.w.clock.add(2 * time.Minute)
 	}
@@ -410,9 +403,7 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 
 func same[T any](t *rapid.T, what string, want, got T) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
-	}
+	require.Emptyf(t, cmp.Diff(want, got, cmpopts.EquateEmpty()), "%s (-want +got)", what)
 }
 
 func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {
@@ -423,9 +414,7 @@ func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {
 		"in memory": {store: func(*rapid.T, *clock) (table.Store, func() error) { return tabletest.NewMemory(), nil }},
 		"embedded": {store: func(t *rapid.T, c *clock) (table.Store, func() error) {
 			store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return store, store.Close
 		}},
 		"with stale reads": {stale: true, store: func(t *rapid.T, _ *clock) (table.Store, func() error) {
@@ -438,9 +427,7 @@ func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {
 				store, end := c.store(rt, clock)
 				if end != nil {
 					defer func() {
-						if err := end(); err != nil {
-							rt.Fatal(err)
-						}
+						require.NoError(rt, end())
 					}()
 				}
 				w := newWorldAt(t, clock, func(c *feed.Config) { c.FollowersPerLikeShard, c.Store = 1, store })

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -21,9 +24,7 @@ func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: hostile, ImageURL: "https://example.com/a.png"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := feed.Post{ID: made.ID, AuthorID: "ann", Text: hostile, ImageURL: "https://example.com/a.png", CreatedAt: w.clock.now()}
 	got, err := w.Post(t.Context(), made.ID)
 	if err != nil || made != want || got != want {
@@ -60,17 +61,11 @@ func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 			s = ahead
 		}
 		p, err := s.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p.ID <= last {
-			t.Errorf("post %d has the id %s, after %s", i, p.ID, last)
-		}
+		require.NoError(t, err)
+		assert.Greaterf(t, p.ID, last, "post %d has the id %s, after %s", i, p.ID, last)
 		last = p.ID
 		if i%3 == 0 { // a tombstone is a floor too
-			if err := s.DeletePost(t.Context(), "ann", p.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.DeletePost(t.Context(), "ann", p.ID))
 		}
 	}
 }
@@ -87,9 +82,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 		DeletePost(ctx context.Context, user, post string) error
 	}, n int) {
 		t.Helper()
-		if err := s.DeletePost(t.Context(), "ann", posts[n].ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.DeletePost(t.Context(), "ann", posts[n].ID))
 	}
 	meanwhile := true
 	tp.set(func(c call) fault {
@@ -114,16 +107,13 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 		w.users("ann")
 		living := w.post("ann", "living")
 		for range 30 {
-			if err := w.DeletePost(t.Context(), "ann", w.post("ann", "deleted").ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.DeletePost(t.Context(), "ann", w.post("ann", "deleted").ID))
 		}
 		check := func() {
 			t.Helper()
 			w.checkCounts("ann")
-			if items := w.partition(schema.PostsPK("ann")); len(items) != 1 {
-				t.Errorf("the list has %d items, want the living post", len(items))
-			}
+			items := w.partition(schema.PostsPK("ann"))
+			assert.Lenf(t, items, 1, "the list has %d items", len(items))
 			got := wholeList(t, tp, 1, 1, 1, func(in feed.PageRequest) (feed.List[feed.Post], error) {
 				return w.PostsByUser(t.Context(), "ann", feed.PostRange{}, in)
 			})
@@ -146,9 +136,7 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 					t.Fatal(ref, err)
 				}
 			}
-			if took := time.Since(began); took > 0 {
-				t.Errorf("the messages of deleted posts held up a worker for %s", took)
-			}
+			assert.LessOrEqual(t, time.Since(began), time.Duration(0), "the messages of deleted posts held up a worker for")
 			check()
 		}
 		again(true)
@@ -169,9 +157,7 @@ func TestADeletionAsksForThePurgeFirst(t *testing.T) {
 	first, second := w.post("ann", "1"), w.post("ann", "2")
 	w.published.take()
 	w.published.failWith(errors.New("queue down"))
-	if err := w.DeletePost(t.Context(), "ann", first.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.DeletePost(t.Context(), "ann", first.ID))
 	w.published.failWith(nil)
 	tp.set(func(c call) fault {
 		if c.op == table.OpTransact {
@@ -185,9 +171,7 @@ func TestADeletionAsksForThePurgeFirst(t *testing.T) {
 	}
 	tp.set(nil)
 	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), feed.NotFound)
-	if events := w.published.take(); len(events) > 0 {
-		t.Errorf("a post that is gone: published %+v", events)
-	}
+	assert.Empty(t, w.published.take(), "a post that is gone")
 }
 
 // TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead.
@@ -199,13 +183,9 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	fastNow := func() time.Time { return w.clock.now().Add(10 * time.Minute) }
 	fast := feed.New(feed.Config{Store: w.store, Publisher: w.published, Now: fastNow, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fastNow)})
 	first, err := fast.CreatePost(t.Context(), "ann", feed.PostInput{Text: "fast"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	event, isPost := w.published.take()[0].(*messages.PostCreated)
-	if !isPost {
-		t.Fatal("no PostCreated was published")
-	}
+	require.True(t, isPost, "no PostCreated was published")
 	if _, err := w.EnsurePost(t.Context(), event); err != nil {
 		if early, ok := errors.AsType[*messages.EarlyError](err); !ok || early.Wait > 5*time.Minute {
 			t.Errorf("a healthy worker answers %v, want that it waits for 5 minutes at most", err)
@@ -216,9 +196,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 		if refused, ok := errors.AsType[*feed.Error](err); !ok || refused.Kind != feed.Unavailable || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
 			t.Fatalf("a healthy process answers %v, want unavailable for a minute at most", err)
 		}
-		if events := w.published.take(); len(events) > 0 {
-			t.Fatalf("a refused post was published: %v", events)
-		}
+		require.Empty(t, w.published.take(), "a refused post was published")
 		w.post("bob", "another author")
 		w.published.take()
 		w.clock.add(time.Minute)
@@ -228,9 +206,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 		t.Errorf("the post %s follows %s, %v", second.ID, first.ID, err)
 	}
 	for _, e := range append(w.published.take(), event) {
-		if err := messages.CheckAge(e, w.clock.now()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, messages.CheckAge(e, w.clock.now()))
 	}
 }
 
@@ -242,14 +218,10 @@ func TestPostsByUserInARangeOfTime(t *testing.T) {
 	for _, at := range []time.Time{midnight.Add(-time.Millisecond), midnight, midnight.Add(12 * time.Hour), midnight.Add(24*time.Hour - time.Millisecond), midnight.Add(24 * time.Hour)} {
 		w.clock.add(at.Sub(w.clock.now()))
 		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ids = append(ids, p.ID)
 	}
-	if err := w.DeletePost(t.Context(), "ann", ids[2]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.DeletePost(t.Context(), "ann", ids[2]))
 	for name, c := range map[string]struct {
 		in   feed.PostRange
 		want []string
@@ -271,9 +243,7 @@ func TestPostsByUserInARangeOfTime(t *testing.T) {
 			}) {
 				got = append(got, p.ID)
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("%s, limit %d: %q, want %q", name, limit, got, c.want)
-			}
+			assert.Truef(t, slices.Equal(got, c.want), "%s, limit %d: %q, want %q", name, limit, got, c.want)
 		}
 	}
 }
@@ -298,14 +268,11 @@ func TestOneKeyIsOnePost(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(ids) != 1 {
-			t.Errorf("%d posts", len(ids))
-		}
+		assert.Len(t, ids, 1)
 		w.checkCounts("ann")
 		other, err := w.CreatePost(t.Context(), "bob", in)
-		if err != nil || ids[other.ID] {
-			t.Errorf("another user's key: %+v, %v", other, err)
-		}
+		assert.NoErrorf(t, err, "another user's key: %+v", other)
+		assert.Falsef(t, ids[other.ID], "another user's key: %+v, %v", other, err)
 		w.published.take()
 		first, err := w.CreatePost(t.Context(), "ann", in)
 		if err != nil || !ids[first.ID] || len(w.published.take()) > 0 {
@@ -316,9 +283,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 			_, err := w.CreatePost(t.Context(), "ann", body)
 			wantKind(t, err, feed.Invalid)
 		}
-		if err := w.DeletePost(t.Context(), "ann", first.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.DeletePost(t.Context(), "ann", first.ID))
 		w.published.take()
 		deleted, err := w.CreatePost(t.Context(), "ann", in)
 		if err != nil || deleted != first || len(w.published.take()) > 0 {
@@ -326,9 +291,8 @@ func TestOneKeyIsOnePost(t *testing.T) {
 		}
 		w.clock.add(24 * time.Hour)
 		next, err := w.CreatePost(t.Context(), "ann", in)
-		if err != nil || next.ID == first.ID {
-			t.Errorf("after a day: %+v, %v", next, err)
-		}
+		assert.NoError(t, err)
+		assert.NotEqual(t, first.ID, next.ID, "after a day")
 		w.checkCounts("ann", "bob")
 	})
 }
@@ -340,9 +304,8 @@ func TestARefusedBodyDoesNotBindItsKey(t *testing.T) {
 	w.users("ann")
 	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{IdempotencyKey: "key"})
 	wantKind(t, err, feed.Invalid)
-	if _, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "key"}); err != nil {
-		t.Error(err)
-	}
+	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "key"})
+	assert.NoError(t, err)
 }
 
 func TestARepeatKeepsTheLikeShards(t *testing.T) {
@@ -356,12 +319,10 @@ func TestARepeatKeepsTheLikeShards(t *testing.T) {
 		w.published.failWith(nil)
 		w.follow("bob", "ann")
 		w.published.take()
-		if _, err := w.CreatePost(t.Context(), "ann", in); err != nil {
-			t.Fatal(err)
-		}
-		if e := w.published.take()[0].(*messages.PostCreated); e.LikeShards != 1 {
-			t.Errorf("published %+v, want one shard as the first time", e)
-		}
+		_, err = w.CreatePost(t.Context(), "ann", in)
+		require.NoError(t, err)
+		e := w.published.take()[0].(*messages.PostCreated)
+		assert.Equalf(t, 1, e.LikeShards, "published %+v, want one shard as the first time", e)
 	})
 }
 
@@ -389,9 +350,7 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 			w.homes("ann", "x")
 			w.checkCounts("ann")
 		}
-		if err := w.DeletePost(t.Context(), "ann", p.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID))
 		if ref, err := w.EnsurePost(t.Context(), e); !ref.Deleted || err != nil {
 			t.Fatal(ref, err)
 		}
@@ -420,12 +379,9 @@ func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
 			}
 			return works
 		})
-		if _, err := w.EnsurePost(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-		if wrote != 200*time.Millisecond {
-			t.Errorf("it wrote after %s", wrote)
-		}
+		_, err := w.EnsurePost(t.Context(), e)
+		require.NoError(t, err)
+		assert.Equal(t, 200*time.Millisecond, wrote, "it wrote after")
 	})
 }
 
@@ -438,24 +394,19 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 		began := time.Now()
 		for i := range posts {
 			post, err := ids.New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			e := &messages.PostCreated{PostID: post, AuthorID: fmt.Sprintf("author%d", i), Text: "from elsewhere"}
 			for range 2 { // its message may come again
 				tp.take()
 				if ref, err := w.EnsurePost(t.Context(), e); err != nil || ref.Deleted {
 					t.Fatal(ref, err)
 				}
-				if calls := tp.take(); len(calls) > 2 {
-					t.Errorf("post %d took %d calls: %v", i, len(calls), calls)
-				}
+				calls := tp.take()
+				assert.LessOrEqualf(t, len(calls), 2, "post %d took %d calls: %v", i, len(calls), calls)
 			}
 		}
 		// One worker after the other: only the table's answers take time.
-		if took, most := time.Since(began), posts*2*2*tp.latency; took > most {
-			t.Errorf("%d posts, each sent twice, took %s, want %s at most", posts, took, most)
-		}
+		assert.LessOrEqualf(t, time.Since(began), posts*2*2*tp.latency, "%d posts, each sent twice", posts)
 		tp.latency = 0
 		w.homes("author63", "from elsewhere")
 	})
@@ -478,9 +429,7 @@ func TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite(t *testing.T) {
 			t.Errorf("%+v, %v: want the stored post with its 2 shards", ref, err)
 		}
 		w.checkCounts("ann")
-		if err := w.DeletePost(t.Context(), "ann", p.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID))
 		if ref, err := w.EnsurePost(t.Context(), e); err != nil || !ref.Deleted {
 			t.Errorf("%+v, %v: want the tombstone", ref, err)
 		}
@@ -496,14 +445,11 @@ func TestPostsOfOtherProducersGetTheirAuthorsLikeShards(t *testing.T) {
 	}
 	w.published.take()
 	post, err := id.NewGenerator(w.clock.now).New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := &messages.PostCreated{PostID: post, AuthorID: "ann", Text: "x"}
 	ref, err := w.EnsurePost(t.Context(), e)
-	if err != nil || ref.LikeShards != 3 {
-		t.Errorf("%+v, %v: want 3 shards", ref, err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, 3, ref.LikeShards, "want 3 shards")
 	w.follow("ann", "u1")
 	if again, err := w.EnsurePost(t.Context(), e); err != nil || again != ref {
 		t.Errorf("again: %+v, %v", again, err)
@@ -517,9 +463,7 @@ func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 		p := w.post("ann", "x")
 		next := func(at time.Time) string {
 			made, err := id.NewGenerator(func() time.Time { return at }).New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return made
 		}
 		now := w.clock.now()
@@ -531,15 +475,12 @@ func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 			"an id of the past":   {PostID: next(now.Add(-31 * 24 * time.Hour)), AuthorID: "bob", Text: "x"},
 		} {
 			_, err := w.EnsurePost(t.Context(), e)
-			if _, ok := errors.AsType[*messages.PermanentError](err); !ok {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.ErrorAs(t, err, new(*messages.PermanentError), name)
 		}
 		w.checkCounts("ann", "bob")
 		foreign := &messages.PostCreated{PostID: next(now), AuthorID: "newcomer", Text: "from elsewhere"}
-		if _, err := w.EnsurePost(t.Context(), foreign); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.EnsurePost(t.Context(), foreign)
+		require.NoError(t, err)
 		w.homes("newcomer", "from elsewhere")
 	})
 }
@@ -553,9 +494,8 @@ func TestLikeShardsGrowWithTheFollowers(t *testing.T) {
 		}
 		w.published.take()
 		w.post("ann", "x")
-		if e := w.published.take()[0].(*messages.PostCreated); e.LikeShards != want {
-			t.Errorf("%d followers: %d shards, want %d", i, e.LikeShards, want)
-		}
+		e := w.published.take()[0].(*messages.PostCreated)
+		assert.Equalf(t, want, e.LikeShards, "%d followers: %d shards", i, e.LikeShards)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -18,9 +21,8 @@ import (
 func (w *world) delivered(post string, done ...bool) {
 	w.t.Helper()
 	put := func(it table.Item) {
-		if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: it}); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := w.store.Put(w.t.Context(), table.PutInput{Item: it})
+		require.NoError(w.t, err)
 	}
 	put(schema.Plan{Post: post, Author: "ann", Planned: 1, Started: w.clock.now(), Attempts: 1}.Item())
 	for i, done := range done {
@@ -40,9 +42,8 @@ func (w *world) complete(post string) {
 	w.t.Helper()
 	w.delivered(post)
 	c := schema.Chunk{Post: post, Done: w.clock.now()}
-	if _, err := w.store.Put(w.t.Context(), table.PutInput{Item: c.Item()}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.store.Put(w.t.Context(), table.PutInput{Item: c.Item()})
+	require.NoError(w.t, err)
 }
 
 // reconcile looks at all posts, limit at most in each call, and returns the sum of the calls
@@ -51,12 +52,8 @@ func (w *world) reconcile(since, until time.Time, limit int) (sum feed.Reconcile
 	w.t.Helper()
 	for first := true; first || sum.Next != ""; first = false {
 		one, err := w.Reconcile(w.t.Context(), since, until, sum.Next, limit)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if one.Checked > limit {
-			w.t.Errorf("a call looked at %d posts, want %d at most", one.Checked, limit)
-		}
+		require.NoError(w.t, err)
+		assert.LessOrEqualf(w.t, one.Checked, limit, "a call looked at %d posts", one.Checked)
 		sum = feed.Reconciled{Checked: sum.Checked + one.Checked, Published: sum.Published + one.Published, Next: one.Next}
 	}
 	for _, e := range w.published.take() {
@@ -90,9 +87,7 @@ func TestLostFanOutsAreFoundAndPublishedAgain(t *testing.T) {
 			w.complete(p.ID)
 			whole++
 		case 5:
-			if err := w.DeletePost(t.Context(), author, p.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.DeletePost(t.Context(), author, p.ID))
 		}
 		w.clock.add(2 * time.Hour)
 	}
@@ -105,9 +100,8 @@ func TestLostFanOutsAreFoundAndPublishedAgain(t *testing.T) {
 			t.Errorf("limit %d: %+v, %d published; want %d, of %d checked", limit, sum, len(published), want, want+whole)
 		}
 	}
-	if sum, _ := w.reconcile(early, early.Add(3*time.Hour), 100); sum.Checked != 2 {
-		t.Errorf("%+v in the first three hours, want the posts of hours 0 and 2", sum)
-	}
+	sum, _ := w.reconcile(early, early.Add(3*time.Hour), 100)
+	assert.Equalf(t, 2, sum.Checked, "%+v in the first three hours, want the posts of hours 0 and 2", sum)
 	w.reconcile(time.Time{}, until, 100)
 	for _, post := range lost {
 		w.complete(post)
@@ -122,18 +116,14 @@ func TestAPostPublishedAgainIsTheStoredOne(t *testing.T) {
 	w.users("ann")
 	p := w.post("ann", "before")
 	text := "after"
-	if _, err := w.EditPost(t.Context(), "ann", p.ID, feed.PostEdit{Text: &text}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.EditPost(t.Context(), "ann", p.ID, feed.PostEdit{Text: &text})
+	require.NoError(t, err)
 	w.published.take()
 	made := w.clock.now()
-	if _, err := w.Reconcile(t.Context(), made, made.Add(time.Hour), "", 100); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Reconcile(t.Context(), made, made.Add(time.Hour), "", 100)
+	require.NoError(t, err)
 	events := w.published.take()
-	if len(events) != 1 {
-		t.Fatalf("%d events", len(events))
-	}
+	require.Len(t, events, 1)
 	if e := events[0].(*messages.PostCreated); e.PostID != p.ID || e.Text != "after" || e.LikeShards != 1 {
 		t.Errorf("%+v", e)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
@@ -68,18 +70,14 @@ func TestHomeTakesTwoRoundTripsAndEightyKeys(t *testing.T) {
 				w, tp := tapped(t)
 				names := w.crowd("viewer", c.authors, c.posts)
 				if c.marked {
-					if err := w.Unfollow(t.Context(), "viewer", names[0]); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, w.Unfollow(t.Context(), "viewer", names[0]))
 					w.follow("viewer", names[0])
 				}
 				tp.take()
 				tp.latency = time.Second
 				began := time.Now()
 				l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if took := time.Since(began); took != time.Duration(c.trips)*time.Second {
 					t.Errorf("it took %s, want %d round trips of a second", took, c.trips)
 				}
@@ -97,16 +95,12 @@ func TestHomeTakesTwoRoundTripsAndEightyKeys(t *testing.T) {
 						t.Errorf("unexpected call: %s", call)
 					}
 				}
-				if keys != c.keys {
-					t.Errorf("%d keys, want %d", keys, c.keys)
-				}
+				assert.Equal(t, c.keys, keys)
 				wantQueries := 2
 				if c.marked {
 					wantQueries = 3
 				}
-				if queries != wantQueries {
-					t.Errorf("%d queries, want %d", queries, wantQueries)
-				}
+				assert.Equal(t, wantQueries, queries)
 			})
 		})
 	}
@@ -119,9 +113,7 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 	w.home("viewer", 20, feed.HomeQuery{})
 	for _, call := range tp.take() {
 		_, isPost := schema.PostOfSK(call.key.SK)
-		if want := call.op == table.OpQuery || isPost; call.consistent != want {
-			t.Errorf("%s: consistent %v", call, call.consistent)
-		}
+		assert.Equalf(t, call.op == table.OpQuery || isPost, call.consistent, "%s", call)
 	}
 }
 
@@ -147,15 +139,12 @@ func TestPullReadsAHundredFolloweesARound(t *testing.T) {
 			tp.latency = time.Second
 			began := time.Now()
 			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, feed.PageRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if took := time.Since(began); took != time.Duration(trips)*time.Second {
 				t.Errorf("%d followees: it took %s, want %d round trips of a second", followees, took, trips)
 			}
-			if calls := len(tp.take()); calls > followees+tableCalls {
-				t.Errorf("%d followees: %d calls", followees, calls)
-			}
+			calls := len(tp.take())
+			assert.LessOrEqualf(t, calls, followees+tableCalls, "%d followees: %d calls", followees, calls)
 			if len(l.Items) != 20 || l.NextCursor == "" {
 				t.Errorf("%d followees: %d items, cursor %q", followees, len(l.Items), l.NextCursor)
 			}
@@ -223,9 +212,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 				home := func() []string {
 					t.Helper()
 					l, err := w.Home(t.Context(), "new", feed.HomeQuery{}, feed.PageRequest{Limit: 100})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					return texts(l.Items)
 				}
 				entries := func() int { return len(w.partition(schema.TimelinePK("new"))) }
@@ -236,9 +223,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 				}
 				got := home()
 				took := time.Since(began)
-				if !slices.Equal(got, want) {
-					t.Errorf("the home is %q, want %q", got, want)
-				}
+				assert.Truef(t, slices.Equal(got, want), "the home is %q, want %q", got, want)
 				if took >= time.Second || took != (followees*followCost+homeCost)*latency {
 					t.Errorf("it took %s: %d calls of %s one after the other", took, took/latency, latency)
 				}
@@ -249,12 +234,9 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 				if working {
 					wantEntries = len(want)
 				}
-				if n := entries(); n != wantEntries {
-					t.Errorf("%d entries in the timeline, want %d", n, wantEntries)
-				}
-				if got := home(); !slices.Equal(got, want) {
-					t.Errorf("then the home is %q, want %q", got, want)
-				}
+				assert.Equal(t, wantEntries, entries(), "entries in the timeline")
+				got = home()
+				assert.Truef(t, slices.Equal(got, want), "then the home is %q, want %q", got, want)
 			})
 		})
 	}
@@ -278,9 +260,7 @@ func TestHomeReadsAHundredMarkedAuthorsARound(t *testing.T) {
 			tp.latency = time.Second
 			began := time.Now()
 			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if took := time.Since(began); took != time.Duration(trips)*time.Second {
 				t.Errorf("%d marked: it took %s, want %d round trips of a second", marked, took, trips)
 			}
@@ -347,24 +327,19 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
-				if _, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}); err != nil { // as if it had expired
-					t.Fatal(err)
-				}
+				_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}) // as if it had expired
+				require.NoError(t, err)
 				want = append([]string{author}, want...)
 			case "left": // unfollowed, so its entry must not show
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
-				if err := w.Unfollow(t.Context(), "viewer", author); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, w.Unfollow(t.Context(), "viewer", author))
 			}
 		}
 		for _, author := range numbered(2500, "m") {
 			version, err := id.NewGenerator(w.clock.now).New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			w.edge(schema.Mark{
 				User: "viewer", Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: w.clock.now().Add(timelineTTL),
 			}.Item())
@@ -372,17 +347,12 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 		tp.latency = time.Second
 		began := time.Now()
 		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := texts(l.Items); !slices.Equal(got, want) {
-			t.Errorf("the home is %q, want %q", got, want)
-		}
+		require.NoError(t, err)
+		got := texts(l.Items)
+		assert.Truef(t, slices.Equal(got, want), "the home is %q, want %q", got, want)
 		// Entries and marks; marks of the entries' authors; the lists of the first
 		// page of marks; two more pages; the lists of the last; the shown items.
-		if took, want := time.Since(began), 7*time.Second; took != want {
-			t.Errorf("it took %s, want %s", took, want)
-		}
+		assert.Equal(t, 7*time.Second, time.Since(began))
 		if store.size == 0 || store.size > 1000 {
 			t.Errorf("%d marks were read at once", store.size)
 		}

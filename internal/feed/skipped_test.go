@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -28,9 +31,8 @@ func (w *world) put(items ...table.Item) {
 		for i := range part {
 			writes[i].Put = &part[i]
 		}
-		if _, err := w.store.BatchWrite(w.t.Context(), writes); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := w.store.BatchWrite(w.t.Context(), writes)
+		require.NoError(w.t, err)
 	}
 }
 
@@ -42,9 +44,7 @@ func (w *world) ids(n int) []string {
 	for i := range ids {
 		w.clock.add(time.Millisecond)
 		made, err := generator.New()
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		require.NoError(w.t, err)
 		ids[i] = made
 	}
 	return ids
@@ -75,22 +75,15 @@ func wholeList[T any](t *testing.T, tp *tap, limit, most, pages int, read func(f
 	for cursor, n := "", 1; ; n++ {
 		tp.take()
 		l, err := read(feed.PageRequest{Limit: limit, Cursor: cursor})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if calls := len(tp.take()); calls > most {
-			t.Fatalf("page %d of limit %d took %d table calls, want %d at most", n, limit, calls, most)
-		}
-		if len(l.Items) > limit {
-			t.Fatalf("a page of %d has %d items", limit, len(l.Items))
-		}
+		require.NoError(t, err)
+		calls := len(tp.take())
+		require.LessOrEqualf(t, calls, most, "page %d of limit %d took %d table calls", n, limit, calls)
+		require.LessOrEqualf(t, len(l.Items), limit, "a page of %d has %d items", limit, len(l.Items))
 		items = append(items, l.Items...)
 		if cursor = l.NextCursor; cursor == "" {
 			return items
 		}
-		if n == pages {
-			t.Fatalf("after %d pages of limit %d the list has not ended", n, limit)
-		}
+		require.NotEqualf(t, pages, n, "after %d pages of limit %d the list has not ended", n, limit)
 	}
 }
 
@@ -104,9 +97,7 @@ func postTexts(posts []feed.Post) []string {
 
 func wantSame(t *testing.T, limit int, got, want []string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("limit %d: %q, want %q", limit, got, want)
-	}
+	assert.Truef(t, slices.Equal(got, want), "limit %d: %q, want %q", limit, got, want)
 }
 
 var skippedLimits = []int{1, 20, 100}
@@ -157,9 +148,8 @@ func TestAFollowOfAnAuthorWithThousandsOfDeletedPosts(t *testing.T) {
 		w.post("bob", "new")
 		tp.take()
 		w.follow("ann", "bob")
-		if calls := len(tp.take()); calls > tableCalls+2 { // the check of the follow, and the transaction
-			t.Errorf("%d deleted posts: the follow took %d table calls", deleted, calls)
-		}
+		calls := len(tp.take()) // the check of the follow, and the transaction
+		assert.LessOrEqualf(t, calls, tableCalls+2, "%d deleted posts: the follow took %d table calls", deleted, calls)
 		want := []string{"new"}
 		if shown {
 			want = append(want, "old")
@@ -199,9 +189,7 @@ func TestHomeBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
 		w.entries("ann", names[0], entries)
 		w.post(names[1], "new")
 		w.deliver()
-		if err := w.Unfollow(t.Context(), "ann", names[0]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Unfollow(t.Context(), "ann", names[0]))
 		for _, limit := range limits {
 			got := wholeList(t, tp, limit, tableCalls, entries/5000+3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
 				return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
@@ -232,9 +220,7 @@ func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 	w.entries("ann", names[0], 300)
 	w.entries("ann", names[1], 3)
 	for _, name := range names {
-		if err := w.Unfollow(t.Context(), "ann", name); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Unfollow(t.Context(), "ann", name))
 	}
 	w.published.take()
 	for _, step := range []struct {
@@ -249,9 +235,7 @@ func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 				t.Errorf("the home published %+v", event)
 			}
 		}
-		if len(requests) != step.want {
-			t.Errorf("after %s more: %d requests, want %d", step.after, len(requests), step.want)
-		}
+		assert.Lenf(t, requests, step.want, "after %s more: %d requests", step.after, len(requests))
 	}
 }
 
@@ -273,9 +257,7 @@ func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
 		want = append([]string{text}, want...)
 	}
 	w.deliver()
-	if err := w.Unfollow(t.Context(), "ann", names[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Unfollow(t.Context(), "ann", names[0]))
 	w.follow("ann", "late")
 	for _, limit := range skippedLimits {
 		got := wholeList(t, tp, limit, tableCalls+1, 30, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 )
@@ -19,26 +22,17 @@ func TestProfilesComeBackAsTheyWereSent(t *testing.T) {
 	w := newWorld(t)
 	in := feed.ProfileInput{Name: hostile, Bio: hostile, ImageURL: "https://example.com/a?b=c#d"}
 	made, err := w.PutProfile(t.Context(), "ann", in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	created := w.clock.now()
 	w.clock.add(time.Hour)
 	got, err := w.User(t.Context(), "ann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := feed.User{ID: "ann", Name: hostile, Bio: hostile, ImageURL: in.ImageURL, CreatedAt: created}
-	if made != want || got != want {
-		t.Errorf("made %+v, got %+v, want %+v", made, got, want)
-	}
+	assert.Equal(t, want, made)
+	assert.Equal(t, want, got)
 	changed, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (feed.User{ID: "ann", Name: "Ann", CreatedAt: created}); changed != want {
-		t.Errorf("changed %+v, want %+v", changed, want)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, feed.User{ID: "ann", Name: "Ann", CreatedAt: created}, changed)
 }
 
 func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
@@ -54,9 +48,7 @@ func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
 	}
 	wg.Wait()
 	u, err := w.User(t.Context(), "ann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
 	if err != nil || !again.CreatedAt.Equal(u.CreatedAt) {
 		t.Errorf("created at %s, then at %s: %v", u.CreatedAt, again.CreatedAt, err)
@@ -79,9 +71,7 @@ func TestAnImageURLIsOneThatClientsCanShow(t *testing.T) {
 		"https://e.com\\@evil.example/": false,
 	} {
 		_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann", ImageURL: url})
-		if (err == nil) != ok {
-			t.Errorf("%q: %v", url, err)
-		}
+		assert.Equalf(t, ok, err == nil, "%q: %v", url, err)
 		if e, refused := errors.AsType[*feed.Error](err); err != nil && (!refused || len(e.Fields) != 1 || e.Fields[0].Field != "image_url") {
 			t.Errorf("%q: %v", url, err)
 		}
@@ -136,9 +126,7 @@ func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := c.do()
 			if c.fields == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return
 			}
 			wantKind(t, err, feed.Invalid)
@@ -147,9 +135,7 @@ func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 			for _, f := range e.Fields {
 				fields = append(fields, f.Field)
 			}
-			if strings.Join(fields, " ") != strings.Join(c.fields, " ") {
-				t.Errorf("it names %q, want %q", fields, c.fields)
-			}
+			assert.Equalf(t, strings.Join(c.fields, " "), strings.Join(fields, " "), "it names %q, want %q", fields, c.fields)
 		})
 	}
 }
@@ -159,13 +145,9 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 	ctx := t.Context()
 	gone := w.post("bob", "gone")
 	goneComment, err := w.CreateComment(ctx, "ann", gone.ID, "gone")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.deliver()
-	if err := w.DeletePost(ctx, "bob", gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.DeletePost(ctx, "bob", gone.ID))
 	unknown := "01J00000000000000000000000"
 	text := "x"
 	var first feed.PageRequest
@@ -238,9 +220,7 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 	for name, row := range rows {
 		err := row.do()
 		if row.want == 0 {
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.NoError(t, err, name)
 			continue
 		}
 		t.Run(name, func(t *testing.T) { wantKind(t, err, row.want) })
@@ -280,22 +260,14 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 		t.Fatalf("%d follows were answered with success, %d are there, want %d", followed.Load(), len(shown), most)
 	}
 	w.follow("ann", shown[0]) // is no new follow
-	if err := w.Unfollow(t.Context(), "ann", shown[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Unfollow(t.Context(), "ann", shown[0]))
 	w.follow("ann", shown[0])
 	// Another process has a lower limit: what is there stays.
 	lower := feed.New(feed.Config{
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, MaxFollowing: 2,
 	})
-	if err := lower.Follow(t.Context(), "ann", shown[1]); err != nil {
-		t.Error(err)
-	}
-	if err := lower.Unfollow(t.Context(), "ann", shown[1]); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, lower.Follow(t.Context(), "ann", shown[1]))
+	assert.NoError(t, lower.Unfollow(t.Context(), "ann", shown[1]))
 	wantKind(t, lower.Follow(t.Context(), "ann", shown[1]), feed.FollowingLimit)
-	if got := following(); len(got) != most-1 {
-		t.Errorf("%d follows are left, want %d", len(got), most-1)
-	}
+	assert.Len(t, following(), most-1, "follows are left")
 }

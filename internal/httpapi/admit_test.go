@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 )
@@ -42,9 +45,7 @@ func (w *world) serve(t *testing.T) pipes {
 	t.Cleanup(func() {
 		close(network.conns)
 		<-served
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, server.Close())
 	})
 	return network
 }
@@ -54,14 +55,11 @@ func (p pipes) send(t *testing.T, text string) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()
 	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, client.Close())
 	})
 	p.conns <- server
-	if _, err := io.WriteString(client, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(client, text)
+	require.NoError(t, err)
 	return client
 }
 
@@ -100,9 +98,8 @@ func answers(t *testing.T, conns []net.Conn) map[int]int {
 // gone reads each connection to its end, and fails if one gave a whole document.
 func gone(t *testing.T, conns []net.Conn) {
 	t.Helper()
-	if found := answers(t, conns); found[0] != len(conns) {
-		t.Errorf("statuses are %v, want %d cut connections", found, len(conns))
-	}
+	found := answers(t, conns)
+	assert.Equalf(t, len(conns), found[0], "statuses are %v", found)
 }
 
 // others is the number of connections of somebody who wants to stop the API for the
@@ -119,9 +116,8 @@ func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
 			conns[i] = network.send(t, w.request(t, "", "GET /openapi.json"))
 		}
 		synctest.Wait()
-		if res := w.call(t, "ben", "GET", "/v1/me", ""); res.Code != http.StatusOK {
-			t.Errorf("another user's call: %d %s", res.Code, res.Body)
-		}
+		res := w.call(t, "ben", "GET", "/v1/me", "")
+		assert.Equalf(t, http.StatusOK, res.Code, "another user's call: %d %s", res.Code, res.Body)
 		<-time.After(10 * time.Second) // virtual
 		gone(t, conns)
 	})
@@ -138,19 +134,14 @@ func TestSlowBodiesOfOneUserStopNobodyElse(t *testing.T) {
 			conns[i] = network.send(t, w.request(t, "ann", "PUT /v1/me", "Content-Length: 100")+"{")
 		}
 		synctest.Wait()
-		if res := w.call(t, "ben", "PUT", "/v1/me", `{"name":"b"}`); res.Code != http.StatusOK {
-			t.Errorf("another user's call: %d %s", res.Code, res.Body)
-		}
+		res := w.call(t, "ben", "PUT", "/v1/me", `{"name":"b"}`)
+		assert.Equalf(t, http.StatusOK, res.Code, "another user's call: %d %s", res.Code, res.Body)
 		found := answers(t, conns)
-		if found[http.StatusRequestTimeout] != 32 || found[http.StatusServiceUnavailable] != others-32 {
-			t.Errorf("statuses are %v", found)
-		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("answered after %s", took)
-		}
-		if res := w.call(t, "ann", "PUT", "/v1/me", `{"name":"a"}`); res.Code != http.StatusOK {
-			t.Errorf("the same user's call afterwards: %d %s", res.Code, res.Body)
-		}
+		assert.Equalf(t, 32, found[http.StatusRequestTimeout], "statuses are %v", found)
+		assert.Equalf(t, others-32, found[http.StatusServiceUnavailable], "statuses are %v", found)
+		assert.Equal(t, 5*time.Second, time.Since(began), "answered after")
+		res = w.call(t, "ann", "PUT", "/v1/me", `{"name":"a"}`)
+		assert.Equalf(t, http.StatusOK, res.Code, "the same user's call afterwards: %d %s", res.Code, res.Body)
 	})
 }
 
@@ -160,9 +151,8 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 		w.profile(t, "ann")
 		w.profile(t, "ben")
 		for range 100 {
-			if _, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+			require.NoError(t, err)
 		}
 		network := w.serve(t)
 		list := w.request(t, "ann", "GET /v1/users/ann/posts?limit=100")
@@ -171,21 +161,17 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 			conns[i] = network.send(t, list)
 			synctest.Wait() // so that the slots of a user do not refuse it
 		}
-		if res := w.call(t, "ben", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
-			t.Errorf("another user's call: %d %s", res.Code, res.Body)
-		}
+		res := w.call(t, "ben", "GET", "/v1/users/ann/posts?limit=100", "")
+		assert.Equalf(t, http.StatusOK, res.Code, "another user's call: %d %s", res.Code, res.Body)
 		// An answer has 12 posts of 20 kB, and a user may have 4 MiB.
-		if found := answers(t, conns[17:]); found[http.StatusServiceUnavailable] != 23 {
-			t.Errorf("beside 17 answers: statuses are %v", found)
-		}
-		if found := answers(t, conns[:1]); found[http.StatusOK] != 1 {
-			t.Errorf("an answer that waited: statuses are %v", found)
-		}
+		found := answers(t, conns[17:])
+		assert.Equalf(t, 23, found[http.StatusServiceUnavailable], "beside 17 answers: statuses are %v", found)
+		found = answers(t, conns[:1])
+		assert.Equalf(t, 1, found[http.StatusOK], "an answer that waited: statuses are %v", found)
 		<-time.After(time.Minute) // virtual
 		gone(t, conns[1:2])
-		if res := w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
-			t.Errorf("after the slow readers: %d", res.Code)
-		}
+		res = w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", "")
+		assert.Equal(t, http.StatusOK, res.Code, "after the slow readers")
 	})
 }
 
@@ -223,9 +209,8 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 			slow(user)
 		}
 		for range 3 {
-			if res := w.call(t, "ben", "GET", strings.TrimPrefix(read, "GET "), ""); res.Code != http.StatusOK {
-				t.Errorf("a fast reader: %d %s", res.Code, res.Body)
-			}
+			res := w.call(t, "ben", "GET", strings.TrimPrefix(read, "GET "), "")
+			assert.Equalf(t, http.StatusOK, res.Code, "a fast reader: %d %s", res.Code, res.Body)
 		}
 		slow("s3") // there is room for one answer
 		slow("s4") // s1 or s2 still held two answers
@@ -263,9 +248,7 @@ func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
 func (w *world) largePost(t *testing.T) string {
 	t.Helper()
 	post, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return post.ID
 }
 
@@ -304,9 +287,8 @@ func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
 			conns[i] = network.send(t, w.request(t, "ann", "GET /v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV"))
 		}
 		synctest.Wait()
-		if res := w.call(t, "ben", "GET", "/v1/me", ""); res.Code != http.StatusOK {
-			t.Errorf("another user's call: %d %s", res.Code, res.Body)
-		}
+		res := w.call(t, "ben", "GET", "/v1/me", "")
+		assert.Equalf(t, http.StatusOK, res.Code, "another user's call: %d %s", res.Code, res.Body)
 		close(leave)
 		if found := answers(t, conns); found[http.StatusNotFound] != 32 || found[http.StatusServiceUnavailable] != others-32 {
 			t.Errorf("statuses are %v", found)
@@ -327,19 +309,13 @@ func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
 		for range 99 {
 			problem(t, w.call(t, "ben", "GET", "/v1/me", ""), http.StatusServiceUnavailable, "unavailable")
 		}
-		if body := ready(); !strings.Contains(body, `"ready"`) {
-			t.Errorf("after 99 requests that it shed: %s", body)
-		}
+		assert.Contains(t, ready(), `"ready"`, "after 99 requests that it shed")
 		problem(t, w.call(t, "ben", "GET", "/v1/me", ""), http.StatusServiceUnavailable, "unavailable")
-		if body := ready(); !strings.Contains(body, `"overloaded"`) {
-			t.Errorf("after 100 requests that it shed: %s", body)
-		}
+		assert.Contains(t, ready(), `"overloaded"`, "after 100 requests that it shed")
 		close(leave)
 		answers(t, held)
 		<-time.After(10 * time.Second) // virtual
-		if body := ready(); !strings.Contains(body, `"ready"`) {
-			t.Errorf("afterwards: %s", body)
-		}
+		assert.Contains(t, ready(), `"ready"`)
 	})
 }
 
@@ -355,9 +331,8 @@ func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
 		for range 1000 {
 			problem(t, w.call(t, "ann", "GET", "/v1/me", ""), http.StatusServiceUnavailable, "unavailable")
 		}
-		if res := w.call(t, "", "GET", "/readyz", ""); res.Code != http.StatusOK {
-			t.Errorf("answer is %d %s", res.Code, res.Body)
-		}
+		res := w.call(t, "", "GET", "/readyz", "")
+		assert.Equalf(t, http.StatusOK, res.Code, "answer is %d %s", res.Code, res.Body)
 		close(leave)
 		answers(t, held)
 	})

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // An accepted body must be decoded as it was sent. The decoder writes U+FFFD for bad input,
@@ -23,9 +26,7 @@ func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
 			return
 		}
 		var fields map[string]any
-		if err := json.Unmarshal(body, &fields); err != nil {
-			t.Fatalf("accepted, but: %v", err)
-		}
+		require.NoError(t, json.Unmarshal(body, &fields))
 		if bytes.Contains(body, []byte("\uFFFD")) || bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`)) {
 			return
 		}
@@ -40,38 +41,24 @@ func TestLimiterForgetsTheOldestAndStaysSmall(t *testing.T) {
 	l := newLimiter(1, 10)
 	now := time.Now()
 	for range l.burst {
-		if wait := l.take("ann", now); wait != 0 {
-			t.Fatalf("waits %s within the burst", wait)
-		}
+		require.Zero(t, l.take("ann", now), "within the burst")
 	}
-	if wait := l.take("ann", now); wait != time.Second {
-		t.Errorf("waits %s", wait)
-	}
+	assert.Equal(t, time.Second, l.take("ann", now))
 	for i := range 15 { // one generation and a half of others: she is still known
 		l.take(strings.Repeat("x", i+1), now)
 	}
-	if wait := l.take("ann", now); wait != time.Second {
-		t.Errorf("waits %s after others came", wait)
-	}
+	assert.Equal(t, time.Second, l.take("ann", now), "after others came")
 	for i := range 1000 {
 		l.take(strings.Repeat("y", i+1), now)
 	}
-	if n := len(l.young) + len(l.old); n > 20 {
-		t.Errorf("%d buckets are kept", n)
-	}
-	if wait := l.take("ann", now); wait != 0 {
-		t.Errorf("waits %s though she was forgotten", wait)
-	}
+	assert.LessOrEqual(t, len(l.young)+len(l.old), 20, "buckets are kept")
+	assert.Zero(t, l.take("ann", now), "though she was forgotten")
 }
 
 func TestNoLimitKeepsNobody(t *testing.T) {
 	l := newLimiter(0, 10)
 	for range 100 {
-		if wait := l.take("ann", time.Now()); wait != 0 {
-			t.Fatalf("waits %s", wait)
-		}
+		require.Zero(t, l.take("ann", time.Now()))
 	}
-	if len(l.young) != 0 {
-		t.Error("buckets are kept")
-	}
+	assert.Empty(t, l.young, "buckets are kept")
 }

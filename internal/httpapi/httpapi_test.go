@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
@@ -91,9 +93,7 @@ type world struct {
 func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
 	t.Helper()
 	dev, err := auth.NewDev([]byte(strings.Repeat("s", 32)), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := &world{
 		store: &faulty{tabletest.NewMemory(), func(context.Context) error { return nil }}, published: &published{}, counted: &counted{}, dev: dev,
 	}
@@ -108,18 +108,15 @@ func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
 	for _, c := range change {
 		c(&w.cfg)
 	}
-	if w.api, err = httpapi.New(w.cfg); err != nil {
-		t.Fatal(err)
-	}
+	w.api, err = httpapi.New(w.cfg)
+	require.NoError(t, err)
 	return w
 }
 
 func (w *world) token(t *testing.T, user string) string {
 	t.Helper()
 	token, _, err := w.dev.Issue(user, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return token
 }
 
@@ -152,30 +149,22 @@ func problem(t *testing.T, res *httptest.ResponseRecorder, status int, kind stri
 
 func (w *world) profile(t *testing.T, user string) {
 	t.Helper()
-	if res := w.call(t, user, "PUT", "/v1/me", `{"name":"n"}`); res.Code != 200 {
-		t.Fatalf("profile: %d %s", res.Code, res.Body)
-	}
+	res := w.call(t, user, "PUT", "/v1/me", `{"name":"n"}`)
+	require.Equalf(t, 200, res.Code, "profile: %d %s", res.Code, res.Body)
 }
 
 func TestDocumentIsTheCommittedOne(t *testing.T) {
 	golden := filepath.Join("..", "..", "docs", "openapi.json")
 	w := newWorld(t)
 	if *update {
-		if err := os.WriteFile(golden, w.api.Document(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(golden, w.api.Document(), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, w.api.Document()) {
-		t.Error("docs/openapi.json differs from the code: review the change and run go test ./internal/httpapi -update")
-	}
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(want, w.api.Document()),
+		"docs/openapi.json differs from the code: review the change and run go test ./internal/httpapi -update")
 	res := w.call(t, "", "GET", "/openapi.json", "")
-	if !bytes.Equal(res.Body.Bytes(), want) {
-		t.Error("/openapi.json is another document")
-	}
+	assert.True(t, bytes.Equal(res.Body.Bytes(), want), "/openapi.json is another document")
 }
 
 func TestDocumentNamesEveryCall(t *testing.T) {
@@ -188,19 +177,13 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			Responses   map[string]struct{ Content map[string]json.RawMessage }
 		}
 	}
-	if err := json.Unmarshal(newWorld(t).api.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
-		t.Errorf("version is %s", doc.OpenAPI)
-	}
+	require.NoError(t, json.Unmarshal(newWorld(t).api.Document(), &doc))
+	assert.Truef(t, strings.HasPrefix(doc.OpenAPI, "3.1"), "version is %s", doc.OpenAPI)
 	calls := 0
 	for path, operations := range doc.Paths {
 		for method, op := range operations {
 			calls++
-			if (len(op.Security) == 0) != (path == "/v1/dev/token") {
-				t.Errorf("%s %s: security is %v", method, path, op.Security)
-			}
+			assert.Equalf(t, path == "/v1/dev/token", len(op.Security) == 0, "%s %s: security is %v", method, path, op.Security)
 			for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
 				if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == name[1] && p.In == "path" }) {
 					t.Errorf("%s %s: {%s} is not documented", method, path, name[1])
@@ -208,16 +191,12 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 			for status, response := range op.Responses {
 				if status >= "400" {
-					if _, ok := response.Content["application/problem+json"]; !ok {
-						t.Errorf("%s %s: %s is no problem", method, path, status)
-					}
+					assert.Containsf(t, response.Content, "application/problem+json", "%s %s: %s is no problem", method, path, status)
 				}
 			}
 		}
 	}
-	if calls != 27 {
-		t.Errorf("%d calls: a new one needs rows in apitest and a number here", calls)
-	}
+	assert.Equal(t, 27, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {
@@ -225,9 +204,7 @@ func TestDocsPageNeedsNoOtherHost(t *testing.T) {
 	if res.Code != 200 || !strings.HasPrefix(res.Header().Get("Content-Type"), "text/html") {
 		t.Fatalf("answer is %d %s", res.Code, res.Header())
 	}
-	if found := regexp.MustCompile(`(src|href)="(https?:)?//|@import|url\(`).FindString(res.Body.String()); found != "" {
-		t.Errorf("the page loads %q", found)
-	}
+	assert.Empty(t, regexp.MustCompile(`(src|href)="(https?:)?//|@import|url\(`).FindString(res.Body.String()), "the page loads")
 	if csp := res.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
 		t.Errorf("policy is %q", csp)
 	}
@@ -252,9 +229,8 @@ func TestAnAnswerNamesTheFirstTwentyFaults(t *testing.T) {
 		}
 	}
 	p := problem(t, w.call(t, "ann", "POST", "/v1/posts", `{"text":null,"x":1,"y":null}`), 422, "invalid")
-	if len(p.Errors) != 3 || p.Detail != "some fields are invalid: see errors" {
-		t.Errorf("%v, %q", p.Errors, p.Detail)
-	}
+	assert.Len(t, p.Errors, 3)
+	assert.Equal(t, "some fields are invalid: see errors", p.Detail)
 }
 
 func TestPanicIsA500WithItsRequestID(t *testing.T) {
@@ -284,9 +260,8 @@ func TestPanicAfterHalfAnAnswerCutsTheConnection(t *testing.T) {
 		return // cut before the headers came through
 	}
 	defer res.Body.Close()
-	if _, err := io.ReadAll(res.Body); err == nil {
-		t.Error("the answer looks whole")
-	}
+	_, err = io.ReadAll(res.Body)
+	assert.Error(t, err, "the answer looks whole")
 }
 
 func TestDefectIsA500ThatSaysNothing(t *testing.T) {
@@ -304,9 +279,7 @@ func TestTableThatDoesNotAnswerIsA503(t *testing.T) {
 	for _, path := range []string{"/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/delivery"} {
 		res := w.call(t, "ann", "GET", path, "")
 		problem(t, res, 503, "unavailable")
-		if res.Header().Get("Retry-After") != "1" {
-			t.Errorf("Retry-After is %q", res.Header().Get("Retry-After"))
-		}
+		assert.Equal(t, "1", res.Header().Get("Retry-After"))
 	}
 }
 
@@ -316,12 +289,8 @@ func TestQueueThatDoesNotAnswerIsA503AndNothingIsWritten(t *testing.T) {
 	w.published.err = errors.New("away")
 	res := w.call(t, "ann", "POST", "/v1/posts", `{"text":"t"}`)
 	problem(t, res, 503, "unavailable")
-	if res.Header().Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
-	if res := w.call(t, "ann", "GET", "/v1/users/ann/posts", ""); !strings.Contains(res.Body.String(), `"items":[]`) {
-		t.Errorf("posts are %s", res.Body)
-	}
+	assert.NotEmpty(t, res.Header().Get("Retry-After"), "no Retry-After")
+	assert.Contains(t, w.call(t, "ann", "GET", "/v1/users/ann/posts", "").Body.String(), `"items":[]`)
 }
 
 // unchecked is a verifier that cannot check.
@@ -339,9 +308,8 @@ func TestTokenThatCannotBeCheckedIsA503(t *testing.T) {
 func TestRequestIDTravelsWithTheEvent(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")
-	if res := w.call(t, "ann", "POST", "/v1/posts", `{"text":"t"}`, "X-Request-Id", "req-9"); res.Code != 201 {
-		t.Fatalf("answer is %d %s", res.Code, res.Body)
-	}
+	res := w.call(t, "ann", "POST", "/v1/posts", `{"text":"t"}`, "X-Request-Id", "req-9")
+	require.Equalf(t, 201, res.Code, "answer is %d %s", res.Code, res.Body)
 	event, err := messages.Decode(w.published.messages[0].Payload)
 	if err != nil || event.Head().RequestID != "req-9" {
 		t.Errorf("event is %+v, %v", event, err)
@@ -357,22 +325,16 @@ func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
 	})
 	w.profile(t, "ann")
 	for i := range 19 { // the profile took the first of 20
-		if res := w.call(t, "ann", "GET", "/v1/me", ""); res.Code != 200 {
-			t.Fatalf("request %d: %d", i, res.Code)
-		}
+		require.Equalf(t, 200, w.call(t, "ann", "GET", "/v1/me", "").Code, "request %d", i)
 	}
 	res := w.call(t, "ann", "GET", "/v1/me", "")
 	problem(t, res, 429, "rate-limited")
-	if res.Header().Get("Retry-After") != "1" {
-		t.Errorf("Retry-After is %q", res.Header().Get("Retry-After"))
-	}
+	assert.Equal(t, "1", res.Header().Get("Retry-After"))
 	problem(t, w.call(t, "ben", "GET", "/v1/me", ""), 409, "profile-missing") // another user has its own
 	mu.Lock()
 	now = now.Add(time.Second)
 	mu.Unlock()
-	if res := w.call(t, "ann", "GET", "/v1/me", ""); res.Code != 200 {
-		t.Errorf("after a second: %d", res.Code)
-	}
+	assert.Equal(t, 200, w.call(t, "ann", "GET", "/v1/me", "").Code, "after a second")
 }
 
 // A request counts once more for each 100 units of the table.
@@ -385,9 +347,8 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 	})
 	w.profile(t, "ann") // takes the first of 20
 	for range 101 {
-		if _, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+		require.NoError(t, err)
 	}
 	const units = 496 // 101 posts of 20,064 bytes, 4,096 for one
 	answered := func(want int, path string) {
@@ -398,24 +359,19 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 				continue
 			}
 			problem(t, res, 429, "rate-limited")
-			if n != want {
-				t.Errorf("%d requests for %s were answered, want %d", n, path, want)
-			}
+			assert.Equalf(t, want, n, "requests for %s were answered", path)
 			return
 		}
 	}
-	if res := w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", ""); res.Code != http.StatusOK {
-		t.Fatalf("the posts are %d", res.Code)
-	}
+	require.Equal(t, http.StatusOK, w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", "").Code)
 	answered(19-1-units/100, "/v1/me")
 	mu.Lock()
 	now = now.Add(8 * time.Second)
 	mu.Unlock()
 	answered(4, "/v1/users/ann/posts?limit=100") // of 16 tokens: the last one owes 4
 	res := w.call(t, "ann", "GET", "/v1/me", "")
-	if problem(t, res, 429, "rate-limited"); res.Header().Get("Retry-After") != "3" {
-		t.Errorf("Retry-After is %q", res.Header().Get("Retry-After"))
-	}
+	problem(t, res, 429, "rate-limited")
+	assert.Equal(t, "3", res.Header().Get("Retry-After"))
 }
 
 func TestAFollowAboveTheLimitIsA409(t *testing.T) {
@@ -428,9 +384,8 @@ func TestAFollowAboveTheLimitIsA409(t *testing.T) {
 		w.profile(t, user)
 	}
 	for range 2 {
-		if res := w.call(t, "ann", "PUT", "/v1/me/following/ben", ""); res.Code != 204 {
-			t.Errorf("the follow is %d %s", res.Code, res.Body)
-		}
+		res := w.call(t, "ann", "PUT", "/v1/me/following/ben", "")
+		assert.Equalf(t, 204, res.Code, "the follow is %d %s", res.Code, res.Body)
 	}
 	problem(t, w.call(t, "ann", "PUT", "/v1/me/following/cid", ""), 409, "following-limit")
 }
@@ -444,18 +399,13 @@ func TestSaturatedAPIAnswers503AtOnceAndStaysHealthy(t *testing.T) {
 	<-entered
 	res := w.call(t, "ann", "GET", "/v1/me", "", "Origin", "https://app.example")
 	problem(t, res, 503, "unavailable")
-	if res.Header().Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
+	assert.NotEmpty(t, res.Header().Get("Retry-After"), "no Retry-After")
 	if h := res.Header(); h.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(h.Get("Access-Control-Expose-Headers"), "Retry-After") || h.Get("Vary") != "Origin" {
 		t.Errorf("a page cannot read it: %v", h)
 	}
-	if res := w.call(t, "", "OPTIONS", "/v1/me", "", "Origin", "https://app.example", "Access-Control-Request-Method", "GET"); res.Code != 204 {
-		t.Errorf("preflight: %d", res.Code)
-	}
-	if res := w.call(t, "", "GET", "/healthz", ""); res.Code != 200 {
-		t.Errorf("healthz: %d", res.Code)
-	}
+	res = w.call(t, "", "OPTIONS", "/v1/me", "", "Origin", "https://app.example", "Access-Control-Request-Method", "GET")
+	assert.Equal(t, 204, res.Code)
+	assert.Equal(t, 200, w.call(t, "", "GET", "/healthz", "").Code)
 	close(leave)
 	wg.Wait()
 	problem(t, w.call(t, "", "GET", "/v1/me", ""), 401, "unauthenticated") // the slot is free again
@@ -488,9 +438,7 @@ func TestRoutesAreCountedByTheirPattern(t *testing.T) {
 	w.call(t, "ann", "GET", "/v1/users/u2", "")
 	w.call(t, "ann", "BREW", "/coffee", "")
 	want := []string{"GET /v1/users/{id}", "GET /v1/users/{id}", "other none"}
-	if !slices.Equal(w.counted.requests, want) {
-		t.Errorf("counted %q", w.counted.requests)
-	}
+	assert.Truef(t, slices.Equal(w.counted.requests, want), "counted %q", w.counted.requests)
 }
 
 // A page of any site may send a body without a media type, or as plain text.
@@ -499,22 +447,18 @@ func TestADevTokenIsNotForPagesOfOtherSites(t *testing.T) {
 	const path, body = "/v1/dev/token", `{"user_id":"ann"}`
 	problem(t, w.call(t, "", "POST", path, body, "Sec-Fetch-Site", "cross-site"), 415, "unsupported-media-type")
 	problem(t, w.call(t, "", "POST", path, body, "Content-Type", "text/plain"), 415, "unsupported-media-type")
-	if res := w.call(t, "", "POST", path, body, "Content-Type", "application/json"); res.Code != 200 {
-		t.Errorf("answer is %d %s", res.Code, res.Body)
-	}
+	res := w.call(t, "", "POST", path, body, "Content-Type", "application/json")
+	assert.Equalf(t, 200, res.Code, "answer is %d %s", res.Code, res.Body)
 	preflight := w.call(t, "", "OPTIONS", path, "", "Origin", "https://evil.example",
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
-	if origin := preflight.Header().Get("Access-Control-Allow-Origin"); origin != "" {
-		t.Errorf("the origin %q may send a media type", origin)
-	}
+	origin := preflight.Header().Get("Access-Control-Allow-Origin")
+	assert.Emptyf(t, origin, "the origin %q may send a media type", origin)
 }
 
 func TestWithoutDevTokensTheirCallIsNotThere(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Tokens = nil })
 	problem(t, w.call(t, "", "POST", "/v1/dev/token", `{"user_id":"ann"}`), 404, "not-found")
-	if bytes.Contains(w.api.Document(), []byte("/v1/dev/token")) {
-		t.Error("the document has it")
-	}
+	assert.False(t, bytes.Contains(w.api.Document(), []byte("/v1/dev/token")), "the document has it")
 }
 
 func TestNotReadyNamesTheFailingDependencies(t *testing.T) {
@@ -527,9 +471,7 @@ func TestNotReadyNamesTheFailingDependencies(t *testing.T) {
 	if res.Code != 503 || !strings.Contains(res.Body.String(), `"failing":["table"]`) || strings.Contains(res.Body.String(), "10.0.0.7") {
 		t.Errorf("answer is %d %s", res.Code, res.Body)
 	}
-	if res := w.call(t, "", "GET", "/healthz", ""); res.Code != 200 {
-		t.Errorf("healthz: %d", res.Code)
-	}
+	assert.Equal(t, 200, w.call(t, "", "GET", "/healthz", "").Code)
 }
 
 // The limits of values stand in the document, as tags of the types, and in the domain.
@@ -546,17 +488,13 @@ func TestDocumentHasTheDomainsLimits(t *testing.T) {
 			Parameters []struct{ Schema struct{ MaxLength int } }
 		}
 	}
-	if err := json.Unmarshal(w.api.Document(), &document); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(w.api.Document(), &document))
 	of := func(schema, field string) int { return document.Components.Schemas[schema].Properties[field].MaxLength }
 	post := func(in feed.PostInput) error { _, err := w.cfg.Feed.CreatePost(t.Context(), "ann", in); return err }
 	profile := func(in feed.ProfileInput) error { _, err := w.cfg.Feed.PutProfile(t.Context(), "ann", in); return err }
 	image := func(n int) string { return "http://" + strings.Repeat("a", n-len("http://")) }
 	created, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	edit := func(in feed.PostEdit) error {
 		_, err := w.cfg.Feed.EditPost(t.Context(), "ann", created.ID, in)
 		return err
@@ -580,9 +518,7 @@ func TestDocumentHasTheDomainsLimits(t *testing.T) {
 			return err
 		}},
 	} {
-		if err := tt.send(tt.most); err != nil {
-			t.Errorf("%s of %d characters: %v", name, tt.most, err)
-		}
+		assert.NoErrorf(t, tt.send(tt.most), "%s of %d characters", name, tt.most)
 		if e, ok := errors.AsType[*feed.Error](tt.send(tt.most + 1)); !ok || e.Kind != feed.Invalid {
 			t.Errorf("%s of %d characters: %v, want invalid", name, tt.most+1, e)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -125,26 +127,21 @@ func TestPanicOfTheTableIsA500OnAnyGoroutine(t *testing.T) {
 				store.arm(op)
 				logged.TakeAll()
 				res := w.call(t, "ann", c.method, c.path, c.body, "X-Request-Id", "req-7")
-				if !store.hasBlown() {
-					t.Errorf("%s was not called", op)
-				}
+				assert.Truef(t, store.hasBlown(), "%s was not called", op)
 				p := problem(t, res, 500, "internal")
 				if p.RequestID != "req-7" || strings.Contains(res.Body.String(), "boom") {
 					t.Errorf("%s: answer is %s", op, res.Body)
 				}
 				entries := logged.TakeAll()
-				if len(entries) != 1 {
-					t.Fatalf("%s: logged %v", op, entries)
-				}
+				require.Lenf(t, entries, 1, "%s", op)
 				fields := entries[0].ContextMap()
 				if stack, _ := fields["stack"].(string); fields["request_id"] != "req-7" || !strings.Contains(stack, "bomb") {
 					t.Errorf("%s: logged %v", op, fields)
 				}
 			}
 			store.arm("")
-			if res := w.call(t, "ann", c.method, c.path, c.body); res.Code >= 300 {
-				t.Errorf("afterwards: %d %s", res.Code, res.Body)
-			}
+			res := w.call(t, "ann", c.method, c.path, c.body)
+			assert.Lessf(t, res.Code, 300, "afterwards: %d %s", res.Code, res.Body)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package id_test
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/id"
@@ -18,9 +19,7 @@ import (
 func generate(tb testing.TB, g *id.Generator, floor string) string {
 	tb.Helper()
 	next, err := g.After(floor)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return next
 }
 
@@ -32,9 +31,7 @@ func TestIDsAboveOneFloorGrowWithTheClock(t *testing.T) {
 	last := floor
 	for i := range 1000 {
 		next := generate(t, generators[i%2], floor)
-		if next <= last {
-			t.Fatalf("%s follows %s", next, last)
-		}
+		require.Greater(t, next, last)
 		last, now = next, now.Add(time.Millisecond)
 	}
 }
@@ -72,15 +69,11 @@ func TestIDsOnlyGrowAcrossGoroutinesAndClockSteps(t *testing.T) {
 	wg.Wait()
 	var all []string
 	for _, ids := range made {
-		if !slices.IsSorted(ids) {
-			t.Error("one goroutine saw an id step back")
-		}
+		assert.True(t, slices.IsSorted(ids), "one goroutine saw an id step back")
 		all = append(all, ids...)
 	}
 	slices.Sort(all)
-	if n := len(slices.Compact(all)); n != goroutines*each {
-		t.Errorf("%d distinct ids of %d", n, goroutines*each)
-	}
+	assert.Len(t, slices.Compact(all), goroutines*each, "distinct ids of")
 }
 
 func TestAFloorRaisesOneIDOnly(t *testing.T) {
@@ -88,30 +81,21 @@ func TestAFloorRaisesOneIDOnly(t *testing.T) {
 	g := id.NewGenerator(func() time.Time { return now })
 	ahead := id.Floor(now.Add(time.Minute))
 	raised := generate(t, g, ahead)
-	if raised <= ahead {
-		t.Errorf("%s is not above its floor %s", raised, ahead)
-	}
+	assert.Greaterf(t, raised, ahead, "%s is not above its floor %s", raised, ahead)
 	next := generate(t, g, "")
 	at, err := id.Time(next)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !at.Equal(now) {
-		t.Errorf("the id after it has the time %s, want the clock's %s", at, now)
-	}
-	if third := generate(t, g, id.Floor(now.Add(-time.Minute))); third <= next {
-		t.Errorf("a floor in the past gave %s, below %s", third, next)
-	}
+	require.NoError(t, err)
+	assert.Truef(t, at.Equal(now), "the id after it has the time %s, want the clock's %s", at, now)
+	third := generate(t, g, id.Floor(now.Add(-time.Minute)))
+	assert.Greaterf(t, third, next, "a floor in the past gave %s, below %s", third, next)
 }
 
 func TestThereIsNoIDAboveMax(t *testing.T) {
 	g := id.NewGenerator(time.Now)
-	if next, err := g.After(id.Max); err == nil {
-		t.Errorf("got %s above the highest id", next)
-	}
-	if _, err := g.After("nonsense-that-is-above-every-id"); !errors.Is(err, id.ErrMalformed) {
-		t.Errorf("got %v", err)
-	}
+	next, err := g.After(id.Max)
+	assert.Errorf(t, err, "got %s above the highest id", next)
+	_, err = g.After("nonsense-that-is-above-every-id")
+	assert.ErrorIs(t, err, id.ErrMalformed)
 }
 
 func TestSeededGeneratorReplays(t *testing.T) {
@@ -123,24 +107,19 @@ func TestSeededGeneratorReplays(t *testing.T) {
 		}
 		return ids
 	}
-	if a, b := run(), run(); !slices.Equal(a, b) {
-		t.Errorf("%v\n%v", a, b)
-	}
+	a, b := run(), run()
+	assert.Truef(t, slices.Equal(a, b), "%v\n%v", a, b)
 }
 
 func TestParseIsStrict(t *testing.T) {
 	valid := generate(t, id.NewGenerator(time.Now), "")
-	if !id.Valid(valid) {
-		t.Fatalf("%s refused", valid)
-	}
+	require.Truef(t, id.Valid(valid), "%s refused", valid)
 	for _, s := range []string{"", "x", strings.ToLower(valid), valid + "0", valid[:25], valid[:25] + "U", "8" + valid[1:], valid[:25] + "é"} {
-		if _, err := id.Parse(s); !errors.Is(err, id.ErrMalformed) {
-			t.Errorf("%q: %v", s, err)
-		}
+		_, err := id.Parse(s)
+		assert.ErrorIs(t, err, id.ErrMalformed, s)
 	}
-	if !id.Valid(id.Min) || !id.Valid(id.Max) {
-		t.Error("Min or Max is not valid")
-	}
+	assert.True(t, id.Valid(id.Min), "Min or Max is not valid")
+	assert.True(t, id.Valid(id.Max), "Min or Max is not valid")
 }
 
 func TestFloorSplitsTime(t *testing.T) {
@@ -149,19 +128,13 @@ func TestFloorSplitsTime(t *testing.T) {
 		at := time.UnixMilli(ms)
 		g := id.NewGenerator(func() time.Time { return at })
 		made, err := g.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if made < id.Floor(at) || made >= id.Floor(at.Add(time.Millisecond)) {
 			t.Fatalf("%s is not in [%s, %s)", made, id.Floor(at), id.Floor(at.Add(time.Millisecond)))
 		}
 	})
-	if id.Floor(time.UnixMilli(-1)) != id.Min {
-		t.Error("a time before 1970 does not give Min")
-	}
-	if got := id.Floor(time.UnixMilli(int64(ulid.MaxTime()) + 1)); got != id.Max {
-		t.Errorf("a time after the last gives %s, want Max", got)
-	}
+	assert.Equal(t, id.Min, id.Floor(time.UnixMilli(-1)), "a time before 1970 does not give Min")
+	assert.Equal(t, id.Max, id.Floor(time.UnixMilli(int64(ulid.MaxTime())+1)), "a time after the last gives")
 }
 
 func TestUserGrammar(t *testing.T) {
@@ -169,8 +142,6 @@ func TestUserGrammar(t *testing.T) {
 		"a": true, "A-z_09": true, "0b8a4d5c-6f9e-4d6a-9c1b-1b2c3d4e5f60": true, strings.Repeat("x", 64): true,
 		"": false, strings.Repeat("x", 65): false, "a#b": false, "a b": false, "é": false, "a/b": false, "a\x00": false,
 	} {
-		if got := id.ValidUser(s); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
+		assert.Equal(t, want, id.ValidUser(s), s)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 )
@@ -21,10 +23,7 @@ func TestAFailedAssertionPanicsWithItsInvariantInBuildsThatCheck(t *testing.T) {
 	}()
 	invariants.Check(true, "I3: never")
 	// Catch makes errors of other panics; this one it passes on.
-	if err := panics.Catch(func() error { invariants.Check(false, "I3: %d likes", 7); return nil }); err != nil {
-		t.Errorf("the violation became an error: %v", err)
-	}
-	if err := panics.Catch(func() error { panic(errors.ErrUnsupported) }); err == nil {
-		t.Error("a panic that is no violation was passed on")
-	}
+	err := panics.Catch(func() error { invariants.Check(false, "I3: %d likes", 7); return nil })
+	assert.NoError(t, err, "the violation became an")
+	assert.Error(t, panics.Catch(func() error { panic(errors.ErrUnsupported) }), "a panic that is no violation was passed on")
 }

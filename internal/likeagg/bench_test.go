@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
@@ -25,23 +27,15 @@ import (
 // is outside of the measured time.
 func BenchmarkHotPost(b *testing.B) {
 	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() {
-		if err := store.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, store.Close())
 	}()
 	const inHand = 50_000
 	broker, err := queueembedded.Open(b.TempDir(), queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inHand}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() {
-		if err := broker.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, broker.Close())
 	}()
 	post := publishLikes(b, store, broker, b.N)
 
@@ -74,12 +68,8 @@ func BenchmarkHotPost(b *testing.B) {
 	stop()
 	running.Wait()
 	res, err := store.Get(context.Background(), table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if got := schema.ParseLikeCount(res.Item).Likes; got != int64(b.N) {
-		b.Errorf("the count is %d, want %d", got, b.N)
-	}
+	require.NoError(b, err)
+	assert.Equal(b, int64(b.N), schema.ParseLikeCount(res.Item).Likes)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "likes/s")
 	b.ReportMetric(float64(flushes.Load()), "flushes")
 	b.ReportMetric(float64(written.Load())/float64(b.N), "WCU/like")
@@ -91,29 +81,22 @@ func publishLikes(b *testing.B, store table.Store, publisher message.Publisher, 
 	ids := id.NewGenerator(time.Now)
 	next := func() string {
 		made, err := ids.New()
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		return made
 	}
 	post = next()
 	ref := schema.PostRef{ID: post, Author: "author"}
-	if _, err := store.Put(context.Background(), table.PutInput{Item: ref.Item()}); err != nil {
-		b.Fatal(err)
-	}
+	_, err := store.Put(context.Background(), table.PutInput{Item: ref.Item()})
+	require.NoError(b, err)
 	const batch = 1000
 	msgs := make([]*message.Message, 0, batch)
 	for i := range n {
 		msg, err := queue.Message(context.Background(), &messages.Liked{Like: messages.Like{
 			Header: messages.Header{EventID: next(), Time: time.Now()}, PostID: post, UserID: fmt.Sprintf("user-%07d", i), AuthorID: "author",
 		}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		if msgs = append(msgs, msg); len(msgs) == batch || i == n-1 {
-			if err := publisher.Publish(queue.TopicLikes, msgs...); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, publisher.Publish(queue.TopicLikes, msgs...))
 			msgs = msgs[:0]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -37,9 +38,8 @@ func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			step(t, func(w *world) {
 				w.post = w.newPost(schema.PostRef{LikeShards: tt.shards})
-				if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: schema.Profile{User: "alice", Name: "Alice"}.Item()}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: schema.Profile{User: "alice", Name: "Alice"}.Item()})
+				require.NoError(t, err)
 				service := feed.New(feed.Config{
 					Store: w.mem, Publisher: api{w.queue}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
 				})
@@ -53,9 +53,7 @@ func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
 					if liked {
 						act = service.Like
 					}
-					if err := act(w.t.Context(), "alice", w.post); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, act(w.t.Context(), "alice", w.post))
 					pass(time.Millisecond)
 				}
 				w.settle()

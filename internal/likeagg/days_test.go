@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -38,9 +41,7 @@ func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
 			pass(20 * time.Hour)
 		}
 		w.settle()
-		if n := len(w.count().Done); n > 70 {
-			t.Errorf("%d entries: nothing was pruned", n)
-		}
+		assert.LessOrEqual(t, len(w.count().Done), 70, "entries: nothing was pruned")
 		w.unlikeAll(50)
 		w.wantCount(25)
 	})
@@ -77,9 +78,7 @@ func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 					pass(day)
 				}
 				w.settle()
-				if n := len(w.count().Done); n > 70 {
-					t.Errorf("%d entries are left", n)
-				}
+				assert.LessOrEqual(t, len(w.count().Done), 70, "entries are left")
 				fast.stop()
 				<-fast.ended
 				w.run() // with the right clock
@@ -120,9 +119,8 @@ func TestWhatIsPruned(t *testing.T) {
 		for _, o := range w.outcomes() {
 			pruned += o.Pruned
 		}
-		if w.wantCount(36); pruned < 90 {
-			t.Errorf("outcomes tell of %d pruned entries", pruned)
-		}
+		w.wantCount(36)
+		assert.GreaterOrEqualf(t, pruned, 90, "outcomes tell of %d pruned entries", pruned)
 
 		// A process that has not read the notes yet waits for requests on their way.
 		w.procs[0].stop()
@@ -165,9 +163,7 @@ func TestLikesThatAFormerAggregatorCounted(t *testing.T) {
 			w.settle()
 			pass(4 * day)
 		}
-		if _, kept := w.wantCount(4).Done[former.Inc]; kept {
-			t.Error("the former entry was not pruned")
-		}
+		assert.NotContains(t, w.wantCount(4).Done, former.Inc, "the former entry was not pruned")
 	})
 }
 
@@ -205,9 +201,7 @@ func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 					t.Errorf("counted %d times, dead letters %q", counted, w.queue.dead)
 				}
 				for _, o := range w.outcomes() {
-					if o.Lost {
-						t.Error("a message that is too old ends the window of others")
-					}
+					assert.False(t, o.Lost, "a message that is too old ends the window of others")
 				}
 				pass(10 * day)
 				w.send("alice", false)
@@ -270,13 +264,10 @@ func TestAFullLedgerLosesNoLike(t *testing.T) {
 		w.run()
 		w.send("alice", true)
 		w.settle()
-		if out := w.outcomes()[0]; out.LedgerBytes < largeLedger {
-			t.Errorf("a ledger of %d bytes", out.LedgerBytes)
-		}
+		out := w.outcomes()[0]
+		assert.GreaterOrEqualf(t, out.LedgerBytes, largeLedger, "a ledger of %d bytes", out.LedgerBytes)
 		got, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fill(largeLedger + table.MaxItemBytes - table.Size(*got.Item)) // full to the last byte
 		pass(day)                                                      // another incarnation has no entry yet
 		w.send("bob", true)

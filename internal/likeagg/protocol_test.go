@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -57,9 +60,7 @@ func TestOneFenceSettlesAllThatADeadAggregatorLeft(t *testing.T) {
 		for _, o := range w.outcomes() {
 			fences += o.Fences
 		}
-		if fences != 1 {
-			t.Errorf("%d fences, want 1", fences)
-		}
+		assert.Equal(t, 1, fences)
 	})
 }
 
@@ -91,9 +92,8 @@ func TestTheShardsOfThePostDecideTheItem(t *testing.T) {
 		for _, l := range w.likes(3) {
 			used[schema.LikeShard(l.User, 3)] = true
 		}
-		if w.wantCount(20); len(used) != 3 {
-			t.Errorf("20 likes in %d shards, want 3", len(used))
-		}
+		w.wantCount(20)
+		assert.Lenf(t, used, 3, "20 likes in %d shards", len(used))
 	})
 }
 
@@ -116,9 +116,8 @@ func TestALikeWaitsForItsPostThenBecomesADeadLetter(t *testing.T) {
 		w.queue.publish(encode(w.newID(), never, "alice", true))
 		pass(10 * time.Second)
 		ref := schema.PostRef{ID: early, Author: "author"}
-		if _, err := w.mem.Put(t.Context(), table.PutInput{Item: ref.Item()}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.mem.Put(t.Context(), table.PutInput{Item: ref.Item()})
+		require.NoError(t, err)
 		w.post = early
 		w.settle()
 		w.wantCount(1)
@@ -131,9 +130,7 @@ func TestAMessageThatCanNeverBeAppliedBecomesADeadLetterAtOnce(t *testing.T) {
 		payload, err := messages.Encode(&messages.Followed{
 			Header: messages.Header{EventID: id, Time: time.Now()}, FollowerID: "a", AuthorID: "b", From: id, MarkVersion: id,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return payload
 	}
 	for _, tt := range []struct {
@@ -258,13 +255,10 @@ func TestStopFlushesTheOpenWindows(t *testing.T) {
 		began := time.Now()
 		p.stop()
 		<-p.ended
-		if p.err != nil || time.Since(began) > time.Second {
-			t.Errorf("stopped after %v: %v", time.Since(began), p.err)
-		}
+		assert.NoError(t, p.err)
+		assert.LessOrEqual(t, time.Since(began), time.Second)
 		w.wantCount(1)
-		if w.queue.len() != 0 {
-			t.Error("the message was not acked")
-		}
+		assert.Zero(t, w.queue.len(), "the message was not acked")
 	})
 }
 
@@ -283,9 +277,7 @@ func TestStopHandsBackMessagesThatItCannotFinish(t *testing.T) {
 		}
 		w.queue.mu.Lock()
 		for _, m := range w.queue.messages {
-			if m.visible.After(time.Now()) {
-				t.Errorf("message %s was not handed back", m.id)
-			}
+			assert.Falsef(t, m.visible.After(time.Now()), "message %s was not handed back", m.id)
 		}
 		w.queue.mu.Unlock()
 		w.fault = w.planned
@@ -339,18 +331,12 @@ func TestHeldMessagesAndRequestsAreBounded(t *testing.T) {
 			w.send(fmt.Sprintf("user%d", i), true)
 		}
 		w.settle()
-		if most := w.queue.mostHeld; most > 41 { // one waits in the subscription
-			t.Errorf("%d messages were out at once, want at most 41", most)
-		}
+		assert.LessOrEqual(t, w.queue.mostHeld, 41, "messages were out at once") // one waits in the subscription
 		w.mu.Lock()
-		if w.mostCalling > 4 {
-			t.Errorf("%d requests were out at once, want at most 4", w.mostCalling)
-		}
+		assert.LessOrEqual(t, w.mostCalling, 4, "requests were out at once")
 		w.mu.Unlock()
 		for _, o := range w.outcomes() {
-			if o.Messages > 40 {
-				t.Errorf("a window of %d messages", o.Messages)
-			}
+			assert.LessOrEqualf(t, o.Messages, 40, "a window of %d messages", o.Messages)
 		}
 	})
 }
@@ -384,9 +370,7 @@ func TestAPartitionThatRefusesHoldsUpNobodyElse(t *testing.T) {
 				pass(2 * time.Second)
 				w.wantCount(1)
 				w.mu.Lock()
-				if w.mostCalling > 4 {
-					t.Errorf("%d requests were out at once, want at most 4", w.mostCalling)
-				}
+				assert.LessOrEqual(t, w.mostCalling, 4, "requests were out at once")
 				w.mu.Unlock()
 				w.settle()
 				w.post = hot
@@ -401,9 +385,7 @@ func TestTheEndOfTheSubscriptionIsAnError(t *testing.T) {
 		p := w.run()
 		close(w.queue.cut)
 		<-p.ended
-		if p.err == nil {
-			t.Error("nil")
-		}
+		assert.Error(t, p.err)
 	})
 }
 
@@ -418,9 +400,8 @@ func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
 		windows := 3 * (1 + int(time.Since(began)/time.Second))
 		w.wantCount(3000)
 		// T8: at most one write of the count item a window and aggregator.
-		if w.wantWrites(3000, flushes); flushes > windows {
-			t.Errorf("%d flushes in %d windows", flushes, windows)
-		}
+		w.wantWrites(3000, flushes)
+		assert.LessOrEqualf(t, flushes, windows, "%d flushes in %d windows", flushes, windows)
 	})
 }
 
@@ -447,9 +428,7 @@ func (w *world) costs(t *testing.T, n int, every time.Duration, user string, lik
 	m := float64(n) / float64(flushes)
 	got, most := w.units/float64(n), item+1/m+0.01
 	t.Logf("%.4f write units a like at %.1f likes a window, bound %.4f", got, m, most)
-	if got > most {
-		t.Errorf("%.4f write units a like at %.1f likes a window, want at most %.4f", got, m, most)
-	}
+	assert.LessOrEqualf(t, got, most, "write units a like at %.1f likes a window", m)
 	return flushes, pruned
 }
 
@@ -501,9 +480,8 @@ func TestALedgerOfWeeksCostsNoMoreThanANewOne(t *testing.T) {
 		for n := range 3 {
 			began := time.Now()
 			flushes, _ := w.costs(t, 1000, 20*time.Millisecond, fmt.Sprintf("user%d-", n), true, 1)
-			if windows := 10 * (1 + int(time.Since(began)/time.Second)); flushes > windows {
-				t.Errorf("%d flushes in %d windows", flushes, windows)
-			}
+			windows := 10 * (1 + int(time.Since(began)/time.Second))
+			assert.LessOrEqualf(t, flushes, windows, "%d flushes in %d windows", flushes, windows)
 			sent += 1000
 			tomorrow()
 		}

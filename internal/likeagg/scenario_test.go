@@ -16,6 +16,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -40,15 +41,12 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //	table                                        prints the likes and the count
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got string
 			step(t, func(w *world) { got = play(w, string(text)) })
 			if *rewrite {
@@ -137,9 +135,7 @@ func (s *scenario) do(command string, args []string) {
 	case "advance":
 		days, isDays := strings.CutSuffix(args[0], "d")
 		d, err := time.ParseDuration(days + map[bool]string{true: "h"}[isDays])
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		if isDays {
 			d *= 24
 		}
@@ -161,9 +157,8 @@ func (s *scenario) do(command string, args []string) {
 		for inc, name := range s.incs {
 			if name == args[0] {
 				in := table.UpdateInput{Key: schema.LikeCountKey(s.post), Remove: []string{schema.AttrFlushed(inc)}}
-				if _, err := s.mem.Update(s.t.Context(), in); err != nil {
-					s.t.Fatal(err)
-				}
+				_, err := s.mem.Update(s.t.Context(), in)
+				require.NoError(s.t, err)
 			}
 		}
 	case "table":

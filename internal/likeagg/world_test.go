@@ -14,6 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -92,17 +95,14 @@ func pass(d time.Duration) { <-time.After(d) }
 
 func (w *world) newID() string {
 	made, err := w.ids.New()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return made
 }
 
 func (w *world) newPost(ref schema.PostRef) string {
 	ref.ID, ref.Author = w.newID(), "author"
-	if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: ref.Item()}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: ref.Item()})
+	require.NoError(w.t, err)
 	return ref.ID
 }
 
@@ -317,17 +317,15 @@ func (w *world) settle() {
 func (w *world) store(l schema.Like) {
 	w.t.Helper()
 	l.Post = w.post
-	if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: l.Item()}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: l.Item()})
+	require.NoError(w.t, err)
 }
 
 // setCount changes the count item.
 func (w *world) setCount(attrs ...table.Attr) {
 	w.t.Helper()
-	if _, err := w.mem.Update(w.t.Context(), table.UpdateInput{Key: schema.LikeCountKey(w.post), Set: attrs}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.mem.Update(w.t.Context(), table.UpdateInput{Key: schema.LikeCountKey(w.post), Set: attrs})
+	require.NoError(w.t, err)
 }
 
 // likes are the likes of the post, by user.
@@ -336,14 +334,10 @@ func (w *world) likes(shards int) []schema.Like {
 	var all []schema.Like
 	for shard := range shards {
 		items, _, err := table.Collect(w.mem.Query(w.t.Context(), table.Query{PK: schema.LikesPK(w.post, shard, shards), Consistent: true}), 0)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		require.NoError(w.t, err)
 		for _, it := range items {
 			l, err := schema.ParseLike(it)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			require.NoError(w.t, err)
 			all = append(all, l)
 		}
 	}
@@ -355,9 +349,7 @@ func (w *world) likes(shards int) []schema.Like {
 func (w *world) count() schema.LikeCount {
 	w.t.Helper()
 	res, err := w.mem.Get(w.t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return schema.ParseLikeCount(res.Item)
 }
 
@@ -369,18 +361,14 @@ func (w *world) endOf(inc string) *schema.LikeEnd {
 		return nil
 	}
 	end, err := schema.ParseLikeEnd(*res.Item)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return &end
 }
 
 func (w *world) wantCount(likes int64) schema.LikeCount {
 	w.t.Helper()
 	count := w.count()
-	if count.Likes != likes {
-		w.t.Errorf("the count is %d, want %d", count.Likes, likes)
-	}
+	assert.Equal(w.t, likes, count.Likes)
 	return count
 }
 
@@ -432,9 +420,8 @@ func (w *world) noteEnd(inc string, lost ...string) {
 	for _, post := range lost {
 		end.Lost[post] = true
 	}
-	if _, err := w.mem.Put(w.t.Context(), table.PutInput{Item: end.Item()}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: end.Item()})
+	require.NoError(w.t, err)
 }
 
 // large makes the count item so large that a flush costs three units, by entries of

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -27,9 +29,7 @@ func TestLogIsOneLineOfJSONAnEvent(t *testing.T) {
 	log := obs.NewLogger(&out, zapcore.InfoLevel, false)
 	log.Debug("quiet")
 	log.Info("two\nlines", zap.Error(errors.New("a\nb")), zap.Duration("took", time.Second))
-	if strings.Count(out.String(), "\n") != 1 {
-		t.Fatalf("log is %q", &out)
-	}
+	require.Equalf(t, 1, strings.Count(out.String(), "\n"), "log is %q", &out)
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["level"] != "info" || line["took"] != "1s" {
 		t.Errorf("line is %v, %v", line, err)
@@ -40,34 +40,26 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	t.Helper()
 	res := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	if res.Code != http.StatusOK {
-		t.Fatalf("metrics answered %d %s", res.Code, res.Body)
-	}
+	require.Equalf(t, http.StatusOK, res.Code, "metrics answered %d %s", res.Code, res.Body)
 	return res.Body.String()
 }
 
 func TestMetricsCountEvents(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m, err := obs.NewMetrics(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := obs.RegisterDepth(reg, func(_ context.Context, topic string) (queue.Depth, error) {
+	require.NoError(t, err)
+	require.NoError(t, obs.RegisterDepth(reg, func(_ context.Context, topic string) (queue.Depth, error) {
 		if topic == queue.TopicLikes {
 			return queue.Depth{}, errors.New("away")
 		}
 		return queue.Depth{Ready: 1, Delayed: 2, InFlight: 3, Dead: 4}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := obs.RegisterStore(reg, "table", func() disk.Stats {
+	}))
+	require.NoError(t, obs.RegisterStore(reg, "table", func() disk.Stats {
 		return disk.Stats{
 			FlushStalls: 5, CompactionStalls: 6, FailedCompactions: 7, LogBytes: 8, MemtableBytes: 9, L0Files: 10,
 			L0Sublevels: 11, DebtBytes: 12, DiskBytes: 13, FreeBytes: 14, TotalBytes: 15, Damaged: true,
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	m.Post()
 	m.Like()
 	m.Flush(1500)
@@ -97,30 +89,22 @@ func TestMetricsCountEvents(t *testing.T) {
 		`fanfare_disk_size_bytes{store="table"} 15`, `fanfare_store_damaged{store="table"} 1`,
 		`fanfare_http_requests_total{method="GET",route="/v1/me",status="200"} 1`,
 	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("no line %s", want)
-		}
+		assert.Containsf(t, text, want+"\n", "no line %s", want)
 	}
-	if strings.Contains(text, `topic="likes"`) {
-		t.Error("a topic that does not answer has a depth")
-	}
+	assert.NotContains(t, text, `topic="likes"`, "a topic that does not answer has a depth")
 }
 
 func TestRegistryRefusesASecondSet(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	if _, err := obs.NewMetrics(reg); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := obs.NewMetrics(reg); err == nil {
-		t.Error("two sets in one registry")
-	}
+	_, err := obs.NewMetrics(reg)
+	require.NoError(t, err)
+	_, err = obs.NewMetrics(reg)
+	assert.Error(t, err, "two sets in one registry")
 }
 
 func TestRequestIDsAreSaneOrNew(t *testing.T) {
 	for id, want := range map[string]bool{"a-B_9.z": true, "": false, "a b": false, "a\nb": false, strings.Repeat("a", 65): false, "ä": false} {
-		if obs.ValidRequestID(id) != want {
-			t.Errorf("%q: %v", id, !want)
-		}
+		assert.Equalf(t, want, obs.ValidRequestID(id), "%q: %v", id, !want)
 	}
 	if a, b := obs.NewRequestID(), obs.NewRequestID(); a == b || !obs.ValidRequestID(a) {
 		t.Errorf("made %q and %q", a, b)

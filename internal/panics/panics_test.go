@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/panics"
 )
 
@@ -20,10 +22,6 @@ func TestAPanicIsAnErrorWithItsStack(t *testing.T) {
 
 func TestWithoutAPanicTheErrorStays(t *testing.T) {
 	want := errors.New("away")
-	if err := panics.Catch(func() error { return want }); !errors.Is(err, want) {
-		t.Errorf("error is %v", err)
-	}
-	if err := panics.Catch(func() error { return nil }); err != nil {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorIs(t, panics.Catch(func() error { return want }), want)
+	assert.NoError(t, panics.Catch(func() error { return nil }))
 }

@@ -8,7 +8,6 @@ package planttest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Edit replaces text that occurs exactly once in a file, named from the repository's
@@ -27,9 +29,7 @@ type Edit struct{ File, Old, New string }
 func Root(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }
 
@@ -45,26 +45,17 @@ func Overlay(t *testing.T, root string, edits []Edit) string {
 			from = copied
 		}
 		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := bytes.Count(text, []byte(e.Old)); n != 1 {
-			t.Fatalf("edit %d occurs %d times in %s, want once: plant the bug anew", i, n, e.File)
-		}
+		require.NoError(t, err)
+		n := bytes.Count(text, []byte(e.Old))
+		require.Equalf(t, 1, n, "edit %d occurs %d times in %s: plant the bug anew", i, n, e.File)
 		copied := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(copied, bytes.Replace(text, []byte(e.Old), []byte(e.New), 1), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(copied, bytes.Replace(text, []byte(e.Old), []byte(e.New), 1), 0o600))
 		replace[source] = copied
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
@@ -74,9 +65,8 @@ func Build(t *testing.T, overlay string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "planted.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("the planted bug does not build: %v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	require.NoErrorf(t, err, "the planted bug does not build:\n%s", out)
 	return binary
 }
 
@@ -86,10 +76,6 @@ func MustFail(t *testing.T, binary, test, want string, count int) {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.failfast", "-test.count", strconv.Itoa(count))
 	out, err := run.CombinedOutput()
-	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
-		t.Fatalf("%s passes with the planted bug (%v), so it proves nothing:\n%s", test, err, out)
-	}
-	if !strings.Contains(string(out), want) {
-		t.Errorf("%s fails with the planted bug, but does not say %q:\n%s", test, want, out)
-	}
+	require.ErrorAsf(t, err, new(*exec.ExitError), "%s passes with the planted bug (%v), so it proves nothing:\n%s", test, err, out)
+	assert.Containsf(t, string(out), want, "%s fails with the planted bug, but does not say", test)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
@@ -151,15 +153,11 @@ func event(t *testing.T) *message.Message {
 func eventAt(t *testing.T, at time.Time) *message.Message {
 	t.Helper()
 	eventID, err := id.NewGenerator(func() time.Time { return at }).New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	msg, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
 		Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: "ann",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return msg
 }
 
@@ -184,9 +182,7 @@ func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *br
 		cancel()
 		running.Wait()
 		b.ending.Wait()
-		if runErr != nil {
-			t.Errorf("the consumer ended with %v after a stop, want nil", runErr)
-		}
+		assert.NoErrorf(t, runErr, "the consumer ended with %v after a stop", runErr)
 	})
 }
 
@@ -196,9 +192,7 @@ func TestHandledMessageIsAcked(t *testing.T) {
 		msg := event(t)
 		b.deliver(msg, 1)
 		synctest.Wait()
-		if got := b.answersOf(msg); !slices.Equal(got, []answer{{acked: true}}) {
-			t.Errorf("answers %v, want one ack", got)
-		}
+		assert.Equal(t, []answer{{acked: true}}, b.answersOf(msg))
 	})
 }
 
@@ -240,9 +234,7 @@ func TestUnstoredDeadLetterComesAgain(t *testing.T) {
 		msg := event(t)
 		b.deliver(msg, 1)
 		synctest.Wait()
-		if got := b.answersOf(msg); !slices.Equal(got, []answer{{delay: time.Second}}) {
-			t.Fatalf("answers %v, want a nack: nothing may be dropped (I6)", got)
-		}
+		require.Equal(t, []answer{{delay: time.Second}}, b.answersOf(msg), "nothing may be dropped (I6)")
 		b.failDeadLetters(nil)
 		pass(time.Second)
 		if got := b.answersOf(msg); len(got) != 2 || !got[1].acked || b.reason(msg) == "" {
@@ -269,13 +261,9 @@ func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
 			t.Fatalf("%d answers, the last %+v, want %d and an ack", len(got), got[len(got)-1], queue.MaxAttempts+1)
 		}
 		for i, a := range got[:queue.MaxAttempts] {
-			if a.delay != queue.Backoff(i+1) {
-				t.Errorf("attempt %d: delay %s, want %s", i+1, a.delay, queue.Backoff(i+1))
-			}
+			assert.Equalf(t, queue.Backoff(i+1), a.delay, "attempt %d", i+1)
 		}
-		if b.reason(msg) != failing.Error() {
-			t.Errorf("dead letter %q, want the error", b.reason(msg))
-		}
+		assert.Equal(t, failing.Error(), b.reason(msg), "dead letter")
 	})
 }
 
@@ -292,13 +280,11 @@ func TestTransientErrorsNeverKillAMessage(t *testing.T) {
 				b.deliver(msg, 900)
 				pass(time.Hour)
 				for i, a := range b.answersOf(msg) {
-					if a.acked || a.delay != queue.Backoff(900) {
-						t.Fatalf("answer %d is %+v, want nacks with backoff", i, a)
-					}
+					require.Falsef(t, a.acked, "answer %d is %+v, want nacks with backoff", i, a)
+					require.Equalf(t, queue.Backoff(900), a.delay, "answer %d", i)
 				}
-				if len(b.answersOf(msg)) < 10 || b.reason(msg) != "" {
-					t.Errorf("%d answers, dead letter %q", len(b.answersOf(msg)), b.reason(msg))
-				}
+				assert.GreaterOrEqual(t, len(b.answersOf(msg)), 10)
+				assert.Empty(t, b.reason(msg))
 			})
 		})
 	}
@@ -313,13 +299,10 @@ func TestLaterNeverKillsAMessage(t *testing.T) {
 		b.deliver(msg, 500)
 		pass(70 * time.Second)
 		got := b.answersOf(msg)
-		if len(got) < 10 || b.reason(msg) != "" {
-			t.Fatalf("%d answers, dead letter %q, want an answer every 7 s and no dead letter", len(got), b.reason(msg))
-		}
+		require.GreaterOrEqual(t, len(got), 10)
+		require.Empty(t, b.reason(msg))
 		for _, a := range got {
-			if a != (answer{delay: 7 * time.Second}) {
-				t.Errorf("answer %+v, want a nack for 7 s", a)
-			}
+			assert.Equal(t, answer{delay: 7 * time.Second}, a)
 		}
 	})
 }
@@ -340,9 +323,7 @@ func TestAnEventFromAheadWaitsUntilItIsDue(t *testing.T) {
 			t.Errorf("%d answers, dead letter %q, handled at %s, want it at %s", len(got), b.reason(msg), handled, due)
 		}
 		for i, a := range got[:len(got)-1] {
-			if a.delay > queue.Backoff(i+1) {
-				t.Errorf("answer %d: delay %s, want %s at most", i+1, a.delay, queue.Backoff(i+1))
-			}
+			assert.LessOrEqualf(t, a.delay, queue.Backoff(i+1), "answer %d", i+1)
 		}
 	})
 }
@@ -368,12 +349,9 @@ func TestPanicCostsOneAttemptAndNoOtherMessage(t *testing.T) {
 		b.deliver(first, 1)
 		b.deliver(second, 1)
 		pass(time.Second)
-		if got := b.answersOf(first); !slices.Equal(got, []answer{{delay: time.Second}, {acked: true}}) {
-			t.Errorf("answers to the message whose handler panicked: %v, want a nack and an ack", got)
-		}
-		if got := b.answersOf(second); !slices.Equal(got, []answer{{acked: true}}) {
-			t.Errorf("answers to the other message: %v, want an ack", got)
-		}
+		got := b.answersOf(first)
+		assert.Equal(t, []answer{{delay: time.Second}, {acked: true}}, got, "answers to the message whose handler panicked")
+		assert.Equal(t, []answer{{acked: true}}, b.answersOf(second), "answers to the other message")
 	})
 }
 
@@ -405,9 +383,7 @@ func TestStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
 			t.Errorf("answers %v, handler's context %v, want an ack", got, cancelled)
 		}
 		for _, a := range b.answersOf(late) {
-			if a.acked {
-				t.Error("a message was handled after the stop")
-			}
+			assert.False(t, a.acked, "a message was handled after the stop")
 		}
 	})
 }
@@ -423,18 +399,14 @@ func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
 		synctest.Wait()
 		stop()
 		pass(9 * time.Second)
-		if got := b.answersOf(msg); len(got) != 0 {
-			t.Fatalf("answers %v within the grace, want none", got)
-		}
+		require.Empty(t, b.answersOf(msg), "within the grace")
 		pass(time.Second)
 		got := b.answersOf(msg)
 		if len(got) == 0 || b.reason(msg) != "" {
 			t.Errorf("answers %v, dead letter %q, want it handed back", got, b.reason(msg))
 		}
 		for _, a := range got { // the subscription may deliver it once more before it ends
-			if a != (answer{delay: 0}) {
-				t.Errorf("answer %+v, want it handed back at once", a)
-			}
+			assert.Equal(t, answer{delay: 0}, a)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -20,24 +21,18 @@ func TestBackoffDoublesToFiveMinutes(t *testing.T) {
 		-1: time.Second, 0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second,
 		9: 256 * time.Second, 10: 5 * time.Minute, 11: 5 * time.Minute, 1 << 30: 5 * time.Minute,
 	} {
-		if got := queue.Backoff(receives); got != want {
-			t.Errorf("receive %d: %s, want %s", receives, got, want)
-		}
+		assert.Equalf(t, want, queue.Backoff(receives), "receive %d", receives)
 	}
 }
 
 func TestDelayOfANackIsTheBackoffUnlessSet(t *testing.T) {
 	r := queue.NewReceive(3)
-	if got := r.Delay(); got != queue.Backoff(3) {
-		t.Errorf("delay %s, want the backoff", got)
-	}
+	assert.Equal(t, queue.Backoff(3), r.Delay())
 	for ask, want := range map[time.Duration]time.Duration{
 		-time.Second: 0, 0: 0, time.Minute: time.Minute, 24 * time.Hour: 12 * time.Hour,
 	} {
 		r.RetryAfter(ask)
-		if got := r.Delay(); got != want {
-			t.Errorf("asked for %s: %s, want %s", ask, got, want)
-		}
+		assert.Equalf(t, want, r.Delay(), "asked for %s", ask)
 	}
 }
 
@@ -50,23 +45,19 @@ func TestDeadLetterComesBackAsItWas(t *testing.T) {
 		t.Errorf("reason of %d bytes: %.30q", len(letter.Reason), letter.Reason)
 	}
 	stored := letter.Message()
-	if err := queue.Check(stored); err != nil {
-		t.Errorf("a backend could not store it: %v", err)
-	}
+	assert.NoError(t, queue.Check(stored), "a backend could not store it")
 	got := queue.ParseDeadLetter("posts", stored)
 	if got.Reason != letter.Reason || !got.FailedAt.Equal(at) || got.Receives != 1 || got.Topic != "posts" {
 		t.Errorf("came back as %+v, was %+v", got, letter)
 	}
-	if original := got.Original(); !original.Equals(msg) {
-		t.Errorf("original %v %q", original.Metadata, original.Payload)
-	}
+	original := got.Original()
+	assert.Truef(t, original.Equals(msg), "original %v %q", original.Metadata, original.Payload)
 }
 
 func TestDeadLetterOfTheTransportHasAReason(t *testing.T) {
 	got := queue.ParseDeadLetter("posts", message.NewMessage("id", []byte("x")))
-	if got.Reason == "" || got.Metadata == nil {
-		t.Errorf("%+v, want a reason and metadata", got)
-	}
+	assert.NotEmpty(t, got.Reason)
+	assert.NotNil(t, got.Metadata)
 }
 
 func TestTransientErrors(t *testing.T) {
@@ -89,9 +80,7 @@ func TestTransientErrors(t *testing.T) {
 		if err != nil {
 			err = fmt.Errorf("publish: %w", err)
 		}
-		if got := queue.Transient(err); got != test.want {
-			t.Errorf("%v: transient is %v, want %v", err, got, test.want)
-		}
+		assert.Equalf(t, test.want, queue.Transient(err), "%v", err)
 	}
 }
 

@@ -2,10 +2,10 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/queue"
 )
@@ -28,12 +28,8 @@ func TestSessionReportsASubscriptionThatEndsBeforeTheStop(t *testing.T) {
 		}
 	}
 	session := queue.Session{Subscriber: ended{}, Topic: queue.TopicLikes}
-	if err := session.Run(t.Context(), drain); !errors.Is(err, queue.ErrClosed) {
-		t.Errorf("error %v, want %v", err, queue.ErrClosed)
-	}
+	assert.ErrorIs(t, session.Run(t.Context(), drain), queue.ErrClosed)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if err := session.Run(stopped, drain); err != nil {
-		t.Errorf("error %v after the stop, want none", err)
-	}
+	assert.NoError(t, session.Run(stopped, drain), "after the stop")
 }

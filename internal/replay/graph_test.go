@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAnEdgeListIsRead(t *testing.T) {
@@ -63,42 +66,31 @@ func zipped(text string) []byte {
 
 func TestACompressedFileIsReadLikeAPlainOne(t *testing.T) {
 	edges, err := os.ReadFile("../../testdata/graphs/socfb-Reed98.edges")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "reed.gz")
-	if err := os.WriteFile(file, zipped(string(edges)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, zipped(string(edges)), 0o600))
 	g, err := ReadGraph(file, false)
 	if err != nil || len(g.Names) != 962 || len(g.Edges) != 37624 {
 		t.Fatalf("read %d users, %d edges, error %v", len(g.Names), len(g.Edges), err)
 	}
 	plain, err := ReadGraph("../../testdata/graphs/socfb-Reed98.edges", false)
-	if err != nil || !reflect.DeepEqual(g, plain) {
-		t.Errorf("the plain file reads differently, error %v", err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, plain, g, "the plain file reads differently")
 	small := g.BestConnected(150)
 	if len(small.Names) != 150 || len(small.Edges) < 5000 {
 		t.Errorf("the 150 best-connected have %d users and %d edges", len(small.Names), len(small.Edges))
 	}
-	if _, err := ReadGraph(file+"x", false); err == nil || !strings.Contains(err.Error(), file+"x") {
-		t.Errorf("error %v does not name the file that is not there", err)
-	}
+	_, err = ReadGraph(file+"x", false)
+	assert.ErrorContainsf(t, err, file+"x", "error %v does not name the file that is not there", err)
 }
 
 func TestTheBestConnectedKeepTheirEdges(t *testing.T) {
 	g, err := ParseGraph(strings.NewReader("a b\na c\na d\nb c\ne a\nf f\n"), "f", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := Graph{[]string{"a", "b", "c"}, []Edge{{0, 1}, {0, 2}, {1, 2}}}
-	if got := g.BestConnected(3); !reflect.DeepEqual(*got, want) {
-		t.Errorf("kept %+v, want %+v", *got, want)
-	}
-	if got := g.BestConnected(100); got != g {
-		t.Errorf("kept %+v of all", got)
-	}
+	assert.Equal(t, want, *g.BestConnected(3))
+	got := g.BestConnected(100)
+	assert.Samef(t, g, got, "kept %+v of all", got)
 }
 
 func FuzzParseGraph(f *testing.F) {
@@ -120,9 +112,7 @@ func FuzzParseGraph(f *testing.F) {
 		}
 		if !directed {
 			for e := range seen {
-				if !seen[Edge{e.To, e.From}] {
-					t.Fatalf("edge %v goes one way", e)
-				}
+				require.Truef(t, seen[Edge{e.To, e.From}], "edge %v goes one way", e)
 			}
 		}
 	})

@@ -1,17 +1,17 @@
 package replay
 
 import (
-	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func reed(t *testing.T, users int) *Graph {
 	t.Helper()
 	g, err := ReadGraph("../../testdata/graphs/socfb-Reed98.edges", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return g.BestConnected(users)
 }
 
@@ -20,9 +20,8 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 	loads := make([]*load, 3)
 	for i, seed := range []uint64{1, 1, 2} {
 		var err error
-		if loads[i], err = newLoad(g, 100, 1000, seed); err != nil {
-			t.Fatal(err)
-		}
+		loads[i], err = newLoad(g, 100, 1000, seed)
+		require.NoError(t, err)
 	}
 	if !reflect.DeepEqual(loads[0], loads[1]) || reflect.DeepEqual(loads[0], loads[2]) {
 		t.Error("one seed makes two loads, or two seeds make one")
@@ -33,9 +32,7 @@ func TestALoadHasTheRequestedSize(t *testing.T) {
 	g := reed(t, 40)
 	for _, size := range [][2]int{{0, 0}, {1, 0}, {1, 40}, {100, 4000}, {200, 900}} {
 		l, err := newLoad(g, size[0], size[1], 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		posted, likes := map[int]bool{}, map[[2]int]bool{}
 		most := map[int]int{}
 		for _, a := range l.actions {
@@ -61,7 +58,6 @@ func TestALoadHasTheRequestedSize(t *testing.T) {
 			t.Errorf("900 likes went to %d of 200 posts: no heavy tail", len(most))
 		}
 	}
-	if _, err := newLoad(g, 2, 81, 1); !errors.Is(err, ErrUsage) {
-		t.Errorf("more likes than pairs: error %v", err)
-	}
+	_, err := newLoad(g, 2, 81, 1)
+	assert.ErrorIs(t, err, ErrUsage, "more likes than pairs")
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // told parses the metrics of each process, nil for one that did not answer.
@@ -19,9 +21,7 @@ func told(t *testing.T, texts ...string) reading {
 		}
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		families, err := parser.TextToMetricFamilies(strings.NewReader(text + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r = append(r, families)
 	}
 	return r
@@ -80,10 +80,8 @@ func TestUnitsAreSummedOverProcesses(t *testing.T) {
 			t.Errorf("a process %s: used %v, want that it is not known", name, used)
 		}
 	}
-	if _, ok := told(t, "up 1", "").since(before); ok {
-		t.Error("units are known of a process that did not answer")
-	}
-	if _, ok := (reading{}).since(reading{}); ok {
-		t.Error("units are known of no process")
-	}
+	_, ok = told(t, "up 1", "").since(before)
+	assert.False(t, ok, "units are known of a process that did not answer")
+	_, ok = (reading{}).since(reading{})
+	assert.False(t, ok, "units are known of no process")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -113,13 +114,9 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 		for viewer, want := range homes {
 			got := truth.home(viewer)
 			deliveries += len(want)
-			if len(got) != len(want) {
-				t.Fatalf("home of %s is %v, want %v", viewer, got, want)
-			}
+			require.Lenf(t, got, len(want), "home of %s is %v, want %v", viewer, got, want)
 			for id := range want {
-				if !got[id] {
-					t.Fatalf("home of %s is %v, want %v", viewer, got, want)
-				}
+				require.Truef(t, got[id], "home of %s is %v, want %v", viewer, got, want)
 			}
 			var right []shown
 			for id := range want {
@@ -130,13 +127,9 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 			}
 			checkPlanted(t, truth, viewer, right)
 		}
-		if truth.deliveries() != deliveries {
-			t.Fatalf("%d deliveries expected, want %d", truth.deliveries(), deliveries)
-		}
+		require.Equal(t, deliveries, truth.deliveries(), "deliveries expected")
 		for id, users := range truth.likers {
-			if len(users) != len(likes[id]) {
-				t.Fatalf("likes of %s: %v, want %v", id, users, likes[id])
-			}
+			require.Lenf(t, users, len(likes[id]), "likes of %s: %v, want %v", id, users, likes[id])
 		}
 	})
 }

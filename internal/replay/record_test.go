@@ -7,14 +7,15 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "journal")
 	r, err := newRecord(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, e := range []entry{
 		{Call: callProfile, User: "a"}, {Call: callFollow, User: "a", Object: "b"},
 		{Call: callPost, User: "a", Object: "text"}, {Call: callLike, User: "a", Object: "P"},
@@ -25,9 +26,7 @@ func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
 		}
 	}
 	for _, err := range []error{r.answer(3, "P", nil), r.answer(1, "a", nil), r.answer(2, "", errors.New("no answer"))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	if answered, open := r.count(); answered != 2 || open != 2 {
 		t.Errorf("%d answered, %d open", answered, open)
@@ -36,15 +35,11 @@ func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(factsOf(calls), r.facts()) {
 		t.Errorf("read %+v, error %v", calls, err)
 	}
-	if err := r.close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newRecord(file); !errors.Is(err, ErrUsage) {
-		t.Errorf("a second run may write over a journal: %v", err)
-	}
-	if _, err := newRecord(filepath.Join(file, "x")); err == nil {
-		t.Error("a journal in no directory is accepted")
-	}
+	require.NoError(t, r.close())
+	_, err = newRecord(file)
+	assert.ErrorIs(t, err, ErrUsage, "a second run may write over a journal")
+	_, err = newRecord(filepath.Join(file, "x"))
+	assert.Error(t, err, "a journal in no directory is accepted")
 }
 
 func TestAJournalThatWasCutIsRead(t *testing.T) {
@@ -54,9 +49,7 @@ func TestAJournalThatWasCutIsRead(t *testing.T) {
 `
 	for cut := len(`{"version":1}`) + 1; cut <= len(whole); cut++ {
 		calls, err := parseJournal(strings.NewReader(whole[:cut]), "j")
-		if err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
-		}
+		require.NoErrorf(t, err, "cut at %d", cut)
 		sent := strings.Contains(whole[:cut], "text\"}\n")
 		answered := cut == len(whole)
 		if (len(calls) == 1) != sent || sent && calls[0].OK != answered {
@@ -78,9 +71,8 @@ func TestABadJournalIsRefused(t *testing.T) {
 			t.Errorf("%s: read %+v, error %v", name, calls, err)
 		}
 	}
-	if _, err := readJournal(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error %v", err)
-	}
+	_, err := readJournal(filepath.Join(t.TempDir(), "none"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func FuzzParseJournal(f *testing.F) {

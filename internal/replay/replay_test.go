@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/client"
 	"fanfare/client/clienttest"
 )
@@ -46,9 +49,7 @@ func config(t *testing.T, target string, log io.Writer) Config {
 func expected(t *testing.T, cfg Config) int {
 	t.Helper()
 	l, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n := len(l.authors)
 	for _, author := range l.authors {
 		for _, e := range cfg.Graph.Edges {
@@ -64,9 +65,7 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 	var log bytes.Buffer
 	cfg := config(t, serve(t, clienttest.New(), nil), &log)
 	report, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := expected(t, cfg)
 	if !report.Exact() || report.Users != 20 || report.Edges != len(cfg.Graph.Edges) || report.Posts != 30 || report.Likes != 120 ||
 		report.ExpectedDeliveries != want || report.Delivered != want {
@@ -86,14 +85,10 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 func TestTheReportKeepsItsShape(t *testing.T) {
 	wcu := 3.0
 	raw, err := json.Marshal(Report{WCU: &wcu})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := `{"users":0,"edges":0,"posts":0,"likes":0,"expected_deliveries":0,"delivered":0,"missing":0,"unexpected":0,"duplicated":0,` +
 		`"wrong_counts":0,"visible_ms":{"p50":0,"p99":0,"max":0},"deliveries_per_s":0,"wcu":3,"rcu":null,"wcu_per_delivery":null,"wcu_per_like":null,"seconds":0}`
-	if string(raw) != want {
-		t.Errorf("printed %s, want %s", raw, want)
-	}
+	assert.Equal(t, want, string(raw))
 }
 
 // victim remembers the first pair that a fault is asked about.
@@ -282,9 +277,8 @@ func interrupted(t *testing.T, after int) (fake *clienttest.Server, journal stri
 	d := &dying{next: fake, after: int64(after)}
 	cfg := config(t, serve(t, fake, func(http.Handler) http.Handler { return d }), nil)
 	cfg.Journal, cfg.Attempts = filepath.Join(t.TempDir(), "journal"), 1
-	if report, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "--check "+cfg.Journal) {
-		t.Fatalf("a run against a dead service: %+v, error %v", report, err)
-	}
+	report, err := Run(t.Context(), cfg)
+	require.ErrorContainsf(t, err, "--check "+cfg.Journal, "a run against a dead service: %+v", report)
 	d.up.Store(true)
 	return fake, cfg.Journal, cfg.Service
 }
@@ -313,9 +307,7 @@ func TestAJournalOfAnInterruptedRunVerifies(t *testing.T) {
 func journaled(t *testing.T, journal, call string, ok bool) []entry {
 	t.Helper()
 	calls, err := readJournal(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return slices.DeleteFunc(calls, func(e entry) bool { return e.Call != call || e.OK != ok })
 }
 
@@ -324,9 +316,7 @@ func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 	as := func(t *testing.T, s Service, user string) *client.Client {
 		t.Helper()
 		sessions, err := newSessions(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(sessions.close)
 		return sessions.of(user)
 	}
@@ -337,23 +327,17 @@ func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 		"an answered post is gone": {func(t *testing.T, journal string, s Service) {
 			t.Helper()
 			post := journaled(t, journal, callPost, true)[0]
-			if err := as(t, s, post.User).DeletePost(t.Context(), post.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, as(t, s, post.User).DeletePost(t.Context(), post.ID))
 		}, func(r Report) bool { return r.Missing > 0 && r.WrongCounts > 0 }},
 		"an answered follow is gone": {func(t *testing.T, journal string, s Service) {
 			t.Helper()
 			follow := journaled(t, journal, callFollow, true)[0]
-			if err := as(t, s, follow.User).Unfollow(t.Context(), follow.Object); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, as(t, s, follow.User).Unfollow(t.Context(), follow.Object))
 		}, func(r Report) bool { return r.WrongCounts == 2 }},
 		"an answered like is gone": {func(t *testing.T, journal string, s Service) {
 			t.Helper()
 			like := journaled(t, journal, callLike, true)[0]
-			if err := as(t, s, like.User).Unlike(t.Context(), like.Object); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, as(t, s, like.User).Unlike(t.Context(), like.Object))
 		}, func(r Report) bool { return r.WrongCounts > 0 && r.Missing == 0 }},
 		"a like that nobody made": {func(t *testing.T, journal string, s Service) {
 			t.Helper()
@@ -366,9 +350,7 @@ func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 			post := journaled(t, journal, callPost, true)[0].ID
 			for _, e := range journaled(t, journal, callProfile, true) {
 				if !liked[e.User+post] {
-					if err := as(t, s, e.User).Like(t.Context(), post); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, as(t, s, e.User).Like(t.Context(), post))
 					return
 				}
 			}
@@ -377,21 +359,17 @@ func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 		"an open post was made twice": {func(t *testing.T, journal string, s Service) {
 			t.Helper()
 			open := journaled(t, journal, callPost, false)
-			if len(open) == 0 {
-				t.Fatal("no post is open")
-			}
+			require.NotEmpty(t, open, "no post is open")
 			for range 2 {
-				if _, err := as(t, s, open[0].User).CreatePost(t.Context(), client.PostInput{Text: open[0].Object}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := as(t, s, open[0].User).CreatePost(t.Context(), client.PostInput{Text: open[0].Object})
+				require.NoError(t, err)
 			}
 		}, func(r Report) bool { return r.Duplicated > 0 && r.Missing == 0 && r.Unexpected == 0 }},
 		"a post that nobody made": {func(t *testing.T, journal string, s Service) {
 			t.Helper()
 			user := journaled(t, journal, callProfile, true)[0].User
-			if _, err := as(t, s, user).CreatePost(t.Context(), client.PostInput{Text: "spam"}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := as(t, s, user).CreatePost(t.Context(), client.PostInput{Text: "spam"})
+			require.NoError(t, err)
 		}, func(r Report) bool { return r.Unexpected > 1 && r.Missing == 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -428,9 +406,8 @@ func TestARefusedCallEndsTheRun(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	if report, err := Run(t.Context(), config(t, target, nil)); err == nil || !strings.Contains(err.Error(), "403") {
-		t.Errorf("report %+v, error %v", report, err)
-	}
+	report, err := Run(t.Context(), config(t, target, nil))
+	assert.ErrorContainsf(t, err, "403", "report %+v", report)
 }
 
 // If the table was down, an answered post may exist only later.
@@ -457,9 +434,8 @@ func TestALikeWaitsForItsPost(t *testing.T) {
 
 func TestATargetWithoutDevelopmentTokensIsNamed(t *testing.T) {
 	target := serve(t, clienttest.New(), func(http.Handler) http.Handler { return http.NotFoundHandler() })
-	if _, err := Run(t.Context(), config(t, target, nil)); err == nil || !strings.Contains(err.Error(), "FANFARE_AUTH=dev") {
-		t.Errorf("error %v", err)
-	}
+	_, err := Run(t.Context(), config(t, target, nil))
+	assert.ErrorContains(t, err, "FANFARE_AUTH=dev")
 }
 
 func TestAnInterruptEndsTheRun(t *testing.T) {
@@ -473,9 +449,8 @@ func TestAnInterruptEndsTheRun(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	if report, err := Run(ctx, config(t, target, nil)); err == nil {
-		t.Errorf("report %+v of a run that was interrupted", report)
-	}
+	report, err := Run(ctx, config(t, target, nil))
+	assert.Errorf(t, err, "report %+v of a run that was interrupted", report)
 }
 
 func TestUnitsAndDepthsComeFromTheAdminAddresses(t *testing.T) {
@@ -510,9 +485,7 @@ func TestUnitsAndDepthsComeFromTheAdminAddresses(t *testing.T) {
 	cfg := config(t, target, &log)
 	cfg.Admin = []string{admin.Listener.Addr().String()}
 	report, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	perDelivery := round(60 * 30 / float64(report.Delivered-30))
 	if *report.WCU != 60*30+2*120 || *report.RCU != 30 || *report.WCUPerLike != 2 || *report.WCUPerDelivery != perDelivery {
 		t.Errorf("units %v %v %v %v", *report.WCU, *report.RCU, *report.WCUPerLike, *report.WCUPerDelivery)
@@ -521,7 +494,6 @@ func TestUnitsAndDepthsComeFromTheAdminAddresses(t *testing.T) {
 		t.Errorf("read back at depth %d, log:\n%s", depth.Load()%5, log.String())
 	}
 	cfg.Admin = []string{"127.0.0.1:1"}
-	if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("an admin address where nobody answers: error %v", err)
-	}
+	_, err = Run(t.Context(), cfg)
+	assert.ErrorContains(t, err, "127.0.0.1:1", "an admin address where nobody answers")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/schema"
@@ -24,16 +25,10 @@ func someTime(unit time.Duration) *rapid.Generator[time.Time] {
 // comesBack fails unless parse returns the value that was encoded.
 func comesBack[T any](t *rapid.T, want T, it table.Item, parse func(table.Item) (T, error)) {
 	t.Helper()
-	if err := it.Validate(); err != nil {
-		t.Errorf("%T cannot be stored: %v", want, err)
-	}
+	assert.NoErrorf(t, it.Validate(), "%T cannot be stored", want)
 	got, err := parse(it)
-	if err != nil {
-		t.Errorf("%+v was refused: %v", want, err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%T differs (-want +got):\n%s", want, diff)
-	}
+	assert.NoErrorf(t, err, "%+v was refused", want)
+	assert.Emptyf(t, cmp.Diff(want, got), "%T differs (-want +got)", want)
 }
 
 func TestItemsComeBack(t *testing.T) {
@@ -88,12 +83,8 @@ func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 		attr(schema.AttrFlushed("inc"), table.N(3)), attr(schema.AttrFenced("gone"), table.N(1)),
 	}}
 	want := schema.LikeCount{Likes: 7, AsOf: time.UnixMilli(1500).UTC(), Done: map[string]int64{"inc": 3}, Fenced: map[string]bool{"gone": true}}
-	if diff := cmp.Diff(want, schema.ParseLikeCount(&it)); diff != "" {
-		t.Errorf("like count differs (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(schema.LikeCount{}, schema.ParseLikeCount(nil)); diff != "" {
-		t.Errorf("absent like count differs (-want +got):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, schema.ParseLikeCount(&it)), "like count differs (-want +got)")
+	assert.Empty(t, cmp.Diff(schema.LikeCount{}, schema.ParseLikeCount(nil)), "absent like count differs (-want +got)")
 
 	end := schema.LikeEnd{Inc: "inc", Lost: map[string]bool{"P": true, "Q": true}}
 	if got, err := schema.ParseLikeEnd(end.Item()); err != nil || !cmp.Equal(got, end) {

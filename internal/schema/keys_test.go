@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/schema"
@@ -31,9 +33,7 @@ func TestKeysComeBack(t *testing.T) {
 		if p, a, ok := schema.ParseEntrySK(schema.EntrySK(post, user)); !ok || p != post || a != user {
 			t.Errorf("ParseEntrySK = %q, %q, %v", p, a, ok)
 		}
-		if got := string(schema.AppendTimelinePK([]byte("x"), user)); got != "x"+schema.TimelinePK(user) {
-			t.Errorf("AppendTimelinePK = %q", got)
-		}
+		assert.Equal(t, "x"+schema.TimelinePK(user), string(schema.AppendTimelinePK([]byte("x"), user)))
 	})
 }
 
@@ -45,13 +45,10 @@ func TestKeysAreApart(t *testing.T) {
 		shards := rapid.IntRange(1, 99).Draw(t, "shards")
 		seen := map[table.Key]string{}
 		add := func(what string, k table.Key) {
-			if other, twice := seen[k]; twice {
-				t.Fatalf("%s and %s are both %v", what, other, k)
-			}
+			other, twice := seen[k]
+			require.Falsef(t, twice, "%s and %s are both %v", what, other, k)
 			seen[k] = what
-			if err := k.Validate(); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
+			require.NoError(t, k.Validate(), what)
 		}
 		for i, u := range users {
 			other := users[1-i]
@@ -99,22 +96,12 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 
 func TestShardsArePartOfTheStoredFormat(t *testing.T) {
 	for user, want := range map[string][2]int{"alice": {7, 7}, "bob": {4, 20}, "Z": {5, 13}, "_": {6, 14}} {
-		if got := schema.LikeShard(user, 8); got != want[0] {
-			t.Errorf("LikeShard(%q, 8) = %d, want %d", user, got, want[0])
-		}
-		if got := schema.LikeShard(user, 32); got != want[1] {
-			t.Errorf("LikeShard(%q, 32) = %d, want %d", user, got, want[1])
-		}
+		assert.Equalf(t, want[0], schema.LikeShard(user, 8), "LikeShard(%q", user)
+		assert.Equalf(t, want[1], schema.LikeShard(user, 32), "LikeShard(%q", user)
 	}
-	if got := schema.LikeShard("alice", 0); got != 0 {
-		t.Errorf("LikeShard without shards = %d, want 0", got)
-	}
-	if got, want := schema.LikeKey("P", "alice", 1), (table.Key{PK: "p#P#likelist", SK: "u#alice"}); got != want {
-		t.Errorf("LikeKey with one shard = %v, want %v", got, want)
-	}
-	if got, want := schema.LikeKey("P", "alice", 8).PK, "p#P#likelist#07"; got != want {
-		t.Errorf("LikeKey with eight shards = %q, want %q", got, want)
-	}
+	assert.Zero(t, schema.LikeShard("alice", 0), "LikeShard without shards")
+	assert.Equal(t, table.Key{PK: "p#P#likelist", SK: "u#alice"}, schema.LikeKey("P", "alice", 1), "LikeKey with one shard")
+	assert.Equal(t, "p#P#likelist#07", schema.LikeKey("P", "alice", 8).PK, "LikeKey with eight shards")
 }
 
 func FuzzParseEntrySK(f *testing.F) {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write docs/workbench.json")
@@ -21,47 +23,32 @@ const workbenchPage = "../../docs/workbench.json"
 
 func TestWorkbenchModelIsThePublishedOne(t *testing.T) {
 	model, err := WorkbenchModel("fanfare")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if *update {
-		if err := os.WriteFile(workbenchPage, model, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(workbenchPage, model, 0o644))
 	}
 	published, err := os.ReadFile(workbenchPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(published), string(model)); diff != "" {
-		t.Errorf("docs/workbench.json is another one (go test ./internal/table -run Workbench -update writes it):\n%s", diff)
-	}
+	require.NoError(t, err)
+	diff := cmp.Diff(string(published), string(model))
+	assert.Empty(t, diff, "docs/workbench.json is another one (go test ./internal/table -run Workbench -update writes it)")
 }
 
 // TestWorkbenchModelHasTheShapeThatIsImported checks the names and types of the format.
 func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	raw, err := WorkbenchModel("mine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var model map[string]any
-	if err := json.Unmarshal(raw, &model); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &model))
 	wantKeys := func(what string, of any, names ...string) map[string]any {
 		t.Helper()
 		object, ok := of.(map[string]any)
-		if !ok {
-			t.Fatalf("%s is no object", what)
-		}
+		require.Truef(t, ok, "%s is no object", what)
 		for _, name := range names {
 			if object[name] == nil {
 				t.Errorf("%s has no %s", what, name)
 			}
 		}
-		if len(object) != len(names) {
-			t.Errorf("%s has %d members, not %v", what, len(object), names)
-		}
+		assert.Lenf(t, object, len(names), "%s has %d members, not %v", what, len(object), names)
 		return object
 	}
 	list := func(of any) []any {
@@ -75,9 +62,7 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	text := func(of any) string {
 		t.Helper()
 		s, ok := of.(string)
-		if !ok {
-			t.Fatalf("%v is no string", of)
-		}
+		require.Truef(t, ok, "%v is no string", of)
 		return s
 	}
 	wantKeys("the model", model, "ModelName", "ModelMetadata", "DataModel")
@@ -93,9 +78,7 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 			"PartitionKey": map[string]any{"AttributeName": partition, "AttributeType": "S"},
 			"SortKey":      map[string]any{"AttributeName": sort, "AttributeType": "S"},
 		}
-		if diff := cmp.Diff(any(want), of); diff != "" {
-			t.Error(diff)
-		}
+		assert.Empty(t, cmp.Diff(any(want), of))
 	}
 	key(of["KeyAttributes"], "PK", "SK")
 	indexes := list(of["GlobalSecondaryIndexes"])
@@ -114,16 +97,12 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rows {
 		row, ok := r.(map[string]any)
-		if !ok {
-			t.Fatalf("row %v is no object", r)
-		}
+		require.Truef(t, ok, "row %v is no object", r)
 		for name, value := range row {
 			text(wantKeys(name, value, kinds[name])[kinds[name]])
 		}
 		k := text(row["PK"].(map[string]any)["S"]) + " / " + text(row["SK"].(map[string]any)["S"])
-		if seen[k] {
-			t.Errorf("two rows have the key %s", k)
-		}
+		assert.Falsef(t, seen[k], "two rows have the key %s", k)
 		seen[k] = true
 	}
 	inFacets := 0
@@ -131,15 +110,11 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 		facet := wantKeys("a facet", f, "FacetName", "KeyAttributeAlias", "TableData", "NonKeyAttributes", "DataAccess")
 		wantKeys("KeyAttributeAlias", facet["KeyAttributeAlias"], "PartitionKeyAlias", "SortKeyAlias")
 		for _, name := range list(facet["NonKeyAttributes"]) {
-			if kinds[text(name)] == "" {
-				t.Errorf("%s of %s is no attribute of the table", name, facet["FacetName"])
-			}
+			assert.NotEmptyf(t, kinds[text(name)], "%s of %s is no attribute of the table", name, facet["FacetName"])
 		}
 		inFacets += len(list(facet["TableData"]))
 	}
-	if inFacets != len(rows) {
-		t.Errorf("%d rows, %d of them in facets", len(rows), inFacets)
-	}
+	assert.Equalf(t, len(rows), inFacets, "%d rows, %d of them in facets", len(rows), inFacets)
 }
 
 // TestEveryKeyIsInTheWorkbenchModel compares the facets with the source: a new kind
@@ -147,13 +122,9 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
 	files := token.NewFileSet()
 	keys, err := parser.ParseFile(files, "keys.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	source, err := os.ReadFile("workbench.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := 0
 	for _, d := range keys.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -164,13 +135,9 @@ func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
 			continue
 		}
 		found++
-		if !strings.Contains(string(source), f.Name.Name+"(") {
-			t.Errorf("no facet is made by %s", f.Name.Name)
-		}
+		assert.Containsf(t, string(source), f.Name.Name+"(", "no facet is made by %s", f.Name.Name)
 	}
-	if found < 14 {
-		t.Errorf("only %d keys were found in keys.go", found)
-	}
+	assert.GreaterOrEqualf(t, found, 14, "only %d keys were found in keys.go", found)
 }
 
 // TestSamplesOfAFacetHaveItsKey compares each row with the names of its facet.
@@ -191,12 +158,8 @@ func TestSamplesOfAFacetHaveItsKey(t *testing.T) {
 			others := slices.DeleteFunc(facets(), func(o facet) bool {
 				return !fits(o.key.PK, it.Key.PK) || !fits(o.key.SK, it.Key.SK)
 			})
-			if len(others) != 1 {
-				t.Errorf("%s: %v fits %d facets", f.name, it.Key, len(others))
-			}
-			if err := it.Validate(); err != nil {
-				t.Errorf("%s: %v", f.name, err)
-			}
+			assert.Lenf(t, others, 1, "%s: %v fits %d facets", f.name, it.Key, len(others))
+			assert.NoError(t, it.Validate(), f.name)
 		}
 	}
 }

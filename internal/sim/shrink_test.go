@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -26,9 +29,7 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 	planted := Options{LikesTable: func(store table.Store) table.Store { return lying{store} }}
 	fewest := defaultOperations
 	for seed, found := uint64(1), 0; found < 2; seed++ {
-		if seed > 50 {
-			t.Fatalf("%d of 50 seeds find the bug", found)
-		}
+		require.LessOrEqualf(t, seed, uint64(50), "%d of 50 seeds find the bug", found)
 		res := Run(t, seed, planted)
 		if !slices.Contains(res.Fails(), "I3") {
 			continue
@@ -44,12 +45,10 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 		again := planted
 		again.KeepTrace = true
 		var err error
-		if again.Keep, err = ParseKeep(FormatKeep(small.Options.Keep)); err != nil {
-			t.Fatal(err)
-		}
-		if again.Faults, err = ParseFaults(FormatFaults(small.Options.Faults)); err != nil {
-			t.Fatal(err)
-		}
+		again.Keep, err = ParseKeep(FormatKeep(small.Options.Keep))
+		require.NoError(t, err)
+		again.Faults, err = ParseFaults(FormatFaults(small.Options.Faults))
+		require.NoError(t, err)
 		first, second := Run(t, seed, again), Run(t, seed, again)
 		if !slices.Contains(first.Fails(), "I3") {
 			t.Errorf("seed %d: the shrunk run violates %q, not I3", seed, first.Fails())
@@ -66,9 +65,8 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 			}
 		}
 	}
-	if fewest > defaultOperations/4 {
-		t.Errorf("the smaller of two shrunk runs keeps %d of %d operations", fewest, defaultOperations)
-	}
+	assert.LessOrEqualf(t, fewest, defaultOperations/4,
+		"the smaller of two shrunk runs keeps %d of %d operations", fewest, defaultOperations)
 }
 
 // TestAnOperationIsTheSameWithoutOthers checks that the draws of an operation do not
@@ -104,9 +102,7 @@ func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 			t.Errorf("operation %s is %q, and %q without others", number, was, is)
 		}
 	}
-	if same < 80 {
-		t.Errorf("%d of 100 operations are the same", same)
-	}
+	assert.GreaterOrEqualf(t, same, 80, "%d of 100 operations are the same", same)
 }
 
 func TestKeepAndFaultsAreReadAsTheyAreWritten(t *testing.T) {
@@ -120,18 +116,15 @@ func TestKeepAndFaultsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Errorf("no value keeps %v, %v, want all", all, err)
 	}
 	for _, text := range []string{"x", "1-", "1,,2"} {
-		if got, err := ParseKeep(text); err == nil {
-			t.Errorf("%q is read as %v", text, got)
-		}
+		got, err := ParseKeep(text)
+		assert.Errorf(t, err, "%q is read as %v", text, got)
 	}
 	kinds, err := ParseFaults(FormatFaults([]string{FaultLost, FaultCrash}))
-	if err != nil || !slices.Equal(kinds, []string{FaultLost, FaultCrash}) {
-		t.Errorf("read %v, %v", kinds, err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, []string{FaultLost, FaultCrash}, kinds)
 	if none, err := ParseFaults(FormatFaults(nil)); err != nil || none == nil || len(none) > 0 {
 		t.Errorf("no faults are read as %v, %v", none, err)
 	}
-	if got, err := ParseFaults("no such fault"); err == nil {
-		t.Errorf("read %v", got)
-	}
+	got, err := ParseFaults("no such fault")
+	assert.Errorf(t, err, "read %v", got)
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -28,13 +31,9 @@ func TestSeeds(t *testing.T) {
 	fired, met := Counters{}, Counters{}
 	violations, ran, shrunk := 0, 0, 0
 	keep, err := ParseKeep(*keepOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kinds, err := ParseFaults(*faultsOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds}
 	masked := keep != nil || kinds != nil
 	for seed := *from; seed < *from+*seeds; seed++ {
@@ -89,9 +88,7 @@ func checkCoverage(t *testing.T, fired, met Counters) {
 	}
 	points := crashPoints()
 	for point := range met {
-		if !slices.Contains(points, point) {
-			t.Errorf("%q is a crash point that crashpoints.go does not list", point)
-		}
+		assert.Containsf(t, points, point, "%q is a crash point that crashpoints.go does not list", point)
 	}
 	if *seeds < 500 {
 		return
@@ -134,9 +131,7 @@ func TestASeedReplaysByteForByte(t *testing.T) {
 					strings.Join(first.Lines[max(0, i-12):i], "\n"), first.Lines[i], second.Lines[i])
 			}
 		}
-		if first.Trace != second.Trace {
-			t.Fatalf("seed %d: %d and %d lines", seed, len(first.Lines), len(second.Lines))
-		}
+		require.Equalf(t, second.Trace, first.Trace, "seed %d: %d and %d lines", seed, len(first.Lines), len(second.Lines))
 	}
 }
 
@@ -151,12 +146,10 @@ func TestWritesPerLike(t *testing.T) {
 		}
 		puts, flushes, windows := res.Met["likeagg put likelist"], res.Met["likeagg update likecount"], res.Met["windows"]
 		m := float64(fans) / float64(flushes)
-		if perLike := float64(puts+flushes) / fans; perLike > 1+1/m+0.01 {
-			t.Errorf("seed %d: %.3f writes a like with %.1f likes a flush", seed, perLike, m)
-		}
-		if flushes > windows*aggregators {
-			t.Errorf("seed %d: %d updates of the count in %d windows of %d aggregators", seed, flushes, windows, aggregators)
-		}
+		perLike := float64(puts+flushes) / fans
+		assert.LessOrEqualf(t, perLike, 1+1/m+0.01, "seed %d: %.3f writes a like with %.1f likes a flush", seed, perLike, m)
+		assert.LessOrEqualf(t, flushes, windows*aggregators,
+			"seed %d: %d updates of the count in %d windows of %d aggregators", seed, flushes, windows, aggregators)
 		t.Logf("seed %d: %d likes, %d puts, %d flushes, %d windows: %.3f writes a like", seed, fans, puts, flushes, windows, float64(puts+flushes)/fans)
 	}
 }

@@ -1,11 +1,12 @@
 package table_test
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/table"
@@ -47,13 +48,9 @@ func TestConditionsKeepTheLawsOfLogic(t *testing.T) {
 			"attribute":         !table.Holds(table.All{table.AttrAbsent{Name: n}, table.Any{table.Equal{Name: n, Value: v}, table.Less{Name: n, Value: v}}}, it),
 			"less or equal":     !table.Holds(table.All{table.Less{Name: n, Value: v}, table.Equal{Name: n, Value: v}}, it),
 		} {
-			if !holds {
-				t.Errorf("law %q is broken for %#v, %#v on %+v", law, a, b, it)
-			}
+			assert.Truef(t, holds, "law %q is broken for %#v, %#v on %+v", law, a, b, it)
 		}
-		if err := table.ValidateCond(table.All{a, table.Any{b}}); err != nil {
-			t.Errorf("ValidateCond: %v", err)
-		}
+		assert.NoError(t, table.ValidateCond(table.All{a, table.Any{b}}))
 	})
 }
 
@@ -65,31 +62,22 @@ func TestUpdatesApplyToACopy(t *testing.T) {
 		Add: []table.Attr{attr("n", table.N(2)), attr("new", table.N(-1))}, Remove: []string{"gone", "absent"},
 	}
 	after, err := in.Apply(&old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []table.Attr{attr("keep", table.S("k")), attr("n", table.N(3)), attr("set", table.S("x")), attr("new", table.N(-1))}
-	if !slices.Equal(after.Attrs, want) {
-		t.Errorf("after = %v, want %v", after.Attrs, want)
-	}
-	if !slices.Equal(old.Attrs, before) {
-		t.Errorf("the old item became %v", old.Attrs)
-	}
+	assert.Truef(t, slices.Equal(after.Attrs, want), "after = %v, want %v", after.Attrs, want)
+	assert.Truef(t, slices.Equal(old.Attrs, before), "the old item became %v", old.Attrs)
 }
 
 func TestAdditionsStayInTheirRange(t *testing.T) {
 	for _, tt := range []struct{ have, add int64 }{{math.MaxInt64, 1}, {1, math.MaxInt64}, {math.MinInt64, -1}, {-1, math.MinInt64}} {
 		old := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{attr("n", table.N(tt.have))}}
 		_, err := table.UpdateInput{Key: old.Key, Add: []table.Attr{attr("n", table.N(tt.add))}}.Apply(&old)
-		if _, ok := errors.AsType[*table.InvalidError](err); !ok {
-			t.Errorf("%d + %d: error = %v, want an InvalidError", tt.have, tt.add, err)
-		}
+		assert.ErrorAsf(t, err, new(*table.InvalidError), "%d + %d", tt.have, tt.add)
 	}
 	old := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{attr("n", table.N(math.MinInt64))}}
 	after, err := table.UpdateInput{Key: old.Key, Add: []table.Attr{attr("n", table.N(math.MaxInt64))}}.Apply(&old)
-	if err != nil || after.Int("n") != -1 {
-		t.Errorf("lowest + highest = %v, %v, want -1", after, err)
-	}
+	assert.NoError(t, err)
+	assert.Equal(t, int64(-1), after.Int("n"), "lowest + highest")
 }
 
 func TestCancelledErrorsSayWhoAndWhetherToRetry(t *testing.T) {
@@ -97,9 +85,7 @@ func TestCancelledErrorsSayWhoAndWhetherToRetry(t *testing.T) {
 	if !conflict.Retryable() || conflict.Failed(0) || conflict.Failed(1) || conflict.Failed(9) {
 		t.Errorf("a conflict: retryable %v, failed %v", conflict.Retryable(), conflict.Failed(1))
 	}
-	if got, want := conflict.Error(), "table: transaction cancelled; conflict on p / s; throttled at  / "; got != want {
-		t.Errorf("Error() = %q, want %q", got, want)
-	}
+	assert.Equal(t, "table: transaction cancelled; conflict on p / s; throttled at  / ", conflict.Error())
 	failed := &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelCondition}, {Reason: table.CancelConflict}}}
 	if failed.Retryable() || !failed.Failed(0) {
 		t.Errorf("a failed condition: retryable %v, failed %v", failed.Retryable(), failed.Failed(0))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/table"
 )
 
@@ -35,9 +37,7 @@ func TestSizesFollowTheDocumentedRules(t *testing.T) {
 		{"string of many bytes", table.Item{Attrs: []table.Attr{attr("é", table.S("👩"))}}, 4 + 2 + 4},
 		{"empty string", table.Item{Attrs: []table.Attr{attr("name", table.S(""))}}, 4 + 4},
 	} {
-		if got := table.Size(tt.item); got != tt.want {
-			t.Errorf("%s: size = %d, want %d", tt.name, got, tt.want)
-		}
+		assert.Equal(t, tt.want, table.Size(tt.item), tt.name)
 	}
 	// "The size of a number is approximately (length of attribute name) + (1 byte
 	// per two significant digits) + (1 byte)"; leading and trailing zeros are
@@ -46,9 +46,7 @@ func TestSizesFollowTheDocumentedRules(t *testing.T) {
 		0: 1, 1: 2, 9: 2, 10: 2, 12: 2, 27: 2, -27: 3, 123: 3, 1234: 3, 12345: 4, 1_000_000: 2, 1_000_001: 5, -100: 3,
 		1_800_000_000: 2, 1_763_700_000_123: 8, 1<<63 - 1: 11, -1 << 63: 12,
 	} {
-		if got := table.SizeOfNumber(n); got != want {
-			t.Errorf("size of %d = %d, want %d", n, got, want)
-		}
+		assert.Equalf(t, want, table.SizeOfNumber(n), "size of %d", n)
 	}
 }
 
@@ -57,12 +55,8 @@ func TestReadUnitsAreByFourKilobytesBegun(t *testing.T) {
 		size                 int
 		consistent, eventual float64
 	}{{0, 1, 0.5}, {1, 1, 0.5}, {3 * 1024, 1, 0.5}, {4096, 1, 0.5}, {4097, 2, 1}, {8 * 1024, 2, 1}, {10 * 1024, 3, 1.5}, {400 * 1024, 100, 50}} {
-		if got := table.ReadUnits(tt.size, true); got != tt.consistent {
-			t.Errorf("consistent read of %d = %g, want %g", tt.size, got, tt.consistent)
-		}
-		if got := table.ReadUnits(tt.size, false); got != tt.eventual {
-			t.Errorf("eventual read of %d = %g, want %g", tt.size, got, tt.eventual)
-		}
+		assert.Equalf(t, tt.consistent, table.ReadUnits(tt.size, true), "consistent read of %d", tt.size)
+		assert.Equalf(t, tt.eventual, table.ReadUnits(tt.size, false), "eventual read of %d", tt.size)
 	}
 }
 
@@ -90,12 +84,10 @@ func TestWriteCostIsTheLargerItemAndTheIndex(t *testing.T) {
 		{"the same again", inIndex(1500, "g", "1"), inIndex(1500, "g", "1"), 2, 4},
 		{"half of the keys", nil, withSize(100, attr(table.AttrGSI1PK, table.S("g"))), 1, 2},
 	} {
-		if got := table.WriteCost(tt.before, tt.after); got != (table.Units{Write: tt.want}) {
-			t.Errorf("%s: %+v, want %g", tt.name, got, tt.want)
-		}
-		if got := table.TransactCost(tt.before, tt.after); got != (table.Units{Write: tt.inTransact}) {
-			t.Errorf("%s in a transaction: %+v, want %g", tt.name, got, tt.inTransact)
-		}
+		got := table.WriteCost(tt.before, tt.after)
+		assert.Equalf(t, table.Units{Write: tt.want}, got, "%s: %+v, want %g", tt.name, got, tt.want)
+		got = table.TransactCost(tt.before, tt.after)
+		assert.Equalf(t, table.Units{Write: tt.inTransact}, got, "%s in a transaction: %+v, want %g", tt.name, got, tt.inTransact)
 	}
 }
 

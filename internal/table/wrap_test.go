@@ -1,11 +1,13 @@
 package table_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -35,9 +37,8 @@ func TestExpiredItemsAreHiddenFromReadsButNotFromConditions(t *testing.T) {
 		if !ttl.IsZero() {
 			it.Attrs = append(it.Attrs, attr(table.AttrTTL, ttl))
 		}
-		if _, err := store.Put(ctx, table.PutInput{Item: it}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := store.Put(ctx, table.PutInput{Item: it})
+		require.NoError(t, err)
 		keys = append(keys, it.Key)
 	}
 	want := []string{"2 future", "3 text", "4 none"}
@@ -71,13 +72,10 @@ func TestExpiredItemsAreHiddenFromReadsButNotFromConditions(t *testing.T) {
 	}
 	past := table.Item{Key: table.Key{PK: "p", SK: "0 past"}}
 	_, err = store.Put(ctx, table.PutInput{Item: past, If: table.Absent{}})
-	if _, ok := errors.AsType[*table.ConditionError](err); !ok {
-		t.Errorf("put if absent over an expired item: %v, want a ConditionError", err)
-	}
+	assert.ErrorAs(t, err, new(*table.ConditionError), "put if absent over an expired item")
 	expired := table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}}
-	if _, err := store.Put(ctx, table.PutInput{Item: past, If: expired}); err != nil {
-		t.Errorf("put if absent or expired: %v", err)
-	}
+	_, err = store.Put(ctx, table.PutInput{Item: past, If: expired})
+	assert.NoError(t, err)
 }
 
 func TestMeasureHearsOfEachAnswer(t *testing.T) {
@@ -113,7 +111,5 @@ func TestMeasureHearsOfEachAnswer(t *testing.T) {
 		"put 0/1 false", "put 0/1 true", "update 0/1 false", "get 0.5/0 false", "batch_get 1/0 false", "batch_write 0/2 false",
 		"transact 0/2 false", "transact 0/2 true", "query 0.5/0 false", "delete 0/1 false", "get 0/0 true",
 	}
-	if !slices.Equal(heard, want) {
-		t.Errorf("heard\n%q, want\n%q", heard, want)
-	}
+	assert.Truef(t, slices.Equal(heard, want), "heard\n%q, want\n%q", heard, want)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
 )
 
 // Fault returns the error of an operation (mkdir, create, write or sync) on a file, nil
@@ -150,13 +151,9 @@ func Until(t *testing.T, done func() bool) {
 func Unzip(t *testing.T, archive string) (dir string) {
 	t.Helper()
 	files, err := zip.OpenReader(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir = t.TempDir()
-	if err := errors.Join(os.CopyFS(dir, files), files.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.CopyFS(dir, files), files.Close()))
 	return dir
 }
 
@@ -179,9 +176,7 @@ func (d Damage) LooksTorn() bool {
 func EachDamage(t *testing.T, fs vfs.FS, dir string, places int, check func(vfs.FS, Damage)) {
 	t.Helper()
 	names, err := fs.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range names {
 		path := fs.PathJoin(dir, name)
 		data := readAll(t, fs, path)
@@ -209,24 +204,16 @@ func EachDamage(t *testing.T, fs vfs.FS, dir string, places int, check func(vfs.
 func readAll(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
 	f, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Close()))
 	return data
 }
 
 func writeAll(t *testing.T, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
 }

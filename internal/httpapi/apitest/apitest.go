@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/backoff"
 )
 
@@ -132,9 +134,7 @@ func (s *suite) run(t *testing.T, r row) {
 		if !r.soon || time.Now().After(deadline) {
 			t.Fatalf("%s %s answered %d %s\n%s", r.method, s.fill(r.path), res.status, res.raw, strings.Join(faults, "\n"))
 		}
-		if err := backoff.Wait(t.Context(), 50*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, backoff.Wait(t.Context(), 50*time.Millisecond))
 	}
 }
 
@@ -145,9 +145,7 @@ func (s *suite) send(t *testing.T, r row) *response {
 		body = strings.NewReader(s.fill(r.body))
 	}
 	req, err := http.NewRequestWithContext(t.Context(), r.method, s.target.URL+s.fill(r.path), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -160,14 +158,11 @@ func (s *suite) send(t *testing.T, r row) *response {
 		req.ContentLength = -1
 	}
 	httpRes, err := s.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer httpRes.Body.Close()
 	res := &response{status: httpRes.StatusCode, header: httpRes.Header}
-	if res.raw, err = io.ReadAll(httpRes.Body); err != nil {
-		t.Fatal(err)
-	}
+	res.raw, err = io.ReadAll(httpRes.Body)
+	require.NoError(t, err)
 	if bytes.HasPrefix(res.raw, []byte("{")) {
 		if err := json.Unmarshal(res.raw, &res.body); err != nil {
 			t.Fatalf("answer is not JSON: %v: %s", err, res.raw)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/auth"
@@ -21,35 +23,21 @@ import (
 // onLocalStack makes a table and queues for this test and returns their configuration.
 func onLocalStack(t *testing.T, likesByUser string) config.Config {
 	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL") == "" {
-		t.Fatal("AWS_ENDPOINT_URL is not set: run this by scripts/with-emulators.sh")
-	}
+	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL is not set: run this by scripts/with-emulators.sh")
 	name := "contract-" + strings.ToLower(rand.Text()[:10])
 	cfg, err := config.Load([]string{
 		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name,
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(), "FANFARE_LIKES_BY_USER=" + likesByUser,
 		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_LIKE_WINDOW=100ms",
 	}, config.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store, err := daemon.OpenTable(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	broker, err := daemon.OpenQueues(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, store.Create(t.Context()))
+	require.NoError(t, broker.Create(t.Context()))
+	require.NoError(t, broker.Close())
 	return cfg
 }
 
@@ -67,9 +55,7 @@ func TestContractOnLocalStack(t *testing.T) {
 			}()
 			defer func() {
 				stop()
-				if err := <-ended; err != nil {
-					t.Errorf("stop: %v", err)
-				}
+				assert.NoError(t, <-ended)
 			}()
 			var at daemon.Addresses
 			select {
@@ -79,17 +65,13 @@ func TestContractOnLocalStack(t *testing.T) {
 				t.Fatalf("not started: %v", err)
 			}
 			dev, err := auth.NewDev([]byte(cfg.DevSecret), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			apitest.Exercise(t, apitest.Target{
 				URL: "http://" + at.HTTP, LikesByUser: index == "on", DevTokens: true,
 				Token: func(t *testing.T, user string) string {
 					t.Helper()
 					token, _, err := dev.Issue(user, time.Hour)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					return token
 				},
 			})

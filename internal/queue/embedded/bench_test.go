@@ -8,6 +8,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/embedded"
@@ -25,13 +27,9 @@ func newMessage(group int) *message.Message {
 func open(tb testing.TB, dir string) *embedded.Broker {
 	tb.Helper()
 	b, err := embedded.Open(dir, embedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: 10_000}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	tb.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			tb.Error(err)
-		}
+		assert.NoError(tb, b.Close())
 	})
 	return b
 }
@@ -61,9 +59,7 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	in, err := broker.Subscribe(b.Context(), queue.TopicLikes)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for range b.N {
 		(<-in).Ack()
 	}
@@ -78,9 +74,7 @@ func BenchmarkConsumeBatches(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	in, err := broker.Subscribe(b.Context(), queue.TopicLikes)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	window := make([]*message.Message, 0, 5000)
 	for i := range b.N {
 		window = append(window, <-in)
@@ -98,9 +92,7 @@ func BenchmarkConsumeBatches(b *testing.B) {
 func BenchmarkThrough(b *testing.B) {
 	broker := open(b, b.TempDir())
 	in, err := broker.Subscribe(b.Context(), queue.TopicLikes)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	var n atomic.Int64
 	b.SetParallelism(128)
 	b.ReportAllocs()
@@ -123,8 +115,6 @@ func fill(b *testing.B, broker *embedded.Broker, n int) {
 		for ; len(msgs) < 1000 && i < n; i++ {
 			msgs = append(msgs, newMessage(i%1000))
 		}
-		if err := broker.Publish(queue.TopicLikes, msgs...); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, broker.Publish(queue.TopicLikes, msgs...))
 	}
 }

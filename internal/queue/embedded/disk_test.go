@@ -10,6 +10,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
@@ -29,9 +31,7 @@ func text(id string) *message.Message { return message.NewMessage(id, []byte("x"
 func receive(t *testing.T, b *Broker, n int) []string {
 	t.Helper()
 	in, err := b.Subscribe(t.Context(), topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var ids []string
 	for range n {
 		msg := <-in
@@ -58,35 +58,25 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 		}
 	}
 	wantUnavailable(t, err, disk.ErrFull)
-	if len(answered) == 0 {
-		t.Error("nothing was answered while there was room")
-	}
+	assert.NotEmpty(t, answered, "nothing was answered while there was room")
 	wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFull)
 	wantUnavailable(t, b.DeadLetter(t.Context(), topicName, text("refused"), "why"), disk.ErrFull)
-	if err := b.Health(); !errors.Is(err, disk.ErrFull) {
-		t.Errorf("Health: %v, want disk.ErrFull", err)
-	}
+	assert.ErrorIs(t, b.Health(), disk.ErrFull)
 
 	fs.Set(nil)
 	disktest.Until(t, func() bool { return b.Health() == nil })
-	if err := b.Publish(topicName, text("after")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(topicName, text("after")))
 	answered["after"] = true
 	for name, broker := range map[string]*Broker{
 		"the same process":  b,
 		"one after a crash": mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{})),
 	} {
 		depth, err := broker.Depth(t.Context(), topicName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// The message that met the full disk may be there as well.
 		ids := receive(t, broker, int(depth.Ready))
 		for id := range answered {
-			if !slices.Contains(ids, id) {
-				t.Errorf("%s lost message %s", name, id)
-			}
+			assert.Containsf(t, ids, id, "%s lost message", name)
 		}
 		if len(ids) > len(answered)+1 || slices.Contains(ids, "refused") {
 			t.Errorf("%s has %d messages, %d were answered: %v", name, len(ids), len(answered), ids)
@@ -99,13 +89,9 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
 	b := mustOpen(t, fs)
-	if err := b.Publish(topicName, text("1"), text("2"), text("3")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(topicName, text("1"), text("2"), text("3")))
 	fs.Fill(0)
-	if ids := receive(t, b, 3); len(ids) != 3 {
-		t.Errorf("received %v", ids)
-	}
+	assert.Len(t, receive(t, b, 3), 3)
 	// A publish would show that, too, but its message may be there in spite of the error.
 	disktest.Until(t, func() bool { return errors.Is(b.Health(), disk.ErrFull) })
 	fs.Set(nil)
@@ -113,14 +99,10 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 		depth, err := b.Depth(t.Context(), topicName)
 		return err == nil && b.Health() == nil && depth == queue.Depth{}
 	})
-	if err := b.Publish(topicName, text("4")); err != nil { // its sync covers the acks
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(topicName, text("4"))) // its sync covers the acks
 	crashed := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
 	depth, err := crashed.Depth(t.Context(), topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if ids := receive(t, crashed, int(depth.Ready)); !slices.Contains(ids, "4") || slices.Contains(ids, "1") {
 		t.Errorf("after a crash: %v, want 4 and not 1", ids)
 	}
@@ -131,9 +113,7 @@ func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	b := mustOpen(t, fs)
 	for i := range 10 {
-		if err := b.DeadLetter(t.Context(), topicName, text(fmt.Sprint(i)), "why"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.DeadLetter(t.Context(), topicName, text(fmt.Sprint(i)), "why"))
 	}
 	fs.Fill(0)
 	_, _, err := b.Redrive(t.Context(), topicName, nil, nil)
@@ -156,25 +136,18 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			fs := disktest.New(mem)
 			b, err := Open("queue", Options{FS: fs})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Publish(topicName, text("before")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, b.Publish(topicName, text("before")))
 			fs.Fail(syscall.EIO, op)
 			wantUnavailable(t, b.Publish(topicName, text("meanwhile")), disk.ErrFailed)
 			fs.Set(nil)
 			wantUnavailable(t, b.Publish(topicName, text("refused")), disk.ErrFailed)
 			for range 2 {
-				if err := b.Close(); !errors.Is(err, disk.ErrFailed) {
-					t.Errorf("Close: %v, want disk.ErrFailed", err)
-				}
+				assert.ErrorIs(t, b.Close(), disk.ErrFailed)
 			}
 			after := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
-			if ids := receive(t, after, 1); ids[0] != "before" {
-				t.Errorf("after a restart: %v", ids)
-			}
+			ids := receive(t, after, 1)
+			assert.Equalf(t, "before", ids[0], "after a restart: %v", ids)
 		})
 	}
 }
@@ -184,21 +157,14 @@ func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
 	b, err := Open("queue", Options{FS: fs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Publish(topicName, text("1")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, b.Publish(topicName, text("1")))
 	fs.Fill(0)
 	receive(t, b, 1) // its ack is not written yet
-	if err := b.Close(); !errors.Is(err, disk.ErrFull) {
-		t.Errorf("Close: %v, want disk.ErrFull", err)
-	}
+	assert.ErrorIs(t, b.Close(), disk.ErrFull)
 	after := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
-	if ids := receive(t, after, 1); ids[0] != "1" {
-		t.Errorf("after a restart: %v", ids)
-	}
+	ids := receive(t, after, 1)
+	assert.Equalf(t, "1", ids[0], "after a restart: %v", ids)
 }
 
 func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
@@ -30,13 +31,9 @@ func (c *crashable) open(t *testing.T, o queuetest.Options) queue.Broker {
 		}
 	}
 	b, err := embedded.Open("queue", options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Close())
 	})
 	return b
 }
@@ -54,13 +51,9 @@ func TestBrokerKeepsTheContract(t *testing.T) {
 
 func TestBrokerPassesWatermillsSuite(t *testing.T) {
 	b, err := embedded.Open(t.TempDir(), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Close())
 	})
 	queuetest.RunWatermill(t, func(*testing.T) queue.Broker { return b },
 		func(context.Context, queue.Broker, string) error { return nil })
@@ -70,17 +63,13 @@ func TestBrokerPassesWatermillsSuite(t *testing.T) {
 func TestSecondBrokerOnADirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	if _, err := embedded.Open(dir, embedded.Options{}); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("error %v, want one that says that the directory is in use", err)
-	}
+	_, err := embedded.Open(dir, embedded.Options{})
+	assert.ErrorContains(t, err, "in use")
 }
 
 func TestDirectoryThatCannotBeMadeIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := embedded.Open(filepath.Join(file, "queue"), embedded.Options{}); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("error %v, want one that names the directory", err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := embedded.Open(filepath.Join(file, "queue"), embedded.Options{})
+	assert.ErrorContains(t, err, file)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk/disktest"
 )
@@ -24,13 +26,9 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 	b := mustOpen(t, fs)
 	payload := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 1200) }
 	for i := range messages {
-		if err := b.Publish(topicName, message.NewMessage(fmt.Sprint(i), []byte(payload(i)))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Publish(topicName, message.NewMessage(fmt.Sprint(i), []byte(payload(i)))))
 		if i == messages/2 {
-			if err := b.db.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.db.Flush())
 		}
 	}
 	outcomes := map[string]map[string]int{}
@@ -61,9 +59,7 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 			next++
 			return true
 		})
-		if err != nil {
-			t.Errorf("%+v: %v", damage, err)
-		}
+		assert.NoErrorf(t, err, "%+v", damage)
 		if next < messages && b.Damage() == nil && !damage.LooksTorn() {
 			t.Errorf("%+v: the messages from %d on are lost and nothing says so", damage, next)
 		}

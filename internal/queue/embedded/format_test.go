@@ -2,13 +2,14 @@ package embedded
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
@@ -21,12 +22,8 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	var passed atomic.Int64
 	made := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	b, err := Open(dir, Options{Now: func() time.Time { return made.Add(time.Duration(passed.Load())) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ids := receive(t, b, 2); !slices.Equal(ids, []string{"logged", "sorted"}) {
-		t.Errorf("received %v", ids)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, []string{"logged", "sorted"}, receive(t, b, 2))
 	letters, err := b.ListDead(t.Context(), topicName, 10)
 	if err != nil || len(letters) != 1 || letters[0].ID != "dead" || letters[0].Reason != "why" {
 		t.Errorf("dead letters %+v, %v", letters, err)
@@ -35,9 +32,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	if n, err := b.dropOld(t.Context(), b.byName[topicName]); n != 1 || err != nil {
 		t.Errorf("dropped %d dead letters of two weeks, %v", n, err)
 	}
-	if err := errors.Join(b.db.Set([]byte("f"), []byte{2}, pebble.Sync), b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(b.db.Set([]byte("f"), []byte{2}, pebble.Sync), b.Close()))
 	_, err = Open(dir, Options{})
 	if newer, ok := errors.AsType[*disk.FormatError](err); !ok || newer.Found != 2 || newer.Known != 1 {
 		t.Errorf("error = %v, want a FormatError of 2 and 1", err)
@@ -51,7 +46,5 @@ func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
 	if err != nil || string(value) != "\x01" || b.db.FormatMajorVersion() != 21 {
 		t.Fatalf("format %q, %v, of Pebble %d; want 1 and 21", value, err, b.db.FormatMajorVersion())
 	}
-	if err := closer.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, closer.Close())
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/planttest"
@@ -21,13 +23,9 @@ const topicName = queue.TopicLikes
 func mustOpen(t *testing.T, fs vfs.FS) *Broker {
 	t.Helper()
 	b, err := Open("queue", Options{FS: fs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Close())
 	})
 	return b
 }
@@ -87,23 +85,16 @@ func TestReceivesBeforeACrashAreCounted(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	b := mustOpen(t, fs)
 	for i := range 3 {
-		if err := b.Publish(topicName, message.NewMessage(fmt.Sprint(i), []byte("x"))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Publish(topicName, message.NewMessage(fmt.Sprint(i), []byte("x"))))
 	}
 	in, err := b.Subscribe(t.Context(), topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	<-in // held by a process that dies
 	// A publish also writes the topic's state, and with it the receive.
-	if err := b.Publish(topicName, message.NewMessage("last", []byte("x"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(topicName, message.NewMessage("last", []byte("x"))))
 	b = mustOpen(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-	if in, err = b.Subscribe(t.Context(), topicName); err != nil {
-		t.Fatal(err)
-	}
+	in, err = b.Subscribe(t.Context(), topicName)
+	require.NoError(t, err)
 	receives := map[string]int{}
 	for range 4 {
 		msg := <-in
@@ -126,9 +117,7 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 			msg.Metadata.Set(queue.MetaGroup, fmt.Sprint(i)) // as many groups as messages
 			msgs = append(msgs, msg)
 		}
-		if err := b.Publish(topicName, msgs...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Publish(topicName, msgs...))
 	}
 	top := b.byName[topicName]
 	checkBounds := func() {
@@ -145,15 +134,11 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 	}
 	checkBounds()
 	in, err := b.Subscribe(t.Context(), topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := map[string]bool{}
 	for range n {
 		msg := <-in
-		if seen[msg.UUID] {
-			t.Fatalf("message %s came twice", msg.UUID)
-		}
+		require.Falsef(t, seen[msg.UUID], "message %s came twice", msg.UUID)
 		seen[msg.UUID] = true
 		msg.Ack()
 		if len(seen)%997 == 0 {
@@ -169,9 +154,7 @@ func TestEveryMessageIsDeliveredOnceThroughAnyBuffer(t *testing.T) {
 	const n, groups = 20_000, 7
 	rng := rand.New(rand.NewPCG(1, 2))
 	in, err := b.Subscribe(t.Context(), topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	published, acked := 0, map[string]int{}
 	for len(acked) < n {
 		if published < n && (rng.IntN(3) > 0 || published == len(acked)) {
@@ -182,9 +165,7 @@ func TestEveryMessageIsDeliveredOnceThroughAnyBuffer(t *testing.T) {
 				msgs = append(msgs, msg)
 				published++
 			}
-			if err := b.Publish(topicName, msgs...); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Publish(topicName, msgs...))
 		}
 		for range min(rng.IntN(4000), published-len(acked)) {
 			msg := <-in
@@ -205,36 +186,22 @@ func TestRoundsAreFair(t *testing.T) {
 	var r rounds
 	large, small := flowOf("celebrity"), flowOf("ordinary")
 	for i := range uint64(1000) {
-		if got := r.next(large, 0); got != i+1 {
-			t.Fatalf("message %d of the large group is in round %d", i, got)
-		}
+		require.Equalf(t, i+1, r.next(large, 0), "message %d of the large group is in round", i)
 	}
-	if got := r.next(small, 5); got != 5 {
-		t.Errorf("the first of a small group is in round %d, want the current one, 5", got)
-	}
-	if got := r.next(small, 5); got != 6 {
-		t.Errorf("the second of a small group is in round %d, want the next one, 6", got)
-	}
-	if got := r.next(large^returning, 5); got != 5 {
-		t.Errorf("a returning message of the large group is in round %d, want the current one, 5", got)
-	}
+	assert.Equal(t, uint64(5), r.next(small, 5), "the first of a small group is in round")
+	assert.Equal(t, uint64(6), r.next(small, 5), "the second of a small group is in round")
+	assert.Equal(t, uint64(5), r.next(large^returning, 5), "a returning message of the large group is in round")
 }
 
 func TestUnreadableRecordBecomesADeadLetter(t *testing.T) {
 	fs := vfs.NewMem()
 	b := mustOpen(t, fs)
-	if err := b.Publish(topicName, message.NewMessage("good", []byte("x"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(topicName, message.NewMessage("good", []byte("x"))))
 	bad := newRecord(message.NewMessage("bad", []byte("x")), 0)
 	bad[0] = recordVersion + 1
-	if err := b.submitAndWait(t.Context(), []change{{topic: b.byName[topicName], to: ready, value: bad}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.submitAndWait(t.Context(), []change{{topic: b.byName[topicName], to: ready, value: bad}}))
 	in, err := b.Subscribe(t.Context(), topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if msg := <-in; msg.UUID != "good" || !msg.Ack() {
 		t.Errorf("received %s", msg.UUID)
 	}
@@ -242,9 +209,7 @@ func TestUnreadableRecordBecomesADeadLetter(t *testing.T) {
 		letters, err := b.ListDead(t.Context(), topicName, 10)
 		return err != nil || len(letters) > 0
 	})
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Close())
 	b = mustOpen(t, fs)
 	letters, err := b.ListDead(t.Context(), topicName, 10)
 	if err != nil || len(letters) != 1 || !strings.Contains(letters[0].Reason, "version") {

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func deadIDs(t *testing.T, b *Broker) string {
 	t.Helper()
 	letters, err := b.ListDead(t.Context(), topicName, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ids := make([]string, len(letters))
 	for i, l := range letters {
 		ids[i] = l.ID
@@ -26,9 +26,7 @@ func deadIDs(t *testing.T, b *Broker) string {
 func bury(t *testing.T, b *Broker, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if err := b.DeadLetter(t.Context(), topicName, text(id), "why"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.DeadLetter(t.Context(), topicName, text(id), "why"))
 	}
 }
 
@@ -36,13 +34,9 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var skipped atomic.Int64
 		b, err := Open("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() {
-			if err := b.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, b.Close())
 		}()
 		// The store has many timers, so the clock skips all but the time of one sweep.
 		later := func(d time.Duration) {
@@ -54,19 +48,14 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 		bury(t, b, "a", "b")
 		later(24 * time.Hour)
 		bury(t, b, "c", "d")
-		if _, _, err := b.Redrive(t.Context(), topicName, []string{"b"}, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err = b.Redrive(t.Context(), topicName, []string{"b"}, nil)
+		require.NoError(t, err)
 		bury(t, b, "b") // it failed again, which is what counts
 		later(13*24*time.Hour - deadSweepEvery)
-		if got := deadIDs(t, b); got != "[a c d b]" {
-			t.Errorf("before the 14th day: %s", got)
-		}
+		assert.Equal(t, "[a c d b]", deadIDs(t, b), "before the 14th day")
 		later(deadSweepEvery)
 		later(deadSweepEvery)
-		if got := deadIDs(t, b); got != "[c d b]" {
-			t.Errorf("on the 14th day: %s", got)
-		}
+		assert.Equal(t, "[c d b]", deadIDs(t, b), "on the 14th day")
 		later(24 * time.Hour)
 		if depth, err := b.Depth(t.Context(), topicName); deadIDs(t, b) != "[]" || depth.Dead != 0 || depth.Ready != 1 || err != nil {
 			t.Errorf("on the 15th day: %s, depth %+v, %v", deadIDs(t, b), depth, err)
@@ -78,18 +67,12 @@ func TestASweepOfDeadLettersIsBounded(t *testing.T) {
 	var now atomic.Int64
 	now.Store(int64(time.Hour))
 	b, err := Open("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Unix(0, now.Load()) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Close())
 	}()
 	topic, err := b.topic(topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changes := make([]change, deadBatches*deadAtOnce+10)
 	for i := range changes {
 		letter := newRecord(text(fmt.Sprint(i)), 0)
@@ -98,9 +81,7 @@ func TestASweepOfDeadLettersIsBounded(t *testing.T) {
 		}
 		changes[i] = change{topic: topic, to: dead, value: letter}
 	}
-	if err := b.submitAndWait(t.Context(), changes); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.submitAndWait(t.Context(), changes))
 	now.Add(int64(deadRetention + 1))
 	for _, want := range []int{deadBatches * deadAtOnce, 10, 0} {
 		if n, err := b.dropOld(t.Context(), topic); n != want || err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/queue"
@@ -23,20 +25,14 @@ func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 	b := mustOpen(t, fs)
 	for i := range innocent {
 		if i == innocent/2 {
-			if err := b.Publish(topicName, text("poison")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Publish(topicName, text("poison")))
 		}
-		if err := b.Publish([]string{topicName, queue.TopicPosts}[i%2], text(fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Publish([]string{topicName, queue.TopicPosts}[i%2], text(fmt.Sprint(i))))
 	}
 	processed := map[string]bool{}
 	deaths := 0
 	for done := false; !done; {
-		if deaths > 2*maxCrashes {
-			t.Fatalf("the process died %d times", deaths)
-		}
+		require.LessOrEqualf(t, deaths, 2*maxCrashes, "the process died %d times", deaths)
 		ctx, cancel := context.WithCancel(t.Context())
 		likes, posts := subscribe(ctx, t, b, topicName), subscribe(ctx, t, b, queue.TopicPosts)
 		var held []*message.Message // one consumer acks late, as one with windows does
@@ -53,9 +49,7 @@ func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 				depth := queue.Depth{}
 				for _, topic := range []string{topicName, queue.TopicPosts} {
 					d, err := b.Depth(t.Context(), topic)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					depth.Ready, depth.InFlight, depth.Dead = depth.Ready+d.Ready, depth.InFlight+d.InFlight, depth.Dead+d.Dead
 				}
 				done = depth == queue.Depth{Dead: 1}
@@ -80,18 +74,14 @@ func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 	if err != nil || len(letters) != 1 || letters[0].ID != "poison" || letters[0].Receives < maxCrashes || !strings.Contains(letters[0].Reason, "died 10 times") {
 		t.Errorf("dead letters %+v, %v", letters, err)
 	}
-	if len(processed) != innocent {
-		t.Errorf("%d of %d innocent messages were processed", len(processed), innocent)
-	}
+	assert.Lenf(t, processed, innocent, "%d of %d innocent messages were processed", len(processed), innocent)
 	t.Logf("the process died %d times", deaths)
 }
 
 func subscribe(ctx context.Context, t *testing.T, b *Broker, topic string) <-chan *message.Message {
 	t.Helper()
 	in, err := b.Subscribe(ctx, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return in
 }
 
@@ -99,16 +89,10 @@ func TestAStopInOrderIsNoCrash(t *testing.T) {
 	fs := vfs.NewMem()
 	for range 3 {
 		b := mustOpen(t, fs)
-		if b.suspects.careful(b.now()) {
-			t.Error("a start after a stop in order is careful")
-		}
-		if err := b.Publish(topicName, text("1")); err != nil {
-			t.Fatal(err)
-		}
+		assert.False(t, b.suspects.careful(b.now()), "a start after a stop in order is careful")
+		require.NoError(t, b.Publish(topicName, text("1")))
 		<-subscribe(t.Context(), t, b, topicName) // held during the stop
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Close())
 	}
 	b := mustOpen(t, fs)
 	msg := <-subscribe(t.Context(), t, b, topicName)
@@ -149,19 +133,12 @@ func TestASubscriptionGoesOnAfterAReadError(t *testing.T) {
 	fs := unreadable{vfs.NewMem(), new(atomic.Bool), new(atomic.Int64)}
 	b := mustOpen(t, fs)
 	for i := range 5000 { // more than the buffer
-		if err := b.submit(request{changes: []change{{topic: mustTopic(t, b), to: ready, value: newRecord(text(fmt.Sprint(i)), 0)}}}, false, false); err != nil {
-			t.Fatal(err)
-		}
+		err := b.submit(request{changes: []change{{topic: mustTopic(t, b), to: ready, value: newRecord(text(fmt.Sprint(i)), 0)}}}, false, false)
+		require.NoError(t, err)
 	}
-	if err := b.Publish(topicName, text("last")); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.db.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(topicName, text("last")))
+	require.NoError(t, b.db.Flush())
+	require.NoError(t, b.Close())
 	b = mustOpen(t, fs)
 	fs.on.Store(true)
 	in := subscribe(t.Context(), t, b, topicName)
@@ -175,8 +152,6 @@ func TestASubscriptionGoesOnAfterAReadError(t *testing.T) {
 func mustTopic(t *testing.T, b *Broker) *topic {
 	t.Helper()
 	top, err := b.topic(topicName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return top
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/id"
@@ -26,9 +28,7 @@ func bury(t *testing.T, b queue.Broker, n int) []*message.Message {
 	var buried []*message.Message
 	for range n {
 		msg := receive(t, in)
-		if err := b.DeadLetter(t.Context(), topic, msg, "bad payload"); err != nil {
-			t.Fatalf("dead letter: %v", err)
-		}
+		require.NoError(t, b.DeadLetter(t.Context(), topic, msg, "bad payload"))
 		msg.Ack()
 		buried = append(buried, msg)
 	}
@@ -48,15 +48,11 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	in := subscribe(t, b)
 	queue.HandBack(receive(t, in))
 	msg := receive(t, in)
-	if err := b.DeadLetter(t.Context(), topic, msg, "no such \x00 version"); err != nil {
-		t.Fatalf("dead letter: %v", err)
-	}
+	require.NoError(t, b.DeadLetter(t.Context(), topic, msg, "no such \x00 version"))
 	msg.Ack()
 	waitDead(t, b, sent.UUID)
 	waitDepth(t, b, queue.Depth{Dead: 1})
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Close())
 	b = backend.Open(t, Options{})
 	waitDead(t, b, sent.UUID) // listing removes nothing
 	letter := listDead(t, b)[0]
@@ -86,9 +82,8 @@ func redrive(t *testing.T, backend Backend) {
 	if !got.Equals(one) {
 		t.Errorf("redrive sent %v %q, want %v %q", got.Metadata, got.Payload, one.Metadata, one.Payload)
 	}
-	if n := queue.ReceiveOf(got).Receives; n != 1 {
-		t.Errorf("receive count %d after a redrive, want 1", n)
-	}
+	n := queue.ReceiveOf(got).Receives
+	assert.Equalf(t, 1, n, "receive count %d after a redrive", n)
 	got.Ack()
 
 	keep := buried[7].UUID
@@ -154,16 +149,12 @@ func consumer(t *testing.T, backend Backend) {
 	ids := id.NewGenerator(time.Now)
 	event := func() *message.Message {
 		eventID, err := ids.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e := &messages.Liked{Like: messages.Like{
 			Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: "ann",
 		}}
 		msg, err := queue.Message(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return msg
 	}
 	good, later, bad := event(), event(), event()
@@ -197,9 +188,7 @@ func consumer(t *testing.T, backend Backend) {
 		return ""
 	})
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("consumer: %v", err)
-	}
+	assert.NoError(t, <-ended)
 	if done.Load() != 2 || postponed.Load() != 2 {
 		t.Errorf("%d done, %d tries of the postponed, want 2 and 2", done.Load(), postponed.Load())
 	}

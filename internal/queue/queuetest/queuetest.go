@@ -13,6 +13,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 )
@@ -106,9 +107,7 @@ func newMessages(group string, n int) []*message.Message {
 
 func publish(t *testing.T, b queue.Broker, msgs ...*message.Message) {
 	t.Helper()
-	if err := b.Publish(topic, msgs...); err != nil {
-		t.Fatalf("publish: %v", err)
-	}
+	require.NoError(t, b.Publish(topic, msgs...))
 }
 
 func subscribe(t *testing.T, b queue.Broker) <-chan *message.Message {
@@ -141,9 +140,7 @@ func receive(t *testing.T, in <-chan *message.Message) *message.Message {
 	t.Helper()
 	select {
 	case msg, open := <-in:
-		if !open {
-			t.Fatal("the subscription ended")
-		}
+		require.True(t, open, "the subscription ended")
 		return msg
 	case <-time.After(Patience):
 		t.Fatal("no message came")
@@ -210,9 +207,7 @@ func waitDepth(t *testing.T, b queue.Broker, want queue.Depth) {
 func listDead(t *testing.T, b queue.Broker) []queue.DeadLetter {
 	t.Helper()
 	letters, err := b.ListDead(t.Context(), topic, 100)
-	if err != nil {
-		t.Fatalf("list dead letters: %v", err)
-	}
+	require.NoError(t, err)
 	return letters
 }
 

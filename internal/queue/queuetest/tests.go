@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 )
@@ -28,9 +29,7 @@ func receivedAsSent(t *testing.T, backend Backend) {
 	if !got.Equals(sent) {
 		t.Errorf("received %s %v %q, sent %s %v %q", got.UUID, got.Metadata, got.Payload, sent.UUID, sent.Metadata, sent.Payload)
 	}
-	if n := queue.ReceiveOf(got).Receives; n != 1 {
-		t.Errorf("receive count %d, want 1", n)
-	}
+	assert.Equal(t, 1, queue.ReceiveOf(got).Receives, "receive count")
 }
 
 func survivesReopen(t *testing.T, backend Backend) {
@@ -38,9 +37,7 @@ func survivesReopen(t *testing.T, backend Backend) {
 	b := backend.Open(t, Options{})
 	sent := newMessages("g", 3)
 	publish(t, b, sent...)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Close())
 	receiveAll(t, subscribe(t, backend.Open(t, Options{})), sent)
 }
 
@@ -82,9 +79,7 @@ func largest(t *testing.T, backend Backend) {
 	// It can become a dead letter too, with a long reason.
 	publish(t, b, sent[2])
 	msg := receive(t, in)
-	if err := b.DeadLetter(t.Context(), topic, msg, strings.Repeat("why ", 2000)); err != nil {
-		t.Fatalf("dead letter: %v", err)
-	}
+	require.NoError(t, b.DeadLetter(t.Context(), topic, msg, strings.Repeat("why ", 2000)))
 	msg.Ack()
 	waitDead(t, b, msg.UUID)
 }
@@ -101,9 +96,7 @@ func textSurvives(t *testing.T, backend Backend) {
 		sent.Metadata.Set("note", text)
 		publish(t, b, sent)
 		got := receive(t, in)
-		if !got.Equals(sent) {
-			t.Errorf("received %q with %q, sent %q", got.Payload, got.Metadata["note"], text)
-		}
+		assert.Truef(t, got.Equals(sent), "received %q with %q, sent %q", got.Payload, got.Metadata["note"], text)
 		got.Ack()
 	}
 }
@@ -143,14 +136,10 @@ func refused(t *testing.T, backend Backend) {
 		{"empty metadata key", with(func(m *message.Message) { m.Metadata.Set("", "v") }), queue.ErrInvalid},
 		{"metadata key with a space", with(func(m *message.Message) { m.Metadata.Set("a b", "v") }), queue.ErrInvalid},
 	} {
-		if err := b.Publish(topic, newMessage("g", 1), test.msg); !errors.Is(err, test.want) {
-			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
-		}
+		assert.ErrorIs(t, b.Publish(topic, newMessage("g", 1), test.msg), test.want, test.name)
 	}
 	for _, name := range []string{"", "a b", "a/b", strings.Repeat("x", 61)} {
-		if err := b.Publish(name, newMessage("g", 1)); !errors.Is(err, queue.ErrInvalid) {
-			t.Errorf("topic %q: error %v, want %v", name, err, queue.ErrInvalid)
-		}
+		assert.ErrorIsf(t, b.Publish(name, newMessage("g", 1)), queue.ErrInvalid, "topic %q", name)
 	}
 	waitDepth(t, b, queue.Depth{}) // no good message of the same calls was sent
 }
@@ -164,9 +153,7 @@ func ackRemoves(t *testing.T, backend Backend) {
 		receive(t, in).Ack()
 	}
 	waitDepth(t, b, queue.Depth{})
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Close())
 	b = backend.Open(t, Options{})
 	waitDepth(t, b, queue.Depth{})
 	nothingFor(t, subscribe(t, b), visibility+time.Second)
@@ -255,9 +242,8 @@ func crashedConsumer(t *testing.T, backend Backend) {
 	in = subscribe(t, b)
 	for range 3 {
 		msg := receive(t, in)
-		if n := queue.ReceiveOf(msg).Receives; n < 2 {
-			t.Errorf("receive count %d after a crash, want 2 or more", n)
-		}
+		n := queue.ReceiveOf(msg).Receives
+		assert.GreaterOrEqualf(t, n, 2, "receive count %d after a crash", n)
 		msg.Ack()
 	}
 }
@@ -273,9 +259,7 @@ func heldLong(t *testing.T, backend Backend) {
 	}
 	nothingFor(t, subscribe(t, b), 2*visibility+time.Second) // the broker must extend the timeout several times
 	for _, msg := range held {
-		if msg.Context().Err() != nil {
-			t.Errorf("the context of %s ended while it was held", msg.UUID)
-		}
+		assert.NoErrorf(t, msg.Context().Err(), "the context of %s ended while it was held", msg.UUID)
 		msg.Ack()
 	}
 	waitDepth(t, b, queue.Depth{})
@@ -368,9 +352,7 @@ func competing(t *testing.T, backend Backend) {
 	defer cancel()
 	for range subscribers {
 		in, err := b.Subscribe(ctx, topic)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		receiving.Go(func() {
 			for msg := range in {
 				select {
@@ -392,13 +374,10 @@ func closed(t *testing.T, backend Backend) {
 	b := backend.Open(t, Options{})
 	in := subscribe(t, b)
 	for range 2 {
-		if err := b.Close(); err != nil {
-			t.Fatalf("close: %v", err)
-		}
+		require.NoError(t, b.Close())
 	}
-	if _, open := <-in; open {
-		t.Error("a message came after close")
-	}
+	_, open := <-in
+	assert.False(t, open, "a message came after close")
 	ctx := t.Context()
 	_, subscribeErr := b.Subscribe(ctx, topic)
 	_, listErr := b.ListDead(ctx, topic, 1)
@@ -412,9 +391,7 @@ func closed(t *testing.T, backend Backend) {
 		"redrive":     redriveErr,
 		"drop":        dropErr,
 	} {
-		if !errors.Is(err, queue.ErrClosed) {
-			t.Errorf("%s: error %v, want %v", call, err, queue.ErrClosed)
-		}
+		assert.ErrorIs(t, err, queue.ErrClosed, call)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 )
@@ -133,15 +135,11 @@ func CheckWatermillSkips(t *testing.T, file string) {
 		return
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), listSkips+"=1")
 	out, err := cmd.CombinedOutput()
-	if err == nil {
-		t.Fatalf("Watermill's suite asked for no broker:\n%s", out)
-	}
+	require.Errorf(t, err, "Watermill's suite asked for no broker:\n%s", out)
 	var got []string
 	for line := range strings.Lines(string(out)) {
 		if m := skipLine.FindStringSubmatch(line); m != nil {
@@ -149,17 +147,14 @@ func CheckWatermillSkips(t *testing.T, file string) {
 		}
 	}
 	slices.Sort(got)
-	if want := readNames(t, file); !slices.Equal(got, want) {
-		t.Errorf("Watermill's suite skips %v, %s names %v", got, file, want)
-	}
+	want := readNames(t, file)
+	assert.Truef(t, slices.Equal(got, want), "Watermill's suite skips %v, %s names %v", got, file, want)
 }
 
 func readNames(t *testing.T, file string) []string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for line := range strings.Lines(string(data)) {
 		name, reason, found := strings.Cut(line, ":")

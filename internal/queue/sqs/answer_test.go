@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
 )
@@ -32,9 +34,7 @@ func TestPartialFailureOfAHandBackIsRetriedOneByOne(t *testing.T) {
 			queue.HandBack(msg)
 		}
 		t.collect(in, 10)
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("all came again after %s, want at once and not at the end of their visibility timeout", took)
-		}
+		assert.LessOrEqual(t, time.Since(began), time.Second, "all came again after")
 	})
 }
 
@@ -54,9 +54,7 @@ func TestFailedHeartbeatIsMadeGoodByTheNext(t *testing.T) {
 		const round = 16 * time.Second                                                                    // of extensions
 		t.sqs.FailFor(round, sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}, opChange) // the SDK does not retry this code
 		pass(round)
-		if t.sqs.Requests()[opChange] == 0 {
-			t.Error("no extension failed")
-		}
+		assert.NotZero(t, t.sqs.Requests()[opChange], "no extension failed")
 		pass(5 * time.Minute)
 		t.wantHeld(held)
 		t.wantNoMore(in)
@@ -72,9 +70,8 @@ func TestReplyThatLeavesEntriesOutIsNoSuccess(t *testing.T) {
 				msg.Ack()
 			}
 			t.wantLeft(1)
-			if t.logged.FilterMessageSnippet("answer failed").Len() == 0 {
-				t.Error("the log does not say that a delete had no answer")
-			}
+			assert.NotZero(t, t.logged.FilterMessageSnippet("answer failed").Len(),
+				"the log does not say that a delete had no answer")
 			t.collect(in, 1)
 			t.wantLeft(0)
 		})
@@ -96,9 +93,7 @@ func TestFailedDeleteComesAgain(t *testing.T) {
 		t.sqs.FailFor(20*time.Second, sqstest.Fault{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"}, opDelete)
 		held[0].Ack()
 		again := <-in
-		if n := queue.ReceiveOf(again).Receives; n != 2 {
-			t.Errorf("receive count %d, want 2", n)
-		}
+		assert.Equal(t, 2, queue.ReceiveOf(again).Receives, "receive count")
 		again.Ack()
 		t.wantLeft(0)
 	})
@@ -113,9 +108,7 @@ func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
 		pass(35 * time.Second)
 		t.sqs.SetFault(nil)
 		for _, msg := range held {
-			if msg.Context().Err() == nil {
-				t.Error("the handler does not know that it lost its message")
-			}
+			assert.Error(t, msg.Context().Err(), "the handler does not know that it lost its message")
 		}
 		held[0].Ack() // too late: SQS does not know the receipt any more
 		queue.HandBack(held[1])

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
@@ -22,9 +24,7 @@ func benchBroker(b *testing.B) (*sqstest.Server, *sqs.Broker) {
 		Prefix: "test", Pollers: 32, Requests: 32, PollWait: time.Second, MaxInFlight: map[string]int{topic: 2000},
 	})
 	b.Cleanup(func() {
-		if err := broker.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, broker.Close())
 	})
 	return f, broker
 }
@@ -62,9 +62,7 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	in, err := broker.Subscribe(b.Context(), topic)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for range b.N {
 		(<-in).Ack()
 	}

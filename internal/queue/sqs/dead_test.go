@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
@@ -21,9 +23,7 @@ import (
 func TestRedriveThatCannotSendKeepsTheLetters(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		for _, msg := range msgs(3) {
-			if err := t.broker.DeadLetter(t.Context(), topic, msg, "why"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, t.broker.DeadLetter(t.Context(), topic, msg, "why"))
 		}
 		t.sqs.FailFor(time.Hour, sqstest.Fault{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"}, opSend)
 		if sent, _, err := t.broker.Redrive(t.Context(), topic, nil, nil); sent != 0 || !queue.Transient(err) {
@@ -39,11 +39,10 @@ func TestRedriveThatCannotSendKeepsTheLetters(t *testing.T) {
 func (t *bubble) send(body string, attributes map[string]types.MessageAttributeValue) {
 	t.Helper()
 	url := "http://fake/000000000000/" + mainName
-	if _, err := sqstest.Client(t.sqs).SendMessage(t.Context(), &awssqs.SendMessageInput{
+	_, err := sqstest.Client(t.sqs).SendMessage(t.Context(), &awssqs.SendMessageInput{
 		QueueUrl: &url, MessageBody: &body, MessageAttributes: attributes,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	require.NoError(t, err)
 }
 
 func text(value string) types.MessageAttributeValue {
@@ -101,14 +100,11 @@ func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
 				in, stop := t.subscribe()
 				defer stop()
 				msg := <-in
-				if err := t.broker.DeadLetter(t.Context(), topic, msg, "no such version"); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, t.broker.DeadLetter(t.Context(), topic, msg, "no such version"))
 				msg.Ack()
 				letters, err := t.broker.ListDead(t.Context(), topic, 10)
-				if err != nil || len(letters) != 1 {
-					t.Fatalf("%d letters, %v", len(letters), err)
-				}
+				require.NoError(t, err)
+				require.Len(t, letters, 1)
 				reason := letters[0].Reason
 				if !strings.HasPrefix(reason, "no such version") || !strings.Contains(reason, c.note) || c.note == "" && reason != "no such version" {
 					t.Errorf("reason %q, want the note %q", reason, c.note)
@@ -129,25 +125,17 @@ func TestRedriveLeavesALetterThatNoQueueTakes(t *testing.T) {
 			meta[fmt.Sprint("a", i)] = "v"
 		}
 		forged, err := json.Marshal(meta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		bad := message.NewMessage("bad", []byte("x"))
 		bad.Metadata = message.Metadata{queue.MetaReason: "why", "metadata": string(forged)}
-		if err := t.sqs.Load(deadName, bad); err != nil { // by a producer that may send to the queue of dead letters
-			t.Fatal(err)
-		}
+		require.NoError(t, t.sqs.Load(deadName, bad)) // by a producer that may send to the queue of dead letters
 		for _, msg := range msgs(3) {
-			if err := t.broker.DeadLetter(t.Context(), topic, msg, "why"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, t.broker.DeadLetter(t.Context(), topic, msg, "why"))
 		}
 		if sent, refused, err := t.broker.Redrive(t.Context(), topic, nil, nil); sent != 3 || refused != 1 || err != nil {
 			t.Errorf("sent %d, refused %d, %v", sent, refused, err)
 		}
-		if n := t.sqs.Len(deadName); n != 1 {
-			t.Errorf("%d dead letters stayed, want 1", n)
-		}
+		assert.Equal(t, 1, t.sqs.Len(deadName), "dead letters stayed")
 		if lines := t.logged.FilterMessage("dead letter not sent again").All(); len(lines) != 1 || lines[0].ContextMap()["message_id"] != "bad" {
 			t.Errorf("logged %v", lines)
 		}

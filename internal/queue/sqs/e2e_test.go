@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
@@ -25,13 +27,10 @@ import (
 
 func localstack(t *testing.T) *backend {
 	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL") == "" {
-		t.Fatal("AWS_ENDPOINT_URL is not set: run this by scripts/with-emulators.sh, or give the address of a LocalStack")
-	}
+	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
+		"AWS_ENDPOINT_URL is not set: run this by scripts/with-emulators.sh, or give the address of a LocalStack")
 	cfg, err := awsclient.Load(t.Context(), config.WithRegion("us-east-1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := &backend{
 		http: cfg.HTTPClient,
 		client: func(over aws.HTTPClient) *awssqs.Client {
@@ -44,9 +43,7 @@ func localstack(t *testing.T) *backend {
 			Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)),
 		},
 	}
-	if err := b.open(t, queuetest.Options{}).(*sqs.Broker).Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.open(t, queuetest.Options{}).(*sqs.Broker).Create(t.Context()))
 	return b
 }
 
@@ -80,27 +77,17 @@ func TestCreateIsIdempotentAndCorrects(t *testing.T) {
 	l := localstack(t)
 	for _, visibility := range []time.Duration{10 * time.Second, 20 * time.Second} {
 		b := l.open(t, queuetest.Options{Visibility: visibility}).(*sqs.Broker)
-		if err := b.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, b.Create(t.Context()))
+		assert.NoError(t, b.Ping(t.Context()))
 		described, err := b.Describe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(described) != len(queue.Topics()) {
-			t.Fatalf("%d queues, want %d", len(described), len(queue.Topics()))
-		}
+		require.NoError(t, err)
+		require.Len(t, described, len(queue.Topics()))
 		for _, d := range described {
 			for name, want := range map[string]string{
 				"MessageRetentionPeriod": "1209600", "MaximumMessageSize": "1048576",
 				"VisibilityTimeout": map[time.Duration]string{10 * time.Second: "10", 20 * time.Second: "20"}[visibility],
 			} {
-				if got := d.Attributes[name]; got != want {
-					t.Errorf("%s: %s is %q, want %q", d.Name, name, got, want)
-				}
+				assert.Equalf(t, want, d.Attributes[name], "%s: %s", d.Name, name)
 			}
 			if policy := d.Attributes["RedrivePolicy"]; !strings.Contains(policy, d.Name+"-dlq") || !strings.Contains(policy, "1000") {
 				t.Errorf("%s: redrive policy %s", d.Name, policy)

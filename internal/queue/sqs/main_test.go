@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -80,9 +82,7 @@ func (t *bubble) open() *sqs.Broker {
 func closeAfter(t *testing.T, b *sqs.Broker) {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Close())
 	})
 }
 
@@ -96,9 +96,7 @@ func msgs(n int) []*message.Message {
 
 func (t *bubble) publish(msgs ...*message.Message) {
 	t.Helper()
-	if err := t.broker.Publish(topic, msgs...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, t.broker.Publish(topic, msgs...))
 }
 
 // subscribe returns a subscription that ends with the test, or before by stop.
@@ -111,9 +109,7 @@ func (t *bubble) subscribeTo(b *sqs.Broker) (in <-chan *message.Message, stop co
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	in, err := b.Subscribe(ctx, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return in, cancel
 }
 
@@ -153,9 +149,7 @@ func pass(d time.Duration) {
 func (t *bubble) wantLeft(n int) {
 	t.Helper()
 	pass(10 * time.Second)
-	if got := t.sqs.Len(mainName); got != n {
-		t.Errorf("%d messages left, want %d", got, n)
-	}
+	assert.Equal(t, n, t.sqs.Len(mainName), "messages left")
 }
 
 // wantHeld wants all messages to be held since their first receive, and their handlers to
@@ -182,9 +176,8 @@ func (t *bubble) wantNoMore(in <-chan *message.Message) {
 // wantRequests wants this number of requests of an operation.
 func (t *bubble) wantRequests(op string, n int, why string) {
 	t.Helper()
-	if got := t.sqs.Requests()[op]; got != n {
-		t.Errorf("%d requests %s, want %d: %s", got, op, n, why)
-	}
+	got := t.sqs.Requests()[op]
+	assert.Equalf(t, n, got, "%d requests %s, want %d: %s", got, op, n, why)
 }
 
 // failing returns a fault of these entries of a batch. SQS may accept them next time.

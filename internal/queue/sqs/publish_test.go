@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
@@ -24,9 +26,7 @@ func TestCutReplyOfASendLosesNothing(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, sqstest.Fault{Cut: true})
 		if err := t.broker.Publish(topic, msgs(10)...); err != nil {
-			if !queue.Transient(err) {
-				t.Fatalf("error %v, want none or a transient one", err)
-			}
+			require.Truef(t, queue.Transient(err), "error %v, want none or a transient one", err)
 			t.publish(msgs(10)...) // now SQS has each of them twice
 		}
 		in, _ := t.subscribe()
@@ -38,9 +38,7 @@ func TestPartialFailureOfASendIsRetriedOneByOne(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, failing("2", "7"))
 		t.publish(msgs(10)...)
-		if n := t.sqs.Len(mainName); n != 10 {
-			t.Errorf("%d messages sent, want each of 10 once", n)
-		}
+		assert.Equal(t, 10, t.sqs.Len(mainName), "messages sent")
 		t.wantRequests(opSend, 3, "the batch and two single ones")
 	})
 }
@@ -49,9 +47,8 @@ func TestLastingFailureOfASendIsTheCallersToSee(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, sqstest.Fault{Entries: map[string]sqstest.EntryFault{"1": {Code: "InvalidMessageContents", Sender: true}}})
 		err := t.broker.Publish(topic, msgs(3)...)
-		if err == nil || queue.Transient(err) {
-			t.Errorf("error %v, want one that is not transient", err)
-		}
+		assert.Error(t, err)
+		assert.Falsef(t, queue.Transient(err), "error %v, want one that is not transient", err)
 		t.wantRequests(opSend, 1, "no retry")
 	})
 }
@@ -69,9 +66,8 @@ func TestThrottledSendIsUnavailable(t *testing.T) {
 func TestSendWithoutAnAnswerForEachEntryIsNoSuccess(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, omitting())
-		if err := t.broker.Publish(topic, msgs(10)...); !queue.Transient(err) {
-			t.Errorf("error %v for 9 of 10 messages, want a transient one", err)
-		}
+		err := t.broker.Publish(topic, msgs(10)...)
+		assert.Truef(t, queue.Transient(err), "error %v for 9 of 10 messages, want a transient one", err)
 	})
 }
 
@@ -91,9 +87,7 @@ func TestThousandMessagesTakeAboutAHundredRequestsEach(t *testing.T) {
 		in, stop := t.subscribe()
 		t.collect(in, 1000)
 		stop()
-		if err := t.broker.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, t.broker.Close())
 		for _, op := range []string{opSend, opReceive, opDelete} {
 			if n := t.sqs.Requests()[op]; n < 100 || n > 130 {
 				t.Errorf("%d requests %s for 1,000 messages, want 100 to 130", n, op)
@@ -109,12 +103,8 @@ func TestLoneMessageDoesNotWait(t *testing.T) {
 		in, _ := t.subscribe()
 		(<-in).Ack()
 		synctest.Wait()
-		if waited := time.Since(began); waited != 0 {
-			t.Errorf("a lone message waited %s", waited)
-		}
-		if n := t.sqs.Len(mainName); n != 0 {
-			t.Error("its delete waited")
-		}
+		assert.Zero(t, time.Since(began), "a lone message waited")
+		assert.Zero(t, t.sqs.Len(mainName), "its delete waited")
 	})
 }
 
@@ -141,9 +131,7 @@ func TestAPanicInARequestIsAnErrorOfItsCallers(t *testing.T) {
 		})), sqs.Options{Prefix: "test"})
 		closeAfter(t.T, t.broker)
 		err := t.broker.Publish(topic, msgs(3)...)
-		if _, ok := errors.AsType[*panics.Error](err); !ok {
-			t.Errorf("error is %v", err)
-		}
+		assert.ErrorAs(t, err, new(*panics.Error))
 		broken = false
 		t.publish(msgs(3)...)
 	})
@@ -173,8 +161,6 @@ func TestPingAsksForAllTopicsAtOnce(t *testing.T) {
 	inBubble(t, 700*time.Millisecond, func(t *bubble) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := t.broker.Ping(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, t.broker.Ping(ctx))
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/queue/sqstest"
 )
 
@@ -37,12 +39,8 @@ func TestSlowRepliesHoldUpNothing(t *testing.T) {
 		in, stop := t.subscribe()
 		t.collect(in, 200)
 		stop()
-		if err := t.broker.Close(); err != nil {
-			t.Error(err)
-		}
-		if n := t.sqs.Len(mainName); n != 0 {
-			t.Errorf("%d messages left after close", n)
-		}
+		assert.NoError(t, t.broker.Close())
+		assert.Zero(t, t.sqs.Len(mainName), "messages left after close")
 	})
 }
 
@@ -54,12 +52,10 @@ func TestIdleSubscriptionPollsWithOnePoller(t *testing.T) {
 		pass(time.Minute)
 		before := t.sqs.Requests()[opReceive]
 		pass(10 * time.Minute)
-		if n := t.sqs.Requests()[opReceive] - before; n > 125 {
-			t.Errorf("%d receives in 10 idle minutes, want about 120: one poll of 5 s after the other", n)
-		}
+		n := t.sqs.Requests()[opReceive] - before
+		assert.LessOrEqual(t, n, 125, "receives in 10 idle minutes: one poll of 5 s after the other")
 		stop()
-		if _, open := <-in; open {
-			t.Error("a message came from an empty queue")
-		}
+		_, open := <-in
+		assert.False(t, open, "a message came from an empty queue")
 	})
 }

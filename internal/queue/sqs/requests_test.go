@@ -2,11 +2,11 @@ package sqs
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/queue"
 )
@@ -25,9 +25,7 @@ func TestAFailureOfAnUnknownEntryIsThatOfAll(t *testing.T) {
 			return reply{2 - len(failed), failed}, nil
 		})
 		for i, err := range errs {
-			if _, ok := errors.AsType[*queue.UnavailableError](err); !ok {
-				t.Errorf("%s: entry %d: %v, want an UnavailableError", name, i, err)
-			}
+			assert.ErrorAsf(t, err, new(*queue.UnavailableError), "%s: entry %d", name, i)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
@@ -32,12 +34,10 @@ func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
 		in, stop := t.subscribe()
 		pass(time.Second)
 		stop()
-		if _, open := <-in; open {
-			t.Error("a message came after the stop")
-		}
-		if n := t.sqs.Visible(mainName); n != 10 {
-			t.Errorf("%d of 10 messages are visible after the subscription ended", n)
-		}
+		_, open := <-in
+		assert.False(t, open, "a message came after the stop")
+		n := t.sqs.Visible(mainName)
+		assert.Equalf(t, 10, n, "%d of 10 messages are visible after the subscription ended", n)
 	})
 }
 
@@ -73,17 +73,12 @@ func TestCloseInEveryPhase(t *testing.T) {
 					}
 				})
 				time.Sleep(at) //nolint:forbidigo // virtual time
-				if err := t.broker.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, t.broker.Close())
 				working.Wait()
 				left := t.sqs.Len(mainName)
-				if visible := t.sqs.Visible(mainName); visible != left {
-					t.Errorf("%d of %d messages are visible after close", visible, left)
-				}
-				if left < published-acked {
-					t.Errorf("%d messages left of %d with %d acks", left, published, acked)
-				}
+				visible := t.sqs.Visible(mainName)
+				assert.Equalf(t, left, visible, "%d of %d messages are visible after close", visible, left)
+				assert.GreaterOrEqualf(t, left, published-acked, "messages left of %d with %d acks", published, acked)
 			})
 		})
 	}
@@ -95,9 +90,7 @@ func (t *bubble) holdHanging(n int) (held []*message.Message, in <-chan *message
 	held, in, stop = t.hold(n)
 	t.sqs.FailFor(time.Hour, hang())
 	pass(15 * time.Second)
-	if t.sqs.Requests()[opChange] == 0 {
-		t.Fatal("no extension is under way")
-	}
+	require.NotZero(t, t.sqs.Requests()[opChange], "no extension is under way")
 	return held, in, stop
 }
 
@@ -126,9 +119,7 @@ func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
 		for range in {
 			t.Error("a message came after the stop")
 		}
-		if took := time.Since(began); took > longestStop {
-			t.Errorf("the subscription ended after %s, want %s at most", took, longestStop)
-		}
+		assert.LessOrEqual(t, time.Since(began), longestStop, "the subscription ended after")
 		t.wantAgain(60)
 	})
 }
@@ -137,12 +128,8 @@ func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
 func (t *bubble) wantCut(most time.Duration) {
 	t.Helper()
 	began := time.Now()
-	if err := t.broker.Close(); !errors.Is(err, queue.ErrClosed) {
-		t.Errorf("close: %v, want an error since it cut requests", err)
-	}
-	if took := time.Since(began); took > most {
-		t.Errorf("closed after %s, want %s at most", took, most)
-	}
+	assert.ErrorIs(t, t.broker.Close(), queue.ErrClosed)
+	assert.LessOrEqual(t, time.Since(began), most, "closed after")
 }
 
 func TestCloseEndsWhateverSQSDoes(t *testing.T) {
@@ -199,8 +186,7 @@ func TestCloseCutsTriesOneByOne(t *testing.T) {
 		go func() { published <- t.broker.Publish(topic, msgs(10)...) }()
 		pass(time.Second)
 		t.wantCut(longestDrain)
-		if err := <-published; !queue.Transient(err) {
-			t.Errorf("publish: %v, want a transient error", err)
-		}
+		err := <-published
+		assert.Truef(t, queue.Transient(err), "publish: %v, want a transient error", err)
 	})
 }

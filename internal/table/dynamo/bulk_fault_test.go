@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
@@ -130,9 +132,7 @@ func TestABatchWithoutProgressGivesUp(t *testing.T) {
 			if _, ok := errors.AsType[*table.UnavailableError](err); !ok || !strings.Contains(err.Error(), "3 parts of a batch are left") {
 				t.Errorf("error %v, want an UnavailableError that says how much is left", err)
 			}
-			if fmt.Sprint(attempts) != "[1 2 3 4 5]" {
-				t.Errorf("backoff was asked for attempts %v", attempts)
-			}
+			assert.Equalf(t, "[1 2 3 4 5]", fmt.Sprint(attempts), "backoff was asked for attempts %v", attempts)
 		})
 	}
 	t.Run("slow progress", func(t *testing.T) {
@@ -144,12 +144,9 @@ func TestABatchWithoutProgressGivesUp(t *testing.T) {
 			}
 			return reply{body: object{"UnprocessedItems": object{"t": writes[done:]}}}
 		})
-		if _, err := openFake(t, f).BatchWrite(t.Context(), putsOf(10)); err != nil {
-			t.Error(err)
-		}
-		if n := len(f.seen("BatchWriteItem")); n != 50 {
-			t.Errorf("%d requests, want 50", n)
-		}
+		_, err := openFake(t, f).BatchWrite(t.Context(), putsOf(10))
+		assert.NoError(t, err)
+		assert.Len(t, f.seen("BatchWriteItem"), 50)
 	})
 }
 
@@ -211,9 +208,7 @@ func TestMiddlewareOfTheClientSeesAllCalls(t *testing.T) {
 	seen := 0
 	store := openClient(t, f.URL, func() { seen++ })
 	for _, call := range bulkCalls() {
-		if err := call.do(t.Context(), store); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, call.do(t.Context(), store))
 	}
 	if n := len(f.seen("BatchWriteItem")) + len(f.seen("Query")); seen != n || n != 4 {
 		t.Errorf("the middleware saw %d of %d calls", seen, n)

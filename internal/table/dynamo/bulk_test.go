@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -117,9 +118,8 @@ func TestBulkCallsUseTheSDKsEndpoint(t *testing.T) {
 						return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", AccountID: "123456789012"}, nil
 					}),
 				}, set), "fan.fare-1", options...)
-				if _, err := store.BatchWrite(t.Context(), putsOf(1)); err != nil {
-					t.Fatal(err)
-				}
+				_, err := store.BatchWrite(t.Context(), putsOf(1))
+				require.NoError(t, err)
 				req := tap.requests[0]
 				scope, _, _ := strings.Cut(req.Header.Get("Authorization"), ",")
 				sent[i] = fmt.Sprint(req.URL, " ", scope)
@@ -172,9 +172,8 @@ func TestBulkCallsThatAlwaysFailAreSeldomTried(t *testing.T) {
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
 	}), "t", dynamo.WithBackoff(func(int) time.Duration { pauses++; return 0 }))
 	for range 8 + 640 {
-		if _, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: "p"}), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: "p"}), 0)
+		require.NoError(t, err)
 	}
 	if client.refused != 8+10 || pauses != client.refused {
 		t.Errorf("%d calls of 648 were tried without the SDK, with %d pauses", client.refused, pauses)

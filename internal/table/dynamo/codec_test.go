@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/table"
@@ -185,15 +186,11 @@ func TestQueriesAreSentAsTheSDKSendsThem(t *testing.T) {
 			taps[i].status = 200
 			// The request of the next page has the end of the page before it.
 			pk, err := json.Marshal(q.PK)
-			if err != nil {
-				t.Fatalf("%v", err)
-			}
+			require.NoError(t, err)
 			taps[i].body = fmt.Appendf(nil, `{"LastEvaluatedKey":{"PK":{"S":%s},"SK":{"S":"\"é"},"GSI1PK":{"S":%s},"GSI1SK":{"S":"s"}}}`, pk, pk)
 			pages := 0
 			for _, err := range onTap(&taps[i], options...).Query(context.Background(), q) {
-				if err != nil {
-					t.Fatalf("%v", err)
-				}
+				require.NoError(t, err)
 				if pages++; pages == 2 {
 					break
 				}

@@ -158,9 +158,10 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 		return table.WriteResult{}, err
 	}
 	var e expr
+	condition := e.condition(in.If)
 	out, err := s.clientFor(in.If == nil).DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.name, Key: encodeKey(in.Key),
-		ConditionExpression: e.condition(in.If), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		ConditionExpression: condition, ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})

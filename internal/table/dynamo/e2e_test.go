@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -23,9 +25,8 @@ import (
 func endpoint(t *testing.T, variable string) string {
 	t.Helper()
 	url := os.Getenv(variable)
-	if url == "" {
-		t.Fatalf("%s is not set: run `scripts/with-emulators.sh go test -tags e2e ./internal/table/dynamo`, or `make test`", variable)
-	}
+	require.NotEmptyf(t, url,
+		"%s is not set: run `scripts/with-emulators.sh go test -tags e2e ./internal/table/dynamo`, or `make test`", variable)
 	return url
 }
 
@@ -34,20 +35,14 @@ func created(t *testing.T, url string) *dynamo.Store {
 	t.Helper()
 	store := open(t, url, "fanfare-test-"+rand.Text()[:10])
 	for range 2 { // Create may run again
-		if err := store.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Create(t.Context()))
 	}
 	d, err := store.Describe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if d.Status != "ACTIVE" || d.TTL != table.AttrTTL || d.Billing != "PAY_PER_REQUEST" || len(d.Differences) > 0 {
 		t.Errorf("description %+v", d)
 	}
-	if err := store.Ping(t.Context()); err != nil {
-		t.Errorf("ping: %v", err)
-	}
+	assert.NoError(t, store.Ping(t.Context()))
 	return store
 }
 
@@ -99,16 +94,12 @@ func TestBulkCallsOnEmulatorsUseTheOwnCodec(t *testing.T) {
 			count := &counter{HTTPClient: cfg.HTTPClient}
 			cfg.HTTPClient = count
 			store := dynamo.New(dynamodb.NewFromConfig(cfg), "fanfare-test-"+rand.Text()[:10])
-			if err := store.Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := store.BatchWrite(t.Context(), putsOf(60)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Create(t.Context()))
+			_, err := store.BatchWrite(t.Context(), putsOf(60))
+			require.NoError(t, err)
 			items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: "p", PageSize: 25, Consistent: true}), 0)
-			if err != nil || len(items) != 60 {
-				t.Errorf("%d items, error %v", len(items), err)
-			}
+			assert.NoError(t, err)
+			assert.Len(t, items, 60)
 			if count.sdk.Load() > 0 || count.own.Load() != 6 {
 				t.Errorf("%d calls by the own codec, %d by the SDK; want 6 and none", count.own.Load(), count.sdk.Load())
 			}

@@ -3,6 +3,8 @@ package dynamo
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/table"
 )
 
@@ -22,9 +24,7 @@ func TestConditionsBecomeExpressions(t *testing.T) {
 		{table.Any{table.All{table.Any{a, n}, a}, n}, "((#0 = :0 OR #1 < :1) AND #0 = :2) OR #1 < :3"},
 	} {
 		var e expr
-		if got := *e.condition(tt.cond); got != tt.want {
-			t.Errorf("%#v is %q, want %q", tt.cond, got, tt.want)
-		}
+		assert.Equalf(t, tt.want, *e.condition(tt.cond), "%#v", tt.cond)
 	}
 }
 
@@ -40,8 +40,6 @@ func TestUpdatesBecomeExpressions(t *testing.T) {
 		{table.UpdateInput{Set: []table.Attr{one}, Add: []table.Attr{two}, Remove: []string{"c"}}, "SET #0 = :0 ADD #1 :1 REMOVE #2"},
 	} {
 		var e expr
-		if got := *e.update(tt.in); got != tt.want {
-			t.Errorf("%+v is %q, want %q", tt.in, got, tt.want)
-		}
+		assert.Equalf(t, tt.want, *e.update(tt.in), "%+v", tt.in)
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/awsclient"
 	"fanfare/internal/table/dynamo"
@@ -86,9 +88,7 @@ func (f *fake) send(w http.ResponseWriter, r *http.Request, rep reply) {
 	if rep.body == nil {
 		body = []byte("{}")
 	}
-	if err != nil {
-		f.t.Errorf("reply: %v", err)
-	}
+	assert.NoError(f.t, err)
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10))
@@ -141,9 +141,7 @@ func configFor(t *testing.T, endpoint string) aws.Config {
 		t.Setenv(name, value)
 	}
 	cfg, err := awsclient.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/panics"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -102,9 +105,7 @@ func lostWrites(t *testing.T, p *partial, options ...dynamo.Option) int {
 	p.written = make(map[string]int)
 	f := newFake(t, p.answer)
 	res, err := openFake(t, f, options...).BatchWrite(t.Context(), putsOf(160))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if res.Units.Write == 0 || res.Units.Read != 0 {
 		t.Errorf("units %+v: the write units of each answer count", res.Units)
 	}
@@ -120,9 +121,7 @@ func lostReads(t *testing.T, p *partial) int {
 		in.Keys = append(in.Keys, keyN(i))
 	}
 	res, err := openFake(t, f).BatchGet(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, call := range f.seen("BatchGetItem") {
 		want := call["RequestItems"].(object)["t"].(object)
 		if want["ConsistentRead"] != true || want["ProjectionExpression"] == nil {
@@ -131,9 +130,7 @@ func lostReads(t *testing.T, p *partial) int {
 	}
 	seen := make(map[table.Key]bool)
 	for _, it := range res.Items {
-		if seen[it.Key] {
-			t.Errorf("%v was returned twice", it.Key)
-		}
+		assert.Falsef(t, seen[it.Key], "%v was returned twice", it.Key)
 		seen[it.Key] = true
 	}
 	return 250 - len(seen)
@@ -141,33 +138,23 @@ func lostReads(t *testing.T, p *partial) int {
 
 func TestUnprocessedPartsOfABatchAreNotLost(t *testing.T) {
 	t.Run("writes", func(t *testing.T) {
-		if lost := lostWrites(t, &partial{}); lost != 0 {
-			t.Errorf("%d writes were lost", lost)
-		}
+		assert.Zero(t, lostWrites(t, &partial{}), "writes were lost")
 	})
 	t.Run("writes by the SDK", func(t *testing.T) {
-		if lost := lostWrites(t, &partial{}, dynamo.WithSDKOnly()); lost != 0 {
-			t.Errorf("%d writes were lost", lost)
-		}
+		assert.Zero(t, lostWrites(t, &partial{}, dynamo.WithSDKOnly()), "writes were lost")
 	})
 	t.Run("reads", func(t *testing.T) {
-		if lost := lostReads(t, &partial{}); lost != 0 {
-			t.Errorf("%d keys were not read", lost)
-		}
+		assert.Zero(t, lostReads(t, &partial{}), "keys were not read")
 	})
 }
 
 // The checks above fail if unprocessed parts are dropped.
 func TestPlantedDroppingUnprocessedPartsIsFound(t *testing.T) {
 	t.Run("writes", func(t *testing.T) {
-		if lostWrites(t, &partial{forgetful: true}) == 0 {
-			t.Error("dropped writes were not noticed")
-		}
+		assert.NotZero(t, lostWrites(t, &partial{forgetful: true}), "dropped writes were not noticed")
 	})
 	t.Run("reads", func(t *testing.T) {
-		if lostReads(t, &partial{forgetful: true}) == 0 {
-			t.Error("dropped keys were not noticed")
-		}
+		assert.NotZero(t, lostReads(t, &partial{forgetful: true}), "dropped keys were not noticed")
 	})
 }
 
@@ -190,9 +177,7 @@ func TestABatchThatIsThrottledForGoodEndsWithTheContext(t *testing.T) {
 	if !ok || !errors.Is(err, context.Canceled) || unavailable.Op != "batch_write" {
 		t.Errorf("error %v, want an UnavailableError by the context's end", err)
 	}
-	if fmt.Sprint(attempts) != "[1 2 3 4 5]" {
-		t.Errorf("backoff was asked for attempts %v", attempts)
-	}
+	assert.Equalf(t, "[1 2 3 4 5]", fmt.Sprint(attempts), "backoff was asked for attempts %v", attempts)
 }
 
 func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
@@ -207,9 +192,8 @@ func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
 		return reply{}
 	})
 	store := open(t, f.URL, "t", dynamo.WithParallel(3))
-	if _, err := store.BatchWrite(t.Context(), putsOf(1000)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.BatchWrite(t.Context(), putsOf(1000))
+	require.NoError(t, err)
 	if n := len(f.seen("BatchWriteItem")); n != 40 || most.Load() > 3 {
 		t.Errorf("%d requests, %d at once; want 40, at most 3 at once", n, most.Load())
 	}
@@ -308,9 +292,7 @@ func TestRefusedWritesAreSentAgain(t *testing.T) {
 					}
 					return reply{}
 				})
-				if err := w.do(t.Context(), openFake(t, f)); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, w.do(t.Context(), openFake(t, f)))
 			})
 		}
 	}
@@ -360,13 +342,9 @@ func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
 	store := open(t, "http://127.0.0.1:1", "t") // a port that nobody is given
 	for _, w := range writes() {
 		err := w.do(t.Context(), store)
-		if _, ok := errors.AsType[*table.UnavailableError](err); !ok {
-			t.Errorf("%s: error %v, want an UnavailableError", w.name, err)
-		}
+		assert.ErrorAs(t, err, new(*table.UnavailableError), w.name)
 	}
-	if err := store.Ping(t.Context()); err == nil {
-		t.Error("ping succeeded")
-	}
+	assert.Error(t, store.Ping(t.Context()), "ping succeeded")
 }
 
 func TestADeadlineEndsASlowCall(t *testing.T) {
@@ -378,12 +356,10 @@ func TestADeadlineEndsASlowCall(t *testing.T) {
 		err := w.do(ctx, store)
 		cancel()
 		_, ok := errors.AsType[*table.UnavailableError](err)
-		if !ok || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: error %v, want an UnavailableError by the deadline", w.name, err)
-		}
-		if n := len(f.seen(w.op)); n > 1 {
-			t.Errorf("%s: %d calls, want 1", w.name, n)
-		}
+		assert.Truef(t, ok, "%s: error %v, want an UnavailableError by the deadline", w.name, err)
+		assert.ErrorIs(t, err, context.DeadlineExceeded, w.name)
+		n := len(f.seen(w.op))
+		assert.LessOrEqualf(t, n, 1, "%s: %d calls", w.name, n)
 	}
 }
 
@@ -398,9 +374,7 @@ func TestAFailedConditionBringsTheOldItemAndItsCost(t *testing.T) {
 	if !ok || failed.Key != keyN(1) || failed.Old == nil || failed.Old.Int("n") != -7 {
 		t.Fatalf("error %v, want a ConditionError with the old item", err)
 	}
-	if failed.Units != (table.Units{Write: 3}) {
-		t.Errorf("units %+v, want those of 3 KB", failed.Units)
-	}
+	assert.Equal(t, table.Units{Write: 3}, failed.Units)
 }
 
 func TestACancelledTransactionSaysWhy(t *testing.T) {
@@ -426,9 +400,7 @@ func TestACancelledTransactionSaysWhy(t *testing.T) {
 			reason("TransactionConflict", nil), reason("ThrottlingError", nil))
 		_, err := store.Transact(t.Context(), table.TransactInput{Ops: ops})
 		cancelled, ok := errors.AsType[*table.CancelledError](err)
-		if !ok {
-			t.Fatalf("error %v, want a CancelledError", err)
-		}
+		require.Truef(t, ok, "error %v, want a CancelledError", err)
 		want := []table.CancelReason{table.CancelNone, table.CancelCondition, table.CancelConflict, table.CancelThrottled}
 		for i, r := range cancelled.Reasons {
 			if r.Reason != want[i] || r.Key != keyN(i) || (r.Old != nil) != (i == 1) {
@@ -442,16 +414,12 @@ func TestACancelledTransactionSaysWhy(t *testing.T) {
 	t.Run("invalid", func(t *testing.T) {
 		store := answer(reason("None", nil), reason("ValidationError", nil), reason("None", nil), reason("None", nil))
 		_, err := store.Transact(t.Context(), table.TransactInput{Ops: ops})
-		if _, ok := errors.AsType[*table.InvalidError](err); !ok {
-			t.Errorf("error %v, want an InvalidError", err)
-		}
+		assert.ErrorAs(t, err, new(*table.InvalidError))
 	})
 	t.Run("unknown", func(t *testing.T) {
 		store := answer(reason("None", nil), reason("Whatever", nil), reason("None", nil), reason("None", nil))
 		_, err := store.Transact(t.Context(), table.TransactInput{Ops: ops})
-		if err == nil || !strings.Contains(err.Error(), "Whatever") {
-			t.Errorf("error %v, want one that names the reason", err)
-		}
+		assert.ErrorContains(t, err, "Whatever")
 	})
 	t.Run("too few reasons", func(t *testing.T) {
 		_, err := answer(reason("None", nil)).Transact(t.Context(), table.TransactInput{Ops: ops})
@@ -477,12 +445,8 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 	in := table.TransactInput{Ops: []table.TransactOp{{Put: &table.PutInput{Item: table.Item{Key: keyN(1)}}}}}
 	for call, want := range []table.Units{{Read: 2}, {Write: 2}} {
 		res, err := store.Transact(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res.Units != want {
-			t.Errorf("call %d: units %+v, want %+v", call, res.Units, want)
-		}
+		require.NoError(t, err)
+		assert.Equalf(t, want, res.Units, "call %d", call)
 	}
 	var tokens []any
 	for _, call := range f.seen("TransactWriteItems") {
@@ -519,9 +483,7 @@ func TestABrokenConnectionIsUnavailable(t *testing.T) {
 		} {
 			t.Run(name+"/"+call, func(t *testing.T) {
 				err := do(onTap(client(func(*http.Request) (*http.Response, error) { return nil, broken })))
-				if _, ok := errors.AsType[*table.UnavailableError](err); !ok {
-					t.Errorf("error %v, want an UnavailableError", err)
-				}
+				assert.ErrorAs(t, err, new(*table.UnavailableError))
 			})
 		}
 	}
@@ -536,7 +498,5 @@ func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 func TestAPanicInARequestOfABatchIsAnError(t *testing.T) {
 	store := onTap(client(func(*http.Request) (*http.Response, error) { panic("boom") }))
 	_, err := store.BatchWrite(t.Context(), putsOf(60))
-	if _, ok := errors.AsType[*panics.Error](err); !ok {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorAs(t, err, new(*panics.Error))
 }

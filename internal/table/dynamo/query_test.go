@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/table"
 )
 
@@ -60,9 +62,7 @@ func check(t *testing.T, q table.Query, r keyRange, keys []string) {
 	t.Helper()
 	name := fmt.Sprintf("%+v as %+v", q, r)
 	for _, sk := range keys {
-		if got(q, r, sk) != want(q, sk) {
-			t.Errorf("%s: %q is in: %t, want %t", name, sk, got(q, r, sk), want(q, sk))
-		}
+		assert.Equalf(t, want(q, sk), got(q, r, sk), "%s: %q is in", name, sk)
 	}
 	if r.empty {
 		return

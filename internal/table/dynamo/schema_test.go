@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table/dynamo"
 )
 
@@ -79,17 +82,11 @@ func TestCreateMakesTheTableAndWaitsForIt(t *testing.T) {
 	f := newFake(t, s.answer)
 	store := openFake(t, f)
 	for range 2 { // Create may run again
-		if err := store.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Create(t.Context()))
 	}
-	if n := len(f.seen("CreateTable")); n != 1 {
-		t.Errorf("%d tables were asked for, want 1", n)
-	}
+	assert.Len(t, f.seen("CreateTable"), 1, "tables were asked for")
 	d, err := store.Describe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if d.Name != "t" || d.Status != "ACTIVE" || d.Billing != "PAY_PER_REQUEST" || d.TTL != "ttl" || d.Items != 12 || len(d.Differences) != 0 {
 		t.Errorf("description %+v", d)
 	}
@@ -111,9 +108,7 @@ func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
 			if !ok || len(differs.Differences) != 1 || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want a SchemaError that says %q", err, want)
 			}
-			if ops := f.seen("UpdateTimeToLive"); len(ops) != 0 {
-				t.Errorf("a table of another kind was changed: %v", ops)
-			}
+			assert.Empty(t, f.seen("UpdateTimeToLive"), "a table of another kind was changed")
 		})
 	}
 }
@@ -127,7 +122,5 @@ func TestCreateEndsWithTheContext(t *testing.T) {
 		cancel()
 		return s.answer(op, n, in)
 	})
-	if err := openFake(t, f).Create(ctx); err == nil {
-		t.Error("a table that never becomes active was created")
-	}
+	assert.Error(t, openFake(t, f).Create(ctx), "a table that never becomes active was created")
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -73,33 +75,25 @@ func benchFanout(b *testing.B, write func([]table.BatchWrite) error) {
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 func BenchmarkBatchWrite(b *testing.B) {
 	s, err := Open(b.TempDir(), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	benchFanout(b, func(writes []table.BatchWrite) error {
 		_, err := s.BatchWrite(b.Context(), writes)
 		return err
 	})
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, s.Close())
 }
 
 // BenchmarkBarePebble is the baseline of BenchmarkBatchWrite: the same records in synced
 // batches of Pebble with its own settings.
 func BenchmarkBarePebble(b *testing.B) {
 	db, err := pebble.Open(b.TempDir(), &pebble.Options{Logger: quiet{}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	benchFanout(b, func(writes []table.BatchWrite) error {
 		batch := db.NewBatch()
 		for i := range writes {
@@ -116,9 +110,7 @@ func BenchmarkBarePebble(b *testing.B) {
 		}
 		return batch.Close()
 	})
-	if err := db.Close(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, db.Close())
 }
 
 type quiet struct{}
@@ -145,13 +137,9 @@ func benchParallel(b *testing.B, call func(i int64) error) {
 func benchStore(b *testing.B) *Store {
 	b.Helper()
 	s, err := Open(b.TempDir(), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, s.Close())
 	})
 	return s
 }
@@ -201,9 +189,8 @@ func BenchmarkQueryHome(b *testing.B) {
 			Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.N(1_800_000_000)}},
 		}})
 	}
-	if _, err := s.BatchWrite(b.Context(), writes); err != nil {
-		b.Fatal(err)
-	}
+	_, err := s.BatchWrite(b.Context(), writes)
+	require.NoError(b, err)
 	benchParallel(b, func(int64) error {
 		for page, err := range s.Query(b.Context(), table.Query{PK: schema.TimelinePK("reader"), Descending: true, PageSize: 20, Consistent: true}) {
 			if err != nil || len(page.Items) != 20 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/planttest"
@@ -57,9 +58,7 @@ func lostByCrashes(t *testing.T, seed uint64) string {
 	want := tabletest.NewMemory()
 	for i := range 80 {
 		op := randomWrite(rng)
-		if got, model := op(t.Context(), s), op(t.Context(), want); got != model {
-			t.Fatalf("operation %d answered %s, want %s", i, got, model)
-		}
+		require.Equalf(t, op(t.Context(), want), op(t.Context(), s), "operation %d answered", i)
 		// A part of the unsynced data may survive a crash, and must not hurt.
 		cfg := vfs.CrashCloneCfg{}
 		if rng.IntN(2) == 0 {
@@ -70,9 +69,7 @@ func lostByCrashes(t *testing.T, seed uint64) string {
 			return fmt.Sprintf("after operation %d: %v", i, err)
 		}
 		diff := cmp.Diff(contents(t, want), contents(t, after), cmp.AllowUnexported(table.Value{}))
-		if err := after.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, after.Close())
 		if diff != "" {
 			return fmt.Sprintf("after operation %d (-answered +there):\n%s", i, diff)
 		}
@@ -151,9 +148,7 @@ func contents(t *testing.T, s table.Store) map[string][]table.Item {
 	out := map[string][]table.Item{}
 	read := func(name string, q table.Query) {
 		items, _, err := table.Collect(s.Query(t.Context(), q), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i := range items {
 			out[name] = append(out[name], sorted(items[i]))
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -32,24 +34,17 @@ func damaged(t *testing.T) (dir string) {
 		items = append(items, it)
 	}
 	putAll(t, s, items...)
-	if err := errors.Join(s.db.Flush(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.db.Flush(), s.Close()))
 	files, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, at := range []int{len(b) / 4, len(b) / 2} {
 			b[at] ^= 0x40
 		}
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, b, 0o600))
 	}
 	return dir
 }
@@ -70,20 +65,15 @@ func TestDamagedBlocksAreReportedAndSwept(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	s := open(t, damaged(t), Options{SweepEvery: -1, Log: zap.New(core)})
 	bad := unread(t, s)
-	if bad == 0 || bad > damagedItems/20 {
-		t.Fatalf("%d items cannot be read", bad)
-	}
-	if err := s.Health(); err != nil {
-		t.Errorf("Health: %v, though all can be written", err)
-	}
+	require.NotZero(t, bad, "items cannot be read")
+	require.LessOrEqual(t, bad, damagedItems/20, "items cannot be read")
+	assert.NoError(t, s.Health(), "Health: though all can be written")
 	n, err := s.Sweep(t.Context())
 	// Past skips a little more than the block.
 	if err != nil || n == damagedItems || n < damagedItems-bad-damagedItems/20 {
 		t.Errorf("the sweep deleted %d of %d items, %d of them in bad blocks: %v", n, damagedItems, bad, err)
 	}
-	if logs.Len() > 10 {
-		t.Errorf("%d lines for damage in two places", logs.Len())
-	}
+	assert.LessOrEqual(t, logs.Len(), 10, "lines for damage in two places")
 }
 
 // Each flush makes a compaction of the piled-up files, and each such compaction fails.
@@ -96,9 +86,7 @@ func TestACompactionThatMeetsDamageWaits(t *testing.T) {
 			items = append(items, numbered(fmt.Sprintf("u#%05d#timeline", i*10), int64(round)))
 		}
 		putAll(t, s, items...)
-		if err := s.db.Flush(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.db.Flush())
 	}
 	round := 0
 	disktest.Until(t, func() bool { fill(round); round++; return s.Stats().FailedCompactions > 0 })
@@ -110,7 +98,5 @@ func TestACompactionThatMeetsDamageWaits(t *testing.T) {
 	if n, most := s.Stats().FailedCompactions, 2+2*int64(time.Since(began)/time.Second); n > most {
 		t.Errorf("%d compactions failed in %s, want at most %d", n, time.Since(began), most)
 	}
-	if !errors.Is(s.Damage(), disk.ErrDamaged) {
-		t.Errorf("damage: %v, want disk.ErrDamaged", s.Damage())
-	}
+	assert.ErrorIs(t, s.Damage(), disk.ErrDamaged)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
@@ -28,9 +30,7 @@ func numbered(pk string, n int64) table.Item {
 func number(t *testing.T, s *Store, pk string) int64 {
 	t.Helper()
 	res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: pk, SK: "s"}, Consistent: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if res.Item == nil {
 		return 0
 	}
@@ -98,20 +98,15 @@ func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
 	} {
 		// The caller gets no answer, however long it waits.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: error = %v before the write was durable, want context.DeadlineExceeded", name, err)
-		}
+		err := call(ctx)
+		assert.ErrorIsf(t, err, context.DeadlineExceeded, "%s: error = %v before the write was durable", name, err)
 		cancel()
 	}
 	// A read of another partition does not wait.
-	if got := number(t, s, "elsewhere"); got != 0 {
-		t.Errorf("number = %d, want none", got)
-	}
+	assert.Zero(t, number(t, s, "elsewhere"))
 	fs.Gate.Unlock()
 	wg.Wait()
-	if got := number(t, s, "p"); got != 1 {
-		t.Errorf("number = %d after the sync, want 1", got)
-	}
+	assert.Equal(t, int64(1), number(t, s, "p"), "after the sync")
 }
 
 func TestAFullDiskIsWaitedOut(t *testing.T) {
@@ -124,28 +119,18 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 				_, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)})
 				return err
 			}
-			if err := put("before"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, put("before"))
 			fs.Fail(errno, "write", "create")
 			wantUnavailable(t, put("meanwhile"), disk.ErrFull)
 			wantUnavailable(t, put("later"), disk.ErrFull)
-			if err := s.Health(); !errors.Is(err, disk.ErrFull) {
-				t.Errorf("Health: %v, want disk.ErrFull", err)
-			}
-			if got := number(t, s, "before"); got != 1 { // reads go on
-				t.Errorf("on the full disk: number = %d, want 1", got)
-			}
+			assert.ErrorIs(t, s.Health(), disk.ErrFull)
+			assert.Equal(t, int64(1), number(t, s, "before")) // reads go on
 
 			fs.Set(nil)
 			disktest.Until(t, func() bool { return s.Health() == nil })
-			if err := put("after"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, put("after"))
 			for pk, want := range map[string]int64{"before": 1, "meanwhile": 1, "later": 0, "after": 1} {
-				if got := number(t, s, pk); got != want {
-					t.Errorf("%s = %d, want %d", pk, got, want)
-				}
+				assert.Equal(t, want, number(t, s, pk), pk)
 			}
 			after := open(t, "data", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{}), SweepEvery: -1})
 			if before, later := number(t, after, "before"), number(t, after, "after"); before != 1 || later != 1 {
@@ -182,12 +167,9 @@ func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
 	fs := unreserved{vfs.Default, new(atomic.Int64)}
 	s := open(t, t.TempDir(), Options{FS: fs, SweepEvery: -1})
 	for _, pk := range []string{"a", "b"} { // each in a log of its own
-		if _, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.db.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)})
+		require.NoError(t, err)
+		require.NoError(t, s.db.Flush())
 	}
 	if err := s.Health(); err != nil || fs.refused.Load() == 0 {
 		t.Errorf("Health: %v, with %d refusals", err, fs.refused.Load())
@@ -216,9 +198,8 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 	}
 	fs.Set(nil)
 	disktest.Until(t, func() bool { return s.Health() == nil })
-	if got := number(t, s, "p"); got < written {
-		t.Errorf("number = %d, but %d was answered", got, written)
-	}
+	got := number(t, s, "p")
+	assert.GreaterOrEqualf(t, got, written, "number = %d, but %d was answered", got, written)
 }
 
 // Sorted files cannot be written for another reason than room. Pebble holds up writes in
@@ -266,30 +247,21 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			fs := disktest.New(mem)
 			s, err := Open("data", Options{FS: fs, SweepEvery: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Put(t.Context(), table.PutInput{Item: numbered("before", 1)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("before", 1)})
+			require.NoError(t, err)
 			fs.Fail(syscall.EIO, op)
 			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("meanwhile", 1)})
 			wantUnavailable(t, err, disk.ErrFailed)
-			if got := number(t, s, "before"); got != 1 {
-				t.Errorf("on the failed disk: number = %d, want 1", got)
-			}
+			assert.Equal(t, int64(1), number(t, s, "before"))
 			fs.Set(nil)
 			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("later", 1)})
 			wantUnavailable(t, err, disk.ErrFailed)
 			for range 2 {
-				if err := s.Close(); !errors.Is(err, disk.ErrFailed) {
-					t.Errorf("Close: %v, want disk.ErrFailed", err)
-				}
+				assert.ErrorIs(t, s.Close(), disk.ErrFailed)
 			}
 			after := open(t, "data", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{}), SweepEvery: -1})
-			if got := number(t, after, "before"); got != 1 {
-				t.Errorf("after a restart: number = %d, want 1", got)
-			}
+			assert.Equal(t, int64(1), number(t, after, "before"), "after a restart")
 		})
 	}
 }
@@ -311,9 +283,7 @@ func TestABatchWriteReportsTheFailureOfAnyPart(t *testing.T) {
 	}
 	_, err := s.BatchWrite(t.Context(), writes)
 	wantUnavailable(t, err, syscall.EIO)
-	if parts != 2 {
-		t.Errorf("the batch had %d parts, want 2", parts)
-	}
+	assert.Equalf(t, 2, parts, "the batch had %d parts", parts)
 }
 
 func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
@@ -331,9 +301,7 @@ func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 			if !errors.Is(err, errno) && !strings.Contains(err.Error(), errno.Error()) {
 				t.Errorf("%s: error = %v, want %v", op, err, errno)
 			}
-			if !strings.Contains(err.Error(), "some/dir") {
-				t.Errorf("%s: error %q does not name the directory", op, err)
-			}
+			assert.ErrorContainsf(t, err, "some/dir", "%s: error %q does not name the directory", op, err)
 		}
 	}
 }
@@ -341,26 +309,19 @@ func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 	const env = "FANFARE_TEST_EMBEDDED_DIR"
 	if dir := os.Getenv(env); dir != "" { // the second process
-		if _, err := Open(dir, Options{}); !errors.Is(err, disk.ErrInUse) {
-			t.Fatalf("error = %v, want disk.ErrInUse", err)
-		}
+		_, err := Open(dir, Options{})
+		require.ErrorIs(t, err, disk.ErrInUse)
 		return
 	}
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	if _, err := Open(dir, Options{}); !errors.Is(err, disk.ErrInUse) {
-		t.Errorf("same process: error = %v, want disk.ErrInUse", err)
-	}
+	_, err := Open(dir, Options{})
+	assert.ErrorIs(t, err, disk.ErrInUse, "same process")
 	second := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADirectoryIsOpenOnlyOnce$")
 	second.Env = append(os.Environ(), env+"="+dir)
-	if out, err := second.CombinedOutput(); err != nil {
-		t.Errorf("other process: %v\n%s", err, out)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	out, err := second.CombinedOutput()
+	assert.NoErrorf(t, err, "other process:\n%s", out)
+	require.NoError(t, s.Close())
 	again := open(t, dir, Options{})
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.Close())
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/table"
@@ -23,16 +25,13 @@ func TestKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trickyKey.Draw(t, "a"), trickyKey.Draw(t, "b")
 		encoded := appendKey(nil, a)
-		if len(encoded) != keyLen(a) {
-			t.Fatalf("%d bytes, keyLen says %d", len(encoded), keyLen(a))
-		}
+		require.Len(t, encoded, keyLen(a))
 		if got, err := parseKey(encoded); err != nil || got != a {
 			t.Fatalf("parseKey = %q, %v, want %q", got, err, a)
 		}
 		b.PK = a.PK
-		if bytes.Compare(encoded, appendKey(nil, b)) != cmp.Compare(a.SK, b.SK) {
-			t.Fatalf("%q and %q are in another order than their sort keys", a, b)
-		}
+		require.Equalf(t, cmp.Compare(a.SK, b.SK), bytes.Compare(encoded, appendKey(nil, b)),
+			"%q and %q are in another order than their sort keys", a, b)
 	})
 }
 
@@ -71,9 +70,8 @@ func TestBoundsHoldExactlyTheRange(t *testing.T) {
 			want = false
 		}
 		lower, upper := bounds(q)
-		if got := bytes.Compare(encoded, lower) >= 0 && bytes.Compare(encoded, upper) < 0; got != want {
-			t.Fatalf("%+v: key %q inside = %v, want %v", q, k, got, want)
-		}
+		got := bytes.Compare(encoded, lower) >= 0 && bytes.Compare(encoded, upper) < 0
+		require.Equalf(t, want, got, "%+v: key %q inside", q, k)
 	})
 }
 
@@ -84,17 +82,13 @@ func FuzzDecodeValueNeverPanics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		attrs, err := decodeAttrs(string(value), nil)
 		size, serr := sizeOf(2, value)
-		if (err == nil) != (serr == nil) {
-			t.Fatalf("decodeAttrs: %v, sizeOf: %v", err, serr)
-		}
+		require.Equalf(t, serr == nil, err == nil, "decodeAttrs: %v, sizeOf: %v", err, serr)
 		_, _ = ttlOf(value) // must not panic
 		if err != nil {
 			return
 		}
 		it := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: attrs}
-		if size != table.Size(it) {
-			t.Errorf("sizeOf = %d, want %d", size, table.Size(it))
-		}
+		assert.Equal(t, table.Size(it), size)
 		back, err := decodeAttrs(string(appendValue(nil, attrs)), nil)
 		if err != nil || !slices.Equal(back, attrs) {
 			t.Errorf("encoded and decoded again: %v, %v, want %v", back, err, attrs)
@@ -125,9 +119,7 @@ func TestValuesComeBack(t *testing.T) {
 			return table.Attr{Name: name, Value: table.S(rapid.String().Draw(t, "s"))}
 		}), 0, 5, func(a table.Attr) string { return a.Name }).Draw(t, "attrs")
 		value := appendValue(nil, attrs)
-		if len(value) != valueLen(attrs) {
-			t.Fatalf("%d bytes, valueLen says %d", len(value), valueLen(attrs))
-		}
+		require.Len(t, value, valueLen(attrs))
 		got, err := decodeAttrs(string(value), nil)
 		if err != nil || !slices.Equal(got, attrs) {
 			t.Fatalf("decodeAttrs = %v, %v, want %v", got, err, attrs)
@@ -149,8 +141,6 @@ func TestStoredFormatStays(t *testing.T) {
 			"\x01\x02\x01s\x01\x02é\x03ttl\x02\xd7\x04"},
 		{"long name", string(appendPartition(nil, kindItem, strings.Repeat("a", 600))[:4]), "i\x02\x58a"},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("%s = %q, want %q", tt.what, tt.got, tt.want)
-		}
+		assert.Equal(t, tt.want, tt.got, tt.what)
 	}
 }

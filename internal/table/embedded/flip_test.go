@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
@@ -27,13 +28,10 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 	for i := range items {
 		it := numbered(fmt.Sprintf("p%03d", i), int64(i))
 		it.Attrs = append(it.Attrs, table.Attr{Name: "text", Value: table.S(value(i))})
-		if _, err := s.Put(t.Context(), table.PutInput{Item: it}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Put(t.Context(), table.PutInput{Item: it})
+		require.NoError(t, err)
 		if i == items/2 {
-			if err := s.db.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.db.Flush())
 		}
 	}
 	outcomes := map[string]map[string]int{}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
@@ -17,17 +19,13 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	dir := disktest.Unzip(t, "testdata/format1.zip")
 	s := open(t, dir, Options{SweepEvery: -1})
 	for pk, want := range map[string]int64{"sorted": 1, "logged": 2} {
-		if got := number(t, s, pk); got != want {
-			t.Errorf("%s = %d, want %d", pk, got, want)
-		}
+		assert.Equal(t, want, number(t, s, pk), pk)
 	}
 	items, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: "g", Index: true}), 0)
 	if err != nil || len(items) != 2 || items[0].Key.PK != "logged" || items[0].Str("text") != "é" {
 		t.Errorf("the index has %v, %v", items, err)
 	}
-	if err := errors.Join(s.db.Set([]byte("mformat"), []byte("2"), pebble.Sync), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.db.Set([]byte("mformat"), []byte("2"), pebble.Sync), s.Close()))
 	_, err = Open(dir, Options{})
 	if newer, ok := errors.AsType[*disk.FormatError](err); !ok || newer.Found != 2 || newer.Known != 1 {
 		t.Errorf("error = %v, want a FormatError of 2 and 1", err)
@@ -41,7 +39,5 @@ func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
 	if err != nil || string(value) != "1" || s.db.FormatMajorVersion() != 24 {
 		t.Fatalf("format %q, %v, of Pebble %d; want 1 and 24", value, err, s.db.FormatMajorVersion())
 	}
-	if err := closer.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, closer.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/planttest"
@@ -28,12 +29,9 @@ func (s stuck) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 func pileUp(t *testing.T, s *Store) {
 	t.Helper()
 	for post := range 40 {
-		if _, err := s.BatchWrite(t.Context(), benchEntries(post, 0)); err != nil {
-			t.Error(err)
-		}
-		if err := s.db.Flush(); err != nil {
-			t.Error(err)
-		}
+		_, err := s.BatchWrite(t.Context(), benchEntries(post, 0))
+		assert.NoError(t, err)
+		assert.NoError(t, s.db.Flush())
 	}
 }
 

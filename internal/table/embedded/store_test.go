@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -14,13 +16,9 @@ import (
 func open(t *testing.T, dir string, opts Options) *Store {
 	t.Helper()
 	s, err := Open(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		assert.NoError(t, s.Close())
 	})
 	return s
 }

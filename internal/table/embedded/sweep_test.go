@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
@@ -30,25 +32,20 @@ func putAll(t *testing.T, s *Store, items ...table.Item) {
 	for i := range items {
 		writes[i].Put = &items[i]
 	}
-	if _, err := s.BatchWrite(t.Context(), writes); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.BatchWrite(t.Context(), writes)
+	require.NoError(t, err)
 }
 
 // records counts Pebble's records of a kind.
 func records(t *testing.T, s *Store, kind byte) int {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		n++
 	}
-	if err := it.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, it.Close())
 	return n
 }
 
@@ -67,18 +64,10 @@ func TestSweepDeletesExactlyTheExpired(t *testing.T) {
 	putAll(t, s, append(items, text, none, indexed)...)
 
 	n, err := s.Sweep(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := len(items)*3/4 + 1; n != want {
-		t.Errorf("%d items were swept, want %d", n, want)
-	}
-	if got, want := records(t, s, kindItem), len(items)/4+2; got != want {
-		t.Errorf("%d items are left, want %d", got, want)
-	}
-	if got := records(t, s, kindIndex); got != 0 {
-		t.Errorf("%d hints are left, want none", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, len(items)*3/4+1, n, "items were swept")
+	assert.Equal(t, len(items)/4+2, records(t, s, kindItem), "items are left")
+	assert.Zero(t, records(t, s, kindIndex), "hints are left")
 	if n, err = s.Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("a second sweep deleted %d, %v", n, err)
 	}
@@ -97,9 +86,7 @@ func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
 	if res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "young", SK: "s"}}); err != nil || res.Item == nil {
 		t.Errorf("the item that is left: %v, %v", res.Item, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	_, err := s.Sweep(t.Context())
 	wantUnavailable(t, err, ErrClosed)
 }
@@ -111,9 +98,7 @@ func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
 	in := table.Item{Key: key, Attrs: []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("g")}, {Name: table.AttrGSI1SK, Value: table.S("1")}}}
 	index := func() int {
 		items, _, err := table.Collect(s.Query(t.Context(), table.Query{Index: true, PK: "g"}), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(items)
 	}
 	putAll(t, s, in)
@@ -124,9 +109,7 @@ func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
 	if n, err := s.Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("Sweep = %d, %v, want no items", n, err)
 	}
-	if got := records(t, s, kindIndex); got != 0 {
-		t.Errorf("%d hints after the sweep, want none", got)
-	}
+	assert.Zero(t, records(t, s, kindIndex), "hints after the sweep")
 	putAll(t, s, in)
 	if n, err := s.Sweep(t.Context()); n != 0 || err != nil || index() != 1 {
 		t.Errorf("Sweep = %d, %v with %d items in the index, want a right hint kept", n, err, index())
@@ -135,9 +118,7 @@ func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
 
 func TestCallsAfterCloseAreUnavailable(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem()})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	_, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "p", SK: "s"}})
 	wantUnavailable(t, err, ErrClosed)
 	_, err = s.Put(t.Context(), table.PutInput{Item: numbered("p", 1)})
@@ -157,9 +138,7 @@ func wantDamaged(t *testing.T, s *Store, err error) {
 func TestACorruptItemIsAnError(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	key := table.Key{PK: "p", SK: "s"}
-	if err := s.db.Set(appendKey(nil, key), []byte{9, 9}, pebble.Sync); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.db.Set(appendKey(nil, key), []byte{9, 9}, pebble.Sync))
 	_, err := s.Get(t.Context(), table.GetInput{Key: key})
 	wantDamaged(t, s, err)
 	_, err = s.Put(t.Context(), table.PutInput{Item: table.Item{Key: key}})

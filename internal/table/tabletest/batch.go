@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -23,9 +26,7 @@ func batchTests() []test {
 			}
 			s.putAll(t, want...)
 			res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys, Consistent: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			equalItems(t, "items", sortByKey(res.Items), sortByKey(want))
 		}},
 		{"WriteReplacesAndDeletes", func(t *testing.T, s *suite) {
@@ -34,9 +35,7 @@ func batchTests() []test {
 			s.put(t, item(a, str("old", "1")), item(b, str("old", "1")))
 			newA, newC := item(a, str("new", "1")), item(c, str("new", "1"))
 			_, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &newA}, {Delete: b}, {Put: &newC}, {Delete: d}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), []table.Item{newA, newC})
 		}},
 		{"WriteIsSeenByLaterConditions", func(t *testing.T, s *suite) {
@@ -47,9 +46,8 @@ func batchTests() []test {
 		}},
 		{"OfNothingIsNothing", func(t *testing.T, s *suite) {
 			written, err := s.BatchWrite(t.Context(), nil)
-			if err != nil || written.Units != (table.Units{}) {
-				t.Errorf("BatchWrite(nothing) = %+v, %v", written, err)
-			}
+			assert.NoError(t, err)
+			assert.Equal(t, table.Units{}, written.Units)
 			got, err := s.BatchGet(t.Context(), table.BatchGetInput{Consistent: true})
 			if err != nil || len(got.Items) != 0 || got.Units != (table.Units{}) {
 				t.Errorf("BatchGet(nothing) = %+v, %v", got, err)
@@ -66,9 +64,7 @@ func batchTests() []test {
 				{[]string{}, item(key)},
 			} {
 				res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: []table.Key{key}, Project: tt.project, Consistent: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				equalItems(t, "items", res.Items, []table.Item{tt.want})
 			}
 		}},
@@ -84,9 +80,7 @@ func batchTests() []test {
 			}
 			s.putAll(t, want...)
 			res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys, Consistent: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			equalItems(t, "items", sortByKey(res.Items), want)
 		}},
 	}

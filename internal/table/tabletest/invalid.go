@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/table"
 )
 
@@ -14,9 +16,8 @@ func invalidTests() []test {
 			there := item(s.key(), num("n", 1), str("s", "x"))
 			s.put(t, there)
 			for name, call := range s.invalidCalls(t, there) {
-				if err := call(); !isInvalid(err) {
-					t.Errorf("%s: error = %v, want an InvalidError", name, err)
-				}
+				err := call()
+				assert.Truef(t, isInvalid(err), "%s: error = %v, want an InvalidError", name, err)
 			}
 			s.holds(t, there)
 			equalItems(t, "partition", s.query(t, table.Query{PK: there.Key.PK, Consistent: true}), []table.Item{there})
@@ -26,9 +27,7 @@ func invalidTests() []test {
 			s.put(t, it)
 			s.holds(t, it)
 			_, err := s.Update(t.Context(), table.UpdateInput{Key: it.Key, Set: []table.Attr{str("one more", "x")}})
-			if !isInvalid(err) {
-				t.Errorf("an update beyond the limit: error = %v, want an InvalidError", err)
-			}
+			assert.Truef(t, isInvalid(err), "an update beyond the limit: error = %v, want an InvalidError", err)
 			s.holds(t, it)
 		}},
 	}

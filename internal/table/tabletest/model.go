@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"fanfare/internal/table"
@@ -165,12 +166,8 @@ func (m *model) do(t *rapid.T, o op) {
 	}
 	got, gotErr := run(m.Store)
 	want, wantErr := run(m.want)
-	if g, w := showError(gotErr), showError(wantErr); g != w {
-		t.Fatalf("%+v:\n got error %s\nwant error %s", o, g, w)
-	}
-	if show(got.Item) != show(want.Item) {
-		t.Fatalf("%+v:\n got %s\nwant %s", o, show(got.Item), show(want.Item))
-	}
+	require.Equalf(t, showError(wantErr), showError(gotErr), "%+v:\n got", o)
+	require.Equalf(t, show(want.Item), show(got.Item), "%+v", o)
 	// A backend may bill a batch without a look at the items that it replaces.
 	if o.Kind != "batch" && m.opts.approximateUnits == "" && got.Units != want.Units {
 		t.Fatalf("%+v: units = %+v, want %+v", o, got.Units, want.Units)
@@ -215,9 +212,7 @@ func (m *model) compare(t *rapid.T) {
 	for _, descending := range []bool{false, true} {
 		for i := range 2 {
 			q := table.Query{PK: m.key(cell{PK: i}).PK, Descending: descending, PageSize: 3, Consistent: true}
-			if diff := m.diff(t, q); diff != "" {
-				t.Fatalf("partition %d differs (-want +got):\n%s", i, diff)
-			}
+			require.Emptyf(t, m.diff(t, q), "partition %d differs (-want +got)", i)
 		}
 	}
 	for i := range 3 {
@@ -229,13 +224,9 @@ func (m *model) compare(t *rapid.T) {
 
 func (m *model) diff(t *rapid.T, q table.Query) string {
 	got, _, err := table.Collect(m.Query(t.Context(), q), 0)
-	if err != nil {
-		t.Fatalf("Query(%+v): %v", q, err)
-	}
+	require.NoErrorf(t, err, "Query(%+v)", q)
 	want, _, err := table.Collect(m.want.Query(t.Context(), q), 0)
-	if err != nil {
-		t.Fatalf("Query(%+v) of the reference: %v", q, err)
-	}
+	require.NoErrorf(t, err, "Query(%+v) of the reference", q)
 	if q.Index { // DynamoDB does not order the items of one index sort key
 		sortByKey(got)
 		sortByKey(want)

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -28,20 +31,13 @@ func queryTests() []test {
 			var got []table.Item
 			more := true
 			for page, err := range s.Query(t.Context(), table.Query{PK: pk, PageSize: 3, Consistent: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !more {
-					t.Error("a page came after one that said it was the last")
-				}
-				if more = page.More; len(page.Items) > 3 {
-					t.Errorf("a page of %d items, want at most 3", len(page.Items))
-				}
+				require.NoError(t, err)
+				assert.True(t, more, "a page came after one that said it was the last")
+				more = page.More
+				assert.LessOrEqualf(t, len(page.Items), 3, "a page of %d items", len(page.Items))
 				got = append(got, page.Items...)
 			}
-			if more {
-				t.Error("the last page says that there are more")
-			}
+			assert.False(t, more, "the last page says that there are more")
 			equalItems(t, "items", got, letters(pk, "abcdefg"))
 		}},
 		{"ContinuesAfterAnItemThatIsGone", func(t *testing.T, s *suite) {
@@ -51,9 +47,8 @@ func queryTests() []test {
 			}{{false, "cd"}, {true, "a"}} {
 				pk := s.partition()
 				s.putAll(t, letters(pk, "abcd")...)
-				if _, err := s.Delete(t.Context(), table.DeleteInput{Key: table.Key{PK: pk, SK: "b"}}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := s.Delete(t.Context(), table.DeleteInput{Key: table.Key{PK: pk, SK: "b"}})
+				require.NoError(t, err)
 				q := table.Query{PK: pk, After: "b", Descending: tt.descending, Consistent: true}
 				equalItems(t, "items", s.query(t, q), letters(pk, tt.want))
 			}
@@ -66,9 +61,7 @@ func queryTests() []test {
 				}
 				pages++
 			}
-			if pages > 1 {
-				t.Errorf("%d pages of nothing", pages)
-			}
+			assert.LessOrEqual(t, pages, 1, "pages of nothing")
 		}},
 		{"BreakStopsReadingAndASecondReadStartsAnew", func(t *testing.T, s *suite) {
 			pk := s.partition()
@@ -76,9 +69,7 @@ func queryTests() []test {
 			pages := s.Query(t.Context(), table.Query{PK: pk, PageSize: 1, Consistent: true})
 			for range 2 {
 				for page, err := range pages {
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					equalItems(t, "first page", page.Items, letters(pk, "a"))
 					break
 				}
@@ -89,9 +80,7 @@ func queryTests() []test {
 			s.putAll(t, letters(pk, "abc")...)
 			var got []table.Item
 			for page, err := range s.Query(t.Context(), table.Query{PK: pk, PageSize: 1, Consistent: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if got = append(got, page.Items...); len(got) == 1 {
 					// The reader may write between pages, because no lock is held.
 					s.put(t, letters(pk, "bb")[1], item(table.Key{PK: pk, SK: "bz"}, str("v", "bz")))
@@ -115,13 +104,10 @@ func queryTests() []test {
 			ends := func(q table.Query) (sks string) {
 				q.PK, q.EndsOnly, q.Consistent = pk, true, true
 				for page, err := range s.Query(t.Context(), q) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					for _, it := range page.Items {
-						if it.Key.PK != pk || len(it.Attrs) > 0 {
-							t.Errorf("the end of a page is %+v, want the key alone", it)
-						}
+						assert.Equal(t, pk, it.Key.PK, "the end of a page")
+						assert.Empty(t, it.Attrs, "the end of a page")
 						sks += it.Key.SK
 					}
 				}
@@ -139,9 +125,7 @@ func queryTests() []test {
 				{table.Query{}, ""},
 				{table.Query{PageSize: 1, Low: "x"}, ""},
 			} {
-				if got := ends(tt.q); got != tt.want {
-					t.Errorf("%+v ends with %q, want %q", tt.q, got, tt.want)
-				}
+				assert.Equalf(t, tt.want, ends(tt.q), "%+v ends with", tt.q)
 			}
 			// Only some backends know that a page that reaches the end is the last.
 			if got := ends(table.Query{PageSize: 7}); got != "" && got != "g" {
@@ -180,17 +164,13 @@ func queryTests() []test {
 			var got []table.Item
 			pages := 0
 			for page, err := range s.Query(t.Context(), table.Query{PK: pk, Consistent: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if pages++; len(page.Items) > 7 {
 					t.Errorf("a page of %d items of 200 KB, want about 1 MB", len(page.Items))
 				}
 				got = append(got, page.Items...)
 			}
-			if pages < 2 {
-				t.Errorf("2.4 MB came in %d page", pages)
-			}
+			assert.GreaterOrEqualf(t, pages, 2, "2.4 MB came in %d page", pages)
 			equalItems(t, "items", got, want)
 		}},
 		{"EventualReadSeesTheItemsInTheEnd", func(t *testing.T, s *suite) {
@@ -290,9 +270,8 @@ func indexTests() []test {
 			s.update(t, table.UpdateInput{Key: key, Set: []table.Attr{str(table.AttrGSI1PK, gsi)}})
 			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(key, indexed(gsi, "3")...)})
 
-			if _, err := s.Delete(t.Context(), table.DeleteInput{Key: key}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Delete(t.Context(), table.DeleteInput{Key: key})
+			require.NoError(t, err)
 			s.eventualItems(t, table.Query{Index: true, PK: gsi}, nil)
 		}},
 		{"FollowsBatchesAndTransactions", func(t *testing.T, s *suite) {
@@ -305,9 +284,8 @@ func indexTests() []test {
 			// A put without index keys and a delete take items out of the index, in
 			// any kind of write.
 			bare := item(a)
-			if _, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &bare}, {Delete: b}}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &bare}, {Delete: b}})
+			require.NoError(t, err)
 			s.eventualItems(t, table.Query{Index: true, PK: gsi}, []table.Item{item(c, indexed(gsi, "c")...)})
 			s.transact(t,
 				table.TransactOp{Update: &table.UpdateInput{Key: c, Set: []table.Attr{str(table.AttrGSI1SK, "z")}}},
@@ -380,14 +358,12 @@ func indexTests() []test {
 
 func (s *suite) update(t *testing.T, in table.UpdateInput) {
 	t.Helper()
-	if _, err := s.Update(t.Context(), in); err != nil {
-		t.Fatalf("Update(%+v): %v", in, err)
-	}
+	_, err := s.Update(t.Context(), in)
+	require.NoErrorf(t, err, "Update(%+v)", in)
 }
 
 func (s *suite) transact(t *testing.T, ops ...table.TransactOp) {
 	t.Helper()
-	if _, err := s.Transact(t.Context(), table.TransactInput{Ops: ops}); err != nil {
-		t.Fatalf("Transact: %v", err)
-	}
+	_, err := s.Transact(t.Context(), table.TransactInput{Ops: ops})
+	require.NoError(t, err)
 }

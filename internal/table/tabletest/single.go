@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -41,9 +44,7 @@ func singleTests() []test {
 				{[]string{"absent"}, item(key)},
 			} {
 				res, err := s.Get(t.Context(), table.GetInput{Key: key, Project: tt.project, Consistent: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				equal(t, "projected item", res.Item, &tt.want)
 			}
 		}},
@@ -52,9 +53,7 @@ func singleTests() []test {
 			s.put(t, want)
 			eventually(t, func() string {
 				res, err := s.Get(t.Context(), table.GetInput{Key: want.Key})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if got := show(res.Item); got != show(&want) {
 					return got
 				}
@@ -70,9 +69,7 @@ func singleTests() []test {
 				Add:    []table.Attr{num("add", 2), num("added", -7)},
 				Remove: []string{"remove", "absent"},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if res.Item != nil {
 				t.Errorf("Item = %s without ReturnNew", show(res.Item))
 			}
@@ -80,23 +77,19 @@ func singleTests() []test {
 		}},
 		{"UpdateMakesTheItem", func(t *testing.T, s *suite) {
 			key := s.key()
-			if _, err := s.Update(t.Context(), table.UpdateInput{Key: key, Add: []table.Attr{num("n", 5)}}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Update(t.Context(), table.UpdateInput{Key: key, Add: []table.Attr{num("n", 5)}})
+			require.NoError(t, err)
 			s.holds(t, item(key, num("n", 5)))
 			bare := s.key()
-			if _, err := s.Update(t.Context(), table.UpdateInput{Key: bare, Remove: []string{"n"}}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = s.Update(t.Context(), table.UpdateInput{Key: bare, Remove: []string{"n"}})
+			require.NoError(t, err)
 			s.holds(t, item(bare))
 		}},
 		{"UpdateReturnsTheNewItem", func(t *testing.T, s *suite) {
 			key := s.key()
 			s.put(t, item(key, num("n", 1), str("keep", "y")))
 			res, err := s.Update(t.Context(), table.UpdateInput{Key: key, Add: []table.Attr{num("n", 1)}, ReturnNew: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := item(key, num("n", 2), str("keep", "y"))
 			equal(t, "returned item", res.Item, &want)
 		}},
@@ -107,18 +100,16 @@ func singleTests() []test {
 			for i, name := range names {
 				in.Set = append(in.Set, num(name, int64(i)))
 			}
-			if _, err := s.Update(t.Context(), in); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Update(t.Context(), in)
+			require.NoError(t, err)
 			s.holds(t, item(key, in.Set...))
 		}},
 		{"DeleteRemovesAndAgreesThatNothingIsThere", func(t *testing.T, s *suite) {
 			key := s.key()
 			s.put(t, item(key, str("a", "1")))
 			for range 2 {
-				if _, err := s.Delete(t.Context(), table.DeleteInput{Key: key}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := s.Delete(t.Context(), table.DeleteInput{Key: key})
+				require.NoError(t, err)
 				s.lacks(t, key)
 			}
 		}},
@@ -137,11 +128,10 @@ func singleTests() []test {
 				s.put(t, it, item(table.Key{PK: pk + text, SK: "s"}, str("n"+text, text)))
 				s.holds(t, it)
 				s.holds(t, item(table.Key{PK: pk + text, SK: "s"}, str("n"+text, text)))
-				if _, err := s.Update(t.Context(), table.UpdateInput{
+				_, err := s.Update(t.Context(), table.UpdateInput{
 					Key: it.Key, Set: []table.Attr{str("v", text)}, If: table.Equal{Name: "v", Value: table.S(text)},
-				}); err != nil {
-					t.Errorf("condition on %q: %v", text, err)
-				}
+				})
+				assert.NoErrorf(t, err, "condition on %q", text)
 			}
 			got := s.query(t, table.Query{PK: pk, Consistent: true})
 			equalItems(t, "items by query", sortByKey(got), sortByKey(want))
@@ -159,25 +149,21 @@ func singleTests() []test {
 
 			batch := item(s.key(), str("a", "1"))
 			writes := []table.BatchWrite{{Put: clone(&batch)}}
-			if _, err := s.BatchWrite(t.Context(), writes); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.BatchWrite(t.Context(), writes)
+			require.NoError(t, err)
 			writes[0].Put.Attrs[0] = str("a", "changed after BatchWrite")
 			s.holds(t, batch)
 
 			trans := item(s.key(), str("a", "1"))
 			in := table.TransactInput{Ops: []table.TransactOp{{Put: &table.PutInput{Item: *clone(&trans)}}}}
-			if _, err := s.Transact(t.Context(), in); err != nil {
-				t.Fatal(err)
-			}
+			_, err = s.Transact(t.Context(), in)
+			require.NoError(t, err)
 			in.Ops[0].Put.Item.Attrs[0] = str("a", "changed after Transact")
 			s.holds(t, trans)
 
 			set := []table.Attr{str("a", "2")}
 			res, err := s.Update(t.Context(), table.UpdateInput{Key: trans.Key, Set: set, ReturnNew: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			set[0], res.Item.Attrs[0] = str("a", "3"), str("a", "4")
 			s.holds(t, item(trans.Key, str("a", "2")))
 		}},
@@ -208,9 +194,7 @@ func singleTests() []test {
 				},
 			}
 			for name, call := range calls {
-				if err := call(); !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: error = %v, want one that is context.Canceled", name, err)
-				}
+				assert.ErrorIs(t, call(), context.Canceled, name)
 			}
 		}},
 	}
@@ -249,9 +233,7 @@ func conditionTests() []test {
 					t.Errorf("%#v on %s: error = %v, want a ConditionError", tt.cond, show(old), err)
 					continue
 				}
-				if failed.Key != key {
-					t.Errorf("%#v: the error names %v, want %v", tt.cond, failed.Key, key)
-				}
+				assert.Equalf(t, key, failed.Key, "%#v: the error names", tt.cond)
 				equal(t, "old item in the error", failed.Old, old)
 			}
 		}},
@@ -294,13 +276,10 @@ func conditionTests() []test {
 					table.AttrAbsent{Name: "fenced"},
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.holds(t, item(key, num("seq", 5), num("likes", 3)))
-			if _, err := s.Delete(t.Context(), table.DeleteInput{Key: key, If: table.Equal{Name: "seq", Value: table.N(5)}}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = s.Delete(t.Context(), table.DeleteInput{Key: key, If: table.Equal{Name: "seq", Value: table.N(5)}})
+			require.NoError(t, err)
 			s.lacks(t, key)
 		}},
 	}

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/table"
 )
@@ -118,9 +120,8 @@ func sized(key table.Key, n int, attrs ...table.Attr) table.Item {
 func (s *suite) put(t *testing.T, items ...table.Item) {
 	t.Helper()
 	for _, it := range items {
-		if _, err := s.Put(t.Context(), table.PutInput{Item: it}); err != nil {
-			t.Fatalf("Put(%v): %v", it.Key, err)
-		}
+		_, err := s.Put(t.Context(), table.PutInput{Item: it})
+		require.NoErrorf(t, err, "Put(%v)", it.Key)
 	}
 }
 
@@ -131,18 +132,15 @@ func (s *suite) putAll(t *testing.T, items ...table.Item) {
 	for i := range items {
 		writes[i].Put = &items[i]
 	}
-	if _, err := s.BatchWrite(t.Context(), writes); err != nil {
-		t.Fatalf("BatchWrite: %v", err)
-	}
+	_, err := s.BatchWrite(t.Context(), writes)
+	require.NoError(t, err)
 }
 
 // read returns the item as a consistent read sees it, nil if there is none.
 func (s *suite) read(t *testing.T, key table.Key) *table.Item {
 	t.Helper()
 	res, err := s.Get(t.Context(), table.GetInput{Key: key, Consistent: true})
-	if err != nil {
-		t.Fatalf("Get(%v): %v", key, err)
-	}
+	require.NoErrorf(t, err, "Get(%v)", key)
 	return res.Item
 }
 
@@ -161,17 +159,13 @@ func (s *suite) lacks(t *testing.T, key table.Key) {
 // equal compares items without regard to the order of their attributes.
 func equal(t *testing.T, what string, got, want *table.Item) {
 	t.Helper()
-	if diff := cmp.Diff(show(want), show(got)); diff != "" {
-		t.Fatalf("%s differs (-want +got):\n%s", what, diff)
-	}
+	require.Emptyf(t, cmp.Diff(show(want), show(got)), "%s differs (-want +got)", what)
 }
 
 // equalItems compares lists of items in their order.
 func equalItems(t *testing.T, what string, got, want []table.Item) {
 	t.Helper()
-	if diff := diffItems(got, want); diff != "" {
-		t.Fatalf("%s differ (-want +got):\n%s", what, diff)
-	}
+	require.Emptyf(t, diffItems(got, want), "%s differ (-want +got)", what)
 }
 
 func diffItems(got, want []table.Item) string { return cmp.Diff(showAll(want), showAll(got)) }
@@ -215,31 +209,24 @@ func sortByKey(items []table.Item) []table.Item {
 func (s *suite) units(t *testing.T, what string, got, want table.Units) {
 	t.Helper()
 	if s.opts.approximateUnits != "" {
-		if (want.Read > 0) != (got.Read > 0) || (want.Write > 0) != (got.Write > 0) {
-			t.Errorf("%s: units = %+v, want about %+v", what, got, want)
-		}
+		assert.Equalf(t, want.Read > 0, got.Read > 0, "%s: units", what)
+		assert.Equalf(t, want.Write > 0, got.Write > 0, "%s: units", what)
 		return
 	}
-	if got != want {
-		t.Errorf("%s: units = %+v, want %+v", what, got, want)
-	}
+	assert.Equal(t, want, got, what)
 }
 
 func conditionFailed(t *testing.T, err error) *table.ConditionError {
 	t.Helper()
 	failed, ok := errors.AsType[*table.ConditionError](err)
-	if !ok {
-		t.Fatalf("error = %v, want a ConditionError", err)
-	}
+	require.Truef(t, ok, "error = %v, want a ConditionError", err)
 	return failed
 }
 
 func cancelled(t *testing.T, err error) *table.CancelledError {
 	t.Helper()
 	failed, ok := errors.AsType[*table.CancelledError](err)
-	if !ok {
-		t.Fatalf("error = %v, want a CancelledError", err)
-	}
+	require.Truef(t, ok, "error = %v, want a CancelledError", err)
 	return failed
 }
 
@@ -247,9 +234,7 @@ func cancelled(t *testing.T, err error) *table.CancelledError {
 func (s *suite) query(t *testing.T, q table.Query) []table.Item {
 	t.Helper()
 	items, _, err := table.Collect(s.Query(t.Context(), q), 0)
-	if err != nil {
-		t.Fatalf("Query(%+v): %v", q, err)
-	}
+	require.NoErrorf(t, err, "Query(%+v)", q)
 	return items
 }
 

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -52,14 +55,11 @@ func TestStaleServesFormerVersions(t *testing.T) {
 				key := table.Key{PK: fmt.Sprint(seed), SK: "s"}
 				for _, v := range []string{old, now} {
 					it := item(key, append(indexed("gsi "+key.PK, "1"), str("v", v))...)
-					if _, err := s.Put(t.Context(), table.PutInput{Item: it}); err != nil {
-						t.Fatal(err)
-					}
+					_, err := s.Put(t.Context(), table.PutInput{Item: it})
+					require.NoError(t, err)
 					for range 2 {
 						got, err := read(s, key)
-						if err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, err)
 						if v == old && got == now {
 							t.Fatal("a read saw the future")
 						}
@@ -71,9 +71,7 @@ func TestStaleServesFormerVersions(t *testing.T) {
 				}
 			}
 			for _, want := range []string{"old read as ", "old read as old", "now read as old", "now read as now"} {
-				if seen[want] == 0 {
-					t.Errorf("never: %s; seen: %v", want, seen)
-				}
+				assert.NotZerof(t, seen[want], "never: %s; seen: %v", want, seen)
 			}
 		})
 	}

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -39,19 +42,11 @@ func transactTests() []test {
 			}
 			_, err := s.Transact(t.Context(), table.TransactInput{Ops: ops})
 			failed := cancelled(t, err)
-			if failed.Retryable() {
-				t.Error("a failed condition is said to be retryable")
-			}
-			if len(failed.Reasons) != len(ops) {
-				t.Fatalf("%d reasons for %d operations", len(failed.Reasons), len(ops))
-			}
+			assert.False(t, failed.Retryable(), "a failed condition is said to be retryable")
+			require.Lenf(t, failed.Reasons, len(ops), "%d reasons for %d operations", len(failed.Reasons), len(ops))
 			for i, r := range failed.Reasons {
-				if r.Key != ops[i].Key() {
-					t.Errorf("reason %d names %v, want %v", i, r.Key, ops[i].Key())
-				}
-				if failed.Failed(i) != (i == 2) {
-					t.Errorf("Failed(%d) = %v", i, failed.Failed(i))
-				}
+				assert.Equalf(t, ops[i].Key(), r.Key, "reason %d names", i)
+				assert.Equalf(t, i == 2, failed.Failed(i), "Failed(%d)", i)
 			}
 			equal(t, "old item", failed.Reasons[2].Old, &old)
 			s.lacks(t, put)
@@ -94,9 +89,7 @@ func transactTests() []test {
 			}
 			ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: want[0].Key, If: table.Absent{}}})
 			_, err := s.Transact(t.Context(), table.TransactInput{Ops: ops})
-			if !cancelled(t, err).Failed(table.MaxTransact - 1) {
-				t.Errorf("error = %v, want the last operation named", err)
-			}
+			assert.Truef(t, cancelled(t, err).Failed(table.MaxTransact-1), "error = %v, want the last operation named", err)
 			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), nil)
 		}},
 		{"CanBeDoneAgain", func(t *testing.T, s *suite) {
@@ -127,9 +120,7 @@ func concurrencyTests() []test {
 				winner = int64(who)
 				return err
 			})
-			if len(seen) != 7 {
-				t.Fatalf("%d of 8 lost, want 7", len(seen))
-			}
+			require.Len(t, seen, 7)
 			want := item(key, num("who", winner))
 			for _, old := range seen {
 				equal(t, "item that a loser saw", old, &want)
@@ -246,9 +237,7 @@ func together(t *testing.T, n int, call func(who int) error) {
 		wg.Go(func() { errs[i] = call(i) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(errs...))
 }
 
 // retry repeats a transaction as long as a conflict cancels it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"fanfare/internal/table"
 )
 
@@ -19,9 +21,7 @@ func unitTests() []test {
 				want float64
 			}{{100, 1}, {1024, 1}, {1025, 2}, {100, 2}, {100, 1}, {3 * 1024, 3}, {10 * 1024, 10}, {200, 10}} {
 				res, err := s.Put(t.Context(), table.PutInput{Item: sized(key, tt.size)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, fmt.Sprintf("put of %d bytes", tt.size), res.Units, write(tt.want))
 			}
 		}},
@@ -32,9 +32,7 @@ func unitTests() []test {
 				want float64
 			}{{100, 1}, {2048, 2}, {2049, 3}, {100, 3}} {
 				res, err := s.Update(t.Context(), table.UpdateInput{Key: key, Set: sized(key, tt.size).Attrs})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, fmt.Sprintf("update to %d bytes", tt.size), res.Units, write(tt.want))
 			}
 		}},
@@ -43,9 +41,7 @@ func unitTests() []test {
 			s.put(t, sized(key, 2500))
 			for _, want := range []float64{3, 1} {
 				res, err := s.Delete(t.Context(), table.DeleteInput{Key: key})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, "delete", res.Units, write(want))
 			}
 		}},
@@ -79,20 +75,14 @@ func unitTests() []test {
 				{"leave", item(key), 2},
 			} {
 				res, err := s.Put(t.Context(), table.PutInput{Item: tt.it})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, tt.what, res.Units, write(tt.want))
 			}
 			res, err := s.Update(t.Context(), table.UpdateInput{Key: key, Set: a})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.units(t, "update into the index", res.Units, write(2))
 			res, err = s.Delete(t.Context(), table.DeleteInput{Key: key})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.units(t, "delete", res.Units, write(2))
 		}},
 		{"OfBatchWritesAreThoseOfTheirItems", func(t *testing.T, s *suite) {
@@ -106,17 +96,13 @@ func unitTests() []test {
 				writes = append(writes, table.BatchWrite{Put: &it})
 			}
 			res, err := s.BatchWrite(t.Context(), writes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.units(t, "puts", res.Units, write(32))
 			indexedItem := item(table.Key{PK: pk, SK: "indexed"}, indexed(s.partition(), "1")...)
 			res, err = s.BatchWrite(t.Context(), []table.BatchWrite{
 				{Delete: writes[0].Key()}, {Delete: writes[9].Key()}, {Delete: table.Key{PK: pk, SK: "absent"}}, {Put: &indexedItem},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.units(t, "deletes and an indexed put", res.Units, write(2+1+1+2))
 		}},
 		{"OfTransactionsAreTwice", func(t *testing.T, s *suite) {
@@ -129,16 +115,12 @@ func unitTests() []test {
 				{Check: &table.CheckInput{Key: check, If: table.Exists{}}},
 			}
 			res, err := s.Transact(t.Context(), table.TransactInput{Ops: ops})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.units(t, "transaction", res.Units, write(2*(1+2+3+4)))
 			inIndex := item(s.key(), indexed(s.partition(), "a")...)
 			for _, op := range []table.TransactOp{{Put: &table.PutInput{Item: inIndex}}, {Delete: &table.DeleteInput{Key: inIndex.Key}}} {
 				res, err = s.Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{op}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, "transaction into or out of the index", res.Units, write(2+1))
 			}
 		}},
@@ -160,15 +142,11 @@ func unitTests() []test {
 				}
 				what := fmt.Sprintf("get of %d bytes", tt.size)
 				res, err := s.Get(t.Context(), table.GetInput{Key: key, Consistent: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, what, res.Units, read(tt.want))
 				if s.opts.billsProjection == "" {
 					res, err = s.Get(t.Context(), table.GetInput{Key: key, Consistent: true, Project: []string{"none"}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					s.units(t, what+", projected", res.Units, read(tt.want))
 				}
 				s.eventualUnits(t, what, read(tt.want/2), func() (table.Units, error) {
@@ -182,9 +160,7 @@ func unitTests() []test {
 			s.put(t, sized(a, 100), sized(b, 4097))
 			in := table.BatchGetInput{Keys: []table.Key{a, b, s.key()}, Consistent: true}
 			res, err := s.BatchGet(t.Context(), in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.units(t, "consistent batch get", res.Units, read(4))
 			in.Consistent = false
 			s.eventualUnits(t, "eventual batch get", read(2), func() (table.Units, error) {
@@ -220,9 +196,7 @@ func unitTests() []test {
 				s.eventualUnits(t, tt.what, read(tt.want), all(tt.q))
 			}
 			for page, err := range s.Query(t.Context(), table.Query{PK: pk, PageSize: 2, Consistent: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s.units(t, "first page of two items", page.Units, read(1))
 				break
 			}
@@ -236,9 +210,7 @@ func (s *suite) eventualUnits(t *testing.T, what string, want table.Units, call 
 	t.Helper()
 	eventually(t, func() string {
 		got, err := call()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		require.NoError(t, err, what)
 		if got == want || (s.opts.approximateUnits != "" && got.Write == 0) {
 			return "" // a backend with approximate units may bill nothing for no item
 		}
