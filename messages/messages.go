@@ -58,7 +58,7 @@ const MaxAge = 30 * 24 * time.Hour
 const MaxAhead = 5 * time.Minute
 
 // MaxWait bounds how long an event from further ahead waits until it is due. It is below
-// the four days for which SQS keeps a message.
+// the 14 days for which SQS keeps a message.
 const MaxWait = 24 * time.Hour
 
 // Event is one of the pointer types of this package.
@@ -144,8 +144,8 @@ type Unfollowed struct {
 }
 
 // PostDeleted says that an author wants a post deleted. It is sent before the deletion,
-// so that a crash in between loses nothing. It asks for the removal of what is left of the
-// post, its comments and its likes, if the post is deleted by then.
+// so that a crash in between loses nothing. It asks for the removal of the post's
+// comments and likes if the post is deleted by then.
 type PostDeleted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -408,7 +408,7 @@ func CheckIDAge(field, ulid string, now time.Time) error {
 	case now.Sub(at) > MaxAge:
 		return permanent("%s is of %s: older than %s, it can no longer be applied", field, at.Format(time.RFC3339), MaxAge)
 	case wait > MaxWait:
-		return permanent("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxWait)
+		return permanent("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead+MaxWait)
 	case wait > 0:
 		return &EarlyError{fmt.Sprintf("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead), wait}
 	}

@@ -116,11 +116,11 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	operations, err := p.beside(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr)
+	operations, err := p.beside(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr, true)
 	if err != nil {
 		return err
 	}
-	scrapes, err := p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr)
+	scrapes, err := p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr, false)
 	if err != nil {
 		return err
 	}
@@ -193,16 +193,18 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load
 
 // stop may be called again.
 func (f *front) stop(context.Context) error {
-	if f.roots == nil {
+	serving := f.roots
+	if serving == nil {
 		return nil
 	}
-	f.roots.cancel()
-	return f.roots.wait()
+	f.roots = nil
+	serving.cancel()
+	return serving.wait()
 }
 
 // beside opens an address beside the API's, and serves on it. With no address it does
 // neither. It outlives the roots, so that an operator can watch a stop.
-func (p *process) beside(ctx context.Context, name, variable, addr string) (*front, error) {
+func (p *process) beside(ctx context.Context, name, variable, addr string, profiles bool) (*front, error) {
 	f := &front{}
 	f.set(admin.Starting())
 	if addr == "" {
@@ -213,7 +215,9 @@ func (p *process) beside(ctx context.Context, name, variable, addr string) (*fro
 		return nil, err
 	}
 	server := newServer(f, p.log)
-	server.WriteTimeout = 0 // pprof streams for as long as its caller asks
+	if profiles {
+		server.WriteTimeout = 0 // pprof streams for as long as its caller asks
+	}
 	f.address, f.roots = listener.Addr().String(), newRoots(context.WithoutCancel(ctx), p.log)
 	f.roots.start(name, func(ctx context.Context) error {
 		return serve(ctx, server, netutil.LimitListener(listener, connsBeside), time.Second)

@@ -17,9 +17,9 @@ import (
 
 const (
 	// purgeAfter is how long after its event a deletion is certainly over: made, or given
-	// up. By then nobody writes comments or likes of the post any more, but for a process
-	// that stood still. What that writes stays, and nobody sees it.
-	purgeAfter = time.Minute
+	// up, by whichever clock. By then nobody writes comments or likes of the post any more,
+	// but for a process that stood still. Items that it writes stay, and nobody sees them.
+	purgeAfter = messages.MaxAhead + time.Minute
 	// purgePages is the number of pages that one receive of a message removes.
 	purgePages = 20
 )
@@ -29,7 +29,7 @@ const (
 // The tombstone, the delivery record and the entries expire by themselves.
 //
 // One receive removes purgePages pages at most, then the message waits for its turn again.
-// What was removed is not met again, so the message needs no position.
+// Removed items are not met again, so the message needs no position.
 func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
@@ -64,7 +64,9 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	return nil
 }
 
-// purge deletes the items of a partition. It adds to pages, and stops at purgePages.
+// purge deletes the items of a partition. It adds to pages, and stops at purgePages. It
+// writes one part at a time and leaves the number of writers alone: one partition takes few
+// writes, and its throttling must not slow down the fan-out of others (I8).
 func (w *Worker) purge(ctx context.Context, pk string, pages *int) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{}}) {
 		if err != nil {
@@ -81,7 +83,7 @@ func (w *Worker) purge(ctx context.Context, pk string, pages *int) error {
 		for i, it := range page.Items {
 			writes[i].Delete = it.Key
 		}
-		if err := w.writeAll(ctx, writes); err != nil {
+		if _, err := w.cfg.Store.BatchWrite(ctx, writes); err != nil {
 			return fmt.Errorf("delete a page of %s: %w", pk, err)
 		}
 	}

@@ -113,7 +113,7 @@ func readPatterns() []accessPattern {
 		{"home by push", "`u#U#timeline` and `u#U#home`; then posts, and authors, counts, own likes", func(ctx context.Context, s *sample) error {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
 		}},
-		{"home by pull", "`u#U#following`; `u#A#post` of each, 20 at a time; then as by push", func(ctx context.Context, s *sample) error {
+		{"home by pull", "`u#U#following`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
 		}},
 	}

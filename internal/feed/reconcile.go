@@ -23,22 +23,25 @@ type Reconciled struct {
 	Next string
 }
 
-// MaxReconcile is the largest number of posts that one Reconcile looks at.
-const MaxReconcile = 100
-
-// reconcileCalls is the number of pages that one Reconcile reads of the index.
-const reconcileCalls = 50
+const (
+	// reconcileCalls is the number of pages that one Reconcile reads of the index.
+	reconcileCalls = 50
+	// reconcileMargin is the time that a worker has to take a post before it is too old.
+	reconcileMargin = time.Hour
+)
 
 // Reconcile finds posts whose fan-out was lost, such as with its queue, and begins it again.
 // It looks at limit living posts at most that were made from since on and before until, and
 // publishes again each one whose delivery is not complete. A worker then goes on from the
-// stored chain, so what was delivered stays, and a fan-out that was only slow does no harm.
+// stored chain, so delivered entries stay, and a fan-out that was only slow does no harm.
 //
-// Posts that homes do not show any more are left out. The index is eventually consistent,
+// Posts that homes do not show any more are left out, and those that workers refuse for
+// their age (messages.MaxAge). The index is eventually consistent,
 // so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
 // The index does not have the posts that a version before it made.
 func (s *Service) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
-	low, high := max(id.Floor(since), s.oldestShown()), id.Floor(until)
+	taken := id.Floor(s.cfg.Now().Add(reconcileMargin - messages.MaxAge))
+	low, high := max(id.Floor(since), s.oldestShown(), taken), id.Floor(until)
 	at, err := parsePlace(cursor, low)
 	if err != nil {
 		return Reconciled{}, err

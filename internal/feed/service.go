@@ -112,8 +112,9 @@ const (
 )
 
 const (
-	// readers is the number of shards of a like list that one request reads at the same
-	// time, and the number of reminders that a home read sends (I9).
+	// readers is the number of shards of a like list, or of delivery records, that one
+	// request reads at the same time, and the number of reminders that a home read sends
+	// (I9).
 	readers = 20
 	// homeReaders is the number of post lists that one home read reads at the same time.
 	homeReaders = 100

@@ -268,7 +268,7 @@ func (a *API) answer(ctx huma.Context, user string, next func(huma.Context)) (*a
 }
 
 // handle bounds the requests that the process handles at once, and charges the user for
-// what they used. One request more gets a fast 503 instead of a slow answer.
+// the units that they used. One request more gets a fast 503 instead of a slow answer.
 func (a *API) handle(ctx huma.Context, next func(huma.Context)) {
 	if !a.work.start() {
 		_, w := humago.Unwrap(ctx)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +176,28 @@ func TestLikesCountThoughTheAggregatorsClockIsBehind(t *testing.T) {
 		w.settle()
 		w.wantCount(10)
 		w.wantDead(0, "")
+	})
+}
+
+func TestAClockThatIsSetBackLosesNoWindow(t *testing.T) {
+	step(t, func(w *world) {
+		var back atomic.Int64
+		w.tune = func(cfg *Config) {
+			cfg.Now = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
+		}
+		w.fault = func(r request) fault {
+			if r.op == "put" && back.Swap(int64(2*messages.MaxAhead)) == 0 {
+				return lost
+			}
+			return none
+		}
+		w.run()
+		w.send("fan", true)
+		w.settle()
+		w.wantCount(1)
+		for _, out := range w.outcomes() {
+			assert.False(t, out.Lost)
+		}
 	})
 }
 

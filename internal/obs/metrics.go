@@ -104,7 +104,7 @@ func (m *Metrics) Flush(bytes int) {
 	m.ledgers.Observe(float64(bytes))
 }
 
-// LikeWindow counts what a window of likes did besides: whether it was lost, how many
+// LikeWindow counts the other outcomes of a window of likes: whether it was lost, how many
 // aggregators it fenced and how many ledger entries it dropped.
 func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 	if lost {

@@ -20,8 +20,8 @@
 //   - At most MaxInFlight messages of a subscription are unanswered (I9).
 //   - Close stops receiving, waits as long as the grace for unanswered messages, hands
 //     the rest back with delay 0, then closes the channel.
-//   - A dead letter is stored with its reason until somebody sends it again or drops
-//     it (I6).
+//   - A dead letter is stored with its reason for 14 days, unless somebody sends it again
+//     or drops it before (I6).
 package queue
 
 import (
