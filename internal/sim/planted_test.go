@@ -53,7 +53,7 @@ func bugs() []bug {
 		comments = "internal/feed/comments.go"
 		publish  = "internal/feed/publish.go"
 		deletion = "internal/feed/posts.go"
-		home     = "internal/feed/home.go"
+		service  = "internal/feed/service.go"
 		timeline = "internal/feed/timeline.go"
 		consume  = "internal/queue/consume.go"
 	)
@@ -81,7 +81,11 @@ func bugs() []bug {
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark)`,
 			`_, err = w.cfg.Store.Delete(ctx, table.DeleteInput{Key: res.Item.Key}); if err != nil { return err }; copied, err := w.copyPosts(ctx, mark)`}}},
-		{"entries of a new follow removed", "I1", []edit{{removal, `If: table.All{`, `If: table.Any{table.Exists{}, table.Absent{}, `}}},
+		{"entries of a new follow removed", "I1", []edit{
+			{removal, `If: table.All{`, `If: table.Any{table.Exists{}, table.Absent{}, `},
+			{removal, `res.Item.Str(schema.AttrVersion) != e.MarkVersion`, `e == nil`},
+			{removal, `res.Item.Str(schema.AttrKind) != string(schema.MarkUnfollowed)`, `e == nil`},
+		}},
 		{"chunk ledger counted twice", "I6", []edit{
 			{chunk, `{Name: schema.AttrDelivered, Value: table.N(c.Delivered)},`, ``},
 			{chunk, `If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDone}},`,
@@ -89,9 +93,7 @@ func bugs() []bug {
 		}},
 		{"unprocessed items dropped", "I1", []edit{{write, "!short || ctx.Err() != nil {\n\t\t\treturn err", "!short || ctx.Err() != nil || short {\n\t\t\treturn nil"}}},
 		{"tombstone not checked before a page", "I2", []edit{{chunk, "if err != nil || ref.Deleted {", "if ref.Deleted = false; err != nil {"}}},
-		{"tombstone not checked in a home", "I2", []edit{
-			{home, `if err != nil || p.Deleted {`, `if err != nil {`},
-		}},
+		{"posts of a home read with eventual consistency", "I2", []edit{{service, `return s.batchGet(ctx, keys, true)`, `return s.batchGet(ctx, keys, false)`}}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
 			"\t\ttable.TransactOp{Update: s.oneMoreFollowing(follower)},\n", ""},
 			{follows, "\tif pulled {\n\t\treturn false, nil\n\t}", "\tif _, err := s.cfg.Store.Update(ctx, *addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, unavailable(\"table\", err)\n\t}\n\tif pulled {\n\t\treturn false, nil\n\t}"},
