@@ -296,9 +296,9 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 			for ctx.Err() == nil {
 				conn, err := slowDial(ctx, s.http)
 				if err == nil {
-					// What the server does not take is the attacker's loss.
+					// Both fail where the server has cut the connection, as it may.
 					_ = conn.SetWriteDeadline(time.Now().Add(a.again))
-					_, _ = io.WriteString(conn, a.request(i))
+					_, _ = io.WriteString(conn, a.request(i)) // see above
 				}
 				if first {
 					open.Add(1)

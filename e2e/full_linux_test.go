@@ -156,8 +156,8 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// startWithoutRoom starts the process on a full disk. It must live, and say what it waits
-// for.
+// startWithoutRoom starts the process on a full disk. It must live, and say that it
+// waits for room.
 func (u *upright) startWithoutRoom(t *testing.T) *process {
 	t.Helper()
 	p := start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)

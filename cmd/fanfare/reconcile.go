@@ -31,7 +31,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 delivery of each one again that is not complete. Run it after messages were lost: after an
 outage longer than the 14 days that a queue keeps them, or when a queue was deleted.
 
-It may be run at any time and more than once: what is delivered stays as it is, and homes
+It may be run at any time and more than once: a delivered entry stays as it is, and homes
 show a post once. A delivery that still runs is only begun again, so wait until the queues
 are empty (fanfare queues describe). With FANFARE_ENGINE=aws it reads the table and the
 queues, else it asks the admin address of a running fanfare up.`,

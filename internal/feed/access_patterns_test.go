@@ -316,7 +316,7 @@ const accessPatternsLikes = `
 The aggregator's put of a like costs %g WCU, and %g with the index of likes by user: one more
 for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U".
 
-What the aggregator writes and reads for an action, m of a post in one window, is held by
+The units of an action at the aggregator, with m actions of a post in one window, are held by
 ` + "`TestWhatEachKindOfActionCosts`" + `, and for a post of weeks with ten aggregators by
 ` + "`TestALedgerOfWeeksCostsNoMoreThanANewOne`" + `:
 

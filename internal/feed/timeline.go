@@ -29,8 +29,8 @@ type pushSource struct {
 }
 
 // marksPage is the number of marks that are held at a time. A home has a mark for each
-// author who was followed and posts much within the timeline's TTL, or was unfollowed
-// within that and 30 days. So one page is enough for nearly every home.
+// busy author that it followed within the timeline's TTL, and for each author that it
+// unfollowed within that and 30 days. So one page is enough for nearly every home.
 const marksPage = 1000
 
 // marks is a page of a home's marks, in the order of their authors.

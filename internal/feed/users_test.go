@@ -262,7 +262,7 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	w.follow("ann", shown[0]) // is no new follow
 	require.NoError(t, w.Unfollow(t.Context(), "ann", shown[0]))
 	w.follow("ann", shown[0])
-	// Another process has a lower limit: what is there stays.
+	// Another process has a lower limit: the follows of before stay.
 	lower := feed.New(feed.Config{
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, MaxFollowing: 2,
 	})

@@ -63,7 +63,7 @@ func TestAFenceThatLandsAfterThePrune(t *testing.T) {
 	})
 }
 
-// No clock decides what is pruned, so an aggregator whose clock is ahead harms nobody.
+// No clock decides about pruning, so an aggregator whose clock is ahead harms nobody.
 func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 	for _, ahead := range []time.Duration{26 * time.Hour, 50 * time.Hour, 25 * day} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 	}
 }
 
-// Until every aggregator knows the notes nothing is pruned by them, nor ever what has no
-// note, or what the note excepts.
+// Until every aggregator knows the notes nothing is pruned by them. An entry without a
+// note, and one that its note excepts, is never pruned.
 func TestWhatIsPruned(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(true)

@@ -126,7 +126,9 @@ func (c *collector) over(working context.Context, inc *incarnation) {
 			return
 		}
 		c.ends.learn(end, true, time.Now())
-		_, _ = c.mayPrune(working) // writes down since when; a prune asks again
+		if _, err := c.noted(working); err != nil { // a prune asks again
+			c.cfg.Log.Warn("the first day of the notes is not written down yet", zap.Error(err))
+		}
 	}, nil)
 }
 
@@ -136,8 +138,8 @@ type ends struct {
 	known map[string]knownEnd
 }
 
-// knownEnd is what was read of one incarnation: its note, or that it has none yet. at
-// is when the note was first read, or last looked for.
+// knownEnd holds the note of one incarnation, or that it has none yet. at is the time
+// of the note's first reading, or of the last look for it.
 type knownEnd struct {
 	ended bool
 	lost  map[string]bool
@@ -201,25 +203,32 @@ func (c *collector) readEnds(ctx context.Context, incs []string) error {
 // take the missing entry for an open flush.
 const rollout = 3 * 24 * time.Hour
 
-// mayPrune reports whether notes have been written for longer than a rollout takes. The
-// first aggregator that notes an end writes down since when.
+// mayPrune reports whether notes have been written for longer than a rollout takes.
 func (c *collector) mayPrune(ctx context.Context) (bool, error) {
+	since, err := c.noted(ctx)
+	return err == nil && c.cfg.Now().Sub(since) > rollout, err
+}
+
+// noted returns the time of the first note. The first aggregator that notes an end
+// writes it down.
+func (c *collector) noted(ctx context.Context) (time.Time, error) {
 	c.ends.mu.Lock()
 	since := c.notesSince
 	c.ends.mu.Unlock()
-	if since.IsZero() {
-		since = c.cfg.Now()
-		begin := table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(since.UnixMilli())}}}
-		_, err := c.cfg.Store.Put(ctx, table.PutInput{Item: begin, If: table.Absent{}})
-		if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
-			since, err = time.UnixMilli(failed.Old.Int(schema.AttrAsOf)), nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("note since when ends are noted: %w", err)
-		}
-		c.ends.mu.Lock()
-		c.notesSince = since
-		c.ends.mu.Unlock()
+	if !since.IsZero() {
+		return since, nil
 	}
-	return c.cfg.Now().Sub(since) > rollout, nil
+	since = c.cfg.Now()
+	begin := table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(since.UnixMilli())}}}
+	_, err := c.cfg.Store.Put(ctx, table.PutInput{Item: begin, If: table.Absent{}})
+	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
+		since, err = time.UnixMilli(failed.Old.Int(schema.AttrAsOf)), nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("write down the time of the first note: %w", err)
+	}
+	c.ends.mu.Lock()
+	c.notesSince = since
+	c.ends.mu.Unlock()
+	return since, nil
 }

@@ -59,7 +59,7 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 				t.Errorf("%+v: item %d was served as %v", damage, i, res.Item)
 			}
 		}
-		// What is lost of a torn log are its last writes.
+		// A torn log may lose its last writes only.
 		if len(lost) > 0 && !reported && (!damage.LooksTorn() || lost[0] != items-len(lost)) {
 			t.Errorf("%+v: items %v are lost and nothing says so", damage, lost)
 		}
