@@ -21,7 +21,7 @@ import (
 
 const scaleLatency = 5 * time.Millisecond
 
-// scaleName is the table and the queue prefix of the scaling benchmark.
+// scaleName is the queue prefix of the scaling benchmark.
 const scaleName = "scale"
 
 // WorkerConfig holds the flags of a worker process of the scaling benchmark.
@@ -69,7 +69,7 @@ func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, erro
 		return scaleParts{}, err
 	}
 	return scaleParts{
-		dynamo.New(dynamodb.NewFromConfig(tableConfig), scaleName, dynamo.WithParallel(1)),
+		dynamo.New(dynamodb.NewFromConfig(tableConfig), standin.Table, dynamo.WithParallel(1)),
 		sqs.New(awssqs.NewFromConfig(queueConfig), sqs.Options{
 			Prefix: scaleName, PollWait: time.Second,
 			// A process receives few messages ahead, and leaves the rest to others.

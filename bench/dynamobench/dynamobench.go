@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	tableName = "fanfare"
+	tableName = standin.Table
 	ttl       = 30 * 24 * time.Hour
 )
 

@@ -21,6 +21,10 @@ const (
 	rowBytes  = 60
 )
 
+// Table is the name of the one table. The replies name it, and a client may refuse those
+// that name another one.
+const Table = "fanfare"
+
 // New returns the endpoint's handler.
 func New(opt Options) http.Handler {
 	return &endpoint{opt: opt, items: make(map[string]map[string]item)}
@@ -110,7 +114,7 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	units := object{"TableName": "fanfare", "CapacityUnits": 1}
+	units := object{"TableName": Table, "CapacityUnits": 1}
 	out := object{"ConsumedCapacity": units}
 	switch op {
 	case "Query":
@@ -161,7 +165,7 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 func fmtUnits(n int) []byte {
 	b := append(make([]byte, 0, 96), `{"ConsumedCapacity":[{"CapacityUnits":`...)
 	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, `.0,"TableName":"fanfare"}],"UnprocessedItems":{}}`...)
+	return append(b, `.0,"TableName":"`+Table+`"}],"UnprocessedItems":{}}`...)
 }
 
 func refusal(code string, old item) (status int, reply []byte) {
@@ -216,7 +220,7 @@ func (e *endpoint) followers(pk string, in request) []byte {
 		limit = min(limit, in.Limit)
 	}
 	to := max(from, min(end, from+limit))
-	b := append(make([]byte, 0, 256+(to-from)*(48+len(pk))), `{"ConsumedCapacity":{"CapacityUnits":128.0,"TableName":"fanfare"},"Count":`...)
+	b := append(make([]byte, 0, 256+(to-from)*(48+len(pk))), `{"ConsumedCapacity":{"CapacityUnits":128.0,"TableName":"`+Table+`"},"Count":`...)
 	b = strconv.AppendInt(b, int64(to-from), 10)
 	if in.Select != "COUNT" {
 		b = append(b, `,"Items":[`...)
