@@ -38,24 +38,28 @@ func (q *queues) stop() {
 	q.http.Close()
 }
 
-// client returns a client of the queues with the product's HTTP client, over at most
-// conns connections.
+// client returns a client of the queues over at most conns connections.
 func (q *queues) client(ctx context.Context, conns int) (*awssqs.Client, error) {
-	cfg, err := standInConfig(ctx, q.url, conns)
+	cfg, err := standInConfig(ctx, q.url, overAtMost(conns))
 	if err != nil {
 		return nil, err
 	}
 	return awssqs.NewFromConfig(cfg), nil
 }
 
-func standInConfig(ctx context.Context, url string, conns int) (aws.Config, error) {
-	return awsclient.Load(ctx,
+// standInConfig is the product's configuration, its HTTP client included, for a stand-in.
+func standInConfig(ctx context.Context, url string, options ...func(*config.LoadOptions) error) (aws.Config, error) {
+	return awsclient.Load(ctx, append([]func(*config.LoadOptions) error{
 		config.WithRegion("us-east-1"), config.WithBaseEndpoint(url),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("bench", "bench", "")),
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
-			tr.MaxConnsPerHost, tr.MaxIdleConnsPerHost, tr.MaxIdleConns = conns, conns, 0
-		})),
-	)
+	}, options...)...)
+}
+
+// overAtMost bounds the connections.
+func overAtMost(conns int) func(*config.LoadOptions) error {
+	return config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
+		tr.MaxConnsPerHost, tr.MaxIdleConnsPerHost, tr.MaxIdleConns = conns, conns, 0
+	}))
 }
 
 // requestCounts counts requests by operation.

@@ -59,12 +59,11 @@ type scaleParts struct {
 }
 
 func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, error) {
-	const conns = 512 // the product's bound
-	tableConfig, err := standInConfig(ctx, tableURL, conns)
+	tableConfig, err := standInConfig(ctx, tableURL)
 	if err != nil {
 		return scaleParts{}, err
 	}
-	queueConfig, err := standInConfig(ctx, queueURL, conns)
+	queueConfig, err := standInConfig(ctx, queueURL)
 	if err != nil {
 		return scaleParts{}, err
 	}

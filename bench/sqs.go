@@ -84,7 +84,7 @@ func (e *env) measureTransport(ctx context.Context, kind string, latency time.Du
 }
 
 func openTransport(ctx context.Context, kind string, server *queues, inFlight map[string]int) (transport, error) {
-	cfg, err := standInConfig(ctx, server.url, connections)
+	cfg, err := standInConfig(ctx, server.url, overAtMost(connections))
 	if err != nil {
 		return transport{}, err
 	}
