@@ -2,9 +2,10 @@
 # spec.sh: TLC, which checks the models in spec/.
 #
 #   spec.sh install          install TLC (idempotent)
-#   spec.sh run [NAME...]    the runs of spec/Likes.runs, or those of these names; fails if a result is another one
+#   spec.sh run [NAME...]    the runs of spec/*.runs, or those of these names; fails if a result is another one
 #
 # Settings (environment):
+#   SIZE          large: the runs of names that begin with large-, too. They take hours
 #   TLC_DIR       the installation   (${XDG_CACHE_HOME:-$HOME/.cache}/tlc/1.1.0)
 #   TLC_WORKERS   threads of TLC     (1)
 # Needs Java 17 or newer, and Maven to install; by apt-get where this is root.
@@ -16,6 +17,7 @@ SHA512=b470dfd9806326100f87b9859fdbc0e874cdef72a52c846cd9100394bbbed23b814f4b264
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SPEC=$HERE/../spec
 DIR=${TLC_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tlc/$VERSION}
+WORKERS=${TLC_WORKERS:-1}
 
 say() { printf 'spec: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -41,43 +43,65 @@ do_install() {
   say "installed in $DIR"
 }
 
-# The constants of a run, as NAME=VALUE lines: the base of the model, then what the run changes.
+# The rest of the line "# WORD ..." in the model's runs.
+header() { sed -n "s/^# $1: //p" "$SPEC/$MODEL.runs"; }
+
+# The constants of a run, as NAME=VALUE lines: the base of the model, its rules, then the changes of the run.
 constants() {
-  printf '%s\n' 'U={u1,u2}' 'A={a1,a2}' 'W={1,2,3}' Versions=2 Incs=3 Batch=1 Lates=0 Crashes=0 Days=0 MsgDays=1
-  sed -n 's/^  \([A-Z][A-Za-z]*\),\{0,1\}  *\\\* .*/\1/p' "$SPEC/Likes.tla" | sed -n '/^KnownBeforeFlush$/,$s/$/=TRUE/p'
+  header base | tr ' ' '\n'
+  sed -n '/^  \\\* Rules/,/^$/s/^  \([A-Z][A-Za-z]*\),\{0,1\}  *\\\* .*/\1=TRUE/p' "$SPEC/$MODEL.tla"
   printf '%s\n' "$@"
 }
 
 check() { # NAME RESULT CONSTANT...
-  local name=$1 want=$2 dir=$TMP/$1 invariants='Exact Counted Never Settled' out got start=$SECONDS
+  local name=$1 want=$2 dir=$TMP/$MODEL.$1 invariants out got length start=$SECONDS word
+  local mode=(-workers "$WORKERS") symmetry='SYMMETRY Symm' given=()
   shift 2
+  for word in "$@"; do
+    case $word in
+      TRACES=*) mode=(-workers 1 -simulate "num=${word#*=}" -depth 150 -seed 1 -aril 0) symmetry='' ;;
+      *) given+=("$word") ;;
+    esac
+  done
+  case $want in ok) invariants=$(header invariants) ;; *) invariants=${want%/*} ;; esac
   mkdir "$dir"
-  cp "$SPEC/Likes.tla" "$dir/"
-  case $want in ok) ;; *) invariants=$want ;; esac
+  cp "$SPEC/$MODEL.tla" "$dir/"
   {
-    printf 'SPECIFICATION Spec\nSYMMETRY Symm\nINVARIANTS %s\nCONSTANTS\n  u1 = u1\n  u2 = u2\n  a1 = a1\n  a2 = a2\n' "$invariants"
-    constants "$@" | awk -F= '{v[$1] = $2} END {for (n in v) print "  " n " = " v[n]}'
-  } >"$dir/Likes.cfg"
+    printf 'SPECIFICATION Spec\n%s\nINVARIANTS %s\nCONSTANTS\n' "$symmetry" "$invariants"
+    for word in $(header values); do echo "  $word = $word"; done
+    constants "${given[@]}" | awk -F= '{v[$1] = $2} END {for (n in v) print "  " n " = " v[n]}'
+  } >"$dir/$MODEL.cfg"
   out=$dir/out
-  (cd "$dir" && java -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC -workers "${TLC_WORKERS:-1}" -deadlock -config Likes.cfg Likes.tla) >"$out" 2>&1 || true
-  got=$(sed -n 's/.*No error has been found.*/ok/p; s/^Error: Invariant \(.*\) is violated.*/\1/p' "$out" | head -1)
-  printf '%-17s %-8s %5d s  %s\n' "$name" "${got:-failed}" $((SECONDS - start)) "$(grep ' states generated, ' "$out" | tail -1 | sed 's/, [0-9]* states left.*//')"
-  [ "$got" = "$want" ] || { tail -60 "$out" >&2; die "$name: ${got:-TLC failed}, want $want"; }
+  (cd "$dir" && java -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC "${mode[@]}" -deadlock -config "$MODEL.cfg" "$MODEL.tla") >"$out" 2>&1 || true
+  # An ended simulation says nothing but the number of states.
+  got=$(sed -n 's/.*No error has been found.*/ok/p; s/^Error: Invariant \(.*\) is violated.*/\1/p; s/^The number of states generated: .*/ok/p' "$out" | head -1)
+  got=${got:-failed}
+  length=$(grep -c '^State [0-9]*:' "$out" || true)
+  if [ "$length" -gt 0 ]; then got=$got/$length; fi
+  printf '%-17s %-12s %5d s  %s\n' "$name" "$got" $((SECONDS - start)) "$(sed -n 's/^\(.* states generated, .* distinct states found\).*/\1/p; s/^The number of states generated: /states generated: /p' "$out" | tail -1)"
+  # Several threads of TLC may find a longer counterexample than the shortest.
+  case $WORKERS:$want in 1:*/*) ;; *) got=${got%/*} want=${want%/*} ;; esac
+  [ "$got" = "$want" ] || { tail -60 "$out" >&2; die "$name: $got, want $want"; }
 }
 
 do_run() {
   [ -f "$DIR/$JAR" ] || die "not installed: run install first"
   TMP=$(mktemp -d)
   trap 'rm -rf "$TMP"' EXIT
-  local name want rest ran=0
-  while read -r name want rest; do
-    case $name in '' | '#'*) continue ;; esac
-    if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
-    case $name in [A-Z]*) rest="$name=FALSE $rest" ;; esac
-    # shellcheck disable=SC2086 # constants are words
-    check "$name" "$want" $rest
-    ran=$((ran + 1))
-  done <"$SPEC/Likes.runs"
+  local name want rest ran=0 runs
+  for runs in "$SPEC"/*.runs; do
+    MODEL=$(basename "$runs" .runs)
+    echo "$MODEL.tla"
+    while read -r name want rest; do
+      case $name in '' | '#'*) continue ;; esac
+      case $name in large-*) [ "${SIZE:-}" = large ] || [[ " $* " == *" $name "* ]] || continue ;; esac
+      if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
+      case $name in [A-Z]*) rest="${name%%-*}=FALSE $rest" ;; esac
+      # shellcheck disable=SC2086 # constants are words
+      check "$name" "$want" $rest
+      ran=$((ran + 1))
+    done <"$runs"
+  done
   [ $ran -gt 0 ] || die "no run of that name"
 }
 
