@@ -44,6 +44,7 @@ const (
 	KindFollowed    Kind = "Followed"
 	KindUnfollowed  Kind = "Unfollowed"
 	KindPostDeleted Kind = "PostDeleted"
+	KindMarkWalk    Kind = "MarkWalk"
 	KindFanoutPlan  Kind = "FanoutPlan"
 	KindFanoutChunk Kind = "FanoutChunk"
 )
@@ -152,6 +153,16 @@ type PostDeleted struct {
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
 }
 
+// MarkWalk asks for the next step of the mark walk of an author whose mode is changing: it
+// prepares the homes of all followers for posts that are pulled, or ends that.
+type MarkWalk struct {
+	Header
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// Walker is the event that the walk began with, "" in that event itself. Of several
+	// walks one goes on, the others wait.
+	Walker string `json:"walker,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+}
+
 // FanoutPlan asks a planner to go on cutting a post's followers into chunks.
 type FanoutPlan struct {
 	Header
@@ -192,6 +203,9 @@ func (*Unfollowed) Kind() Kind { return KindUnfollowed }
 func (*PostDeleted) Kind() Kind { return KindPostDeleted }
 
 // Kind implements Event.
+func (*MarkWalk) Kind() Kind { return KindMarkWalk }
+
+// Kind implements Event.
 func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
 
 // Kind implements Event.
@@ -211,6 +225,9 @@ func (e *Unfollowed) Group() string { return e.FollowerID }
 
 // Group implements Event: an author's deletions wait for each other.
 func (e *PostDeleted) Group() string { return e.AuthorID }
+
+// Group implements Event: an author's walks wait for each other.
+func (e *MarkWalk) Group() string { return e.AuthorID }
 
 // Group implements Event: an author's plans wait for each other (I8).
 func (e *FanoutPlan) Group() string { return e.AuthorID }
@@ -245,6 +262,14 @@ func (e *Unfollowed) check() error {
 
 func (e *PostDeleted) check() error {
 	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
+}
+
+func (e *MarkWalk) check() error {
+	err := userID("author_id", e.AuthorID)
+	if e.Walker != "" {
+		err = errors.Join(err, ulid("walker", e.Walker))
+	}
+	return err
 }
 
 func (e *FanoutPlan) check() error {
@@ -335,6 +360,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(Unfollowed), true
 	case KindPostDeleted:
 		return new(PostDeleted), true
+	case KindMarkWalk:
+		return new(MarkWalk), true
 	case KindFanoutPlan:
 		return new(FanoutPlan), true
 	case KindFanoutChunk:

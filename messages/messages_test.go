@@ -43,6 +43,7 @@ func events() map[string]messages.Event {
 		"liked":                &messages.Liked{Like: like},
 		"unliked":              &messages.Unliked{Like: like},
 		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID},
+		"mark_walk":            &messages.MarkWalk{Header: header(), AuthorID: "ann", Walker: eventID},
 		"unfollowed":           &messages.Unfollowed{Header: header(), FollowerID: "fan", AuthorID: "ann", MarkVersion: eventID, Before: postID},
 		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann"},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},

@@ -251,9 +251,9 @@ func (l Load) recordDays() float64 { return l.TimelineDays + recordKeptDays }
 // delivery is the cost of one post's fan-out, without CPU time. Stored counts the
 // delivery record only.
 func delivery(followers float64) Flow {
-	// It reads the post and all followers, and writes their entries, the plan and
+	// It reads the post, the author's mode and all followers, and writes their entries, the plan and
 	// the chunk.
-	f := Flow{Name: "fan-out", WCU: followers + 2, RCU: 1 + pageRCU(followers), Stored: (planBytes + lastChunkBytes) / 1e9}
+	f := Flow{Name: "fan-out", WCU: followers + 2, RCU: 2 + pageRCU(followers), Stored: (planBytes + lastChunkBytes) / 1e9}
 	if followers <= inlineFollowers {
 		return f
 	}

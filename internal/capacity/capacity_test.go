@@ -30,7 +30,7 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 	}{
 		{"posts WCU", flows["posts"].WCU, 2000 * 9},
 		{"fan-out WCU", flows["fan-out"].WCU, 2000*100 + 2000*2}, // entries, plan and chunk
-		{"fan-out RCU", flows["fan-out"].RCU, 2000 * (1 + 3)},    // the post, 100 edges
+		{"fan-out RCU", flows["fan-out"].RCU, 2000 * (2 + 3)},    // the post, the mode, 100 edges
 		{"fan-out requests", flows["fan-out"].SQS, 0},
 		{"homes RCU", flows["homes"].RCU, 10_000 * 52},
 		{"likes WCU", flows["likes"].WCU, 5000 * 1.1},

@@ -30,28 +30,50 @@ const markSlack = time.Hour
 // author whose every post is shown no entry has to be hidden.
 //
 // The post list is read consistently, so it holds every post that was committed before
-// the follow. The fan-out of later posts sees the edge (I1). If the mark has another
-// version, a later follow or unfollow wrote it, and this event has nothing left to do.
-// An unfollow during the copying is safe too: its mark makes homes leave the author
-// out, and makes the last write here fail.
+// the follow. The fan-out of later posts sees the edge (I1). Of a pulled author, or one that
+// soon will be, nothing is copied: the mark goes on merging.
+//
+// The mark that is stored counts, not the version in the event: a later follow has written
+// another mark, and a mark walk gives a mark a new version. An unfollow during the copying
+// is safe too: its mark makes homes leave the author out, and makes the last write fail.
 func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
-	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(e.FollowerID, e.AuthorID), Consistent: true})
+	for {
+		began := w.cfg.Now()
+		res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(e.FollowerID, e.AuthorID), Consistent: true})
+		if err != nil {
+			return fmt.Errorf("read the home mark of %s for %s: %w", e.FollowerID, e.AuthorID, err)
+		}
+		if res.Item == nil || !schema.KnownMark(*res.Item) {
+			return nil
+		}
+		mark, err := schema.ParseMark(*res.Item)
+		if err != nil || mark.Kind != schema.MarkBackfill || !mark.TTL.IsZero() {
+			return err
+		}
+		if ended, err := w.endMark(ctx, mark, began, e.RequestID); err != nil || ended {
+			return err
+		}
+	}
+}
+
+// endMark ends the mark of a backfill, or makes it pulled. It returns false if the mark has
+// changed meanwhile.
+func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time, requestID string) (ended bool, err error) {
+	// The mode is read after the mark. The other way round, an unfollow and a new follow
+	// between the two reads would make a mark that neither the walk nor this backfill saw.
+	mode, _, err := w.readMode(ctx, mark.Author)
 	if err != nil {
-		return fmt.Errorf("read the home mark of %s for %s: %w", e.FollowerID, e.AuthorID, err)
+		return false, err
 	}
-	if res.Item == nil {
-		return nil
+	if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {
+		pulled := mark
+		pulled.Kind, pulled.V = schema.MarkPulled, mode.V
+		changed, err := w.replaceMark(ctx, pulled, mark.Version)
+		return changed == nil, err
 	}
-	mark, err := schema.ParseMark(*res.Item)
+	copied, err := w.copyPosts(ctx, mark, began)
 	if err != nil {
-		return err
-	}
-	if mark.Kind != schema.MarkBackfill || mark.Version != e.MarkVersion || !mark.TTL.IsZero() {
-		return nil
-	}
-	copied, err := w.copyPosts(ctx, mark)
-	if err != nil {
-		return err
+		return false, err
 	}
 	until := w.cfg.Now().Add(markLinger)
 	ttl := until
@@ -59,30 +81,27 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 		ttl = first.Add(w.cfg.TimelineTTL + markSlack)
 	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
-		Key: res.Item.Key,
+		Key: schema.MarkKey(mark.User, mark.Author),
 		Set: []table.Attr{
 			{Name: schema.AttrUntil, Value: table.N(until.Unix())},
 			{Name: table.AttrTTL, Value: table.N(ttl.Unix())},
 		},
-		If: table.All{
-			table.Equal{Name: schema.AttrKind, Value: table.S(string(schema.MarkBackfill))},
-			table.Equal{Name: schema.AttrVersion, Value: table.S(e.MarkVersion)},
-		},
+		If: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)},
 	})
 	if _, changed := errors.AsType[*table.ConditionError](err); changed {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("end the home mark of %s for %s: %w", e.FollowerID, e.AuthorID, err)
+		return false, markError(err, mark.User, mark.Author)
 	}
-	w.cfg.Log.Debug("backfilled", zap.String("user_id", e.FollowerID), zap.String("author_id", e.AuthorID),
-		zap.Int("posts", copied), zap.String("request_id", e.RequestID))
-	return nil
+	w.cfg.Log.Debug("backfilled", zap.String("user_id", mark.User), zap.String("author_id", mark.Author),
+		zap.Int("posts", copied), zap.String("request_id", requestID))
+	return true, nil
 }
 
 // copyPosts writes entries for the posts that the mark makes homes merge in. It leaves
 // out deleted posts and posts too old for a timeline.
-func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark) (copied int, err error) {
+func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Time) (copied int, err error) {
 	oldest := max(mark.From, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,
@@ -111,6 +130,9 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark) (copied int, e
 		}
 		if len(writes) == 0 {
 			continue
+		}
+		if err := w.awake(began); err != nil {
+			return copied, err
 		}
 		if err := w.writeAll(ctx, writes); err != nil {
 			return copied, fmt.Errorf("copy posts of %s to %s: %w", mark.Author, mark.User, err)

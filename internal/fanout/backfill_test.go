@@ -164,7 +164,7 @@ func TestBackfillIsBoundedByPages(t *testing.T) {
 	w.follow("new", id.Min)
 	w.drain(w.worker)
 	w.wantHome("new", posts...)
-	assert.Equal(t, 4, queries, "pages of 10 for 35 posts")
+	assert.Equal(t, 5, queries, "the mode, and pages of 10 for 35 posts")
 }
 
 // TestALateFanOutShowsNoMoreThanPull delivers posts below the follow's first post to a

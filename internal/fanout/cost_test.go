@@ -32,14 +32,14 @@ func TestDeliveryCosts(t *testing.T) {
 		wcuPerDeliver float64
 	}{
 		// Writes: 9 for the transaction of four items and its place in the index, 1 for the plan, 1 for the chunk.
-		// Reads: the post, and the followers. An edge has 40 bytes here, so 100 edges
+		// Reads: the post, the mode and the followers. An edge has 40 bytes here, so 100 edges
 		// are 1 unit, 1,024 are 10, 4,000 and 4,096 are 40.
-		{followers: 100, writes: 9 + 100 + 1 + 1, reads: 1 + 1, wcuPerDeliver: 1.2},
-		{followers: 1000, writes: 9 + 1000 + 1 + 1, reads: 1 + 10, wcuPerDeliver: 1.01},
+		{followers: 100, writes: 9 + 100 + 1 + 1, reads: 1 + 1 + 1, wcuPerDeliver: 1.2},
+		{followers: 1000, writes: 9 + 1000 + 1 + 1, reads: 1 + 1 + 10, wcuPerDeliver: 1.01},
 		// If one page holds all followers, no chunk is needed.
-		{followers: 4096, pageSize: awsPageSize, writes: 9 + 4096 + 1 + 1, reads: 1 + 40, wcuPerDeliver: 1.01},
+		{followers: 4096, pageSize: awsPageSize, writes: 9 + 4096 + 1 + 1, reads: 1 + 1 + 40, wcuPerDeliver: 1.01},
 		// If not, each chunk is stored and marked done. PostCreated reads the post, the
-		// first page and the count of followers. The planner reads the post, the stored
+		// mode with the count of followers, and the first page. The planner reads the post, the stored
 		// chain, and all followers at half the price. Each chunk message reads the chunk,
 		// for each page the post and the followers, and in the end the plan.
 		{

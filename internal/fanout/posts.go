@@ -33,13 +33,35 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	if err != nil {
 		return err
 	}
-	first, err := w.followers(ctx, p.author, span{}, "")
+	// The mode is read after the post was stored: see mode.go (I1).
+	mode, followers, err := w.readMode(ctx, p.author)
 	if err != nil {
 		return err
 	}
-	begun, err := w.begin(ctx, p, first)
-	if err != nil {
+	if mode, err = w.steer(ctx, mode, followers, e.RequestID); err != nil {
 		return err
+	}
+	plan := schema.Plan{Post: p.id, Author: p.author, Planned: 1, Started: w.cfg.Now(), Attempts: 1, TTL: p.recordTTL}
+	var first page
+	if mode.Pulls(p.id) {
+		plan.State = schema.PlanPulled
+	} else {
+		if first, err = w.followers(ctx, p.author, span{}, ""); err != nil {
+			return err
+		}
+		if !first.more {
+			followers = int64(len(first.items))
+		}
+		plan.Planned += followers
+	}
+	state, begun, err := w.begin(ctx, plan)
+	if err != nil || state == schema.PlanPulled {
+		return err
+	}
+	if plan.State == schema.PlanPulled { // an earlier attempt met another mode, and its decision stays
+		if first, err = w.followers(ctx, p.author, span{}, ""); err != nil {
+			return err
+		}
 	}
 	if begun {
 		stored, err := w.storedChunk(ctx, p.id, "")
@@ -57,37 +79,23 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 }
 
 // begin writes the plan of the delivery. If an earlier attempt has begun the delivery,
-// it adds an attempt to the stored plan.
-func (w *Worker) begin(ctx context.Context, p post, first page) (begun bool, err error) {
-	followers := int64(len(first.items))
-	if first.more {
-		if followers, err = w.countFollowers(ctx, p.author); err != nil {
-			return false, err
-		}
-	}
-	plan := schema.Plan{Post: p.id, Author: p.author, Planned: followers + 1, Started: w.cfg.Now(), Attempts: 1, TTL: p.recordTTL}
+// it adds an attempt to the stored plan. The stored state decides.
+func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, begun bool, err error) {
 	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: plan.Item(), If: table.Absent{}})
 	if _, begun = errors.AsType[*table.ConditionError](err); begun {
-		_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
-			Key: schema.DeliveryPlanKey(p.id),
+		var res table.WriteResult
+		res, err = w.cfg.Store.Update(ctx, table.UpdateInput{
+			Key: schema.DeliveryPlanKey(plan.Post), ReturnNew: true,
 			Add: []table.Attr{{Name: schema.AttrAttempts, Value: table.N(1)}},
 		})
+		if err == nil {
+			plan, err = schema.ParsePlan(*res.Item)
+		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("write the delivery plan of post %s: %w", p.id, err)
+		return "", false, fmt.Errorf("write the delivery plan of post %s: %w", plan.Post, err)
 	}
-	return begun, nil
-}
-
-func (w *Worker) countFollowers(ctx context.Context, author string) (int64, error) {
-	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{
-		PK: schema.UserPK(author), Low: schema.SortCount, High: schema.SortCountEnd, Consistent: true,
-	}), 0)
-	if err != nil {
-		return 0, fmt.Errorf("count the followers of %s: %w", author, err)
-	}
-	_, counts, err := schema.ParseUser(items)
-	return counts.Followers, err
+	return plan.State, begun, nil
 }
 
 // inline delivers to all followers as one chunk, which is stored when it is done. A

@@ -79,8 +79,9 @@ type Config struct {
 	Now       func() time.Time
 	// TimelineTTL is how long after a post's time its entries live.
 	TimelineTTL time.Duration
-	// PushLimit is the number of followers above which homes are to pull an author
-	// instead. It has no effect yet, every author is pushed, and New logs that.
+	// PushLimit is the number of followers above which an author's posts are no longer
+	// delivered: homes pull them. Below 80 % of it the author is pushed again. 0 means
+	// never, and ends the pull of all authors who post.
 	PushLimit int64
 	// Writers is the number of writes of one page that may be under way at the same
 	// time. 1 suits a store that takes a page in one request, more a store that needs
@@ -139,9 +140,6 @@ type Worker struct {
 // New returns a worker. It starts nothing.
 func New(cfg Config) *Worker {
 	cfg = cfg.withDefaults()
-	if cfg.PushLimit > 0 {
-		cfg.Log.Warn("push limit has no effect yet: every author is pushed", zap.Int64("push_limit", cfg.PushLimit))
-	}
 	return &Worker{
 		cfg: cfg, writers: parallelism{limit: cfg.Writers, most: cfg.Writers},
 		buffers: sync.Pool{New: func() any { return new(buffers) }},
@@ -169,6 +167,8 @@ func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
 		return wrap(e, w.unfollowed(ctx, e))
 	case *messages.PostDeleted:
 		return wrap(e, w.postDeleted(ctx, e))
+	case *messages.MarkWalk:
+		return wrap(e, w.walk(ctx, e))
 	}
 	return unexpected(e, queue.TopicBackfills)
 }

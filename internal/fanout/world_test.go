@@ -223,7 +223,7 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.MarkWalk:
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)
@@ -327,7 +327,12 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 			if err != nil {
 				return err
 			}
-			if _, removal := e.(*messages.Unfollowed); removal != (topic == queue.TopicBackfills) {
+			aside := false
+			switch e.(type) {
+			case *messages.Unfollowed, *messages.Followed, *messages.MarkWalk:
+				aside = true
+			}
+			if aside != (topic == queue.TopicBackfills) {
 				return fmt.Errorf("publish %s to %s", e.Kind(), topic)
 			}
 			if m.Metadata.Get(queue.MetaGroup) != e.Group() {

@@ -21,7 +21,7 @@ const (
 	// the record has expired, long after the entries have. Then no number is known.
 	DeliveryComplete DeliveryState = "complete"
 	// DeliveryPulled: the post is not delivered, because homes merge the author's posts in.
-	DeliveryPulled DeliveryState = "pulled"
+	DeliveryPulled DeliveryState = schema.PlanPulled
 	// DeliveryCancelled: the post was deleted before its delivery was complete.
 	DeliveryCancelled DeliveryState = "cancelled"
 )

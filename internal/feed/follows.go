@@ -55,7 +55,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	if err != nil || now.edge != nil {
 		return false, err
 	}
-	from, pulled, err := s.followFrom(ctx, author)
+	from, err := s.followFrom(ctx, author)
 	if err != nil {
 		return false, err
 	}
@@ -64,9 +64,6 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		return false, err
 	}
 	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
-	if pulled {
-		mark.Kind = schema.MarkPulled
-	}
 	since := s.cfg.Now()
 	err = s.transactFollow(ctx, follower, author,
 		table.TransactOp{Put: &table.PutInput{Item: schema.FollowerItem(author, follower, since), If: table.Absent{}}},
@@ -85,9 +82,6 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	}
 	if err != nil {
 		return false, unavailable("table", err)
-	}
-	if pulled {
-		return false, nil
 	}
 	// The follow is durable, and the mark makes the home right. If the event is lost
 	// here, a home read that finds the old mark publishes it again.
@@ -220,28 +214,16 @@ func (s *Service) readFollow(ctx context.Context, follower, author string) (foll
 // followFrom returns the lowest post id that a new follow of author shows: the id of
 // the author's Config.RecentPosts-th newest living post, or id.Min if there are fewer. If there
 // are too many among them that an earlier version deleted, it is the last id that was
-// read. It does not look at posts that homes no longer show because of their age. It
-// also reports whether the follower's home pulls the author.
-func (s *Service) followFrom(ctx context.Context, author string) (from string, pulled bool, err error) {
-	var recent stretch[ref]
-	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
-		recent, err = s.recentPosts(ctx, budgetAfter(1), author, s.oldestShown(), "", s.cfg.RecentPosts, s.cfg.RecentPosts)
-		return err
-	}}
-	if s.cfg.PushLimit > 0 {
-		reads = append(reads, func(ctx context.Context) error {
-			_, counts, err := s.readUser(ctx, author)
-			pulled = counts.Followers >= s.cfg.PushLimit
-			return err
-		})
-	}
-	if err := all(ctx, reads...); err != nil {
-		return "", false, err
+// read. It does not look at posts that homes no longer show because of their age.
+func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
+	recent, err := s.recentPosts(ctx, budgetAfter(1), author, s.oldestShown(), "", s.cfg.RecentPosts, s.cfg.RecentPosts)
+	if err != nil {
+		return "", err
 	}
 	if len(recent.items) < s.cfg.RecentPosts {
-		return cmp.Or(recent.cut, id.Min), pulled, nil
+		return cmp.Or(recent.cut, id.Min), nil
 	}
-	return recent.items[s.cfg.RecentPosts-1].post, pulled, nil
+	return recent.items[s.cfg.RecentPosts-1].post, nil
 }
 
 // Followers lists the users who follow user, by user id.

@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 func TestHomesShowFolloweesAndOneself(t *testing.T) {
@@ -240,17 +241,27 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 	}
 }
 
-func TestAnAuthorAboveThePushLimitIsPulledForGood(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.PushLimit = 1 })
-	w.users("ann", "bob", "cid")
-	w.follow("cid", "bob")
-	w.deliver()
+// A mark walk makes a home merge in an author's posts from one post on. The entries that
+// the home has already stay, and items that this version does not know are passed by.
+func TestAHomeMergesAPulledAuthorIn(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
 	w.follow("ann", "bob")
-	assert.Empty(t, w.published.take())
 	w.post("bob", "b1")
-	w.published.take() // so that no worker delivers
-	w.clock.add(24 * time.Hour)
-	w.homes("ann", "b1")
+	w.deliver()
+	w.clock.add(time.Hour)
+	since := id.Floor(w.clock.now())
+	w.post("bob", "b2")
+	w.published.take() // no worker delivers it
+	for _, it := range []table.Item{
+		schema.Mark{User: "ann", Author: "bob", Kind: schema.MarkPulled, Pull: since, Version: since, V: 1}.Item(),
+		schema.Mark{User: "ann", Author: "cid", Kind: "later", Version: since}.Item(),
+		{Key: table.Key{PK: schema.MarksPK("ann"), SK: "seen"}, Attrs: []table.Attr{{Name: "day", Value: table.N(1)}}},
+	} {
+		_, err := w.store.Put(t.Context(), table.PutInput{Item: it})
+		require.NoError(t, err)
+	}
+	w.homes("ann", "b2", "b1")
 	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
 	w.homes("ann")
 }

@@ -52,9 +52,6 @@ type Config struct {
 	TimelineTTL time.Duration
 	// LikesByUser says that likes are in the index of likes by user.
 	LikesByUser bool
-	// PushLimit is the number of followers above which a new follower's home
-	// pulls the author. 0 means never.
-	PushLimit int64
 	// RecentPosts is how many of an author's newest posts a new follow shows. Default
 	// 100.
 	RecentPosts int

@@ -130,6 +130,9 @@ func (p *pushSource) marksOf(ctx context.Context, entries []ref) (map[string]sch
 		return nil, err
 	}
 	for _, it := range found {
+		if !schema.KnownMark(it) {
+			continue
+		}
 		m, err := schema.ParseMark(it)
 		if err != nil {
 			return nil, unavailable("table", err)
@@ -166,6 +169,9 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 		q.After = schema.UserSK(after)
 	}
 	page, err := collect(ctx, s.cfg.Store, q, marksPage, refill{}, each(func(it table.Item) (schema.Mark, bool, error) {
+		if !schema.KnownMark(it) {
+			return schema.Mark{}, false, nil
+		}
 		m, err := schema.ParseMark(it)
 		return m, true, err
 	}))
@@ -176,7 +182,7 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	for _, m := range page.items {
 		read.of[m.Author] = m
 		if m.Merges(s.cfg.Now()) {
-			read.merged = append(read.merged, followee{m.Author, m.From})
+			read.merged = append(read.merged, followee{m.Author, m.Pull})
 		}
 		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.cfg.Now().Sub(timeOf(m.Version)) > lateAfter {
 			read.late = append(read.late, m)

@@ -38,7 +38,7 @@ const (
 	// TopicPosts carries PostCreated. A process of an earlier version also puts Followed
 	// there.
 	TopicPosts = "posts"
-	// TopicBackfills carries Followed, Unfollowed and PostDeleted. Each follower is a
+	// TopicBackfills carries Followed, Unfollowed, PostDeleted and MarkWalk. Each follower is a
 	// group of its own, so on the topic of posts a crowd that follows one author would delay
 	// every post (I8).
 	TopicBackfills = "backfills"

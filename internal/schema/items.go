@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,13 @@ const (
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
 	AttrKind       = "kind"      // mark
 	AttrUntil      = "until"     // mark
+	AttrFrom       = "from"      // mark, following edge, mode: the first post
+	AttrPull       = "pull"      // pulled mark: the first post that is merged in, if it is not "from"
+	AttrMode       = "mode"      // mode
+	AttrModeV      = "v"         // mode, pulled mark: the number of the author's change of mode
+	AttrWalked     = "walked"    // mode: the last follower of the mark walk so far
+	AttrWalker     = "walker"    // mode: the event that the mark walk began with
+	AttrWalkedAt   = "wat"       // mode: when the walk last went on
 	AttrVersion    = "ver"       // mark, like
 	AttrState      = "st"        // like: 1 liked, 0 not
 	AttrFlush      = "f"         // like: the flush that counts it
@@ -129,6 +137,64 @@ func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) 
 	return profile, counts, nil
 }
 
+// ModeState is the stage of an author between push and pull.
+type ModeState string
+
+// The states of a mode. In all but ModePull new posts are pushed. In all but ModePush some
+// followers' homes may merge the author's posts in.
+const (
+	ModePush      ModeState = "push"
+	ModeSwitching ModeState = "switching" // a mark walk prepares the homes of all followers
+	ModePull      ModeState = "pull"
+	ModeLeaving   ModeState = "leaving" // a mark walk ends the marks
+)
+
+// Mode is an author's mode (docs/HYBRID.md). An author without the item is pushed.
+type Mode struct {
+	Author string
+	State  ModeState
+	// V grows by one with each change to ModeSwitching and to ModeLeaving.
+	V int64
+	// Since is the lowest post id that may be pulled: a ULID made at the change to
+	// ModeSwitching.
+	Since string
+	// At is the time of that change.
+	At time.Time
+	// Walked is the last follower whose mark the last walk has handled, "" for
+	// none. Walker is the event that began the walk, and WalkedAt the time of its last step.
+	Walked, Walker string
+	WalkedAt       time.Time
+}
+
+// Pulls reports whether a post that is handled now is pulled.
+func (m Mode) Pulls(post string) bool { return m.State == ModePull && post >= m.Since }
+
+// Item encodes a mode whose walk has not begun.
+func (m Mode) Item() table.Item {
+	return table.Item{Key: ModeKey(m.Author), Attrs: []table.Attr{
+		str(AttrMode, string(m.State)), num(AttrModeV, m.V), str(AttrFrom, m.Since), millis(AttrAsOf, m.At),
+	}}
+}
+
+// ParseMode finds the mode among the items of the partition UserPK.
+func ParseMode(author string, items []table.Item) (Mode, error) {
+	for _, it := range items {
+		if it.Key != ModeKey(author) {
+			continue
+		}
+		m := Mode{
+			Author: author, State: ModeState(it.Str(AttrMode)), V: it.Int(AttrModeV), Since: it.Str(AttrFrom), At: timeOf(&it, AttrAsOf),
+			Walked: it.Str(AttrWalked), Walker: it.Str(AttrWalker), WalkedAt: timeOf(&it, AttrWalkedAt),
+		}
+		switch m.State {
+		case ModePush, ModeSwitching, ModePull, ModeLeaving:
+			return m, nil
+		}
+		return Mode{}, &ParseError{it.Key, "not the mode of an author"}
+	}
+	return Mode{Author: author, State: ModePush}, nil
+}
+
 // Edge is one direction of a follow. Other is the user that its sort key names.
 type Edge struct {
 	Other string
@@ -144,7 +210,7 @@ func FollowerItem(author, follower string, since time.Time) table.Item {
 
 // FollowingItem encodes the edge under the follower.
 func FollowingItem(follower, author string, since time.Time, from string) table.Item {
-	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str("from", from)}}
+	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str(AttrFrom, from)}}
 }
 
 // ParseEdge decodes either direction.
@@ -153,7 +219,7 @@ func ParseEdge(it table.Item) (Edge, error) {
 	if !ok {
 		return Edge{}, &ParseError{it.Key, "not an edge"}
 	}
-	return Edge{other, timeOf(&it, AttrSince), it.Str("from")}, nil
+	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom)}, nil
 }
 
 // Post is a post.
@@ -461,9 +527,12 @@ const (
 type Mark struct {
 	User, Author string
 	Kind         MarkKind
-	// From is the lowest post id that the home shows, for backfill and pulled. The home
-	// leaves out entries below it.
+	// From is the lowest post id that the home shows, "" for all entries that it has.
 	From string
+	// Pull is the lowest post id that is merged in. In items it is absent if it is From.
+	Pull string
+	// V is the number of the change of mode that made the mark pulled, 0 for other kinds.
+	V int64
 	// Version is a ULID, new with each change.
 	Version string
 	// Until is the time until which the posts of a finished backfill are merged in.
@@ -476,7 +545,13 @@ type Mark struct {
 func (m Mark) Item() table.Item {
 	attrs := []table.Attr{str(AttrKind, string(m.Kind)), str(AttrVersion, m.Version)}
 	if m.From != "" {
-		attrs = append(attrs, str("from", m.From))
+		attrs = append(attrs, str(AttrFrom, m.From))
+	}
+	if m.V != 0 {
+		attrs = append(attrs, num(AttrModeV, m.V))
+	}
+	if m.Pull != "" && m.Pull != m.From {
+		attrs = append(attrs, str(AttrPull, m.Pull))
 	}
 	if !m.Until.IsZero() {
 		attrs = append(attrs, num(AttrUntil, m.Until.Unix()))
@@ -494,20 +569,30 @@ func (m Mark) Hides(post string) bool {
 	return m.Kind == MarkUnfollowed || post < m.From
 }
 
+// KnownMark reports whether an item of a home partition is a mark of a known kind. Readers
+// pass by other items, which a later version may write.
+func KnownMark(it table.Item) bool {
+	_, author := UserOfSK(it.Key.SK)
+	switch MarkKind(it.Str(AttrKind)) {
+	case MarkUnfollowed, MarkBackfill, MarkPulled:
+		return author
+	}
+	return false
+}
+
 // ParseMark decodes a home mark.
 func ParseMark(it table.Item) (Mark, error) {
 	user, ok := userOf(it.Key.PK, "#home")
 	author, ok2 := UserOfSK(it.Key.SK)
-	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str("from"), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
+	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str(AttrFrom), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
+	m.Pull = cmp.Or(it.Str(AttrPull), m.From)
+	if m.V = it.Int(AttrModeV); m.Kind == MarkPulled && m.V == 0 {
+		m.Kind = MarkBackfill // a follow of an earlier version made it, of a pushed author
+	}
 	if until := it.Int(AttrUntil); until != 0 {
 		m.Until = time.Unix(until, 0).UTC()
 	}
-	switch m.Kind {
-	case MarkUnfollowed, MarkBackfill, MarkPulled:
-	default:
-		ok = false
-	}
-	if !ok || !ok2 {
+	if !ok || !ok2 || !KnownMark(it) {
 		return Mark{}, &ParseError{it.Key, "not a home mark"}
 	}
 	return m, nil
@@ -540,6 +625,10 @@ func ParseIdempotency(it table.Item) (Idempotency, error) {
 		LikeShards: parseShards(it), TTL: time.Unix(it.Int(table.AttrTTL), 0).UTC(),
 	}, nil
 }
+
+// PlanPulled is the state of a plan whose post is not delivered, because homes merge the
+// author's posts in.
+const PlanPulled = "pulled"
 
 // Plan is the head item of a post's delivery record.
 type Plan struct {

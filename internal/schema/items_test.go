@@ -56,8 +56,15 @@ func TestItemsComeBack(t *testing.T) {
 		entryKey := table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, v)}
 		comesBack(t, entry, table.Item{Key: entryKey, Attrs: schema.EntryAttrs(born, shards)}, schema.ParseEntry)
 		kind := rapid.SampledFrom([]schema.MarkKind{schema.MarkUnfollowed, schema.MarkBackfill, schema.MarkPulled}).Draw(t, "kind")
-		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Version: q, Until: ttl, TTL: ttl}
+		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Pull: p, Version: q, Until: ttl, TTL: ttl}
+		if kind == schema.MarkPulled {
+			mark.V = 1 + n&7
+		}
 		comesBack(t, mark, mark.Item(), schema.ParseMark)
+		walked := schema.Mark{User: u, Author: v, Kind: schema.MarkPulled, From: rapid.SampledFrom([]string{"", q}).Draw(t, "from"), Pull: p, V: 1 + n&7, Version: q, TTL: ttl}
+		comesBack(t, walked, walked.Item(), schema.ParseMark)
+		mode := schema.Mode{Author: u, State: schema.ModeLeaving, V: n, Since: p, At: born}
+		comesBack(t, mode, mode.Item(), func(it table.Item) (schema.Mode, error) { return schema.ParseMode(u, []table.Item{it}) })
 		record := schema.Idempotency{User: u, Key: "k", Post: p, BodyHash: text, LikeShards: shards, TTL: born.Truncate(time.Second)}
 		comesBack(t, record, record.Item(), schema.ParseIdempotency)
 		plan := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n, State: text, TTL: ttl}
@@ -106,6 +113,7 @@ func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 func FuzzParsersNeverPanic(f *testing.F) {
 	f.Add("u#a#post", "p#01K9Z0000000000000000000", schema.AttrFlush, "inc#1", int64(1))
 	f.Add("p#P#likelist#03", "u#a", schema.AttrFlush, "inc#", int64(-1))
+	f.Add("u#a", "count#mode", "mode", "later", int64(3))
 	f.Add("p#", "chunk#", schema.AttrKind, "pulled", int64(0))
 	f.Add("idem#u#", "k", "post", "", int64(1)<<62)
 	f.Fuzz(func(t *testing.T, pk, sk, name, text string, n int64) {
@@ -122,6 +130,7 @@ func FuzzParsersNeverPanic(f *testing.F) {
 			func() error { _, err := schema.ParseLikeEnd(it); return err },
 			func() error { _, err := schema.ParseEntry(it); return err },
 			func() error { _, err := schema.ParseMark(it); return err },
+			func() error { _, err := schema.ParseMode("a", []table.Item{it}); return err },
 			func() error { _, err := schema.ParseIdempotency(it); return err },
 			func() error { _, err := schema.ParsePlan(it); return err },
 			func() error { _, err := schema.ParseChunk(it); return err },

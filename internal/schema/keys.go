@@ -41,6 +41,12 @@ func ProfileKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: 
 // CountsKey names a user's counts of posts and following.
 func CountsKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortCount} }
 
+// ModeKey names the mode of an author. It lies in the range of the counts, so one Query reads
+// both.
+func ModeKey(author string) table.Key {
+	return table.Key{PK: UserPK(author), SK: SortCount + "#mode"}
+}
+
 // FollowerCountKey names the share of author's follower count that counts follower.
 func FollowerCountKey(author, follower string) table.Key {
 	return table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, FollowerShard(follower))}

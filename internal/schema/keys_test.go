@@ -57,6 +57,7 @@ func TestKeysAreApart(t *testing.T) {
 			add("follower count of "+u, schema.FollowerCountKey(u, other))
 			add("follower of "+u, schema.FollowerKey(u, other))
 			add("following of "+u, schema.FollowingKey(u, other))
+			add("mode of "+u, schema.ModeKey(u))
 			add("mark of "+u, schema.MarkKey(u, other))
 			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))
 			for _, p := range posts {

@@ -43,6 +43,9 @@ func facets() []facet {
 		{fmt.Sprintf("Follower count (%d shards)", FollowerShards), anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
 			{Key: FollowerCountKey(alice, bob), Attrs: []table.Attr{num(AttrN, 1)}},
 		}},
+		{"Mode of a large author", ModeKey("AUTHOR"), []table.Item{
+			Mode{Author: alice, State: ModePull, V: 2, Since: post, At: at}.Item(),
+		}},
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{FollowerItem(alice, bob, at)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{

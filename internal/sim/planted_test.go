@@ -79,8 +79,8 @@ func bugs() []bug {
 			"-1)},\n\t\ttable.TransactOp{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
 		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.post) && len`, `len`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
-		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark)`,
-			`_, err = w.cfg.Store.Delete(ctx, table.DeleteInput{Key: res.Item.Key}); if err != nil { return err }; copied, err := w.copyPosts(ctx, mark)`}}},
+		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark, began)`,
+			`_, err = w.cfg.Store.Delete(ctx, table.DeleteInput{Key: res.Item.Key}); if err != nil { return err }; copied, err := w.copyPosts(ctx, mark, began)`}}},
 		{"entries of a new follow removed", "I1", []edit{
 			{removal, `If: table.All{`, `If: table.Any{table.Exists{}, table.Absent{}, `},
 			{removal, `res.Item.Str(schema.AttrVersion) != e.MarkVersion`, `e == nil`},

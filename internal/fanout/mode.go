@@ -1,0 +1,78 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// The mode of an author says whether its posts are pushed or pulled (docs/HYBRID.md). A
+// follower F misses no post P that was pulled (I1): the worker read the mode pull after P
+// was stored, so the mark walk was complete by then. If F's edge was committed before the
+// walk read its page, the walk left a mark from which F's home merges P. Otherwise the
+// follow left a mark that merges P, and its backfill, which reads the mode after the mark,
+// keeps it.
+
+// readMode reads the mode and the number of followers of an author, consistently.
+func (w *Worker) readMode(ctx context.Context, author string) (mode schema.Mode, followers int64, err error) {
+	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{
+		PK: schema.UserPK(author), Low: schema.SortCount, High: schema.SortCountEnd, Consistent: true,
+	}), 0)
+	if err != nil {
+		return mode, 0, fmt.Errorf("read the mode of %s: %w", author, err)
+	}
+	_, counts, err := schema.ParseUser(items)
+	if err != nil {
+		return mode, 0, err
+	}
+	mode, err = schema.ParseMode(author, items)
+	return mode, counts.Followers, err
+}
+
+// restTime is the least time between two changes of an author's mode. No worker of the walk
+// of before writes any more, and processes with different limits cannot make an author
+// change with every post.
+const restTime = 2 * time.Hour
+
+// steer changes the mode of an author whose number of followers has passed the limit, and
+// sends the first message of the mark walk. It sends that again for every post that meets
+// a walk: a crash between the change and the message is mended by the author's next post.
+// It returns the mode by which the post is handled: a post that changes it is pushed.
+func (w *Worker) steer(ctx context.Context, mode schema.Mode, followers int64, requestID string) (schema.Mode, error) {
+	limit, now := w.cfg.PushLimit, w.cfg.Now()
+	next := schema.Mode{Author: mode.Author, V: mode.V + 1, Since: mode.Since, At: now}
+	switch rested := !now.Before(mode.At.Add(restTime)); {
+	case rested && mode.State == schema.ModePush && limit > 0 && followers > limit:
+		since, err := w.cfg.IDs.New()
+		if err != nil {
+			return mode, err
+		}
+		next.State, next.Since = schema.ModeSwitching, since
+	case rested && mode.State == schema.ModePull && (limit == 0 || 10*followers < 8*limit):
+		next.State = schema.ModeLeaving
+	case mode.State == schema.ModePush || mode.State == schema.ModePull:
+		return mode, nil
+	}
+	if next.State != "" {
+		same := table.Cond(table.Equal{Name: schema.AttrModeV, Value: table.N(mode.V)})
+		if mode.V == 0 {
+			same = table.Absent{}
+		}
+		_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: next.Item(), If: same})
+		if _, changed := errors.AsType[*table.ConditionError](err); err != nil && !changed {
+			return mode, fmt.Errorf("change the mode of %s to %s: %w", mode.Author, next.State, err)
+		}
+		mode = next
+	}
+	head, err := w.header(requestID)
+	if err != nil {
+		return mode, err
+	}
+	return mode, w.publish(ctx, queue.TopicBackfills, &messages.MarkWalk{Header: head, AuthorID: mode.Author})
+}

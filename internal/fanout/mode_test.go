@@ -1,0 +1,310 @@
+package fanout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+func limit(n int64) func(*fanout.Config) {
+	return func(c *fanout.Config) { small(c); c.PushLimit = n }
+}
+
+// setLimit gives the worker another limit, when the mode may change again.
+func (w *world) setLimit(n int64) {
+	w.now = w.now.Add(2 * time.Hour)
+	w.worker = w.newWorker(limit(n))
+}
+
+// mode returns the stored mode of the author.
+func (w *world) mode() schema.Mode {
+	w.Helper()
+	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.ModeKey(author), Consistent: true})
+	w.must(err)
+	if res.Item == nil {
+		return schema.Mode{State: schema.ModePush}
+	}
+	m, err := schema.ParseMode(author, []table.Item{*res.Item})
+	w.must(err)
+	return m
+}
+
+// shown returns the posts of a user's home, as readers see it, oldest first.
+func (w *world) shown(user string) (posts []string) {
+	w.Helper()
+	home := feed.New(feed.Config{Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL})
+	list, err := home.Home(w.Context(), user, feed.HomeQuery{}, feed.PageRequest{Limit: 100})
+	w.must(err)
+	for _, it := range slices.Backward(list.Items) {
+		posts = append(posts, it.Post.ID)
+	}
+	return posts
+}
+
+// posted handles a new post, and all that follows from it.
+func (w *world) posted() string {
+	w.Helper()
+	w.now = w.now.Add(time.Minute)
+	e := w.post()
+	w.enqueue(e)
+	w.drain(w.worker)
+	return e.PostID
+}
+
+// wantShown checks the homes of n followers.
+func (w *world) wantShown(n int, posts ...string) {
+	w.Helper()
+	for i := range n {
+		assert.Equalf(w, posts, w.shown(follower(i)), "home of follower %d", i)
+	}
+}
+
+func TestPostsOfALargeAuthorAreMergedInsteadOfDelivered(t *testing.T) {
+	w := newWorld(t, 45, limit(20))
+	first := w.posted()
+	w.wantDelivered(first, 45) // the post that finds the author large is still pushed
+	assert.Equal(t, schema.ModePull, w.mode().State)
+	before := w.units
+	second := w.posted()
+	pulled := w.units.Write - before.Write
+	for i := range 45 {
+		w.wantHome(follower(i), first)
+	}
+	w.wantShown(45, first, second)
+	d := w.delivery(second)
+	assert.Equal(t, feed.DeliveryPulled, d.State)
+	assert.Equal(t, []int64{1, 1}, []int64{*d.Planned, *d.Delivered}, "planned and delivered")
+
+	alone := newWorld(t, 0)
+	alone.posted()
+	assert.LessOrEqual(t, pulled, alone.units.Write, "units of a pulled post, and of one without followers")
+}
+
+// A post is pushed if its id is below the first that may be pulled, however late it comes;
+// and a redelivery follows the decision of the first attempt.
+func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
+	w := newWorld(t, 5, limit(3))
+	late := w.post()
+	first := w.posted()
+	assert.Equal(t, schema.ModePull, w.mode().State)
+	w.must(w.worker.HandlePosts(t.Context(), late))
+	assert.NotEqual(t, feed.DeliveryPulled, w.delivery(late.PostID).State)
+	pulled := w.post()
+	w.must(w.worker.HandlePosts(t.Context(), pulled))
+	w.now = w.now.Add(2 * time.Hour)
+	push := w.newWorker(small) // the limit is taken back
+	again := w.post()
+	w.must(push.HandlePosts(t.Context(), again))
+	w.must(push.HandlePosts(t.Context(), pulled))
+	w.drain(push)
+	w.must(w.worker.HandlePosts(t.Context(), again))
+	w.drain(w.worker)
+	assert.Equal(t, feed.DeliveryPulled, w.delivery(pulled.PostID).State)
+	assert.Equal(t, feed.DeliveryComplete, w.delivery(again.PostID).State)
+	w.wantShown(5, late.PostID, first, pulled.PostID, again.PostID)
+}
+
+// An author that became small is pushed again. The marks end when the last pulled post
+// has left the homes.
+func TestASmallerAuthorIsPushedAgain(t *testing.T) {
+	w := newWorld(t, 5, limit(4))
+	posts := []string{w.posted(), w.posted()}
+	for _, at := range []int64{6, 5} { // above 80 % of the limit the author stays
+		w.setLimit(at)
+		posts = append(posts, w.posted())
+		assert.Equal(t, schema.ModePull, w.mode().State)
+	}
+	w.setLimit(7)
+	left := w.now.Add(time.Minute)
+	posts = append(posts, w.posted(), w.posted())
+	assert.Equal(t, schema.ModePush, w.mode().State)
+	w.wantShown(5, posts...)
+	for i := range 5 {
+		m := w.mark(follower(i))
+		assert.Equal(t, schema.MarkPulled, m.Kind)
+		assert.Equal(t, left.Add(timelineTTL+time.Hour), m.TTL)
+	}
+	w.worker = w.newWorker(limit(4)) // and large again
+	posts = append(posts, w.posted())
+	assert.Equal(t, schema.ModePush, w.mode().State, "two hours after the change before")
+	w.setLimit(4)
+	posts = append(posts, w.posted(), w.posted())
+	assert.Equal(t, schema.ModePull, w.mode().State)
+	w.wantShown(5, posts...)
+	assert.Zero(t, w.mark(follower(0)).TTL)
+}
+
+func TestABackfillKeepsMergingAPulledAuthor(t *testing.T) {
+	w := newWorld(t, 5, limit(3))
+	posts := []string{w.posted(), w.posted(), w.posted()}
+	w.follow("new", posts[1])
+	w.drain(w.worker)
+	assert.Empty(t, w.home("new"), "nothing is copied")
+	m := w.mark("new")
+	assert.Equal(t, schema.Mark{User: "new", Author: author, Kind: schema.MarkPulled, From: posts[1], Pull: posts[1], Version: m.Version, V: w.mode().V}, *m)
+	assert.Equal(t, posts[1:], w.shown("new"))
+	w.setLimit(0)
+	posts = append(posts, w.posted())
+	w.follow("newer", posts[1])
+	w.drain(w.worker)
+	assert.Equal(t, posts[1:], w.home("newer"))
+	assert.Equal(t, posts[1:], w.shown("new"))
+}
+
+// TestAFaultAtAnyCallOfAChangeOfMode makes each port call fail in turn while an author
+// becomes large, and small again. A crash between the change and the walk is mended by the
+// next post.
+func TestAFaultAtAnyCallOfAChangeOfMode(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			for _, leaving := range []bool{false, true} {
+				at := 0
+				for fired := true; fired; at++ {
+					w := newWorld(t, 9, limit(3))
+					var posts []string
+					if leaving {
+						posts = append(posts, w.posted(), w.posted())
+						w.setLimit(0)
+					}
+					e := w.post()
+					fired = w.drainWithFault(at, f.done, f.dies, e)
+					w.store.around = nil
+					posts = append(posts, e.PostID, w.posted(), w.posted())
+					want := schema.ModePull
+					if leaving {
+						want = schema.ModePush
+					}
+					assert.Equal(t, want, w.mode().State)
+					w.wantShown(9, posts...)
+					require.Falsef(t, t.Failed(), "failed with the fault at call %d", at)
+				}
+				require.GreaterOrEqual(t, at, 20, "calls")
+			}
+		})
+	}
+}
+
+// TestFollowsDuringAChangeOfMode unfollows and follows at each port call in turn, while an
+// author becomes large, and small again.
+func TestFollowsDuringAChangeOfMode(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		leaving, refollows bool
+	}{
+		{"unfollow, to pull", false, false},
+		{"unfollow and follow, to pull", false, true},
+		{"unfollow, to push", true, false},
+		{"unfollow and follow, to push", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			at := 0
+			for fired := true; fired; at++ {
+				w := newWorld(t, 9, limit(3))
+				var posts []string
+				if c.leaving {
+					posts = append(posts, w.posted(), w.posted())
+					w.setLimit(0)
+				}
+				w.follow("new", id.Min)
+				e := w.post()
+				w.enqueue(e)
+				change := w.atCall(at, func() {
+					for _, user := range []string{follower(2), "new"} {
+						w.unfollow(user)
+						if c.refollows {
+							w.follow(user, id.Min)
+						}
+					}
+				})
+				w.drain(w.worker)
+				fired = change()
+				w.store.around = nil
+				posts = append(posts, e.PostID, w.posted(), w.posted())
+				for _, user := range []string{follower(2), "new"} {
+					if got := w.shown(user); fired && !c.refollows {
+						assert.Emptyf(t, got, "home of %s, who unfollowed at call %d", user, at)
+					} else {
+						assert.Equalf(t, posts, got, "home of %s after call %d", user, at)
+					}
+				}
+				for _, i := range []int{0, 1, 8} {
+					assert.Equal(t, posts, w.shown(follower(i)))
+				}
+				require.Falsef(t, t.Failed(), "failed with the change at call %d", at)
+			}
+			require.GreaterOrEqual(t, at, 20, "calls")
+		})
+	}
+}
+
+// Two workers get the first message of one walk. The second one waits until the first has
+// rested for a while, and goes on where it ended.
+func TestOfTwoWalksOneGoesOn(t *testing.T) {
+	w := newWorld(t, 30, limit(3))
+	w.must(w.worker.HandlePosts(t.Context(), w.post()))
+	var walks []*messages.MarkWalk
+	for e := w.take(); e != nil; e = w.take() {
+		if walk, ok := e.(*messages.MarkWalk); ok {
+			walks = append(walks, walk)
+		}
+	}
+	require.Len(t, walks, 1)
+	w.must(w.worker.HandleBackfills(t.Context(), walks[0])) // three pages of four
+	assert.Equal(t, follower(11), w.mode().Walked)
+	other := *walks[0]
+	other.EventID = w.newID()
+	var later *queue.Later
+	require.ErrorAs(t, w.worker.HandleBackfills(t.Context(), &other), &later)
+	assert.Equal(t, 30*time.Second, later.After)
+	w.now = w.now.Add(later.After)
+	w.must(w.worker.HandleBackfills(t.Context(), &other))
+	assert.Equal(t, follower(23), w.mode().Walked)
+	w.drain(w.worker)
+	assert.Equal(t, schema.ModePull, w.mode().State)
+	for i := range 30 {
+		assert.Equal(t, schema.MarkPulled, w.mark(follower(i)).Kind)
+	}
+}
+
+// After more than an hour a worker that stood still writes no mark and no entry by its
+// earlier reads.
+func TestAWorkerThatStoodStillReadsAgain(t *testing.T) {
+	for _, pull := range []bool{true, false} {
+		t.Run(fmt.Sprint(pull), func(t *testing.T) {
+			w := newWorld(t, 5, limit(3))
+			if !pull {
+				w.worker = w.newWorker(small)
+				w.stored(3)
+				w.follow("new", id.Min)
+			}
+			w.must(w.worker.HandlePosts(t.Context(), w.post()))
+			w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+				err := do()
+				if op == table.OpQuery && (keys[0].PK == schema.FollowersPK(author) && pull || keys[0].PK == schema.PostsPK(author)) {
+					w.now = w.now.Add(61 * time.Minute)
+				}
+				return err
+			}
+			for e := w.take(); e != nil; e = w.take() {
+				var later *queue.Later
+				if _, chunk := e.(*messages.FanoutPlan); !chunk {
+					require.ErrorAs(t, handle(t.Context(), w.worker, e), &later)
+				}
+			}
+			assert.Nil(t, w.mark(follower(0)))
+			assert.Empty(t, w.home("new"))
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package fanout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/panics"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+const (
+	// walkWriters is the number of marks that one walk writes at the same time. It is far
+	// below the writers of deliveries, which go first.
+	walkWriters = 16
+	// walkRest is the time without a step after which another message may go on with a
+	// walk.
+	walkRest = 30 * time.Second
+	// longestStep is the longest time from a read to the writes that depend on it. A worker
+	// that slept for longer reads again: the mark of an unfollow outlives every entry, and
+	// every mark that could be written under it, by more than that (I2).
+	longestStep = time.Hour
+)
+
+// walk goes on with the mark walk of an author, from the stored last follower on, by
+// PlanChunks pages at most. The walk that handles the last page changes the mode.
+//
+// Each page of followers is read consistently after the mode was. So a follower whose edge
+// it does not show followed later, and the backfill of that follow meets the mode. A page
+// that is walked twice, or by two walks, changes nothing the second time.
+func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
+	walker := e.Walker
+	if walker == "" {
+		walker = e.EventID
+	}
+	for range w.cfg.PlanChunks {
+		began := w.cfg.Now()
+		mode, _, err := w.readMode(ctx, e.AuthorID)
+		if err != nil || mode.State != schema.ModeSwitching && mode.State != schema.ModeLeaving {
+			return err
+		}
+		if rest := mode.WalkedAt.Add(walkRest).Sub(began); mode.Walker != walker && rest > 0 {
+			return &queue.Later{After: rest, Reason: "another walk goes on"}
+		}
+		after := ""
+		if mode.Walked != "" {
+			after = schema.UserSK(mode.Walked)
+		}
+		page, err := w.followers(ctx, e.AuthorID, span{}, after)
+		if err != nil {
+			return err
+		}
+		if err := w.markPage(ctx, mode, page.items, began); err != nil {
+			return err
+		}
+		if !page.more {
+			return w.endWalk(ctx, mode)
+		}
+		if err := w.walked(ctx, mode, page.last(), walker); err != nil {
+			return err
+		}
+	}
+	head, err := w.header(e.RequestID)
+	if err != nil {
+		return err
+	}
+	return w.publish(ctx, queue.TopicBackfills, &messages.MarkWalk{Header: head, AuthorID: e.AuthorID, Walker: walker})
+}
+
+// walked stores how far the walk has come, unless another walk is further or at its end.
+func (w *Worker) walked(ctx context.Context, mode schema.Mode, last, walker string) error {
+	user, ok := schema.UserOfSK(last)
+	if !ok {
+		return &schema.ParseError{Key: table.Key{PK: schema.FollowersPK(mode.Author), SK: last}, Problem: "not a follower"}
+	}
+	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.ModeKey(mode.Author),
+		Set: []table.Attr{
+			{Name: schema.AttrWalked, Value: table.S(user)},
+			{Name: schema.AttrWalker, Value: table.S(walker)},
+			{Name: schema.AttrWalkedAt, Value: table.N(w.cfg.Now().UnixMilli())},
+		},
+		If: table.All{
+			table.Equal{Name: schema.AttrModeV, Value: table.N(mode.V)},
+			table.Any{table.AttrAbsent{Name: schema.AttrWalked}, table.Less{Name: schema.AttrWalked, Value: table.S(user)}},
+		},
+	})
+	if _, further := errors.AsType[*table.ConditionError](err); err != nil && !further {
+		return fmt.Errorf("store the walk of the marks for %s: %w", mode.Author, err)
+	}
+	return nil
+}
+
+// endWalk ends the change of mode whose walk is complete, unless another walk has.
+func (w *Worker) endWalk(ctx context.Context, mode schema.Mode) error {
+	end := schema.ModePull
+	if mode.State == schema.ModeLeaving {
+		end = schema.ModePush
+	}
+	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.ModeKey(mode.Author), Set: []table.Attr{{Name: schema.AttrMode, Value: table.S(string(end))}},
+		If: table.Equal{Name: schema.AttrModeV, Value: table.N(mode.V)},
+	})
+	if _, changed := errors.AsType[*table.ConditionError](err); changed {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("change the mode of %s to %s: %w", mode.Author, end, err)
+	}
+	w.cfg.Log.Info("mode of an author changed", zap.String("author_id", mode.Author), zap.String("mode", string(end)), zap.Int64("version", mode.V))
+	return nil
+}
+
+// markPage handles the marks of a page of followers.
+func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []table.Item, began time.Time) error {
+	for part := range slices.Chunk(followers, walkWriters) {
+		if err := w.awake(began); err != nil {
+			return err
+		}
+		errs := make([]error, len(part))
+		var marks sync.WaitGroup
+		for i, edge := range part {
+			marks.Go(func() {
+				errs[i] = panics.Catch(func() error {
+					user, ok := schema.UserOfSK(edge.Key.SK)
+					if !ok {
+						return &schema.ParseError{Key: edge.Key, Problem: "not a follower"}
+					}
+					if mode.State == schema.ModeLeaving {
+						return w.endPull(ctx, mode, user)
+					}
+					return w.beginPull(ctx, mode, user)
+				})
+			})
+		}
+		marks.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awake returns an error if a worker slept since began: then its reads are too old to
+// write by them.
+func (w *Worker) awake(began time.Time) error {
+	if slept := w.cfg.Now().Sub(began); slept > longestStep {
+		return &queue.Later{Reason: fmt.Sprintf("the worker stood still for %s", slept)}
+	}
+	return nil
+}
+
+// beginPull makes the home of a follower merge the author's posts in, if its mark allows
+// that. A mark of an unfollow stays, and so does that of a later walk. The entries that the
+// home shows so far stay too, so a mark that was absent hides nothing.
+func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user string) error {
+	fresh := schema.Mark{User: user, Author: mode.Author, Kind: schema.MarkPulled, Pull: mode.Since, V: mode.V}
+	for {
+		stored, err := w.replaceMark(ctx, fresh, "")
+		if err != nil || stored == nil || !schema.KnownMark(*stored) {
+			return err
+		}
+		mark, err := schema.ParseMark(*stored)
+		if err != nil || mark.Kind == schema.MarkUnfollowed || mark.V >= mode.V {
+			return err
+		}
+		kept := fresh // without a ttl
+		kept.From, kept.Pull = mark.From, mark.Pull
+		if mark.Kind == schema.MarkPulled {
+			kept.Pull = min(mark.Pull, mode.Since)
+		}
+		if stored, err = w.replaceMark(ctx, kept, mark.Version); err != nil || stored == nil {
+			return err
+		}
+	}
+}
+
+// endPull lets the pulled mark of a follower expire when every pulled post has left the
+// homes. A backfill that runs may have read the mode of before and be about to make its mark
+// pulled, so its mark gets a new version.
+func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) error {
+	for {
+		res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(user, mode.Author), Consistent: true})
+		if err != nil {
+			return markError(err, user, mode.Author)
+		}
+		if res.Item == nil || !schema.KnownMark(*res.Item) {
+			return nil
+		}
+		mark, err := schema.ParseMark(*res.Item)
+		switch {
+		case err != nil:
+			return err
+		case mark.Kind == schema.MarkPulled && mark.V <= mode.V:
+			mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)
+		case mark.Kind != schema.MarkBackfill || !mark.TTL.IsZero():
+			return nil
+		}
+		if stored, err := w.replaceMark(ctx, mark, mark.Version); err != nil || stored == nil {
+			return err
+		}
+	}
+}
+
+// replaceMark writes a mark with a new version in the place of the version old, "" for no
+// mark. If there is another one it returns that, or an empty item if it has gone.
+func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (stored *table.Item, err error) {
+	same := table.Cond(table.Absent{})
+	if old != "" {
+		same = table.Equal{Name: schema.AttrVersion, Value: table.S(old)}
+	}
+	if m.Version, err = w.cfg.IDs.New(); err != nil {
+		return nil, err
+	}
+	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: m.Item(), If: same})
+	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
+		return cmp.Or(failed.Old, &table.Item{}), nil
+	}
+	return nil, markError(err, m.User, m.Author)
+}
+
+func markError(err error, user, author string) error {
+	if err != nil {
+		return fmt.Errorf("write the home mark of %s for %s: %w", user, author, err)
+	}
+	return nil
+}
