@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -22,8 +23,14 @@ type Reconciled struct {
 // queues, or through the admin address of the process that owns them.
 type Reconciler interface {
 	// Reconcile looks at up to limit posts that were made from since on and before until.
+	// A cursor that is none of its own is a *CursorError.
 	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error)
 }
+
+// CursorError is the refusal of a cursor.
+type CursorError struct{ Detail string }
+
+func (e *CursorError) Error() string { return e.Detail }
 
 // MaxReconcile is the largest number of posts that one call looks at.
 const MaxReconcile = 100
@@ -50,6 +57,10 @@ func handleReconcile(mux *http.ServeMux, posts Reconciler) {
 			return
 		}
 		done, err := posts.Reconcile(r.Context(), in.Since, in.Until, in.Cursor, in.Limit)
+		if bad, ok := errors.AsType[*CursorError](err); ok {
+			http.Error(w, bad.Error(), http.StatusBadRequest)
+			return
+		}
 		write(w, done, err)
 	}
 	mux.Handle("POST /admin/reconcile", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))

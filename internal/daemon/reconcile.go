@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"fanfare/internal/admin"
@@ -15,6 +16,9 @@ type reconciler struct{ feed *feed.Service }
 
 func (r reconciler) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (admin.Reconciled, error) {
 	done, err := r.feed.Reconcile(ctx, since, until, cursor, limit)
+	if bad, ok := errors.AsType[*feed.Error](err); ok && bad.Kind == feed.Malformed {
+		return admin.Reconciled{}, &admin.CursorError{Detail: bad.Detail}
+	}
 	return admin.Reconciled(done), err
 }
 
