@@ -71,7 +71,8 @@ sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
 
-# Checks the model of the like protocol, then the model without each rule, which has to fail.
+# Checks the models of the protocols, then each model without each rule, which has to fail.
+# SIZE=large adds larger models.
 spec:
 	scripts/spec.sh install
 	scripts/spec.sh run $(FLAGS)

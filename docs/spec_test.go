@@ -1,0 +1,53 @@
+package docs
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// rule matches the constant of a rule in a model, counterexample the run without one, and
+// pageRule the row of a page that says how long the way to the fault is.
+var (
+	rule           = regexp.MustCompile(`(?m)^  ([A-Z][A-Za-z]*),? +\\\*`)
+	counterexample = regexp.MustCompile(`(?m)^([A-Z][A-Za-z]*) +[A-Z][a-z]*(?:/([0-9]+))?`)
+	pageRule       = regexp.MustCompile(`(?m)^\| .* \| ([A-Z][A-Za-z]*) \| .* \| ([0-9]+) \|$`)
+)
+
+func TestEachRuleOfAModelHasItsRun(t *testing.T) {
+	for _, model := range []string{"Likes", "Homes"} {
+		source := read(t, "../spec/"+model+".tla")
+		_, rules, found := strings.Cut(source, `\* Rules`)
+		require.True(t, found)
+		rules, _, found = strings.Cut(rules, "VARIABLES")
+		require.True(t, found)
+		runs, lengths := read(t, "../spec/"+model+".runs"), map[string]string{}
+		for _, run := range counterexample.FindAllStringSubmatch(runs, -1) {
+			lengths[run[1]] = run[2]
+		}
+		for _, constant := range rule.FindAllStringSubmatch(rules, -1) {
+			if _, ok := lengths[constant[1]]; !ok && !strings.Contains(runs, " "+constant[1]+"=FALSE") {
+				t.Errorf("%s.runs has no run without the rule %s", model, constant[1])
+			}
+		}
+		if model != "Homes" {
+			continue
+		}
+		page := map[string]string{}
+		for _, row := range pageRule.FindAllStringSubmatch(read(t, "HYBRID.md"), -1) {
+			page[row[1]] = row[2]
+		}
+		assert.Equal(t, lengths, page, "the runs and HYBRID.md name the same rules and numbers of states")
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}
