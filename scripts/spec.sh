@@ -81,14 +81,17 @@ check() { # NAME RESULT CONSTANT...
   printf '%-17s %-12s %5d s  %s\n' "$name" "$got" $((SECONDS - start)) "$(sed -n 's/^\(.* states generated, .* distinct states found\).*/\1/p; s/^The number of states generated: /states generated: /p' "$out" | tail -1)"
   # Several threads of TLC may find a longer counterexample than the shortest.
   case $WORKERS:$want in 1:*/*) ;; *) got=${got%/*} want=${want%/*} ;; esac
-  [ "$got" = "$want" ] || { tail -60 "$out" >&2; die "$name: $got, want $want"; }
+  [ "$got" = "$want" ] && return
+  tail -60 "$out" >&2
+  say "$name: $got, want $want"
+  failed+=" $name"
 }
 
 do_run() {
   [ -f "$DIR/$JAR" ] || die "not installed: run install first"
   TMP=$(mktemp -d)
   trap 'rm -rf "$TMP"' EXIT
-  local name want rest ran=0 runs
+  local name want rest ran=0 runs failed=
   for runs in "$SPEC"/*.runs; do
     MODEL=$(basename "$runs" .runs)
     echo "$MODEL.tla"
@@ -103,6 +106,7 @@ do_run() {
     done <"$runs"
   done
   [ $ran -gt 0 ] || die "no run of that name"
+  [ -z "$failed" ] || die "other results than expected:$failed"
 }
 
 case ${1:-} in

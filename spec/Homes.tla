@@ -42,8 +42,6 @@ CONSTANTS
   EdgeCond,         \* only an edge that exists is raised
   RaiseUp,          \* and only upwards
   InTime,           \* a refresh that ends too late leaves the presence
-  RefreshCond,      \* a refresh writes the presence that it read
-  ReturnCond,       \* a return ends the absence that it began with
   RaisedDay,        \* the presence gets the day that the edges got (FALSE: a new one)
   Minute,           \* a home is pulled for a minute after its return
   WidenGap,         \* a second absence widens the gap
@@ -396,7 +394,7 @@ RSet(w) ==
   LET r == rw[w] q == pres[r.f] IN
   /\ r.pc = "set" \/ (r.pc = "enrol" /\ r.rest = {} /\ ~Enrol)
   /\ pres' = IF r.pc = "enrol" THEN [pres EXCEPT ![r.f] = [NoPres EXCEPT !.st = "here", !.until = r.u]]
-             ELSE IF RefreshCond /\ (q.v # r.old.v \/ q.until # r.old.until) THEN pres ELSE [pres EXCEPT ![r.f].until = r.u]
+             ELSE IF q.v # r.old.v \/ q.until # r.old.until THEN pres ELSE [pres EXCEPT ![r.f].until = r.u]
   /\ rw' = [rw EXCEPT ![w] = Idle]
   /\ UNCHANGED <<day, posts, md, fols, mark, tl, upto, msg, pw, bw, ww, tw, rd>>
 RCrash(w) == /\ Crash /\ rw[w].pc # "idle" /\ rw' = [rw EXCEPT ![w] = Idle]
@@ -437,7 +435,7 @@ TSet(w) ==
   LET r == tw[w] q == pres[r.f] IN
   /\ r.pc = "set"
   /\ \E u \in IF RaisedDay THEN {r.u} ELSE {t + d : t \in Today, d \in Days} :
-     pres' = IF ReturnCond /\ q.v # r.v THEN pres
+     pres' = IF q.v # r.v THEN pres
              ELSE [pres EXCEPT ![r.f] = [st |-> IF Minute THEN "minute" ELSE "here", until |-> u, v |-> q.v, lo |-> q.lo, hi |-> r.hi]]
   /\ tw' = [tw EXCEPT ![w] = Idle]
   /\ UNCHANGED <<day, posts, md, fols, mark, tl, upto, msg, pw, bw, ww, rw, rd>>
