@@ -14,6 +14,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -185,9 +186,11 @@ func show(it *table.Item) string {
 	}
 	attrs := make([]string, 0, len(it.Attrs))
 	for _, a := range it.Attrs {
-		v := fmt.Sprintf("%q", a.Value.Str())
-		if len(v) > 100 {
-			v = fmt.Sprintf("%.80s… (%d bytes)", v, len(a.Value.Str()))
+		const most = 80
+		s := a.Value.Str()
+		v := fmt.Sprintf("%q", s[:min(most, len(s))])
+		if len(s) > most {
+			v += fmt.Sprintf("… (%d bytes, CRC %08x)", len(s), crc32.ChecksumIEEE([]byte(s)))
 		}
 		if a.Value.Kind() == table.KindNumber {
 			v = fmt.Sprint(a.Value.Int())
