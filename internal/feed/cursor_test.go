@@ -1,12 +1,15 @@
 package feed
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/id"
 )
@@ -88,5 +91,43 @@ func FuzzCursor(f *testing.F) {
 				t.Fatalf("%q is read as %q", cursor, position)
 			}
 		}
+	})
+}
+
+// FuzzGathering checks that no state of a gathering panics, and that an accepted one is
+// written as it was read and holds descending ids, on which the home relies.
+func FuzzGathering(f *testing.F) {
+	long := gathering{before: id.Max, after: strings.Repeat("u", 64), end: id.Min}
+	for i := range gatherPosts {
+		long.posts = append(long.posts, id.Floor(time.UnixMilli(int64(gatherPosts-i))))
+	}
+	long.end = long.posts[gatherPosts-1]
+	for _, at := range []gathering{{}, {after: "ann"}, {before: id.Max, after: everyFollowee, posts: []string{id.Floor(time.Now())}}, long} {
+		f.Add(at.encode())
+	}
+	swapped := long
+	swapped.posts = []string{long.posts[1], long.posts[0]}
+	f.Add(swapped.encode())
+	f.Fuzz(func(t *testing.T, state string) {
+		at, ok := decodeGathering(state)
+		if !ok {
+			return
+		}
+		assert.Equal(t, state, at.encode())
+		assert.LessOrEqual(t, len(at.posts), gatherPosts)
+		above := cmp.Or(at.before, "~")
+		for _, post := range at.posts {
+			assert.True(t, id.Valid(post) && post < above)
+			above = post
+		}
+		assert.LessOrEqual(t, at.end, above)
+		cursor := byGathering("ann").cursor(state)
+		assert.LessOrEqual(t, len(cursor), maxCursor)
+		read, gathers, err := homeAt("ann", cursor)
+		require.NoError(t, err)
+		assert.True(t, gathers)
+		assert.Equal(t, at, read)
+		_, _, err = homeAt("bob", cursor)
+		assert.Error(t, err)
 	})
 }

@@ -27,7 +27,7 @@ type refSource interface {
 }
 
 // Home returns a page of viewer's home: the posts of the followees and of the viewer,
-// newest first. It takes two round trips to the table, three with a marked author,
+// newest first. By push it takes two round trips to the table, three with a marked author,
 // and one more for each further 100 marked authors. It takes more only to fill up a
 // page from which hidden posts were left out, or to read more than a page of marks.
 //
@@ -35,15 +35,26 @@ type refSource interface {
 // was looked at.
 func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
 	scope := byID("home", viewer, "")
-	before, err := scope.position(in.Cursor)
+	at, gathers, err := homeAt(viewer, in.Cursor)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
+	before := at.before
 	// Kept for the first page: the entries and the marks, then its items.
 	calls := budgetAfter(2 + batches(in.limit()+1) + batches(3*in.limit()))
 	var source refSource = &pushSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown()}
 	if query.Pull {
-		source = &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown()}
+		if gathers {
+			return s.goOnGathering(ctx, viewer, at, in.limit())
+		}
+		followees, err := s.followees(ctx, viewer, "", followeesPage+1)
+		if err != nil {
+			return List[HomeItem]{}, err
+		}
+		if len(followees) > followeesPage {
+			return s.gather(ctx, viewer, at, followees)
+		}
+		source = &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown(), followees: followees}
 	}
 	refs, again, err := source.next(ctx, before, in.limit()+1)
 	if err != nil {
@@ -260,43 +271,4 @@ func (s *Service) recentPosts(ctx context.Context, calls *budget, author, oldest
 		p, err := schema.ParsePost(it)
 		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err
 	}))
-}
-
-// pullSource computes a home from the post lists of the followees and of the viewer. It
-// reads the list of each followee for each page, 100 at a time; the limit of followees
-// bounds that, and the rate limit is charged for it (docs/decisions/0012).
-type pullSource struct {
-	s              *Service
-	budget         *budget
-	viewer, oldest string
-}
-
-// followeesPage is the number of followees that are held at a time.
-const followeesPage = 10 * homeReaders
-
-func (p *pullSource) next(ctx context.Context, before string, want int) (top stretch[ref], calls int, err error) {
-	followees := []followee{{author: p.viewer}}
-	q := table.Query{PK: schema.FollowingPK(p.viewer), PageSize: followeesPage, Consistent: true}
-	for page, err := range p.s.cfg.Store.Query(ctx, q) {
-		if err != nil {
-			return stretch[ref]{}, 0, unavailable("table", err)
-		}
-		for _, it := range page.Items {
-			edge, err := schema.ParseEdge(it)
-			if err != nil {
-				return stretch[ref]{}, 0, unavailable("table", err)
-			}
-			followees = append(followees, followee{edge.Other, edge.From})
-		}
-		if top, err = p.s.newestOf(ctx, p.budget, followees, p.oldest, before, want, top); err != nil {
-			return stretch[ref]{}, 0, err
-		}
-		calls += 1 + len(followees)
-		followees = followees[:0]
-		if page.More {
-			p.budget.spend(1)
-		}
-	}
-	top, err = p.s.newestOf(ctx, p.budget, followees, p.oldest, before, want, top)
-	return top, calls, err
 }

@@ -297,24 +297,6 @@ func TestHomesOfAuthorsWhoDeletedThousandsOfPosts(t *testing.T) {
 	}
 }
 
-func TestAHomeByPullReadsEachFolloweeOnce(t *testing.T) {
-	const followees = 5000
-	w, tp := tapped(t)
-	w.users("ann")
-	var edges []table.Item
-	for _, name := range numbered(followees, "author") {
-		edges = append(edges, schema.FollowingItem("ann", name, w.clock.now(), id.Min))
-	}
-	w.put(edges...)
-	w.users("author0007")
-	w.post("author0007", "old")
-	w.post("author0007", "new")
-	got := wholeList(t, tp, 1, tableCalls+followees+1, 3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-		return w.Home(t.Context(), "ann", feed.HomeQuery{Pull: true}, in)
-	})
-	wantSame(t, 1, texts(got), []string{"new", "old"})
-}
-
 func TestCommentsAndLikesOfThousandsOfDeletedPosts(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob")

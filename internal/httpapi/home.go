@@ -29,7 +29,7 @@ func toHomeItem(it feed.HomeItem) HomeItem {
 func (a *API) registerHome() {
 	type homeIn struct {
 		Page
-		Source string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them."`
+		Source string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, pages are empty, with a next_cursor, until the posts of all of them were read, ten users a request."`
 	}
 	register(a, operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first", http.StatusOK),
 		func(ctx context.Context, in *homeIn) (*listOut[HomeItem], error) {

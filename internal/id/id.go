@@ -116,6 +116,27 @@ func Valid(s string) bool {
 	return err == nil
 }
 
+// PackedLen is the length in bytes of an id that Pack has packed.
+const PackedLen = len(ulid.ULID{})
+
+// Pack returns an id as bytes, all zero for "", and for what Parse refuses.
+func Pack(s string) []byte {
+	u, err := Parse(s)
+	if err != nil {
+		u = ulid.Zero
+	}
+	return u[:]
+}
+
+// Unpack is the reverse of Pack. raw has PackedLen bytes.
+func Unpack(raw []byte) string {
+	u := ulid.ULID(raw)
+	if u.IsZero() {
+		return ""
+	}
+	return u.String()
+}
+
 // Time returns the time of an id, in UTC at millisecond precision.
 func Time(s string) (time.Time, error) {
 	u, err := Parse(s)

@@ -145,3 +145,12 @@ func TestUserGrammar(t *testing.T) {
 		assert.Equal(t, want, id.ValidUser(s), s)
 	}
 }
+
+func TestPackedIDsAreUnpacked(t *testing.T) {
+	for _, s := range []string{"", id.Max, id.Floor(time.UnixMilli(1)), "01ARZ3NDEKTSV4RRFFQ69G5FAV"} {
+		packed := id.Pack(s)
+		assert.Len(t, packed, id.PackedLen)
+		assert.Equal(t, s, id.Unpack(packed))
+	}
+	assert.Empty(t, id.Unpack(id.Pack("not an id")))
+}

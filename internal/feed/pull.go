@@ -1,0 +1,252 @@
+package feed
+
+import (
+	"context"
+	"slices"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file computes homes by pull: from the post lists of the followees and of the viewer.
+// For a viewer of few followees one request reads the list of each. For a viewer of more,
+// many requests gather the next posts in their cursor, and then make pages of them
+// (docs/decisions/0012).
+
+const (
+	// followeesPage is the number of followees whose lists one request reads for its page.
+	followeesPage = 10 * homeReaders
+	// gatherLists is the number of lists that one request of a gathering reads. One more
+	// call reads the followees, and one is left for a list whose first page shows too little.
+	gatherLists = tableCalls - 2
+	// gatherPosts is the most posts that are gathered. They fill the largest page.
+	gatherPosts = MaxLimit
+)
+
+// pullSource computes a home from the post lists of a page of followees and of the viewer.
+// It reads each list for each page, 100 at a time, and the rate limit is charged for it.
+type pullSource struct {
+	s              *Service
+	budget         *budget
+	viewer, oldest string
+	followees      []followee
+}
+
+func (p *pullSource) next(ctx context.Context, before string, want int) (stretch[ref], int, error) {
+	lists := append([]followee{{author: p.viewer}}, p.followees...)
+	top, err := p.s.newestOf(ctx, p.budget, lists, p.oldest, before, want, stretch[ref]{})
+	return top, len(lists), err
+}
+
+// followees returns the first want of viewer's followees after the user after, "" for the
+// first ones. The read is consistent, for I1 and I2.
+func (s *Service) followees(ctx context.Context, viewer, after string, want int) ([]followee, error) {
+	q := table.Query{PK: schema.FollowingPK(viewer), Consistent: true}
+	if after != "" {
+		q.After = schema.UserSK(after)
+	}
+	read, err := collect(ctx, s.cfg.Store, q, want, refill{}, each(func(it table.Item) (followee, bool, error) {
+		edge, err := schema.ParseEdge(it)
+		return followee{edge.Other, edge.From}, true, err
+	}))
+	return read.items, err
+}
+
+// gathering is how far a home by pull of many followees has come; the cursor carries it.
+// First the lists of all followees are read, a few a request, and the newest posts of all
+// are kept. Then pages are made of these, and after them the next gathering begins.
+type gathering struct {
+	// before is the post id below which the home goes on, "" for its start.
+	before string
+	// after is the last followee whose list was read: "" for none yet, everyFollowee if
+	// the posts are complete.
+	after string
+	// end is the post id at which the posts end, because a list was not read below it, or
+	// because there were enough. "" means that they end with the lists.
+	end string
+	// posts are the ids of the newest posts of the lists read so far, newest first.
+	posts []string
+}
+
+// everyFollowee is above each user id.
+const everyFollowee = "~"
+
+// goOnGathering returns the page of viewer's home that a cursor of a gathering asks for.
+func (s *Service) goOnGathering(ctx context.Context, viewer string, at gathering, limit int) (List[HomeItem], error) {
+	if at.after == everyFollowee {
+		return s.gatheredPage(ctx, viewer, at, limit)
+	}
+	followees, err := s.followees(ctx, viewer, at.after, gatherLists+1)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	return s.gather(ctx, viewer, at, followees)
+}
+
+// gather reads the lists of the next followees, which are those after at.after, and returns
+// an empty page. There is one followee more than gatherLists if this is not the end.
+func (s *Service) gather(ctx context.Context, viewer string, at gathering, followees []followee) (List[HomeItem], error) {
+	lists := followees
+	if at.after == "" {
+		lists = append([]followee{{author: viewer}}, followees...)
+	}
+	more := len(lists) > gatherLists
+	lists = lists[:min(gatherLists, len(lists))]
+	top := stretch[ref]{cut: at.end}
+	for _, post := range at.posts {
+		top.items = append(top.items, ref{post: post})
+	}
+	top, err := s.newestOf(ctx, budgetAfter(1+len(lists)), lists, s.oldestShown(), at.before, gatherPosts, top)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	at.end, at.after, at.posts = top.cut, everyFollowee, nil
+	for _, r := range top.items {
+		at.posts = append(at.posts, r.post)
+	}
+	switch {
+	case more:
+		at.after = lists[len(lists)-1].author
+	case len(at.posts) == gatherPosts:
+		at.end = at.posts[gatherPosts-1]
+	}
+	return at.page(viewer, nil), nil
+}
+
+// gatheredPage returns a page of the posts that were gathered.
+func (s *Service) gatheredPage(ctx context.Context, viewer string, at gathering, limit int) (List[HomeItem], error) {
+	n := min(limit, len(at.posts))
+	refs, err := s.stillShown(ctx, viewer, at.posts[:n])
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	items, _, err := s.hydrate(ctx, viewer, refs, limit)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	if fit := fitting(items); fit < len(items) {
+		items = items[:fit]
+		n = 1 + slices.Index(at.posts, items[fit-1].Post.ID)
+	}
+	if n > 0 {
+		at.before, at.posts = at.posts[n-1], at.posts[n:]
+	}
+	return at.page(viewer, items), nil
+}
+
+// page returns a page of items that goes on with at.
+func (at gathering) page(viewer string, items []HomeItem) List[HomeItem] {
+	if at.after == everyFollowee && len(at.posts) == 0 {
+		if at.end == "" {
+			return List[HomeItem]{Items: items}
+		}
+		at = gathering{before: at.end}
+	}
+	return List[HomeItem]{Items: items, NextCursor: byGathering(viewer).cursor(at.encode())}
+}
+
+// stillShown returns references to those of the gathered posts that viewer's home shows
+// now: posts were deleted, have expired, and authors were unfollowed since (I2). A cursor
+// grants nothing either: the posts that it names may be of anybody (I10).
+func (s *Service) stillShown(ctx context.Context, viewer string, posts []string) ([]ref, error) {
+	keys := make([]table.Key, len(posts))
+	for i, post := range posts {
+		keys[i] = schema.PostByIDKey(post)
+	}
+	found, err := s.batchGet(ctx, keys, true)
+	if err != nil {
+		return nil, err
+	}
+	var refs []ref
+	from := map[string]string{viewer: ""} // the lowest post shown, by author
+	keys = nil
+	for _, post := range posts {
+		it, ok := found[schema.PostByIDKey(post)]
+		if !ok {
+			continue
+		}
+		byID, err := schema.ParsePostRef(it)
+		if err != nil {
+			return nil, unavailable("table", err)
+		}
+		if byID.Deleted {
+			continue
+		}
+		refs = append(refs, ref{post, byID.Author, byID.LikeShards})
+		if key := schema.FollowingKey(viewer, byID.Author); byID.Author != viewer && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if found, err = s.batchGet(ctx, keys, true); err != nil {
+		return nil, err
+	}
+	for _, it := range found {
+		edge, err := schema.ParseEdge(it)
+		if err != nil {
+			return nil, unavailable("table", err)
+		}
+		from[edge.Other] = edge.From
+	}
+	oldest := s.oldestShown()
+	return slices.DeleteFunc(refs, func(r ref) bool {
+		lowest, shown := from[r.author]
+		return !shown || r.post < max(lowest, oldest)
+	}), nil
+}
+
+// byGathering makes the scope of the cursors of gatherings.
+func byGathering(viewer string) scope {
+	return scope{"home", viewer, "gathering", func(state string) bool { _, ok := decodeGathering(state); return ok }}
+}
+
+// homeAt reads a cursor of viewer's home. gathers reports whether it is one of a gathering,
+// from whose start a home by push goes on.
+func homeAt(viewer, cursor string) (at gathering, gathers bool, err error) {
+	if at.before, err = byID("home", viewer, "").position(cursor); err == nil {
+		return at, false, nil
+	}
+	if state, other := byGathering(viewer).position(cursor); other == nil {
+		at, _ = decodeGathering(state) // which position has done, too
+		return at, true, nil
+	}
+	return gathering{}, false, err
+}
+
+// encode returns at as bytes: the length of after, after, and each id in 16 bytes, which
+// are zero for "".
+func (at gathering) encode() string {
+	raw := append([]byte{byte(len(at.after))}, at.after...)
+	for _, post := range append([]string{at.before, at.end}, at.posts...) {
+		raw = append(raw, id.Pack(post)...)
+	}
+	return string(raw)
+}
+
+// decodeGathering is the reverse of encode. It refuses a state that gather and its pages
+// cannot have: the posts descend, from below before to end.
+func decodeGathering(state string) (at gathering, ok bool) {
+	if state == "" || len(state) <= int(state[0]) {
+		return gathering{}, false
+	}
+	at.after, state = state[1:1+state[0]], state[1+state[0]:]
+	if at.after != "" && at.after != everyFollowee && !id.ValidUser(at.after) {
+		return gathering{}, false
+	}
+	if len(state)%id.PackedLen != 0 || len(state) < 2*id.PackedLen || len(state) > (2+gatherPosts)*id.PackedLen {
+		return gathering{}, false
+	}
+	var ids []string
+	for raw := range slices.Chunk([]byte(state), id.PackedLen) {
+		ids = append(ids, id.Unpack(raw))
+	}
+	at.before, at.end, at.posts = ids[0], ids[1], ids[2:]
+	above := at.before
+	for i, post := range at.posts {
+		if post == "" || above != "" && post >= above {
+			return gathering{}, false
+		}
+		above = ids[2+i]
+	}
+	return at, at.end <= above || above == ""
+}
