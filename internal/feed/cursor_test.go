@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,15 +100,22 @@ func FuzzCursor(f *testing.F) {
 func FuzzGathering(f *testing.F) {
 	long := gathering{before: id.Max, after: strings.Repeat("u", 64), end: id.Min}
 	for i := range gatherPosts {
-		long.posts = append(long.posts, id.Floor(time.UnixMilli(int64(gatherPosts-i))))
+		long.posts = append(long.posts, id.Floor(time.UnixMilli(int64(gatherPosts-i+1))))
 	}
 	long.end = long.posts[gatherPosts-1]
 	for _, at := range []gathering{{}, {after: "ann"}, {before: id.Max, after: everyFollowee, posts: []string{id.Floor(time.Now())}}, long} {
 		f.Add(at.encode())
 	}
-	swapped := long
-	swapped.posts = []string{long.posts[1], long.posts[0]}
-	f.Add(swapped.encode())
+	low, high := long.posts[1], long.posts[0]
+	for _, at := range []gathering{
+		{posts: []string{low, high}}, {posts: []string{high, high}}, {before: high, posts: []string{high}}, {posts: []string{low}, end: high},
+		{after: "a b"}, {posts: append(slices.Clone(long.posts), id.Floor(time.UnixMilli(1)))},
+	} {
+		_, ok := decodeGathering(at.encode())
+		assert.Falsef(f, ok, "%+v", at)
+		f.Add(at.encode())
+	}
+	f.Add(string([]byte{255}) + strings.Repeat("u", 255) + long.encode()[1+64:])
 	f.Fuzz(func(t *testing.T, state string) {
 		at, ok := decodeGathering(state)
 		if !ok {

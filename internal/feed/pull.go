@@ -229,24 +229,25 @@ func decodeGathering(state string) (at gathering, ok bool) {
 	if state == "" || len(state) <= int(state[0]) {
 		return gathering{}, false
 	}
-	at.after, state = state[1:1+state[0]], state[1+state[0]:]
+	ids := 1 + int(state[0])
+	at.after, state = state[1:ids], state[ids:]
 	if at.after != "" && at.after != everyFollowee && !id.ValidUser(at.after) {
 		return gathering{}, false
 	}
 	if len(state)%id.PackedLen != 0 || len(state) < 2*id.PackedLen || len(state) > (2+gatherPosts)*id.PackedLen {
 		return gathering{}, false
 	}
-	var ids []string
+	var posts []string
 	for raw := range slices.Chunk([]byte(state), id.PackedLen) {
-		ids = append(ids, id.Unpack(raw))
+		posts = append(posts, id.Unpack(raw))
 	}
-	at.before, at.end, at.posts = ids[0], ids[1], ids[2:]
+	at.before, at.end, at.posts = posts[0], posts[1], posts[2:]
 	above := at.before
-	for i, post := range at.posts {
+	for _, post := range at.posts {
 		if post == "" || above != "" && post >= above {
 			return gathering{}, false
 		}
-		above = ids[2+i]
+		above = post
 	}
 	return at, at.end <= above || above == ""
 }

@@ -115,6 +115,14 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 		_, isPost := schema.PostOfSK(call.key.SK)
 		assert.Equalf(t, call.op == table.OpQuery || isPost, call.consistent, "%s", call)
 	}
+	authors := w.followees("puller", 1001)
+	w.users(authors[0])
+	p := w.post(authors[0], "x")
+	tp.take()
+	w.walk("puller", "", 20, nil)
+	for _, call := range tp.take() {
+		assert.Equalf(t, call.key != schema.LikeCountKey(p.ID), call.consistent, "by pull: %s", call)
+	}
 }
 
 func TestPullReadsAHundredFolloweesARound(t *testing.T) {
