@@ -23,7 +23,8 @@ import (
 // defaults from docs/PERFORMANCE.md.
 const (
 	postWCU, postRCU   = 9, 2   // the post's transaction and its place in the index, and the reads of the API before it
-	homePushRCU        = 52     // a page of 20
+	homePushRCU        = 43.5   // a page of 20
+	likesByKeyRCU      = 9.5    // more for it without the index of likes by user
 	followeeRCU        = 1      // each followee's post list, in a home by pull
 	likeWCU, indexWCU  = 1, 1   // the like, and its place in the index by user
 	likeRCU            = 2.5    // the reads of the API
@@ -288,6 +289,9 @@ func way(l Load, p Prices, push bool) Way {
 		CPU: posts / l.RequestsPerCPU, Stored: posts * l.KeptDays * postBytes / 1e9,
 	}
 	home := Flow{Name: "homes", RCU: reads * homePushRCU, CPU: reads / l.RequestsPerCPU}
+	if !l.LikesByUser {
+		home.RCU += reads * likesByKeyRCU
+	}
 	fanout := Flow{Name: "fan-out"}
 	if push {
 		fanout = delivery(l.Followers).times(posts)

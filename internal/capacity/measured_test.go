@@ -73,7 +73,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	}
 	const readRCU, writeRCU, writeWCU = 4, 4, 5
 	post := one(func(l *Load) { l.PostsPerDay = 1 })
-	home := one(func(l *Load) { l.ReadsPerDay = 1 })
+	home := one(func(l *Load) { l.ReadsPerDay, l.LikesByUser = 1, true })
 	like := one(func(l *Load) { l.LikesPerDay, l.LikesAWindow = 1, math.MaxFloat64 })
 	indexed := one(func(l *Load) { l.LikesPerDay, l.LikesAWindow, l.LikesByUser = 1, math.MaxFloat64, true })
 	puts := regexp.MustCompile(`put of a like costs (\d+) WCU, and (\d+) with`).FindSubmatch(page)
@@ -272,8 +272,8 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 			each(rcu, 1e5), each(rcu, inlineFollowers+1), Number(inlineFollowers+1), Number(pageRCU(inlineFollowers)), each(sqs, 1e5), each(sqs, inlineFollowers+1)),
 		fmt.Sprintf("| 2; above %s followers 1, and 2 for each chunk of %s |", Number(inlineFollowers), Number(chunkFollowers)),
 		fmt.Sprintf("above %s followers 4, 3 for each chunk, and 4 for each %d chunks after the first %[2]d |", Number(inlineFollowers), planChunks),
-		fmt.Sprintf("| home by push, page of 20 | | %d:", homePushRCU),
-		fmt.Sprintf("| home by pull | | %d and %d for each followee |", homePushRCU, followeeRCU),
+		fmt.Sprintf("| home by push, page of 20 | | %v:", homePushRCU),
+		fmt.Sprintf("| home by pull | | %v and %d for each followee |", homePushRCU, followeeRCU),
 		fmt.Sprintf("| like | %d + %d/m, and %d for the index by user | %v + %v/m |", likeWCU, countWCU, indexWCU, likeRCU, countRCU),
 		fmt.Sprintf("(%s followers in the example)", about(New(DefaultLoad(), DefaultPrices()).Crossover, 2)),
 		fmt.Sprintf("above %s followers it is cut in chunks of %s", Number(inlineFollowers), Number(chunkFollowers)),
@@ -290,7 +290,8 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 			about(middle.Total.Stored/1e3, 2), about(middle.Bill.Storage, 2), about(middle.Bill.Queues, 2), about(middle.Bill.CPUs, 2)),
 		fmt.Sprintf("7 days instead of 30 save %s TB, $%s a month",
 			about((middle.Total.Stored-middleWeek.Total.Stored)/1e3, 1), about(middle.Bill.Total-middleWeek.Bill.Total, 2)),
-		fmt.Sprintf("`FANFARE_LIKES_BY_USER=off`: $%s a month", about(middle.Bill.Total-middleOff.Bill.Total, 2)),
+		fmt.Sprintf("`FANFARE_LIKES_BY_USER=off` costs $%s a month more", about(middleOff.Bill.Total-middle.Bill.Total, 2)),
+		fmt.Sprintf("it adds %v read units to each home page", likesByKeyRCU),
 
 		fmt.Sprintf("At the peak %s million WCU/s and %s million RCU/s; %v CPUs of api, %v of fanout, %v of likeagg.",
 			million(large.PeakWCU), million(large.PeakRCU), large.APIWorkers, large.FanoutWorkers, large.LikeWorkers),

@@ -110,7 +110,7 @@ func readPatterns() []accessPattern {
 		{"like count", "`p#P#likecount` / `count`, and `p#P` / `info`", func(ctx context.Context, s *sample) error { _, err := s.LikeCount(ctx, s.post.ID); return err }},
 		{"did U like P", "`p#P` / `info`, then `p#P#likelist` / `u#U`", func(ctx context.Context, s *sample) error { _, err := s.LikeOf(ctx, s.post.ID, "viewer"); return err }},
 		{"posts liked by U", "GSI1 `u#U#like`, descending; `p#P` / `info` of them", func(ctx context.Context, s *sample) error { return pageOf(s.LikesByUser(ctx, "viewer", first)) }},
-		{"home by push", "`u#U#timeline` and `u#U#home`; then posts, and authors, counts, own likes", func(ctx context.Context, s *sample) error {
+		{"home by push", "`u#U#timeline` and `u#U#home`; then posts; authors and counts; own likes by GSI1 `u#U#like`", func(ctx context.Context, s *sample) error {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
 		}},
 		{"home by pull", "`u#U#following`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
@@ -302,9 +302,8 @@ two for any transaction. Dynoxide bills as this page does.
 
 const accessPatternsWrites = `
 A list that is empty also reads the profile of its user, to tell an empty list from an
-unknown user. A home looks one post further than its page, unless each item has its own
-author: then the page is at four keys an item already, which is the most. Where much has to be
-skipped, a list goes on to 12 calls at most, and answers a short page with a cursor.
+unknown user. A home looks one post further than its page. Where much has to be skipped, a
+list goes on to 12 calls at most, and answers a short page with a cursor.
 
 ## Writes
 

@@ -41,7 +41,7 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 	}
 	before := at.before
 	// Kept for the first page: the entries and the marks, then its items.
-	calls := budgetAfter(2 + batches(in.limit()+1) + batches(3*in.limit()))
+	calls := budgetAfter(2 + batches(in.limit()+1) + batches(2*in.limit()) + 1)
 	var source refSource = &pushSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown()}
 	if query.Pull {
 		if gathers {
@@ -60,7 +60,7 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	items, more, err := s.hydrate(ctx, viewer, refs.items, in.limit())
+	items, more, err := s.hydrate(ctx, calls, viewer, refs.items, in.limit())
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -107,31 +107,28 @@ func homePage(items []HomeItem, last string, scope scope) List[HomeItem] {
 //
 // Posts are read consistently, so that no post shows after its deletion was answered
 // (I2). Authors, counts and the viewer's likes are not.
-func (s *Service) hydrate(ctx context.Context, viewer string, refs []ref, size int) (items []HomeItem, more bool, err error) {
+func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref, size int) (items []HomeItem, more bool, err error) {
 	shown, rest := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
-	posts, others := postKeys(shown), otherKeys(viewer, shown)
-	// A page may read four keys for each item, and for DefaultLimit items at least. If
-	// each item has an author of its own, no key is left to check the next post. Then
-	// its reference is trusted, and a cursor may lead to an empty page if that post was
-	// deleted.
-	check := len(rest) > 0 && len(posts)+len(others) < 4*max(size, DefaultLimit)
-	if check {
+	posts, others := postKeys(shown), otherKeys(shown)
+	if len(rest) > 0 {
 		posts = append(posts, schema.PostKey(rest[0].author, rest[0].post))
 	}
 	var foundPosts, found map[table.Key]table.Item
+	var liked map[string]bool
 	err = all(ctx,
 		func(ctx context.Context) (err error) { foundPosts, err = s.posts.get(ctx, posts); return err },
 		func(ctx context.Context) (err error) { found, err = s.batchGet(ctx, others, false); return err },
+		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, shown); return err },
 	)
 	if err != nil {
 		return nil, false, err
 	}
-	if items, err = homeItems(viewer, shown, foundPosts, found); err != nil {
+	if items, err = homeItems(shown, foundPosts, found, liked); err != nil {
 		return nil, false, err
 	}
 	if len(rest) > 0 {
 		it, ok := foundPosts[schema.PostKey(rest[0].author, rest[0].post)]
-		more = !check || (ok && it.Int(schema.AttrDeleted) == 0)
+		more = ok && it.Int(schema.AttrDeleted) == 0
 	}
 	return items, more, nil
 }
@@ -149,11 +146,15 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 		return !ok || it.Int(schema.AttrDeleted) != 0
 	})
 	shown := living[:min(missing, len(living))]
-	found, err := s.batchGet(ctx, otherKeys(viewer, shown), false)
+	found, err := s.batchGet(ctx, slices.Concat(otherKeys(shown), likeKeys(viewer, shown)), false)
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = homeItems(viewer, shown, posts, found)
+	liked, err := likedOf(viewer, shown, found)
+	if err != nil {
+		return nil, false, err
+	}
+	items, err = homeItems(shown, posts, found, liked)
 	return items, len(living) > missing, err
 }
 
@@ -165,12 +166,12 @@ func postKeys(refs []ref) []table.Key {
 	return keys
 }
 
-// otherKeys returns the keys of all that a home shows besides the posts.
-func otherKeys(viewer string, refs []ref) []table.Key {
-	keys := make([]table.Key, 0, 3*len(refs))
+// otherKeys returns the keys of the authors and like counts that a home shows.
+func otherKeys(refs []ref) []table.Key {
+	keys := make([]table.Key, 0, 2*len(refs))
 	authors := make(map[string]bool, len(refs))
 	for _, r := range refs {
-		keys = append(keys, schema.LikeCountKey(r.post), schema.LikeKey(r.post, viewer, r.likeShards))
+		keys = append(keys, schema.LikeCountKey(r.post))
 		if !authors[r.author] {
 			authors[r.author] = true
 			keys = append(keys, schema.ProfileKey(r.author))
@@ -180,25 +181,26 @@ func otherKeys(viewer string, refs []ref) []table.Key {
 }
 
 // homeItems returns the items of the living posts among refs.
-func homeItems(viewer string, refs []ref, posts, found map[table.Key]table.Item) ([]HomeItem, error) {
+func homeItems(refs []ref, posts, found map[table.Key]table.Item, liked map[string]bool) ([]HomeItem, error) {
 	var items []HomeItem
 	for _, r := range refs {
 		it, ok := posts[schema.PostKey(r.author, r.post)]
 		if !ok {
 			continue
 		}
-		item, living, err := homeItem(viewer, r, it, found)
+		item, living, err := homeItem(r, it, found)
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
 		if living {
+			item.Liked = liked[r.post]
 			items = append(items, item)
 		}
 	}
 	return items, nil
 }
 
-func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
+func homeItem(r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
 	p, err := schema.ParsePost(it)
 	if err != nil || p.Deleted {
 		return HomeItem{}, false, err
@@ -213,13 +215,6 @@ func homeItem(viewer string, r ref, it table.Item, found map[table.Key]table.Ite
 	}
 	if it, ok := found[schema.LikeCountKey(r.post)]; ok {
 		item.LikeCount = schema.ParseLikeCount(&it).Shown()
-	}
-	if it, ok := found[schema.LikeKey(r.post, viewer, r.likeShards)]; ok {
-		like, err := schema.ParseLike(it)
-		if err != nil {
-			return HomeItem{}, false, err
-		}
-		item.Liked = like.Liked
 	}
 	return item, true, nil
 }
