@@ -33,8 +33,9 @@ func (s *Service) get(ctx context.Context, key table.Key, consistent bool) (*tab
 // batches returns the number of requests in which batchGet reads keys keys.
 func batches(keys int) int { return (keys + table.MaxBatchGet - 1) / table.MaxBatchGet }
 
-// batchGet reads distinct keys, in requests of 100 keys that run at the same time.
-func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent bool) (map[table.Key]table.Item, error) {
+// batchGet reads distinct keys, in requests of 100 keys that run at the same time. If
+// attributes are named, it returns only these.
+func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent bool, project ...string) (map[table.Key]table.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -43,7 +44,7 @@ func (s *Service) batchGet(ctx context.Context, keys []table.Key, consistent boo
 	reads := make([]func(context.Context) error, len(parts))
 	for i, part := range parts {
 		reads[i] = func(ctx context.Context) error {
-			res, err := s.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: consistent})
+			res, err := s.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: consistent, Project: project})
 			read[i] = res.Items
 			return err
 		}

@@ -117,7 +117,7 @@ func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, ref
 	var liked map[string]bool
 	err = all(ctx,
 		func(ctx context.Context) (err error) { foundPosts, err = s.posts.get(ctx, posts); return err },
-		func(ctx context.Context) (err error) { found, err = s.batchGet(ctx, others, false); return err },
+		func(ctx context.Context) (err error) { found, err = s.recent.get(ctx, others); return err },
 		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, shown); return err },
 	)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -117,4 +118,90 @@ func TestOwnLikesOfAViewerWhoLikesVeryMuch(t *testing.T) {
 			assert.Equal(t, 2+n+1+n+c.likes, got, "read units: timeline, posts, names and counts, own likes")
 		})
 	}
+}
+
+const likeWindow = time.Second
+
+func sharing(c *feed.Config) { c.LikeWindow = likeWindow }
+
+// A process shares names for a minute and counts for half the like window.
+func TestHomePagesCostLessInAProcessThatIsWarm(t *testing.T) {
+	var m meter
+	s := newSample(t, newClock(), m.onto, sharing)
+	for _, step := range []struct {
+		passes time.Duration
+		want   float64
+		state  string
+	}{
+		{0, 43.5, "the process knows nothing"},
+		{0, 23.5, "it knows names and counts"},
+		{likeWindow / 2, 33.5, "it knows names"},
+		{likeWindow/2 - 1, 23.5, "it knows names and counts"},
+		{time.Minute, 43.5, "it knows nothing any more"},
+	} {
+		s.clock.add(step.passes)
+		got := m.of(func() { require.Len(t, s.page("viewer", 20), 20) })
+		assert.Equal(t, step.want, got, step.state)
+	}
+}
+
+func TestHomeReadsAtTheSameTimeShareOneReadOfNamesAndCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t, sharing)
+		w.crowd("viewer", 5, 20)
+		tp.take()
+		tp.latency = time.Second
+		read := func() int {
+			var readers sync.WaitGroup
+			for range 50 {
+				readers.Go(func() { assert.Len(t, w.page("viewer", 20), 20) })
+			}
+			readers.Wait()
+			reads := 0
+			for _, call := range tp.take() {
+				if call.op == table.OpBatchGet && !call.consistent {
+					reads++
+				}
+			}
+			return reads
+		}
+		assert.Equal(t, 1, read())
+		assert.Equal(t, 0, read())
+		tp.set(func(c call) fault {
+			if c.op == table.OpBatchGet && !c.consistent {
+				return lost
+			}
+			return works
+		})
+		w.clock.add(time.Minute)
+		_, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+		assert.Error(t, err)
+		tp.set(nil)
+		tp.take()
+		assert.Equal(t, 1, read(), "a read that failed is not kept")
+	})
+}
+
+func TestSharedNamesAndCountsAreReadAnewInTime(t *testing.T) {
+	w := newWorld(t, sharing)
+	w.crowd("viewer", 1, 1)
+	other := newWorldAt(t, w.clock, sharing, func(c *feed.Config) { c.Store = w.store })
+	shown := func(w *world) string {
+		item := w.page("viewer", 20)[0]
+		return fmt.Sprintf("%s %d", item.Author.Name, item.LikeCount)
+	}
+	post := w.page("viewer", 20)[0].Post
+	assert.Equal(t, "Name of author0000 0", shown(other))
+	_, err := w.PutProfile(t.Context(), post.AuthorID, feed.ProfileInput{Name: "New"})
+	require.NoError(t, err)
+	w.addLikes(post.ID, 3)
+	assert.Equal(t, "New 0", shown(w), "the process that took the change shows it at once")
+	w.clock.add(likeWindow / 2)
+	assert.Equal(t, "New 3", shown(w))
+	assert.Equal(t, "Name of author0000 3", shown(other))
+	w.clock.add(time.Minute - likeWindow/2)
+	assert.Equal(t, "New 3", shown(other))
+	w.addLikes(post.ID, 1)
+	w.clock.add(-time.Hour)
+	assert.Equal(t, "New 4", shown(other), "a clock that was set back makes nothing live longer")
 }

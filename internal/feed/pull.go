@@ -121,7 +121,7 @@ func (s *Service) gatheredPage(ctx context.Context, viewer string, at gathering,
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	items, _, err := s.hydrate(ctx, viewer, refs, limit)
+	items, _, err := s.hydrate(ctx, budgetAfter(2+batches(n)+batches(3*n)), viewer, refs, limit)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}

@@ -52,6 +52,9 @@ type Config struct {
 	TimelineTTL time.Duration
 	// LikesByUser says that likes are in the index of likes by user.
 	LikesByUser bool
+	// LikeWindow is the window of the like aggregators. Home reads of this Service share
+	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
+	LikeWindow time.Duration
 	// RecentPosts is how many of an author's newest posts a new follow shows. Default
 	// 100.
 	RecentPosts int
@@ -122,6 +125,7 @@ type Service struct {
 	cfg       Config
 	reminders *reminders
 	posts     *sharedReads
+	recent    *recentReads
 	turns     *turns
 }
 
@@ -131,5 +135,6 @@ func New(cfg Config) *Service {
 	s.posts = newSharedReads(func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 		return s.batchGet(ctx, keys, true)
 	})
+	s.recent = newRecentReads(s)
 	return s
 }

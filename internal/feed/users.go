@@ -23,6 +23,7 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	if old == nil {
 		_, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
 		if err == nil {
+			s.recent.keep(profile.Item())
 			return userOf(profile, counts), nil
 		}
 		failed, ok := errors.AsType[*table.ConditionError](err)
@@ -41,6 +42,7 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item()}); err != nil {
 		return User{}, unavailable("table", err)
 	}
+	s.recent.keep(profile.Item())
 	return userOf(profile, counts), nil
 }
 

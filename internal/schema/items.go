@@ -24,6 +24,7 @@ const (
 	AttrN          = "n"         // a share of the follower count
 	AttrDeleted    = "del"       // post by id, and posts that an earlier version deleted: 1
 	AttrText       = "text"      // post, comment
+	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post
 	AttrEditedAt   = "edited"    // post
 	AttrSince      = "since"     // edge: when it was made
@@ -97,7 +98,7 @@ type Profile struct {
 // Item encodes p.
 func (p Profile) Item() table.Item {
 	return table.Item{Key: ProfileKey(p.User), Attrs: []table.Attr{
-		str("name", p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis("created", p.CreatedAt),
+		str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis("created", p.CreatedAt),
 	}}
 }
 
@@ -107,7 +108,7 @@ func ParseProfile(it table.Item) (Profile, error) {
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	return Profile{user, it.Str("name"), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, "created")}, nil
+	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, "created")}, nil
 }
 
 // Counts are a user's exact counts (I4).

@@ -331,7 +331,7 @@ func (w *World) build(l *workload) {
 func (w *World) service(p *Proc) *feed.Service {
 	return feed.New(feed.Config{
 		Store: p.Store(), Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, RecentPosts: recentPosts, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, RecentPosts: recentPosts, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: likeWindow, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 

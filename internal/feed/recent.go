@@ -1,0 +1,138 @@
+package feed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"fanfare/internal/panics"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+const (
+	// keptAuthors is how long a process shows the name of an author that it has read.
+	keptAuthors = time.Minute
+	// maxRecent is the number of items that a process keeps. An item has some 300 bytes,
+	// and 9 KB at most.
+	maxRecent = 16_384
+)
+
+// recentReads shares the authors and like counts that home reads show (docs/decisions/0020).
+// A key is read once at a time, for all requests that want it, and again when the answer is
+// too old. Nothing that has to be seen at once may be read through it: see sharedReads.
+type recentReads struct {
+	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+	now  func() time.Time
+	// age is how old an answer may be.
+	age func(table.Key) time.Duration
+
+	mu   sync.Mutex
+	kept *simplelru.LRU[table.Key, *recentItem]
+}
+
+// recentItem is an item that is being read, or was. done is closed when item (nil if it is
+// absent) and err are set. All items of one read share it.
+type recentItem struct {
+	at   time.Time // the read began
+	done chan struct{}
+	item *table.Item
+	err  error
+}
+
+func newRecentReads(s *Service) *recentReads {
+	kept, err := simplelru.NewLRU[table.Key, *recentItem](maxRecent, nil)
+	if err != nil {
+		panic(err) // it refuses sizes below 1 only
+	}
+	return &recentReads{
+		kept: kept, now: s.cfg.Now,
+		age: func(key table.Key) time.Duration {
+			switch {
+			case key.SK == schema.SortCount:
+				// The other half is for the aggregator: a count follows within two windows.
+				return s.cfg.LikeWindow / 2
+			case s.cfg.LikeWindow > 0:
+				return keptAuthors
+			}
+			return 0
+		},
+		read: func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+			return s.batchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrLikes)
+		},
+	}
+}
+
+// get reads distinct keys, or takes answers that are recent enough.
+func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+	items := make(map[table.Key]*recentItem, len(keys))
+	var own []table.Key
+	r.mu.Lock()
+	now, done := r.now(), make(chan struct{})
+	for _, key := range keys {
+		it, ok := r.kept.Get(key)
+		if !ok || it.at.After(now) || now.Sub(it.at) >= r.age(key) { // after now: the clock was set back
+			it = &recentItem{at: now, done: done}
+			r.kept.Add(key, it)
+			own = append(own, key)
+		}
+		items[key] = it
+	}
+	r.mu.Unlock()
+	if len(own) > 0 {
+		r.fetch(ctx, own, items)
+		close(done)
+	}
+	found := make(map[table.Key]table.Item, len(keys))
+	for key, it := range items {
+		select {
+		case <-it.done:
+		case <-ctx.Done():
+			return nil, unavailable("table", context.Cause(ctx))
+		}
+		if it.err != nil {
+			return nil, it.err
+		}
+		if it.item != nil {
+			found[key] = *it.item
+		}
+	}
+	return found, nil
+}
+
+// fetch reads keys into items. It does not end with the request, because others wait for
+// it. A failed read is not kept.
+func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items map[table.Key]*recentItem) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trainTime)
+	defer cancel()
+	var found map[table.Key]table.Item
+	err := panics.Catch(func() (err error) {
+		found, err = r.read(ctx, keys)
+		return err
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		own := items[key]
+		if it, ok := found[key]; ok {
+			own.item = &it
+		}
+		if own.err = err; err == nil {
+			continue
+		}
+		if kept, ok := r.kept.Peek(key); ok && kept == own {
+			r.kept.Remove(key)
+		}
+	}
+}
+
+// keep puts an item that was just written in the place of what was read of it.
+func (r *recentReads) keep(it table.Item) {
+	done := make(chan struct{})
+	close(done)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept.Add(it.Key, &recentItem{at: r.now(), done: done, item: &it})
+}
