@@ -73,12 +73,12 @@ check() { # NAME RESULT CONSTANT...
   } >"$dir/$MODEL.cfg"
   out=$dir/out
   (cd "$dir" && java -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC "${mode[@]}" -deadlock -config "$MODEL.cfg" "$MODEL.tla") >"$out" 2>&1 || true
-  # An ended simulation says nothing but the number of states.
-  got=$(sed -n 's/.*No error has been found.*/ok/p; s/^Error: Invariant \(.*\) is violated.*/\1/p; s/^The number of states generated: .*/ok/p' "$out" | head -1)
+  got=$(sed -n 's/^Error: Invariant \(.*\) is violated.*/\1/p' "$out" | head -1)
+  if ! grep -q '^Error' "$out" && grep -q '^Finished in' "$out"; then got=ok; fi # a simulation says no more
   got=${got:-failed}
   length=$(grep -c '^State [0-9]*:' "$out" || true)
   if [ "$length" -gt 0 ]; then got=$got/$length; fi
-  printf '%-17s %-12s %5d s  %s\n' "$name" "$got" $((SECONDS - start)) "$(sed -n 's/^\(.* states generated, .* distinct states found\).*/\1/p; s/^The number of states generated: /states generated: /p' "$out" | tail -1)"
+  printf '%-17s %-12s %5d s  %s\n' "$name" "$got" $((SECONDS - start)) "$(sed -n 's/^\(.* states generated, .* distinct states found\).*/\1/p; s/^Progress: \(.* states checked\)\..*/\1/p' "$out" | tail -1)"
   # Several threads of TLC may find a longer counterexample than the shortest.
   case $WORKERS:$want in 1:*/*) ;; *) got=${got%/*} want=${want%/*} ;; esac
   [ "$got" = "$want" ] && return
