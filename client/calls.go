@@ -163,6 +163,19 @@ func (c *Client) Home(source HomeSource) List[HomeItem] {
 	return list[HomeItem](c, query, "v1", "home")
 }
 
+// News reads the posts of the caller's home that are newer than the post after, newest
+// first. last is the former answer to the same question, or the zero News: while no post has
+// come or gone, the service answers nothing, and News returns last.
+func (c *Client) News(ctx context.Context, after string, last News) (News, error) {
+	var news News
+	query := url.Values{"after": {after}}
+	err := c.do(ctx, call{method: http.MethodGet, path: path("v1", "home"), query: query, known: last.ETag, etag: &news.ETag}, &news)
+	if err == nil && last.ETag != "" && news.ETag == last.ETag {
+		return last, nil
+	}
+	return news, err
+}
+
 // Delivery reads the progress of the delivery of the caller's own post.
 func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
 	return get[Delivery](ctx, c, path("v1", "posts", post, "delivery"))

@@ -264,6 +264,7 @@ func TestRequestsKeepTheContract(t *testing.T) {
 		{func(ctx context.Context, c *Client) error { _, err := c.LikeCount(ctx, "p"); return err }, "GET", "/v1/posts/p/likes/count", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.LikeOf(ctx, "p", "u"); return err }, "GET", "/v1/posts/p/likes/u", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.Home(Pull).Page(ctx, "", 1); return err }, "GET", "/v1/home?limit=1&source=pull", ""},
+		{func(ctx context.Context, c *Client) error { _, err := c.News(ctx, "p", News{}); return err }, "GET", "/v1/home?after=p", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.Delivery(ctx, "p"); return err }, "GET", "/v1/posts/p/delivery", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.DevToken(ctx, "u", time.Hour); return err }, "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":3600}`},
 	} {
@@ -279,6 +280,28 @@ func TestRequestsKeepTheContract(t *testing.T) {
 		if want := "Bearer t"; (r.Header.Get("Authorization") == want) != (tt.uri != "/v1/dev/token") {
 			t.Errorf("%s has Authorization %q", tt.uri, r.Header.Get("Authorization"))
 		}
+	}
+}
+
+func TestNewsThatHaveNotChangedAreTheLastOnes(t *testing.T) {
+	tag := http.Header{"Etag": {`W/"a"`}}
+	s := &script{steps: []step{
+		{status: 200, header: tag, body: `{"items":[{"like_count":7}],"unread":1}`},
+		{status: 304, header: tag},
+		{status: 200, header: http.Header{"Etag": {`W/"b"`}}, body: `{"items":[],"unread":0}`},
+	}}
+	c := scripted(t, s)
+	first, err := c.News(t.Context(), "p", News{})
+	require.NoError(t, err)
+	assert.Equal(t, News{Items: []HomeItem{{LikeCount: 7}}, Unread: 1, ETag: `W/"a"`}, first)
+	second, err := c.News(t.Context(), "p", first)
+	require.NoError(t, err)
+	assert.Equal(t, first, second)
+	third, err := c.News(t.Context(), "p", second)
+	require.NoError(t, err)
+	assert.Equal(t, News{Items: []HomeItem{}, ETag: `W/"b"`}, third)
+	for i, want := range []string{"", `W/"a"`, `W/"a"`} {
+		assert.Equal(t, want, s.requests[i].Header.Get("If-None-Match"))
 	}
 }
 

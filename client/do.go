@@ -22,6 +22,8 @@ type call struct {
 	key    string // Idempotency-Key
 	repeat bool   // a POST that can be repeated without a key
 	open   bool   // needs no token
+	known  string // If-None-Match
+	etag   *string
 }
 
 func path(parts ...string) string {
@@ -112,6 +114,9 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 	if k.key != "" {
 		req.Header.Set("Idempotency-Key", k.key)
 	}
+	if k.known != "" {
+		req.Header.Set("If-None-Match", k.known)
+	}
 	if !k.open && c.token != nil {
 		token, err := c.token(ctx)
 		if err != nil {
@@ -130,6 +135,9 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 		return lost(ctx, err)
 	case len(answer) > maxBody:
 		return fmt.Errorf("the answer is larger than %d bytes", maxBody)
+	case resp.StatusCode == http.StatusNotModified && k.known != "":
+		*k.etag = k.known
+		return nil
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return problemOf(resp, answer, time.Now())
 	case out == nil:
@@ -137,6 +145,9 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return fmt.Errorf("decode the answer: %w", err)
+	}
+	if k.etag != nil {
+		*k.etag = resp.Header.Get("ETag")
 	}
 	return nil
 }

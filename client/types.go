@@ -106,6 +106,16 @@ type HomeItem struct {
 	Liked     bool   `json:"liked"`
 }
 
+// News is the part of the caller's home that is newer than a post.
+type News struct {
+	// Items are the newest of them, 20 at most. Home lists the others, too.
+	Items []HomeItem `json:"items"`
+	// Unread is the number of all of them; 100 is 100 or more.
+	Unread int `json:"unread"`
+	// ETag names this answer.
+	ETag string `json:"-"`
+}
+
 // Author holds the values of an author that a home shows.
 type Author struct {
 	ID       string `json:"id"`

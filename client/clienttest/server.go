@@ -135,8 +135,18 @@ func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.Hand
 				w.Header().Set("Location", "/v1/posts/"+post.ID)
 			}
 		}
+		if tagged, ok := body.(tagged); ok {
+			w.Header().Set("ETag", tagged.etag)
+			body = tagged.body
+		}
 		write(w, status, body)
 	}
+}
+
+// tagged is an answer with an ETag.
+type tagged struct {
+	etag string
+	body any
 }
 
 // known refuses a write by a user without a profile, and a path that names an unknown
@@ -189,6 +199,12 @@ func problem(status int, fields ...string) client.Problem {
 
 func fail(status int, fields ...string) (int, any) { return status, problem(status, fields...) }
 
+type listed[T any] struct {
+	Items  []T    `json:"items"`
+	Next   string `json:"next_cursor,omitempty"`
+	Unread *int   `json:"unread,omitempty"`
+}
+
 // page cuts one page of items that are sorted by key in the list's order.
 func page[T any](r *http.Request, items []T, key func(T) string) (int, any) {
 	limit := 20
@@ -205,10 +221,7 @@ func page[T any](r *http.Request, items []T, key func(T) string) (int, any) {
 		}
 		items = items[at+1:]
 	}
-	out := struct {
-		Items []T    `json:"items"`
-		Next  string `json:"next_cursor,omitempty"`
-	}{Items: items[:min(limit, len(items))]}
+	out := listed[T]{Items: items[:min(limit, len(items))]}
 	if len(items) > limit {
 		out.Next = key(items[limit-1])
 	}
@@ -470,5 +483,31 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 	if s.AlterHome != nil {
 		items = s.AlterHome(user, items)
 	}
-	return page(r, items, func(i client.HomeItem) string { return i.Post.ID })
+	postID := func(i client.HomeItem) string { return i.Post.ID }
+	if !r.URL.Query().Has("after") {
+		return page(r, items, postID)
+	}
+	after := r.URL.Query().Get("after")
+	if len(after) != 26 {
+		return fail(http.StatusUnprocessableEntity, "after")
+	}
+	items = slices.DeleteFunc(items, func(i client.HomeItem) bool { return i.Post.ID <= after })
+	status, body := page(r, items, postID)
+	news, ok := body.(listed[client.HomeItem])
+	if !ok {
+		return status, body
+	}
+	etag := `"`
+	for _, item := range news.Items {
+		etag += item.Post.ID
+	}
+	unread := min(len(items), 100)
+	etag += strconv.Itoa(unread) + `"`
+	if known := r.Header.Get("If-None-Match"); known == "*" || strings.Contains(known, etag) {
+		return http.StatusNotModified, tagged{etag, nil}
+	}
+	if r.URL.Query().Get("cursor") == "" {
+		news.Unread = &unread
+	}
+	return status, tagged{etag, news}
 }

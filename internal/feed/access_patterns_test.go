@@ -114,7 +114,19 @@ func readPatterns() []accessPattern {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
 		}},
 		{"home by pull", "`u#U#following`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
+			s.clock.add(time.Minute) // the process shares nothing any more
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
+		}},
+		{"home by push, names and counts known", "the same, within half a like window", func(ctx context.Context, s *sample) error {
+			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
+		}},
+		{"home by push, names known", "the same, within a minute", func(ctx context.Context, s *sample) error {
+			s.clock.add(likeWindow)
+			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
+		}},
+		{"news of a home, none", "`u#U#timeline` above an id, and `u#U#home`", func(ctx context.Context, s *sample) error {
+			_, err := s.HomeNews(ctx, "viewer", feed.HomeQuery{After: s.post.ID}, first)
+			return err
 		}},
 	}
 }
@@ -198,7 +210,7 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 	var mu sync.Mutex
 	var units table.Units
 	var tp *tap
-	s := newSample(t, clock, func(c *feed.Config) {
+	s := newSample(t, clock, sharing, func(c *feed.Config) {
 		tp = &tap{Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 			mu.Lock()
 			defer mu.Unlock()

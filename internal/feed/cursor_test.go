@@ -129,13 +129,13 @@ func FuzzGathering(f *testing.F) {
 			above = post
 		}
 		assert.LessOrEqual(t, at.end, above)
-		cursor := byGathering("ann").cursor(state)
+		cursor := byGathering("ann", "").cursor(state)
 		assert.LessOrEqual(t, len(cursor), maxCursor)
-		read, gathers, err := homeAt("ann", cursor)
+		read, gathers, err := homeAt("ann", "", cursor)
 		require.NoError(t, err)
 		assert.True(t, gathers)
 		assert.Equal(t, at, read)
-		_, _, err = homeAt("bob", cursor)
+		_, _, err = homeAt("bob", "", cursor)
 		assert.Error(t, err)
 	})
 }

@@ -34,27 +34,23 @@ type refSource interface {
 // If the page is not full when the budget is used up, it ends at the last reference that
 // was looked at.
 func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
-	scope := byID("home", viewer, "")
-	at, gathers, err := homeAt(viewer, in.Cursor)
+	scope := byID("home", viewer, query.After)
+	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
 	before := at.before
 	// Kept for the first page: the entries and the marks, then its items.
 	calls := budgetAfter(2 + batches(in.limit()+1) + batches(2*in.limit()) + 1)
-	var source refSource = &pushSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown()}
-	if query.Pull {
-		if gathers {
-			return s.goOnGathering(ctx, viewer, at, in.limit())
-		}
-		followees, err := s.followees(ctx, viewer, "", followeesPage+1)
-		if err != nil {
-			return List[HomeItem]{}, err
-		}
-		if len(followees) > followeesPage {
-			return s.gather(ctx, viewer, at, followees)
-		}
-		source = &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestShown(), followees: followees}
+	if query.Pull && gathers {
+		return s.goOnGathering(ctx, viewer, query, at, in.limit())
+	}
+	source, followees, err := s.refSource(ctx, viewer, query, calls)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	if source == nil {
+		return s.gather(ctx, viewer, query, at, followees)
 	}
 	refs, again, err := source.next(ctx, before, in.limit()+1)
 	if err != nil {

@@ -270,6 +270,15 @@ func (m *model) check(t *rapid.T, viewer string) {
 			t.Fatalf("%s's home by push is out of order: %q", viewer, pushed)
 		}
 	}
+	if len(want) > 0 {
+		n := rapid.IntRange(0, len(want)-1).Draw(t, "newer")
+		query := feed.HomeQuery{Pull: true, After: want[n]}
+		news, err := m.w.HomeNews(m.w.t.Context(), viewer, query, feed.PageRequest{Limit: limit})
+		require.NoError(t, err)
+		require.LessOrEqual(t, news.Unread, n, "an eventually consistent read may miss a post")
+		got := homeIDs(m.w.home(viewer, limit, query))
+		require.Truef(t, slices.Equal(got, want[:n]), "%s's news by pull: %q, want %q", viewer, got, want[:n])
+	}
 	m.checkLists(t, viewer, limit)
 }
 

@@ -73,20 +73,20 @@ type gathering struct {
 const everyFollowee = "~"
 
 // goOnGathering returns the page of viewer's home that a cursor of a gathering asks for.
-func (s *Service) goOnGathering(ctx context.Context, viewer string, at gathering, limit int) (List[HomeItem], error) {
+func (s *Service) goOnGathering(ctx context.Context, viewer string, query HomeQuery, at gathering, limit int) (List[HomeItem], error) {
 	if at.after == everyFollowee {
-		return s.gatheredPage(ctx, viewer, at, limit)
+		return s.gatheredPage(ctx, viewer, query, at, limit)
 	}
 	followees, err := s.followees(ctx, viewer, at.after, gatherLists+1)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	return s.gather(ctx, viewer, at, followees)
+	return s.gather(ctx, viewer, query, at, followees)
 }
 
 // gather reads the lists of the next followees, which are those after at.after, and returns
 // an empty page. There is one followee more than gatherLists if this is not the end.
-func (s *Service) gather(ctx context.Context, viewer string, at gathering, followees []followee) (List[HomeItem], error) {
+func (s *Service) gather(ctx context.Context, viewer string, query HomeQuery, at gathering, followees []followee) (List[HomeItem], error) {
 	lists := followees
 	if at.after == "" {
 		lists = append([]followee{{author: viewer}}, followees...)
@@ -97,7 +97,7 @@ func (s *Service) gather(ctx context.Context, viewer string, at gathering, follo
 	for _, post := range at.posts {
 		top.items = append(top.items, ref{post: post})
 	}
-	top, err := s.newestOf(ctx, budgetAfter(1+len(lists)), lists, s.oldestShown(), at.before, gatherPosts, top)
+	top, err := s.newestOf(ctx, budgetAfter(1+len(lists)), lists, s.oldestOf(query), at.before, gatherPosts, top)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -111,11 +111,11 @@ func (s *Service) gather(ctx context.Context, viewer string, at gathering, follo
 	case len(at.posts) == gatherPosts:
 		at.end = at.posts[gatherPosts-1]
 	}
-	return at.page(viewer, nil), nil
+	return at.page(viewer, query, nil), nil
 }
 
 // gatheredPage returns a page of the posts that were gathered.
-func (s *Service) gatheredPage(ctx context.Context, viewer string, at gathering, limit int) (List[HomeItem], error) {
+func (s *Service) gatheredPage(ctx context.Context, viewer string, query HomeQuery, at gathering, limit int) (List[HomeItem], error) {
 	n := min(limit, len(at.posts))
 	refs, err := s.stillShown(ctx, viewer, at.posts[:n])
 	if err != nil {
@@ -132,18 +132,18 @@ func (s *Service) gatheredPage(ctx context.Context, viewer string, at gathering,
 	if n > 0 {
 		at.before, at.posts = at.posts[n-1], at.posts[n:]
 	}
-	return at.page(viewer, items), nil
+	return at.page(viewer, query, items), nil
 }
 
 // page returns a page of items that goes on with at.
-func (at gathering) page(viewer string, items []HomeItem) List[HomeItem] {
+func (at gathering) page(viewer string, query HomeQuery, items []HomeItem) List[HomeItem] {
 	if at.after == everyFollowee && len(at.posts) == 0 {
 		if at.end == "" {
 			return List[HomeItem]{Items: items}
 		}
 		at = gathering{before: at.end}
 	}
-	return List[HomeItem]{Items: items, NextCursor: byGathering(viewer).cursor(at.encode())}
+	return List[HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).cursor(at.encode())}
 }
 
 // stillShown returns references to those of the gathered posts that viewer's home shows
@@ -196,17 +196,17 @@ func (s *Service) stillShown(ctx context.Context, viewer string, posts []string)
 }
 
 // byGathering makes the scope of the cursors of gatherings.
-func byGathering(viewer string) scope {
-	return scope{"home", viewer, "gathering", func(state string) bool { _, ok := decodeGathering(state); return ok }}
+func byGathering(viewer, after string) scope {
+	return scope{"home", viewer, "gathering" + after, func(state string) bool { _, ok := decodeGathering(state); return ok }}
 }
 
 // homeAt reads a cursor of viewer's home. gathers reports whether it is one of a gathering,
 // from whose start a home by push goes on.
-func homeAt(viewer, cursor string) (at gathering, gathers bool, err error) {
-	if at.before, err = byID("home", viewer, "").position(cursor); err == nil {
+func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error) {
+	if at.before, err = byID("home", viewer, after).position(cursor); err == nil {
 		return at, false, nil
 	}
-	if state, other := byGathering(viewer).position(cursor); other == nil {
+	if state, other := byGathering(viewer, after).position(cursor); other == nil {
 		at, _ = decodeGathering(state) // which position has done, too
 		return at, true, nil
 	}

@@ -86,10 +86,13 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 		close(done)
 	}
 	found := make(map[table.Key]table.Item, len(keys))
-	for key, it := range items {
+	for _, key := range keys {
+		it := items[key]
 		select {
 		case <-it.done:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return nil, unavailable("table", context.Cause(ctx))
 		}
 		if it.err != nil {
@@ -128,7 +131,7 @@ func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items map[tab
 	}
 }
 
-// keep puts an item that was just written in the place of what was read of it.
+// keep puts an item that was just written in the place of the one that was read before.
 func (r *recentReads) keep(it table.Item) {
 	done := make(chan struct{})
 	close(done)

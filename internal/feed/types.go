@@ -81,7 +81,20 @@ type LikedPost struct {
 
 // HomeQuery says how to compute a home: from the timeline (push), or from the
 // followees' post lists alone (pull). Both give the same list and share their cursors.
-type HomeQuery struct{ Pull bool }
+// After, if it is not "", leaves out that post and all older ones; such a list has cursors
+// of its own.
+type HomeQuery struct {
+	Pull  bool
+	After string
+}
+
+// HomeNews is a page of the part of a home that is newer than HomeQuery.After.
+type HomeNews struct {
+	List[HomeItem]
+	// Unread is the number of all newer posts, MaxUnread for that many or more. Only the
+	// first page has it.
+	Unread int
+}
 
 // HomeItem is one entry of a home.
 type HomeItem struct {

@@ -242,13 +242,15 @@ func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 
 // listed is converted for a list, by item.
 func listed[F, T any](item func(F) T) func(feed.List[F], error) (*listOut[T], error) {
-	return converted(func(in feed.List[F]) *listOut[T] {
-		out := &listOut[T]{List[T]{Items: make([]T, len(in.Items)), NextCursor: in.NextCursor}}
-		for i, it := range in.Items {
-			out.Body.Items[i] = item(it)
-		}
-		return out
-	})
+	return converted(func(in feed.List[F]) *listOut[T] { return &listOut[T]{toList(item, in)} })
+}
+
+func toList[F, T any](item func(F) T, in feed.List[F]) List[T] {
+	out := List[T]{Items: make([]T, len(in.Items)), NextCursor: in.NextCursor}
+	for i, it := range in.Items {
+		out.Items[i] = item(it)
+	}
+	return out
 }
 
 // empty is an answer without a body.

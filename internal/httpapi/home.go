@@ -2,7 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"fanfare/internal/feed"
 )
@@ -26,13 +32,72 @@ func toHomeItem(it feed.HomeItem) HomeItem {
 	return HomeItem{Post: toPost(it.Post), Author: HomeAuthor(it.Author), LikeCount: it.LikeCount, Liked: it.Liked}
 }
 
+// HomePage is a page of a home.
+type HomePage struct {
+	List[HomeItem]
+	Unread *int `json:"unread,omitempty" minimum:"0" maximum:"100" doc:"The number of posts newer than after; 100 is 100 or more. Only the first page of a request with after has it."`
+}
+
+// homeOut is a page of a home, or 304 without a body.
+type homeOut struct {
+	Status int
+	ETag   string `header:"ETag" doc:"It changes with the ids of the answer and with unread. Only requests with after get it."`
+	Body   HomePage
+}
+
 func (a *API) registerHome() {
 	type homeIn struct {
 		Page
-		Source string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, pages are empty, with a next_cursor, until the posts of all of them were read, ten users a request."`
+		Source      string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, pages are empty, with a next_cursor, until the posts of all of them were read, ten users a request."`
+		After       string `query:"after" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id: list only newer posts, and count them."`
+		IfNoneMatch string `header:"If-None-Match" doc:"An ETag of an earlier answer to the same request with after: the answer is 304 if no id has changed."`
 	}
-	register(a, operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first", http.StatusOK),
-		func(ctx context.Context, in *homeIn) (*listOut[HomeItem], error) {
-			return listed(toHomeItem)(a.feed.Home(ctx, userOf(ctx), feed.HomeQuery{Pull: in.Source == "pull"}, in.request()))
-		})
+	op := operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first", http.StatusOK)
+	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}
+	register(a, op, func(ctx context.Context, in *homeIn) (*homeOut, error) {
+		query := feed.HomeQuery{Pull: in.Source == "pull", After: in.After}
+		if in.After == "" {
+			page, err := a.feed.Home(ctx, userOf(ctx), query, in.request())
+			if err != nil {
+				return nil, err
+			}
+			return &homeOut{Status: http.StatusOK, Body: HomePage{List: toList(toHomeItem, page)}}, nil
+		}
+		news, err := a.feed.HomeNews(ctx, userOf(ctx), query, in.request())
+		if err != nil {
+			return nil, err
+		}
+		out := &homeOut{Status: http.StatusOK, Body: HomePage{List: toList(toHomeItem, news.List)}}
+		if in.Cursor == "" {
+			out.Body.Unread = &news.Unread
+		}
+		if len(news.Items) == 0 && news.NextCursor != "" { // a page that says nothing yet
+			return out, nil
+		}
+		if out.ETag = etagOf(news); names(in.IfNoneMatch, out.ETag) {
+			return &homeOut{Status: http.StatusNotModified, ETag: out.ETag}, nil
+		}
+		return out, nil
+	})
+}
+
+// etagOf returns the ETag of a page of news. It is weak: names and like counts may change.
+func etagOf(news feed.HomeNews) string {
+	h := sha256.New()
+	fmt.Fprintln(h, news.Unread, news.NextCursor != "")
+	for _, item := range news.Items {
+		fmt.Fprintln(h, item.Post.ID)
+	}
+	return `W/"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]) + `"`
+}
+
+// names reports whether an If-None-Match header names an ETag, by RFC 9110's weak comparison.
+func names(header, etag string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		part = strings.TrimSpace(part)
+		if part == "*" || strings.TrimPrefix(part, "W/") == strings.TrimPrefix(etag, "W/") {
+			return true
+		}
+	}
+	return false
 }

@@ -11,9 +11,9 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get following", "batch_get likecount", "batch_get post", "delete comment", "get comment", "get likelist", "get post", "get post by id",
+			"batch_get following", "batch_get likecount", "batch_get likelist", "batch_get post", "delete comment", "get comment", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put comment", "put idempotency", "put user", "query comment",
-			"query following", "query home", "query post", "query timeline", "query user",
+			"query following", "query home", "query like", "query post", "query timeline", "query user",
 			"transact follower", "transact post", "update post",
 		}},
 		{"fanout", []string{

@@ -329,9 +329,13 @@ func (w *World) build(l *workload) {
 }
 
 func (w *World) service(p *Proc) *feed.Service {
+	var shared time.Duration // of names and counts, in half of the worlds
+	if w.seed%4 >= 2 {
+		shared = likeWindow
+	}
 	return feed.New(feed.Config{
 		Store: p.Store(), Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, RecentPosts: recentPosts, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: likeWindow, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, RecentPosts: recentPosts, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 

@@ -262,7 +262,8 @@ func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
 }
 
 func (w *World) boot(p *Proc) {
-	p.ctx, p.kill = context.WithCancel(context.Background())
+	ctx, kill := context.WithCancelCause(context.Background())
+	p.ctx, p.kill = ctx, func() { kill(errCrashed) }
 	p.dead, p.paused, p.subs = false, time.Time{}, nil
 	p.boots++
 	w.about("boot %s %d", p.Name, p.boots)

@@ -115,6 +115,9 @@ func (s *suite) run(t *testing.T, r row) {
 			if r.check != nil {
 				r.check(t, res)
 			}
+			if etag := res.header.Get("ETag"); etag != "" {
+				s.names["etag"] = etag
+			}
 			if r.save != "" {
 				id, ok := res.body["id"].(string)
 				if !ok {
@@ -152,7 +155,11 @@ func (s *suite) send(t *testing.T, r row) *response {
 	if r.as != "" {
 		req.Header.Set("Authorization", "Bearer "+s.tokens[r.as])
 	}
-	maps.Copy(req.Header, r.header)
+	for name, values := range r.header {
+		for _, value := range values {
+			req.Header.Add(name, s.fill(value))
+		}
+	}
 	if r.header.Get("Transfer-Encoding") == "chunked" {
 		req.Header.Del("Transfer-Encoding")
 		req.ContentLength = -1
@@ -190,7 +197,7 @@ func (s *suite) compare(r row, res *response) []string {
 		fault("X-Request-Id is missing")
 	}
 	switch contentType := res.header.Get("Content-Type"); {
-	case r.method == http.MethodHead || r.status == http.StatusNoContent || r.status == http.StatusAccepted:
+	case r.method == http.MethodHead || r.status == http.StatusNoContent || r.status == http.StatusAccepted || r.status == http.StatusNotModified:
 		if len(res.raw) > 0 {
 			fault("the answer has a body")
 		}

@@ -1,0 +1,100 @@
+package feed_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+)
+
+func (w *world) news(viewer string, query feed.HomeQuery, limit int) feed.HomeNews {
+	w.t.Helper()
+	news, err := w.HomeNews(w.t.Context(), viewer, query, feed.PageRequest{Limit: limit})
+	require.NoError(w.t, err)
+	return news
+}
+
+// Five of the posts are deleted, and an unfollowed author has as many posts as the others.
+func TestNewsAreThePostsAfterAnID(t *testing.T) {
+	w := newWorld(t)
+	names := w.crowd("viewer", 3, 0)
+	posts := []string{id.Min}
+	var living []string
+	for i := range 140 {
+		p := w.post(names[i%2], fmt.Sprint(i))
+		w.post(names[2], "hidden")
+		w.deliver()
+		posts = append(posts, p.ID)
+		if i%28 == 27 {
+			require.NoError(t, w.DeletePost(t.Context(), p.AuthorID, p.ID))
+			continue
+		}
+		living = append([]string{p.ID}, living...)
+	}
+	require.NoError(t, w.Unfollow(t.Context(), "viewer", names[2]))
+	for _, pull := range []bool{false, true} {
+		for _, newer := range []int{0, 1, 20, 21, 28, 99, 100, 101, 140} {
+			after := posts[len(posts)-1-newer]
+			want := slices.DeleteFunc(slices.Clone(living), func(post string) bool { return post <= after })
+			query := feed.HomeQuery{Pull: pull, After: after}
+			for _, limit := range []int{20, 100} {
+				news := w.news("viewer", query, limit)
+				assert.Equal(t, min(len(want), feed.MaxUnread), news.Unread, "%d newer, limit %d, pull %v", newer, limit, pull)
+				all := homeIDs(w.home("viewer", limit, query))
+				assert.Truef(t, slices.Equal(want, all), "%d newer, limit %d, pull %v: %q, want %q", newer, limit, pull, all, want)
+				assert.Equal(t, all[:min(len(want), limit)], homeIDs(news.Items))
+			}
+		}
+	}
+}
+
+func TestCursorsOfNewsBelongToThem(t *testing.T) {
+	w := newWorld(t)
+	w.crowd("viewer", 1, 9)
+	items := w.home("viewer", 20, feed.HomeQuery{})
+	first, second := items[8].Post.ID, items[7].Post.ID
+	cursor := w.news("viewer", feed.HomeQuery{After: first}, 2).NextCursor
+	next, err := w.HomeNews(t.Context(), "viewer", feed.HomeQuery{After: first}, feed.PageRequest{Limit: 20, Cursor: cursor})
+	require.NoError(t, err)
+	assert.Equal(t, homeIDs(items[2:8]), homeIDs(next.Items))
+	for _, query := range []feed.HomeQuery{{}, {After: second}} {
+		_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{Cursor: cursor})
+		assert.ErrorContains(t, err, "does not belong")
+	}
+}
+
+func TestPollsForNewsCost(t *testing.T) {
+	const entries, marks = 1, 1
+	var m meter
+	s := newSample(t, newClock(), m.onto, sharing)
+	before := s.page("viewer", 100)[0].Post.ID
+	for _, step := range []struct {
+		posts int
+		want  float64
+	}{
+		{0, entries + marks},
+		{1, entries + marks + 1 + 2*0.5 + 0.5},      // the post, its author and count, one's own like by key
+		{20, entries + marks + 20 + 2*20*0.5 + 0.5}, // own likes by a query
+		{30, 43.5 + entries + marks + 10*0.5},       // another look at the timeline, and at the other posts
+		{300, 43.5 + 2*entries + marks + 100*0.5},
+	} {
+		for i := range step.posts {
+			s.world.post(s.authors[i%len(s.authors)], strings.Repeat("x", sampleText))
+		}
+		s.deliver()
+		s.clock.add(time.Minute) // nothing is shared any more
+		after := before
+		var news feed.HomeNews
+		got := m.of(func() { news = s.news("viewer", feed.HomeQuery{After: after}, 20) })
+		assert.Equal(t, min(step.posts, feed.MaxUnread), news.Unread)
+		assert.Equal(t, step.want, got, "%d posts: read units", step.posts)
+		before = s.page("viewer", 1)[0].Post.ID
+	}
+}
