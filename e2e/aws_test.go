@@ -138,6 +138,7 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 // TestFollowsAreLinearizableOnAWS plays follows on DynamoDB's transactions. Some of these
 // conflict and are repeated.
 func TestFollowsAreLinearizableOnAWS(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	assert.True(t, playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()),
 		"the calls have no order that explains their answers")

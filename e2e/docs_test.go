@@ -113,6 +113,7 @@ type drawn struct {
 
 // TestTheDocsPageShowsEveryOperation opens /docs in a real browser.
 func TestTheDocsPageShowsEveryOperation(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	var title string

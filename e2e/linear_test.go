@@ -169,6 +169,7 @@ func (c edgeCall) make(ctx context.Context, as *client.Client, follower, author 
 }
 
 func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		u := newUp(t)
 		p := u.start(t)
@@ -181,6 +182,7 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 // TestFollowsAreLinearizableOverACrash kills the process among the calls. The effect of an
 // answered call outlives the crash; a call without an answer took effect once at most.
 func TestFollowsAreLinearizableOverACrash(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	h := playFollows(t, u.http, 1, 60, func() {
@@ -240,6 +242,7 @@ func staleOnce(suffix string) func(*http.Response) error {
 // TestOneStaleAnswerIsFound tests the tests above: the first follower has one client, which
 // may never see a state from before its own last call.
 func TestOneStaleAnswerIsFound(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	addr := u.through(t, nil, staleOnce("/follower-0/relationships/author")) //nolint:bodyclose // the proxy that calls it closes the body
@@ -321,6 +324,7 @@ func playKeys(t *testing.T, addr string, beside func()) (h *history, author *cli
 }
 
 func TestIdempotencyKeysAreLinearizable(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	h, author := playKeys(t, u.http, nil)
@@ -336,6 +340,7 @@ func TestIdempotencyKeysAreLinearizable(t *testing.T) {
 }
 
 func TestIdempotencyKeysAreLinearizableOverACrash(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	h, _ := playKeys(t, u.http, func() {
@@ -348,6 +353,7 @@ func TestIdempotencyKeysAreLinearizableOverACrash(t *testing.T) {
 
 // TestOneLostIdempotencyKeyIsFound tests the tests above.
 func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	var mu sync.Mutex

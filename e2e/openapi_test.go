@@ -265,6 +265,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 // TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with requests
 // that the document allows, and with others.
 func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	u.env = append(u.env, newOutsiders(t).environment()...)
 	p := u.start(t)
@@ -297,6 +298,7 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 
 // TestSchemathesisFindsAnAnswerThatIsNotAsDocumented is the test of the test above.
 func TestSchemathesisFindsAnAnswerThatIsNotAsDocumented(t *testing.T) {
+	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
 	token, ids := seed(t, u)

@@ -17,6 +17,7 @@ import (
 // newcomer would, in one shell, and compares the output of each command. Ids and times
 // differ from run to run, but their shape does not.
 func TestTheTourOfTheReadmePrintsWhatItSays(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	u := newUp(t)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -24,7 +23,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
 )
 
@@ -125,11 +124,7 @@ func holdFanOut(t *testing.T, followers int) {
 	var mu sync.Mutex
 	var units table.Units
 	out := &outbox{}
-	store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), SweepEvery: -1})
-	require.NoError(t, err)
-	defer func() {
-		assert.NoError(t, store.Close())
-	}()
+	store := tabletest.NewMemory()
 	measured := table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -147,7 +142,7 @@ func holdFanOut(t *testing.T, followers int) {
 			daemon.PageSize, fanout.DefaultChunkSize, fanout.DefaultPlanChunks, inlineFollowers, chunkFollowers, planChunks)
 	}
 	author, since := strings.Repeat("a", 36), time.UnixMilli(1_763_712_000_123)
-	_, err = f.PutProfile(t.Context(), author, feed.ProfileInput{Name: "A"})
+	_, err := f.PutProfile(t.Context(), author, feed.ProfileInput{Name: "A"})
 	require.NoError(t, err)
 	for from := 0; from < followers; from += 5000 {
 		var writes []table.BatchWrite

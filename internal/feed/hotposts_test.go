@@ -124,8 +124,9 @@ func TestAReaderOfHotPostsWaitsForTwoReadsAtAnyRate(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					for _, key := range read {
-						under[key] += n
-						assert.LessOrEqualf(t, under[key], 2, "%v is in %d reads", key, under[key])
+						if under[key] += n; under[key] > 2 {
+							t.Errorf("%v is in %d reads", key, under[key])
+						}
 					}
 				}
 				s := newSharedReads(func(ctx context.Context, wanted []table.Key) (map[table.Key]table.Item, error) {
