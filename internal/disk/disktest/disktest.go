@@ -172,21 +172,27 @@ func (d Damage) LooksTorn() bool {
 }
 
 // EachDamage calls check with a copy of dir for each damage: one bit of each file at some
-// places, and each file cut at its blocks, at no more than that many.
-func EachDamage(t *testing.T, fs vfs.FS, dir string, places int, check func(vfs.FS, Damage)) {
+// places, and each file cut at its blocks, at no more than that many, six with -short.
+// check returns the outcome, and EachDamage logs how often each file had it.
+func EachDamage(t *testing.T, fs vfs.FS, dir string, check func(vfs.FS, Damage) (outcome string)) {
 	t.Helper()
+	places := 1000
+	if testing.Short() {
+		places = 6
+	}
 	names, err := fs.List(dir)
 	require.NoError(t, err)
 	for _, name := range names {
 		path := fs.PathJoin(dir, name)
 		data := readAll(t, fs, path)
+		outcomes := map[string]int{}
 		damage := func(at int, data []byte, cut bool, size int) {
 			copied := vfs.NewMem()
 			if _, err := vfs.Clone(fs, copied, dir, dir); err != nil {
 				t.Fatal(err)
 			}
 			writeAll(t, copied, path, data)
-			check(copied, Damage{name, at, size, cut})
+			outcomes[check(copied, Damage{name, at, size, cut})]++
 		}
 		for i := range min(places, len(data)) {
 			at := len(data) * i / min(places, len(data))
@@ -198,6 +204,7 @@ func EachDamage(t *testing.T, fs vfs.FS, dir string, places int, check func(vfs.
 		for end := 0; end < len(data); end += max(block, len(data)/places/block*block) {
 			damage(end, data[:end], true, len(data))
 		}
+		t.Log(name, outcomes)
 	}
 }
 

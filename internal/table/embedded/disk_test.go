@@ -176,6 +176,22 @@ func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
 	}
 }
 
+// fill raises the number of a large item until the store refuses a write with this error,
+// and returns the last number that it took.
+func fill(t *testing.T, s *Store, want error) (written int64) {
+	t.Helper()
+	pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
+	for {
+		it := numbered("p", written+1)
+		it.Attrs = append(it.Attrs, pad)
+		if _, err := s.Put(t.Context(), table.PutInput{Item: it}); err != nil {
+			wantUnavailable(t, err, want)
+			return written
+		}
+		written++
+	}
+}
+
 func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1, MemoryBytes: 4 << 20})
@@ -185,17 +201,7 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	written := int64(0)
-	pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
-	for err := error(nil); err == nil; {
-		it := numbered("p", written+1)
-		it.Attrs = append(it.Attrs, pad)
-		if _, err = s.Put(t.Context(), table.PutInput{Item: it}); err == nil {
-			written++
-		} else {
-			wantUnavailable(t, err, disk.ErrFull)
-		}
-	}
+	written := fill(t, s, disk.ErrFull)
 	fs.Set(nil)
 	disktest.Until(t, func() bool { return s.Health() == nil })
 	got := number(t, s, "p")
@@ -215,17 +221,7 @@ func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
 				}
 				return nil
 			})
-			written := int64(0)
-			pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
-			for err := error(nil); err == nil; {
-				it := numbered("p", written+1)
-				it.Attrs = append(it.Attrs, pad)
-				if _, err = s.Put(t.Context(), table.PutInput{Item: it}); err == nil {
-					written++
-				} else {
-					wantUnavailable(t, err, disk.ErrStuck)
-				}
-			}
+			written := fill(t, s, disk.ErrStuck)
 			if err := s.Health(); !errors.Is(err, disk.ErrStuck) || !errors.Is(err, errno) {
 				t.Errorf("Health: %v, want disk.ErrStuck for %v", err, errno)
 			}
