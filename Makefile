@@ -56,8 +56,8 @@ test-crash:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 90m -v -parallel 4 . \
 		-run 'Crash|Stopped|BadNetwork' -crash-rounds $(ROUNDS) -network-rounds 4
 
+# govet is one of the linters, with all analyzers of go vet.
 lint:
-	$(EACH) $(GO) vet -tags $(TAGS) ./...
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	$(EACH) $(GO) mod tidy -diff
 	$(EACH) $(LINT) run ./...
