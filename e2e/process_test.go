@@ -45,7 +45,7 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays does no harm
-	command := exec.CommandContext(context.Background(), "go", "build", "-o", dir+"/", "./cmd/...")
+	command := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-w", "-o", dir+"/", "./cmd/...")
 	command.Dir = ".."
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	if err := command.Run(); err != nil {

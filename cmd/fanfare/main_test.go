@@ -49,7 +49,7 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
+	build := exec.Command("go", "build", "-ldflags=-w", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
