@@ -150,9 +150,9 @@ func (at gathering) page(viewer string, query HomeQuery, items []HomeItem) List[
 // now: posts were deleted, have expired, and authors were unfollowed since (I2). A cursor
 // grants nothing either: the posts that it names may be of anybody (I10).
 func (s *Service) stillShown(ctx context.Context, viewer string, posts []string) ([]ref, error) {
-	keys := make([]table.Key, len(posts))
-	for i, post := range posts {
-		keys[i] = schema.PostByIDKey(post)
+	var keys []table.Key
+	for _, post := range posts {
+		keys = append(keys, schema.PostByIDKey(post))
 	}
 	found, err := s.batchGet(ctx, keys, true)
 	if err != nil {
@@ -213,8 +213,8 @@ func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error
 	return gathering{}, false, err
 }
 
-// encode returns at as bytes: the length of after, after, and each id in 16 bytes, which
-// are zero for "".
+// encode returns at as bytes: the user id with its length before it, and each post id in
+// 16 bytes, which are zero for "".
 func (at gathering) encode() string {
 	raw := append([]byte{byte(len(at.after))}, at.after...)
 	for _, post := range append([]string{at.before, at.end}, at.posts...) {

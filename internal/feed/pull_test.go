@@ -23,7 +23,7 @@ import (
 // pullLists is the number of lists that one request reads.
 const pullLists = 10
 
-// followees lets viewer follow n authors, who have no profile yet, and returns them.
+// followees lets viewer follow n authors without a profile, and returns them.
 func (w *world) followees(viewer string, n int) []string {
 	w.t.Helper()
 	names := numbered(n, "author")
