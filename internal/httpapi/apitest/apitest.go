@@ -156,6 +156,7 @@ func (s *suite) send(t *testing.T, r row) *response {
 		req.Header.Set("Authorization", "Bearer "+s.tokens[r.as])
 	}
 	for name, values := range r.header {
+		req.Header.Del(name)
 		for _, value := range values {
 			req.Header.Add(name, s.fill(value))
 		}
