@@ -53,10 +53,13 @@ type receipt struct {
 // dead, or by a fault.
 const visibility = 30 * time.Second
 
-type broker struct{ p *Proc }
+type broker struct {
+	p *Proc
+	l *life
+}
 
 // Broker returns the process's queues.
-func (p *Proc) Broker() queue.Broker { return broker{p} }
+func (p *Proc) Broker() queue.Broker { return broker{p, p.life} }
 
 func (w *World) queue(topic string) *queueState {
 	q := w.queues[topic]
@@ -94,7 +97,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 		}
 		return nil
 	}
-	return b.p.do(messages[0].Context(), c)
+	return b.p.do(messages[0].Context(), b.l, c)
 }
 
 func clone(m message.Metadata) message.Metadata {
@@ -106,7 +109,7 @@ func clone(m message.Metadata) message.Metadata {
 func (b broker) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	b.p.w.mu.Lock()
 	defer b.p.w.mu.Unlock()
-	if b.p.dead {
+	if b.l.over {
 		return nil, errCrashed
 	}
 	s := &subscription{p: b.p, topic: topic, ctx: ctx, ch: make(chan *message.Message)}
@@ -135,7 +138,7 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 		q.dead = append(q.dead, letter)
 		return nil
 	}
-	return b.p.do(ctx, c)
+	return b.p.do(ctx, b.l, c)
 }
 
 func (b broker) Depth(_ context.Context, topic string) (queue.Depth, error) {
@@ -186,6 +189,14 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q.dead = kept
 }
 
+// put sends a message past the APIs, as another producer does.
+func (w *World) put(topic, id, name string, payload []byte) {
+	q := w.queue(topic)
+	q.messages = append(q.messages, &queued{id: id, name: name, payload: payload, order: q.published})
+	q.published++
+	w.published(topic, payload)
+}
+
 // deliver gives one of the visible messages to one subscription that takes it.
 func (w *World) deliver() bool {
 	type pair struct {
@@ -200,7 +211,7 @@ func (w *World) deliver() bool {
 			continue
 		}
 		for _, s := range p.subs {
-			if s.ended || len(s.out) >= w.maxHeld+2 {
+			if s.ended || len(s.out) >= w.shape.Held+2 {
 				continue
 			}
 			first := -1
@@ -273,7 +284,9 @@ func (w *World) collect() {
 func (w *World) collectFrom(s *subscription) {
 	kept := s.out[:0]
 	for _, r := range s.out {
-		w.about("out %d %d %s at %s", w.phase, w.since, r.queued.name, s.p.Name)
+		if w.faults.AckLost+w.faults.Expire > 0 {
+			w.aboutStep(r.queued.name + " at " + s.p.Name)
+		}
 		select {
 		case <-r.msg.Acked():
 			if w.strikes(FaultAckLost, w.faults.AckLost) {

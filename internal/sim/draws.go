@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,15 @@ import (
 // about starts the stream of this name: w's next draws come from it.
 func (w *World) about(format string, args ...any) {
 	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
+}
+
+// aboutStep is about for a name of every step.
+func (w *World) aboutStep(name string) {
+	text := append(make([]byte, 0, 64), name...)
+	for _, n := range [...]int{w.phase, w.since} {
+		text = strconv.AppendInt(append(text, ' '), int64(n), 10)
+	}
+	w.pcg.Seed(w.seed, mix(w.seed, string(text)))
 }
 
 // brief shortens a name: the name of a message has that of its sender in it, and so on.

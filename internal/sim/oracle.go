@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/queue"
@@ -143,7 +144,11 @@ func (w *World) checkDeliveries(ctx context.Context, service *feed.Service, livi
 				w.load.fail("I6", "delivery of %s: %v", post, err)
 			case d.State != feed.DeliveryComplete:
 				w.load.fail("I6", "delivery of %s by %s is %s, want complete", post, author, d.State)
-			case d.Delivered == nil || *d.Delivered > int64(len(w.load.users)):
+			case d.Delivered == nil: // the record expires
+				if !w.aged {
+					w.load.fail("I6", "delivery of %s has no count", post)
+				}
+			case *d.Delivered > int64(len(w.load.users)):
 				w.load.fail("I6", "delivery of %s counts more than all %d users", post, len(w.load.users))
 			}
 		}
@@ -282,6 +287,9 @@ type Result struct {
 	Met        Counters
 	Operations int
 	Steps      int
+	Shape      Shape
+	// Lived is the time that passed in the world.
+	Lived time.Duration
 	// Trace is the hash of the run's trace, Lines its text if it was kept.
 	Trace uint64
 	Lines []string

@@ -28,10 +28,12 @@ import (
 
 // Options shape a run.
 type Options struct {
-	// Operations is the number of calls that users make; 0 is defaultOperations.
+	// Operations is the number of calls that users make; if 0, the seed draws it.
 	Operations int
 	// Calm switches all faults off.
 	Calm bool
+	// Plain makes a world of the same sizes, mix and faults for each seed.
+	Plain bool
 	// KeepTrace returns the lines of the trace.
 	KeepTrace bool
 	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. The
@@ -49,10 +51,10 @@ type Options struct {
 
 const (
 	defaultOperations = 200
-	users             = 6
 	timelineTTL       = 30 * 24 * time.Hour
-	recentPosts       = 3 // so few that a follow leaves out older posts
 	likeWindow        = time.Second
+	// grace is the time that a stopped process has for its messages.
+	grace = 5 * time.Second
 	// mostSteps ends a run that never becomes quiet: that is a violation.
 	mostSteps = 400_000
 )
@@ -61,32 +63,31 @@ const (
 // is a label of the goroutines, for the trace of one that panics.
 func Run(t *testing.T, seed uint64, o Options) Result {
 	t.Helper()
-	if o.Operations == 0 {
-		o.Operations = defaultOperations
-	}
+	shape := shapeOf(seed, o)
+	o.Operations = shape.Operations
 	var res Result
 	pprof.Do(t.Context(), pprof.Labels("seed", strconv.FormatUint(seed, 10)), func(context.Context) {
-		synctest.Test(t, func(t *testing.T) { res = run(t, seed, o) })
+		synctest.Test(t, func(t *testing.T) { res = run(t, seed, shape, o) })
 	})
 	return res
 }
 
-func run(t *testing.T, seed uint64, o Options) Result {
-	w := newWorld(seed)
+func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
+	w, began := newWorld(seed, shape), time.Now()
 	w.trace.keep, w.likesTable = o.KeepTrace, o.LikesTable
 	for _, kind := range Faults() {
-		w.off[kind] = o.Faults != nil && !slices.Contains(o.Faults, kind)
+		w.off[kind] = slices.Contains(shape.Off, kind) || o.Faults != nil && !slices.Contains(o.Faults, kind)
 	}
 	if o.Fans > 0 {
-		w.maxHeld = o.Fans // windows close by time
+		w.shape.Held = o.Fans // windows close by time
 	}
-	w.load = newWorkload(w, users)
+	w.load = newWorkload(w)
 	w.build(w.load)
 	w.live(t.Context(), o)
 	w.shutDown()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
-		Steps: w.steps, Trace: w.trace.sum, Lines: w.trace.lines,
+		Shape: shape, Lived: time.Since(began), Steps: w.steps, Trace: w.trace.sum, Lines: w.trace.lines,
 	}
 }
 
@@ -103,9 +104,15 @@ func (w *World) live(ctx context.Context, o Options) {
 		}
 		l.run(profile, l.apis[0])
 	}
+	if w.shape.Mix == crowd {
+		w.quieten(ctx)
+		for _, user := range l.users[1:] {
+			l.run(l.followOf(user, l.users[0], true, 0), l.apis[0])
+		}
+	}
 	w.quieten(ctx)
 	if !o.Calm {
-		w.faults = Stormy()
+		w.faults = w.shape.rates()
 		w.skew()
 		points := crashPoints()
 		// Most seeds aim at the first call of the point, as some calls are rare.
@@ -120,15 +127,18 @@ func (w *World) live(ctx context.Context, o Options) {
 	}
 	w.begin(1)
 	l.todo = l.plan(o, 1, o.Operations/2)
+	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
 	w.pass(o)
 	w.begin(3)
 	l.todo = l.plan(o, o.Operations/2+1, o.Operations)
 	if !o.Calm {
-		w.faults = Stormy()
+		w.faults = w.shape.rates()
 	}
+	w.untilMidnight()
 	w.storm()
+	w.heldBack = false
 	w.quieten(ctx)
 }
 
@@ -155,10 +165,7 @@ func (w *World) fans(ctx context.Context, n int) {
 			l.fail("oracle", "%v", err)
 			return
 		}
-		q := w.queue(queue.TopicLikes)
-		q.messages = append(q.messages, &queued{id: version, payload: payload, order: q.published})
-		q.published++
-		w.published(queue.TopicLikes, payload)
+		w.put(queue.TopicLikes, version, "", payload)
 		w.step(func() bool { return false })
 	}
 	for len(w.queue(queue.TopicLikes).messages) > 0 && w.steps < mostSteps {
@@ -193,7 +200,7 @@ func (w *World) quieten(ctx context.Context) {
 	for _, topic := range queue.Topics() {
 		// Dead letters of likes may wait for days: checkLikes leaves their posts out.
 		w.redrive(topic, func(d queue.DeadLetter) error {
-			if topic == queue.TopicLikes && w.rng.IntN(2) == 0 {
+			if topic == queue.TopicLikes && (w.heldBack || w.rng.IntN(2) == 0) {
 				return errDown
 			}
 			return redrivable(d)
@@ -225,13 +232,13 @@ func (w *World) quieten(ctx context.Context) {
 
 func (w *World) idle() bool {
 	w.mu.Lock()
-	parked := len(w.parked)
+	parked := slices.ContainsFunc(w.parked, func(c *call) bool { return !c.proc.asleep })
 	w.mu.Unlock()
-	if parked > 0 || len(w.lates) > 0 || len(w.load.busy) > 0 {
+	if parked || len(w.lates) > 0 || len(w.load.busy) > 0 {
 		return false
 	}
 	for _, p := range w.procs {
-		if p.dead {
+		if p.dead || p.ending {
 			return false
 		}
 	}
@@ -252,30 +259,61 @@ func (w *World) checkCalmly(ctx context.Context) {
 	w.checkQuiet(ctx, service)
 }
 
-// pass lets days pass in some worlds: entries and marks expire and are deleted
-// late, ledgers are pruned, dead letters are redriven, some of them too late.
+// pass lets days or weeks pass in some worlds: entries and marks expire and are deleted
+// late, ledgers are pruned, processes sleep, dead letters are redriven, some too late.
 func (w *World) pass(o Options) {
-	if o.Calm || w.rng.IntN(3) > 0 || w.off[FaultDays] {
+	w.about("pass")
+	sleepers := slices.ContainsFunc(w.procs, func(p *Proc) bool { return p.asleep })
+	if o.Calm || !sleepers && !w.heldBack && w.rng.IntN(3) > 0 || w.off[FaultDays] {
 		return
 	}
 	w.Fired[FaultDays]++
+	w.aged = true
+	most := 14
+	if w.shape.Long {
+		most = 30
+	}
 	for range 1 + w.rng.IntN(5) {
-		time.Sleep(time.Duration(1+w.rng.IntN(14*24)) * time.Hour)
-		w.note("time passes")
+		w.about("days %d", w.since)
+		w.pause(time.Duration(1+w.rng.IntN(most*24)) * time.Hour)
 		if err := w.expire(); err != nil {
 			w.load.fail("oracle", "%v", err)
+		}
+		if w.rng.IntN(3) == 0 {
+			w.redriveAll()
 		}
 		for range 20 {
 			w.step(func() bool { return false })
 		}
 	}
-	// The entries that a home showed may have expired since.
-	clear(w.load.seen)
-	clear(w.load.keys) // a key binds for 24 hours
-	for _, topic := range queue.Topics() {
-		w.redrive(topic, redrivable)
+	w.redriveAll()
+	w.heldBack = false
+	if w.rng.IntN(2) == 0 { // the sleepers wake up while users are there
+		for _, p := range w.procs {
+			if p.asleep {
+				p.paused = time.Now().Add(time.Duration(w.rng.IntN(2000*w.shape.Pace)) * time.Millisecond)
+			}
+		}
 	}
-	w.aged = true
+}
+
+// redriveAll redrives the dead letters. An operator may do it past Fanfare, and send those
+// that are too old, too: their consumers have to refuse them.
+func (w *World) redriveAll() {
+	past := w.rng.IntN(2) == 0 && !w.off[FaultOld]
+	for _, topic := range queue.Topics() {
+		w.redrive(topic, func(d queue.DeadLetter) error {
+			err := redrivable(d)
+			if err == nil || !past {
+				return err
+			}
+			if _, err := messages.Decode(d.Payload); err != nil {
+				return err
+			}
+			w.Fired[FaultOld]++
+			return nil
+		})
+	}
 }
 
 // redrivable refuses a message that can never be processed, or is too old.
@@ -297,20 +335,23 @@ func (w *World) mayHaveExpired(post string) bool {
 	return err != nil || time.Since(at) > timelineTTL-time.Hour
 }
 
-// skew sets the clocks of the processes apart by up to two seconds. In some worlds the
+// skew sets the clocks of the processes apart, by up to two seconds or by hours. In some worlds the
 // clock of one API is so far ahead that its events have to wait.
 func (w *World) skew() {
+	if w.hours = w.shape.Hours && !w.off[FaultHours]; w.hours {
+		w.Fired[FaultHours]++
+	}
 	for _, p := range w.procs {
-		skew := time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
+		skew := w.apart()
 		if skew == 0 || w.off[FaultSkew] {
 			continue
 		}
-		p.skew = skew
+		p.skew.Store(int64(skew))
 		w.Fired[FaultSkew]++
 	}
 	ahead := messages.MaxAhead + time.Duration(w.rng.IntN(600))*time.Second
 	if w.rng.IntN(4) == 0 && !w.off[FaultAhead] {
-		w.load.apis[0].skew = ahead
+		w.load.apis[0].skew.Store(int64(ahead))
 		w.Fired[FaultAhead]++
 	}
 }
@@ -335,7 +376,7 @@ func (w *World) service(p *Proc) *feed.Service {
 	}
 	return feed.New(feed.Config{
 		Store: p.Store(), Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, RecentPosts: recentPosts, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, FollowersPerLikeShard: 2, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, RecentPosts: w.shape.Recent, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 
@@ -343,7 +384,7 @@ func (w *World) fanout(p *Proc) {
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
 		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL,
-		Writers: 2, PageSize: 2, ChunkSize: 2, PlanChunks: 2, Log: zap.NewNop(),
+		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.shape.Chunk, PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
@@ -352,9 +393,9 @@ func (w *World) fanout(p *Proc) {
 
 func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
 	consumer := &queue.Consumer{
-		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Now: p.Now, Log: zap.NewNop(),
+		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Grace: grace, Now: p.Now, Log: zap.NewNop(),
 	}
-	p.Go(func(ctx context.Context) { w.ended(p, topic, consumer.Run(ctx)) })
+	p.Go(func(ctx context.Context) { w.ended(ctx, p, topic, consumer.Run(ctx)) })
 }
 
 func (w *World) likeagg(p *Proc) {
@@ -363,15 +404,15 @@ func (w *World) likeagg(p *Proc) {
 		store = w.likesTable(store)
 	}
 	aggregator := likeagg.New(likeagg.Config{
-		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.maxHeld, PutConcurrency: 4,
+		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
 		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Log: zap.NewNop(),
 	})
-	p.Go(func(ctx context.Context) { w.ended(p, "likes", aggregator.Run(ctx)) })
+	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })
 }
 
 // ended reports a consumer that stopped though its process was not killed.
-func (w *World) ended(p *Proc, what string, err error) {
-	if err != nil && p.ctx.Err() == nil {
+func (w *World) ended(ctx context.Context, p *Proc, what string, err error) {
+	if err != nil && ctx.Err() == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.load.violations = append(w.load.violations, fmt.Sprintf("stuck: %s of %s ended: %v", what, p.Name, err))

@@ -26,7 +26,7 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	t.Helper()
 	best := Shrunk{Options: o, Result: res, Invariant: res.Fails()[0]}
 	if best.Options.Operations == 0 {
-		best.Options.Operations = defaultOperations
+		best.Options.Operations = res.Shape.Operations
 	}
 	best.Options.KeepTrace = false
 	if best.Options.Keep == nil {
@@ -63,8 +63,8 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 		before = best.size()
 		// First whole kinds, then whole users: most defects need few of either.
 		for _, of := range []func(n int) string{
-			func(n int) string { _, kind := drawn(res.Seed, n); return kind },
-			func(n int) string { user, _ := drawn(res.Seed, n); return strconv.Itoa(user) },
+			func(n int) string { _, kind := res.Shape.drawn(res.Seed, n); return kind },
+			func(n int) string { user, _ := res.Shape.drawn(res.Seed, n); return strconv.Itoa(user) },
 		} {
 			minimize(grouped(best.Options.Keep, of), func(left [][]int) bool {
 				return tryKeep(slices.Sorted(slices.Values(slices.Concat(left...))))

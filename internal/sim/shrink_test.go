@@ -86,12 +86,12 @@ func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 		}
 		return of
 	}
-	all := started(Options{KeepTrace: true})
+	all := started(Options{Plain: true, KeepTrace: true})
 	var odd []int
 	for n := 1; n < defaultOperations; n += 2 {
 		odd = append(odd, n)
 	}
-	half := started(Options{KeepTrace: true, Keep: odd, Faults: []string{FaultLost}})
+	half := started(Options{Plain: true, KeepTrace: true, Keep: odd, Faults: []string{FaultLost}})
 	same := 0
 	for number, is := range half {
 		switch was := all[number]; {

@@ -6,9 +6,12 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,7 +32,9 @@ const mostReruns = 200
 
 func TestSeeds(t *testing.T) {
 	fired, met := Counters{}, Counters{}
-	violations, ran, shrunk := 0, 0, 0
+	violations, ran, shrunk, calls := 0, 0, 0, 0
+	var lived time.Duration
+	cpu := cpuTime(t)
 	keep, err := ParseKeep(*keepOnly)
 	require.NoError(t, err)
 	kinds, err := ParseFaults(*faultsOnly)
@@ -39,23 +44,29 @@ func TestSeeds(t *testing.T) {
 	for seed := *from; seed < *from+*seeds; seed++ {
 		res := Run(t, seed, o)
 		ran++
+		lived += res.Lived
+		if *seeds <= 20 {
+			t.Logf("seed %d: %s", seed, res.Shape)
+		}
 		for kind, n := range res.Fired {
 			fired[kind] += n
 		}
 		for point, n := range res.Met {
 			met[point] += n
+			calls += n
 		}
 		if !masked {
 			traces[seed] = res.Trace
 		}
-		if !masked && res.Operations < defaultOperations {
-			t.Errorf("seed %d made %d operations, want %d at least", seed, res.Operations, defaultOperations)
+		if !masked && res.Operations < res.Shape.Operations {
+			t.Errorf("seed %d made %d operations, want %d at least", seed, res.Operations, res.Shape.Operations)
 		}
 		if len(res.Violations) > 0 {
 			violations += len(res.Violations)
 			for _, line := range res.Lines {
 				t.Log(line)
 			}
+			t.Errorf("%s: %s", res, res.Shape)
 			t.Errorf("%s; replay with: go test ./internal/sim -run TestSeeds -from %d -seeds 1 -trail", res, seed)
 			for _, v := range res.Violations {
 				t.Errorf("  %s", v)
@@ -75,14 +86,24 @@ func TestSeeds(t *testing.T) {
 	if violations == 0 && !masked {
 		checkCoverage(t, fired, met)
 	}
-	summary = fmt.Sprintf("%d seeds, %d violations", ran, violations)
+	cpu = cpuTime(t) - cpu
+	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",
+		ran, violations, lived.Hours()/24, calls, float64(calls)/max(cpu.Seconds(), .01))
+}
+
+// cpuTime returns the processor time that the process has taken.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // checkCoverage fails a run of seeds that never fired one of the faults, or never killed
 // a process at one of the crash points.
 func checkCoverage(t *testing.T, fired, met Counters) {
 	t.Helper()
-	if *seeds >= 50 {
+	if *seeds >= 200 {
 		for _, kind := range Faults() {
 			if fired[kind] == 0 {
 				t.Errorf("the fault %q never fired in %d seeds", kind, *seeds)
@@ -115,6 +136,7 @@ var summary string
 // fails ends the process too: the trace of its goroutine names the seed.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400)
 	if err := os.Setenv("GODEBUG", "tracebacklabels=1,"+os.Getenv("GODEBUG")); err != nil {
 		panic(err)
 	}

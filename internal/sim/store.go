@@ -98,27 +98,40 @@ func (r *replica) follow(n int) error {
 
 // expire deletes some of the items whose ttl has passed, as lazily as DynamoDB.
 func (w *World) expire() error {
-	keys := make([]table.Key, 0, len(w.ttls))
-	for key, ttl := range w.ttls {
-		if ttl < time.Now().Unix() {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, func(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) })
-	for _, key := range keys {
+	for _, key := range w.expired() {
 		if w.rng.IntN(2) == 0 || w.off[FaultTTL] {
 			continue
 		}
 		w.Fired[FaultTTL]++
-		w.note("expire %v", key)
-		if _, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key}); err != nil {
-			return fmt.Errorf("simulated table: expire: %w", err)
-		}
-		if err := w.wrote(key); err != nil {
+		if err := w.sweep(key); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// expired returns the items whose ttl has passed by the clock of the sweep.
+func (w *World) expired() []table.Key {
+	now := time.Now().Add(w.early()).Unix()
+	var all []table.Key
+	for key, ttl := range w.ttls {
+		if ttl < now {
+			all = append(all, key)
+		}
+	}
+	slices.SortFunc(all, func(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) })
+	return all
+}
+
+func (w *World) sweep(key table.Key) error {
+	if w.ttls[key] >= time.Now().Unix() {
+		w.Fired[FaultEarly]++
+	}
+	w.note("expire %v", key)
+	if _, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key}); err != nil {
+		return fmt.Errorf("simulated table: expire: %w", err)
+	}
+	return w.wrote(key)
 }
 
 // source returns the store of a read: the table, or its replica, some changes late.
@@ -138,18 +151,19 @@ func (w *World) source(consistent bool) (*tabletest.Memory, error) {
 // store is the table as one process reaches it.
 type store struct {
 	p *Proc
+	l *life
 }
 
 // Store returns the process's table.
-func (p *Proc) Store() table.Store { return store{p} }
+func (p *Proc) Store() table.Store { return store{p, p.life} }
 
-func call1[R any](ctx context.Context, p *Proc, c *call, effect func(part float64) (R, error)) (R, error) {
+func call1[R any](ctx context.Context, s store, c *call, effect func(part float64) (R, error)) (R, error) {
 	var res R
 	c.effect = func(part float64) (err error) {
 		res, err = effect(part)
 		return err
 	}
-	err := p.do(ctx, c)
+	err := s.p.do(ctx, s.l, c)
 	if err != nil {
 		var none R
 		return none, err
@@ -159,7 +173,7 @@ func call1[R any](ctx context.Context, p *Proc, c *call, effect func(part float6
 
 func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
 	c := &call{kind: "table.get", class: class("get", in.Key.PK), about: in.Key.PK + in.Key.SK, pks: []string{in.Key.PK}, label: label("get", in)}
-	return call1(ctx, s.p, c, func(float64) (table.GetResult, error) {
+	return call1(ctx, s, c, func(float64) (table.GetResult, error) {
 		from, err := s.p.w.source(in.Consistent)
 		if err != nil {
 			return table.GetResult{}, err
@@ -176,7 +190,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 	for _, key := range in.Keys {
 		c.pks = append(c.pks, key.PK)
 	}
-	return call1(ctx, s.p, c, func(float64) (table.BatchGetResult, error) {
+	return call1(ctx, s, c, func(float64) (table.BatchGetResult, error) {
 		from, err := s.p.w.source(in.Consistent)
 		if err != nil {
 			return table.BatchGetResult{}, err
@@ -190,7 +204,7 @@ func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 	return func(yield func(table.Page, error) bool) {
 		for {
 			c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
-			page, err := call1(ctx, s.p, c, func(float64) (table.Page, error) {
+			page, err := call1(ctx, s, c, func(float64) (table.Page, error) {
 				from, err := s.p.w.source(q.Consistent && !q.Index)
 				if err != nil {
 					return table.Page{}, err
@@ -226,7 +240,7 @@ func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRes
 
 func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	c := &call{kind: "table." + op, class: class(op, key.PK), about: key.PK + key.SK, pks: []string{key.PK}, label: label(op, in)}
-	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
+	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
 		res, err := do()
 		if err == nil {
 			err = s.p.w.wrote(key)
@@ -274,7 +288,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 		_, err := write(slices.DeleteFunc(slices.Clone(own), func(wr table.BatchWrite) bool { return short(wr.Key().PK) }))
 		return err
 	}
-	return call1(ctx, s.p, c, func(part float64) (table.WriteResult, error) {
+	return call1(ctx, s, c, func(part float64) (table.WriteResult, error) {
 		return write(own[:int(math.Ceil(part*float64(len(own))))])
 	})
 }
@@ -303,7 +317,7 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	for _, op := range in.Ops {
 		c.pks = append(c.pks, op.Key().PK)
 	}
-	return call1(ctx, s.p, c, func(float64) (table.WriteResult, error) {
+	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
 		res, err := s.p.w.store.Transact(context.Background(), in)
 		if err == nil {
 			err = s.p.w.wrote(keys...)

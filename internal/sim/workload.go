@@ -18,6 +18,7 @@ import (
 // user are in order. Users call at the same time.
 type operation struct {
 	number int // 0 if it is not of the workload
+	api    *Proc
 	name   string
 	user   string
 	do     func(ctx context.Context, s *feed.Service) error
@@ -99,31 +100,10 @@ func (l *workload) plan(o Options, first, last int) []planned {
 	var all []planned
 	for n := first; n <= last; n++ {
 		skip := o.Keep != nil && !slices.Contains(o.Keep, n)
-		user, kind := drawn(l.w.seed, n)
+		user, kind := l.w.shape.drawn(l.w.seed, n)
 		all = append(all, planned{n, l.users[user], kind, skip})
 	}
 	return all
-}
-
-// drawn returns the user who makes an operation, as an index, and its kind, by the
-// percentage of each kind.
-func drawn(seed uint64, number int) (user int, kind string) {
-	r := draws(seed, number, 0)
-	user = r.IntN(users)
-	x := r.IntN(100)
-	for _, of := range [...]struct {
-		kind    string
-		percent int
-	}{
-		{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
-		{"poison", 3}, {"profile", 2}, {"home", 7},
-		{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
-	} {
-		if x -= of.percent; x < 0 {
-			return user, of.kind
-		}
-	}
-	panic("the operations' percentages are below 100 in all")
 }
 
 // draws is a stream of random numbers of one operation.
@@ -131,17 +111,13 @@ func draws(seed uint64, number, stream int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(number)<<8|uint64(stream)))
 }
 
-func newWorkload(w *World, users int) *workload {
-	l := &workload{
-		w: w, serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
+func newWorkload(w *World) *workload {
+	return &workload{
+		w: w, users: w.shape.names(), serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
 		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{},
 	}
-	for i := range users {
-		l.users = append(l.users, fmt.Sprintf("u%d", i))
-	}
-	return l
 }
 
 func (l *workload) fail(invariant, format string, args ...any) {
@@ -205,7 +181,7 @@ func (l *workload) next() bool {
 	return true
 }
 
-func (p *Proc) up() bool { return !p.dead && !time.Now().Before(p.paused) }
+func (p *Proc) up() bool { return !p.dead && !p.ending && !time.Now().Before(p.paused) }
 
 func (l *workload) run(op *operation, api *Proc) {
 	if op.number > 0 {
@@ -216,8 +192,10 @@ func (l *workload) run(op *operation, api *Proc) {
 	name := fmt.Sprintf("op%d", op.number)
 	l.w.note("start %s %s %s at %s", name, op.user, op.name, api.Name)
 	service := l.serve[api]
-	api.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(withOp(ctx, name), 20*time.Second)
+	op.api = api
+	life := api.life.ctx // a stop lets requests end
+	api.run(func() {
+		ctx, cancel := context.WithTimeout(withOp(life, name), 20*time.Second)
 		defer cancel()
 		op.err = op.do(ctx, service)
 		close(op.done)
@@ -269,6 +247,10 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.edit(r, p)
 	case "poison":
 		op = l.poison(r, p)
+	case "stray":
+		op = l.stray(r, p)
+	case "burst":
+		op = l.burst(r, p)
 	case "profile":
 		op = l.profile(user)
 	}
@@ -367,10 +349,17 @@ func (l *workload) other(r *rand.Rand, user string) string {
 
 func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	author := l.other(r, user)
-	if r.IntN(2) == 0 { // some follow, unfollow and follow again, so that old events meet new ones
+	if l.w.shape.Mix == crowd && r.IntN(4) > 0 && user != l.users[0] {
+		author = l.users[0]
+	} else if r.IntN(2) == 0 { // some follow, unfollow and follow again, so that old events meet new ones
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
-	retries := r.IntN(3) // of a client without an answer, whose first call may still happen
+	return l.followOf(user, author, on, r.IntN(3))
+}
+
+// followOf makes the call of a client that repeats it without an answer, though the
+// first call may still happen.
+func (l *workload) followOf(user, author string, on bool, retries int) *operation {
 	p := pair{user, author}
 	name := map[bool]string{true: "follow ", false: "unfollow "}[on] + author
 	for _, pull := range []bool{false, true} {
@@ -449,9 +438,7 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 		name: "poison " + topic, user: p.user,
 		do: func(context.Context, *feed.Service) error { return nil },
 		settle: func(error) {
-			q := l.w.queue(topic)
-			q.messages = append(q.messages, &queued{id: name, name: name, payload: []byte(payload), order: q.published})
-			q.published++
+			l.w.put(topic, name, name, []byte(payload))
 			l.bad = append(l.bad, name)
 		},
 	}
@@ -481,7 +468,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	return &operation{
 		name: fmt.Sprintf("home limit %d pull %v", limit, pull), user: user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
-			ahead = s == l.serve[l.apis[0]] && l.apis[0].skew >= messages.MaxAhead
+			ahead = l.w.hours || s == l.serve[l.apis[0]] && time.Duration(l.apis[0].skew.Load()) >= messages.MaxAhead
 			items, err = wholeHome(ctx, s, user, limit, pull)
 			return err
 		},

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -55,9 +56,13 @@ type World struct {
 	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
 
+	shape      Shape
 	likesTable func(table.Store) table.Store
-	maxHeld    int  // bounds the messages that a process holds
 	aged       bool // days have passed, so messages may be too old
+	hours      bool // clocks are apart by hours
+	heldBack   bool // dead letters of likes wait for days
+	leaps      int  // outages of hours
+	histories  int  // ledgers that were filled
 
 	released map[string]int    // calls by name
 	names    map[string]string // of messages, by id
@@ -87,6 +92,14 @@ type Rates struct {
 	Conflict float64 // a transaction meets another write of one of its items
 	// Backstop moves a message to the dead letters though nothing is wrong with it.
 	Backstop float64
+	Slow     float64 // the answer of a call comes after the effects of later ones
+	Stop     float64 // a process is stopped, and finishes its work
+	Sleep    float64 // a process is suspended for hours or days
+	Step     float64 // a process's clock is set
+	Leap     float64 // nothing answers for hours
+	Bury     float64 // all aggregators die, and all likes become dead letters for days
+	Sweep    float64 // an expired item is deleted
+	History  float64 // the ledgers get the entries of weeks
 }
 
 // Stormy returns the rates of a faulty run.
@@ -95,6 +108,7 @@ func Stormy() Rates {
 		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
 		Throttle: .003, Conflict: .02,
+		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
 	}
 }
 
@@ -123,6 +137,19 @@ const (
 
 	FaultThrottle = "throttled call"
 	FaultConflict = "conflicting transaction"
+
+	FaultSlow     = "answer after later effects"
+	FaultStop     = "graceful stop"
+	FaultSleep    = "sleeper"
+	FaultStep     = "clock step"
+	FaultHours    = "clock skew of hours"
+	FaultMidnight = "midnight in a storm"
+	FaultLeap     = "outage of hours"
+	FaultBury     = "likes buried for days"
+	FaultOld      = "too old message"
+	FaultSweep    = "expired item deleted beside traffic"
+	FaultEarly    = "item deleted early"
+	FaultHistory  = "ledger of weeks"
 )
 
 // Faults returns every kind of fault.
@@ -131,6 +158,8 @@ func Faults() []string {
 		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
 		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
 		FaultThrottle, FaultConflict,
+		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
+		FaultEarly, FaultHistory,
 	}
 }
 
@@ -147,10 +176,13 @@ type Proc struct {
 	Name   string
 	role   string
 	w      *World
-	ctx    context.Context
-	kill   context.CancelFunc
-	skew   time.Duration
-	paused time.Time // until when
+	ctx    context.Context // ends with the stop, or with the life
+	stop   context.CancelFunc
+	life   *life
+	skew   atomic.Int64 // nanoseconds
+	paused time.Time    // until when
+	asleep bool         // paused for so long that its requests are void
+	ending bool         // stopped, and not ended yet
 	dead   bool
 	begin  func(p *Proc) // starts its goroutines
 	bootAt time.Time     // of a dead one
@@ -159,14 +191,36 @@ type Proc struct {
 	work   sync.WaitGroup
 }
 
+// life is one life of a process: from a boot to a crash, or to the end of a stop. What
+// is left of a former life has no effect any more.
+type life struct {
+	ctx     context.Context
+	kill    context.CancelFunc
+	over    bool // guarded by World.mu, and so is running, the number of its goroutines
+	running int
+}
+
 // Now is the process's clock.
-func (p *Proc) Now() time.Time { return time.Now().Add(p.skew) }
+func (p *Proc) Now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
-// Context ends with the process.
-func (p *Proc) Context() context.Context { return p.ctx }
+// Go runs f as a goroutine of the process. The context ends with the stop.
+func (p *Proc) Go(f func(ctx context.Context)) {
+	ctx := p.ctx
+	p.run(func() { f(ctx) })
+}
 
-// Go runs f as a goroutine of the process.
-func (p *Proc) Go(f func(ctx context.Context)) { p.work.Go(func() { f(p.ctx) }) }
+func (p *Proc) run(f func()) {
+	l := p.life
+	p.w.mu.Lock()
+	l.running++
+	p.w.mu.Unlock()
+	p.work.Go(func() {
+		f()
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		l.running--
+	})
+}
 
 var (
 	errCrashed   = errors.New("simulated: the process was killed")
@@ -177,6 +231,7 @@ var (
 // call is a port call that waits for the driver.
 type call struct {
 	proc  *Proc
+	at    time.Time // when it was made
 	ctx   context.Context
 	kind  string // port and operation: "table.put"
 	class string // kind and sort of key: the name of a crash point
@@ -194,6 +249,10 @@ type call struct {
 	spare func(short func(pk string) bool) error
 	err   error
 	done  chan struct{}
+	// due is the step in which the answer comes to a call that had its effect, 0 for one
+	// that has not had it. answered is that answer.
+	due      int
+	answered error
 }
 
 // stretch is a number of steps in which the table has no capacity for one partition, or
@@ -207,6 +266,7 @@ func (s stretch) covers(pk string) bool { return s.pk == "" || s.pk == pk }
 
 type lateEffect struct {
 	at     int // step
+	sent   time.Time
 	label  string
 	effect func(float64) error
 }
@@ -229,12 +289,12 @@ func opOf(ctx context.Context) string {
 
 // do parks a call until the driver lets it go on. The error is the effect's, or that of
 // a fault.
-func (p *Proc) do(ctx context.Context, c *call) error {
-	c.proc, c.ctx, c.done = p, ctx, make(chan struct{})
+func (p *Proc) do(ctx context.Context, l *life, c *call) error {
+	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
 	c.label = opOf(ctx) + " " + c.label
 	c.op = opOf(ctx)
 	p.w.mu.Lock()
-	if p.dead {
+	if l.over {
 		p.w.mu.Unlock()
 		return errCrashed
 	}
@@ -244,10 +304,10 @@ func (p *Proc) do(ctx context.Context, c *call) error {
 	return c.err
 }
 
-func newWorld(seed uint64) *World {
+func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	return &World{
-		seed: seed, maxHeld: 10, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
+		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
 		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{},
 	}
 }
@@ -262,9 +322,11 @@ func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
 }
 
 func (w *World) boot(p *Proc) {
+	p.life = &life{}
 	ctx, kill := context.WithCancelCause(context.Background())
-	p.ctx, p.kill = ctx, func() { kill(errCrashed) }
-	p.dead, p.paused, p.subs = false, time.Time{}, nil
+	p.life.ctx, p.life.kill = ctx, func() { kill(errCrashed) }
+	p.ctx, p.stop = context.WithCancel(p.life.ctx)
+	p.dead, p.ending, p.asleep, p.paused, p.subs = false, false, false, time.Time{}, nil
 	p.boots++
 	w.about("boot %s %d", p.Name, p.boots)
 	p.begin(p)
@@ -276,8 +338,13 @@ func (w *World) crash(p *Proc, at string) {
 	w.Fired[FaultCrash]++
 	w.Fired["crash "+at]++
 	w.note("crash %s %s", p.Name, at)
+	w.end(p)
+}
+
+// end ends the life of a process.
+func (w *World) end(p *Proc) {
 	w.mu.Lock()
-	p.dead = true
+	p.dead, p.ending, p.asleep, p.life.over = true, false, false, true
 	kept := w.parked[:0]
 	for _, c := range w.parked {
 		if c.proc == p {
@@ -289,7 +356,7 @@ func (w *World) crash(p *Proc, at string) {
 	}
 	w.parked = kept
 	w.mu.Unlock()
-	p.kill()
+	p.life.kill()
 	for _, s := range p.subs {
 		s.end()
 	}
@@ -339,13 +406,16 @@ func (w *World) step(next func() bool) {
 	w.answerEnded()
 	w.settle()
 	w.collect()
+	w.edges()
 	w.reboot()
 	w.settle()
-	w.about("step %d %d", w.phase, w.since)
+	w.aboutStep("step")
 	if w.strikes(FaultPause, w.faults.Pause) {
-		p := w.procs[w.rng.IntN(len(w.procs))]
-		p.paused = time.Now().Add(time.Duration(w.rng.IntN(120_000)) * time.Millisecond)
-		w.note("pause %s", p.Name)
+		p, lasts := w.procs[w.rng.IntN(len(w.procs))], time.Duration(w.rng.IntN(120_000))*time.Millisecond
+		if !p.asleep {
+			p.paused = time.Now().Add(lasts)
+			w.note("pause %s", p.Name)
+		}
 	}
 	ready := w.ready()
 	w.tighten(ready)
@@ -383,7 +453,7 @@ func (w *World) short(pk string) bool {
 func nameOf(c *call) string { return c.name }
 
 func (w *World) sleep(idle bool) {
-	d := time.Duration(1+w.rng.IntN(30)) * time.Millisecond
+	d := time.Duration(w.shape.Pace*(1+w.rng.IntN(30))) * time.Millisecond
 	if idle {
 		d = time.Duration(1+w.rng.IntN(400)) * time.Millisecond
 		if w.rng.IntN(10) == 0 {
@@ -399,7 +469,7 @@ func (w *World) ready() []*call {
 	now := time.Now()
 	ready := make([]*call, 0, len(w.parked))
 	for _, c := range w.parked {
-		if !now.Before(c.proc.paused) {
+		if !now.Before(c.proc.paused) && c.due <= w.steps {
 			ready = append(ready, c)
 		}
 	}
@@ -413,7 +483,7 @@ func (w *World) answerEnded() {
 	parked := slices.Clone(w.parked)
 	w.mu.Unlock()
 	for _, c := range parked {
-		if err := c.ctx.Err(); err != nil {
+		if err := c.ctx.Err(); err != nil && !c.proc.asleep {
 			w.Fired[FaultTimeout]++
 			w.about("ended %s", c.name)
 			if w.rng.IntN(2) == 0 {
@@ -431,6 +501,9 @@ func (w *World) applyLate() {
 			kept = append(kept, l)
 			continue
 		}
+		if time.Since(l.sent) > mostTransit {
+			continue
+		}
 		err := l.effect(1)
 		w.note("late %s: %v", l.label, err)
 	}
@@ -438,7 +511,9 @@ func (w *World) applyLate() {
 }
 
 func (w *World) later(c *call) {
-	w.lates = append(w.lates, lateEffect{w.steps + 1 + w.rng.IntN(300), c.label, c.effect})
+	if at := w.steps + 1 + w.rng.IntN(300); c.due == 0 {
+		w.lates = append(w.lates, lateEffect{at, c.at, c.label, c.effect})
+	}
 }
 
 func (w *World) reboot() {
@@ -454,6 +529,14 @@ func (w *World) reboot() {
 func (w *World) release(c *call) {
 	p := c.proc
 	f := w.faults
+	if c.due > 0 {
+		w.answer(c, c.answered, "late answer")
+		return
+	}
+	if time.Since(c.at) > mostTransit {
+		w.answer(c, unavailable(c.kind), "void")
+		return
+	}
 	w.released[c.name]++
 	w.about("%s %d", c.name, w.released[c.name])
 	point := p.role + " " + c.class
@@ -518,6 +601,11 @@ func (w *World) release(c *call) {
 			w.note("effect %s: %v", c.label, err)
 		}
 		w.answer(c, unavailable(c.kind), "partial")
+		return
+	}
+	if w.strikes(FaultSlow, f.Slow) {
+		c.due, c.answered = w.steps+1+w.rng.IntN(60), c.effect(1)
+		w.note("effect %s before its answer: %v", c.label, c.answered)
 		return
 	}
 	w.answer(c, c.effect(1), "done")

@@ -1,0 +1,278 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// The faults here are about days, ages and clocks: time passes while something is open.
+
+const (
+	// mostTransit bounds the time from a request to its effect. AWS refuses a request that
+	// was signed minutes ago, and a connection dies in the sleep of a process.
+	mostTransit = 5 * time.Minute
+	// clocksApart bounds the skew of a world whose clocks are apart by hours.
+	clocksApart = 6 * time.Hour
+	day         = 24 * time.Hour
+)
+
+// edges fires the faults of one step.
+func (w *World) edges() {
+	w.wake()
+	w.finishStops()
+	f := w.faults
+	w.aboutStep("edges")
+	// One draw for all: each is rare, and most steps have none.
+	x := w.rng.Float64()
+	for _, of := range []struct {
+		kind string
+		rate float64
+		do   func() bool // reports whether it could
+	}{
+		{FaultStop, f.Stop, w.halt},
+		{FaultSleep, f.Sleep, w.suspend},
+		{FaultStep, f.Step, w.setClock},
+		{FaultLeap, f.Leap, w.leap},
+		{FaultBury, f.Bury, w.bury},
+		{FaultSweep, f.Sweep, w.sweepOne},
+		{FaultHistory, f.History, w.history},
+	} {
+		if x -= of.rate; x < 0 {
+			if !w.off[of.kind] && of.do() {
+				w.Fired[of.kind]++
+			}
+			return
+		}
+	}
+}
+
+// awake returns the processes that run, and whose role has another one that runs.
+func (w *World) awake(role string) []*Proc {
+	var all []*Proc
+	roles := map[string]int{}
+	for _, p := range w.procs {
+		if !p.dead && !p.ending && !p.asleep {
+			roles[p.role]++
+			if role == "" || p.role == role {
+				all = append(all, p)
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(p *Proc) bool { return roles[p.role] < 2 })
+}
+
+// halt stops a process as a deployment does: it takes nothing more, and has some time
+// for the rest.
+func (w *World) halt() bool {
+	all := w.awake("")
+	if len(all) == 0 {
+		return false
+	}
+	p := all[w.rng.IntN(len(all))]
+	w.note("stop %s", p.Name)
+	p.ending = true
+	p.stop()
+	return true
+}
+
+// finishStops ends the processes that were stopped and hold nothing any more.
+func (w *World) finishStops() {
+	for _, p := range w.procs {
+		w.mu.Lock()
+		ended := p.ending && p.life.running == 0
+		w.mu.Unlock()
+		if ended {
+			w.note("stopped %s", p.Name)
+			w.end(p)
+		}
+	}
+}
+
+// suspend puts a process to sleep for hours or days, most often one that waits for an
+// answer. Its requests that are on their way happen before the sleep, or never.
+func (w *World) suspend() bool {
+	all := w.awake("")
+	busy := slices.DeleteFunc(w.ready(), func(c *call) bool { return !slices.Contains(all, c.proc) })
+	if len(all) == 0 {
+		return false
+	}
+	p := all[w.rng.IntN(len(all))]
+	if len(busy) > 0 && w.rng.IntN(4) > 0 {
+		p = busy[choose(w.rng, busy, nameOf)].proc
+	}
+	lasts := time.Duration(1+w.rng.IntN(12*60)) * time.Minute
+	switch w.rng.IntN(3) {
+	case 0:
+		lasts = time.Duration(1+w.rng.IntN(20*24)) * time.Hour
+	case 1:
+		lasts = time.Duration(31+w.rng.IntN(15)) * day
+	}
+	p.asleep, p.paused = true, time.Now().Add(lasts)
+	w.note("%s sleeps for %s", p.Name, lasts)
+	w.mu.Lock()
+	parked := slices.Clone(w.parked)
+	w.mu.Unlock()
+	for _, c := range parked {
+		if c.proc == p && c.due == 0 && w.rng.IntN(2) == 0 {
+			c.due, c.answered = w.steps, c.effect(1)
+			w.note("effect %s before a sleep: %v", c.label, c.answered)
+		}
+	}
+	if p.role == "api" { // its clients give up
+		for _, user := range w.load.users {
+			if op := w.load.busy[user]; op != nil && op.api == p {
+				delete(w.load.busy, user)
+				w.note("end %s %s: its API sleeps", user, op.name)
+				op.settle(errDown)
+			}
+		}
+	}
+	return true
+}
+
+// wake ends the sleeps whose time has come.
+func (w *World) wake() {
+	for _, p := range w.procs {
+		if p.asleep && !time.Now().Before(p.paused) {
+			w.note("%s wakes up", p.Name)
+			p.asleep = false
+		}
+	}
+}
+
+// setClock sets the clock of a process.
+func (w *World) setClock() bool {
+	p := w.procs[w.rng.IntN(len(w.procs))]
+	p.skew.Store(int64(w.apart()))
+	w.note("the clock of %s is set to %s", p.Name, time.Duration(p.skew.Load()))
+	return true
+}
+
+// apart draws the skew of a clock.
+func (w *World) apart() time.Duration {
+	most := 2 * time.Second
+	if w.hours {
+		most = clocksApart
+	}
+	return time.Duration(w.rng.Int64N(int64(2*most))) - most
+}
+
+// leap lets hours pass in which neither the table nor the queues answer.
+func (w *World) leap() bool {
+	if w.leaps++; w.leaps > 3 {
+		return false
+	}
+	w.pause(time.Duration(1+w.rng.IntN(30)) * time.Hour)
+	return true
+}
+
+// pause lets time pass. The entries that a home showed may expire, and a key binds for 24
+// hours.
+func (w *World) pause(d time.Duration) {
+	time.Sleep(d)
+	w.note("time passes")
+	clear(w.load.seen)
+	clear(w.load.keys)
+}
+
+// bury lets all aggregators that are awake die, and makes everything on the queue of likes
+// dead letters, which nobody looks at for days.
+func (w *World) bury() bool {
+	if w.off[FaultCrash] || w.off[FaultDays] || w.heldBack {
+		return false
+	}
+	for _, p := range w.procs {
+		if p.role == "likeagg" && !p.dead && !p.asleep {
+			w.crash(p, "bury")
+		}
+	}
+	q := w.queue(queue.TopicLikes)
+	for len(q.messages) > 0 {
+		w.backstop(queue.TopicLikes, q.messages[0])
+	}
+	w.heldBack = true
+	return true
+}
+
+// sweepOne deletes an expired item.
+func (w *World) sweepOne() bool {
+	expired := w.expired()
+	if len(expired) == 0 {
+		return false
+	}
+	if err := w.sweep(expired[w.rng.IntN(len(expired))]); err != nil {
+		w.load.fail("oracle", "%v", err)
+	}
+	return true
+}
+
+// early is the time by which the clock of the sweep is ahead.
+func (w *World) early() time.Duration {
+	if w.off[FaultEarly] {
+		return 0
+	}
+	return w.shape.Early
+}
+
+// history gives each ledger the entries that aggregators of weeks leave: most of them noted
+// their end, and may be pruned.
+func (w *World) history() bool {
+	if w.aged || len(w.load.created) == 0 || w.histories > 0 {
+		return false
+	}
+	w.histories++
+	var names [70]string
+	for i := range names {
+		names[i] = fmt.Sprintf("old%08s", strconv.FormatInt(int64(w.rng.IntN(1<<30)), 36))
+		if w.rng.IntN(8) > 0 {
+			w.write(schema.LikeEnd{Inc: names[i], Lost: map[string]bool{}}.Item())
+		}
+	}
+	since := table.Attr{Name: schema.AttrAsOf, Value: table.N(time.Now().Add(-20 * day).UnixMilli())}
+	w.write(table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{since}})
+	for _, post := range sorted(w.load.created) {
+		in := table.UpdateInput{Key: schema.LikeCountKey(post)}
+		for _, name := range names {
+			if w.rng.IntN(10) > 0 {
+				in.Set = append(in.Set, table.Attr{Name: schema.AttrFlushed(name), Value: table.N(1 + w.rng.Int64N(9000))})
+			}
+		}
+		_, err := w.store.Update(context.Background(), in)
+		w.did(err, in.Key)
+	}
+	w.note("ledgers of weeks")
+	return true
+}
+
+// write puts an item into the table, past the ports.
+func (w *World) write(it table.Item) {
+	_, err := w.store.Put(context.Background(), table.PutInput{Item: it})
+	w.did(err, it.Key)
+}
+
+func (w *World) did(err error, key table.Key) {
+	if err == nil {
+		err = w.wrote(key)
+	}
+	if err != nil {
+		w.load.fail("oracle", "%v", err)
+	}
+}
+
+// untilMidnight lets time pass until shortly before a midnight.
+func (w *World) untilMidnight() {
+	if !w.shape.Midnight || w.off[FaultMidnight] {
+		return
+	}
+	w.Fired[FaultMidnight]++
+	w.about("midnight %d", w.phase)
+	next := time.Now().Truncate(day).Add(day)
+	w.pause(time.Until(next) - time.Duration(w.rng.IntN(3000*w.shape.Pace))*time.Millisecond)
+}

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+// Other producers send likes past the APIs. They look for no post, and for no version
+// that is stored.
+
+// stray sends a like of a post that nobody ever made: it must end as a dead letter.
+func (l *workload) stray(r *rand.Rand, p planned) *operation {
+	post, err := id.NewSeededGenerator(time.Now, entropy(r.Uint64())).New()
+	if err != nil {
+		l.fail("oracle", "%v", err)
+		return nil
+	}
+	return &operation{
+		name: "stray", user: p.user,
+		do: func(context.Context, *feed.Service) error { return nil },
+		settle: func(error) {
+			l.bad = append(l.bad, l.send(r, fmt.Sprintf("stray-%d", p.number), post, p.user, true))
+		},
+	}
+}
+
+// burst sends likes and unlikes of many users of one post at once. So windows hold
+// several users, and several actions of one.
+func (l *workload) burst(r *rand.Rand, p planned) *operation {
+	if len(l.posts) == 0 {
+		return nil
+	}
+	post := l.choose(r, l.posts[:min(len(l.posts), 3)])
+	return &operation{
+		name: "burst " + post, user: p.user,
+		do: func(context.Context, *feed.Service) error { return nil },
+		settle: func(error) {
+			for n := range 1 + r.IntN(8) {
+				l.send(r, fmt.Sprintf("burst-%d>%d", p.number, n), post, l.users[r.IntN(len(l.users))], r.IntN(5) < 3)
+			}
+		},
+	}
+}
+
+// send puts a like or unlike on the queue and returns its id.
+func (l *workload) send(r *rand.Rand, name, post, user string, liked bool) string {
+	version, err := id.NewSeededGenerator(time.Now, entropy(r.Uint64())).New()
+	if err != nil {
+		l.fail("oracle", "%v", err)
+		return ""
+	}
+	like := messages.Like{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: post, UserID: user}
+	var e messages.Event = &messages.Liked{Like: like}
+	if !liked {
+		e = &messages.Unliked{Like: like}
+	}
+	payload, err := messages.Encode(e)
+	if err != nil {
+		l.fail("oracle", "%v", err)
+		return ""
+	}
+	l.w.put(queue.TopicLikes, version, name, payload)
+	l.w.names[version] = name
+	return version
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Each seed draws its own sizes, its own mix of operations and its own subset of the
+// faults. One world that has them all hides much: a fault ends what another one needs, and
+// equal sizes meet the same bounds again and again. A world of few kinds goes deeper into
+// each (swarm testing, Groce et al., 2012).
+
+// Shape is the drawn part of a world.
+type Shape struct {
+	// Users is their number. Prefixes means that their ids are prefixes of each other.
+	Users    int
+	Prefixes bool
+	// Mix names the percentages of the operations.
+	Mix        string
+	Operations int
+	// Page, Chunk and Plan are the sizes of a fan-out: followers a page and a chunk, chunks
+	// a message.
+	Page, Chunk, Plan int
+	// Recent is the number of posts that a follow shows, PerShard the number of followers
+	// for each like shard.
+	Recent, PerShard int
+	// Held bounds the messages that a process holds.
+	Held int
+	// Pace is the length of the steps in which nothing happens.
+	Pace int
+	// Storm scales the rates of the faults, Off are the kinds that never happen.
+	Storm float64
+	Off   []string
+	// Hours means that clocks are apart by hours, Midnight that a storm begins before one.
+	Hours, Midnight bool
+	// Early is the time by which items are deleted before they expire.
+	Early time.Duration
+	// Long makes the days between two storms weeks.
+	Long bool
+}
+
+// mixes are the percentages of the operations.
+var mixes = map[string][]struct {
+	kind    string
+	percent int
+}{
+	"even": {
+		{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
+		{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 7},
+		{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
+	},
+	"likes": {
+		{"post", 4}, {"delete", 1}, {"follow", 3}, {"unfollow", 1}, {"like", 38}, {"unlike", 30},
+		{"burst", 20}, {"poison", 1}, {"stray", 1}, {"home", 1},
+	},
+	"follows": {
+		{"post", 14}, {"delete", 4}, {"follow", 36}, {"unfollow", 30}, {"like", 3}, {"poison", 1}, {"home", 12},
+	},
+	"posts": {
+		{"post", 36}, {"delete", 24}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
+		{"home", 6}, {"comment", 6}, {"uncomment", 3}, {"comments", 2}, {"edit", 4},
+	},
+	crowd: {
+		{"post", 14}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
+		{"home", 16}, {"comment", 3}, {"edit", 2},
+	},
+}
+
+// crowd is the mix of many users most of whom follow the first one.
+const crowd = "crowd"
+
+// plain returns the shape of a world that draws none: those of tests of the simulation
+// itself, and calm ones.
+func plain() Shape {
+	return Shape{
+		Users: 6, Mix: "even", Operations: defaultOperations, Page: 2, Chunk: 2, Plan: 2, Recent: 3, PerShard: 2, Held: 10, Pace: 1, Storm: 1,
+	}
+}
+
+// shapeOf returns the shape of a seed. It has a stream of its own, so shrinking does not
+// change it.
+func shapeOf(seed uint64, o Options) Shape {
+	s := plain()
+	if !o.Calm && !o.Plain {
+		s.draw(rand.New(rand.NewPCG(seed, 1<<40)))
+	}
+	if o.Operations > 0 {
+		s.Operations = o.Operations
+	}
+	return s
+}
+
+func (s *Shape) draw(r *rand.Rand) {
+	one := func(of ...int) int { return of[r.IntN(len(of))] }
+	s.Users = one(2, 3, 4, 4, 5, 6, 6, 6, 8, 12)
+	s.Prefixes = r.IntN(2) == 0
+	s.Mix = []string{"even", "even", "likes", "likes", "follows", "posts"}[r.IntN(6)]
+	s.Operations = one(80, 120, 160)
+	if s.Mix == "likes" {
+		s.Operations *= 2
+	}
+	s.Page, s.Chunk, s.Plan = one(1, 2, 2, 3), one(1, 2, 2, 3, 5), one(1, 2, 3)
+	if r.IntN(60) == 0 { // a crowd: followers over many pages and chunks
+		s.Users, s.Mix = one(30, 50, 80, 200), crowd
+		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
+	}
+	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
+	s.Held = one(2, 5, 10, 10, 20)
+	s.Pace = one(1, 1, 5, 25)
+	s.Storm = []float64{.3, 1, 1, 1.7}[r.IntN(4)]
+	if r.IntN(4) > 0 {
+		for _, kind := range Faults() {
+			if r.IntN(4) == 0 {
+				s.Off = append(s.Off, kind)
+			}
+		}
+	}
+	s.Hours = r.IntN(6) == 0
+	s.Midnight = r.IntN(3) == 0
+	if r.IntN(3) == 0 {
+		s.Early = time.Duration(r.IntN(50)) * time.Minute
+	}
+	s.Long = r.IntN(2) == 0
+}
+
+// drawn returns the user who makes an operation, as an index, and its kind, by the
+// percentage of each kind.
+func (s Shape) drawn(seed uint64, number int) (user int, kind string) {
+	r := draws(seed, number, 0)
+	user = r.IntN(s.Users)
+	x := r.IntN(100)
+	for _, of := range mixes[s.Mix] {
+		if x -= of.percent; x < 0 {
+			if s.Mix == crowd && r.IntN(3) > 0 && slices.Contains([]string{"post", "delete", "edit"}, of.kind) {
+				user = 0
+			}
+			return user, of.kind
+		}
+	}
+	panic("the percentages of " + s.Mix + " are below 100 in all")
+}
+
+// names returns the ids of the users.
+func (s Shape) names() []string {
+	if !s.Prefixes {
+		names := make([]string, s.Users)
+		for i := range names {
+			names[i] = fmt.Sprintf("u%d", i)
+		}
+		return names
+	}
+	// Each name comes after its own beginning, and the letters sort below, between and
+	// above the digits and the cases.
+	names := []string{"a"}
+	for i := 0; len(names) < s.Users; i++ {
+		for _, letter := range "-0Az_" {
+			names = append(names, names[i]+string(letter))
+		}
+	}
+	return names[:s.Users]
+}
+
+// rates returns the odds of the faults in a storm.
+func (s Shape) rates() Rates {
+	r := Stormy()
+	for _, rate := range []*float64{
+		&r.Fail, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Conflict,
+		&r.Slow, &r.Stop, &r.Sleep, &r.Step, &r.Leap, &r.Bury, &r.Sweep, &r.History,
+	} {
+		*rate *= s.Storm
+	}
+	return r
+}
+
+func (s Shape) String() string {
+	var more []string
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long} {
+		if is {
+			more = append(more, what)
+		}
+	}
+	slices.Sort(more)
+	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, pace %d, storm %.1f, early %s, %s; left out: %s",
+		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Pace, s.Storm, s.Early,
+		cmp.Or(strings.Join(more, ", "), "nothing more"), cmp.Or(strings.Join(s.Off, ", "), "nothing"))
+}
