@@ -29,6 +29,11 @@ func (w *World) edges() {
 	w.finishStops()
 	f := w.faults
 	w.aboutStep("edges")
+	if w.leapAt > 0 && w.steps >= w.leapAt {
+		w.leapAt = 0
+		w.fire(FaultLeap, w.leap)
+	}
+	w.fireArmed()
 	// One draw for all: each is rare, and most steps have none.
 	x := w.rng.Float64()
 	for _, of := range []struct {
@@ -37,18 +42,57 @@ func (w *World) edges() {
 		do   func() bool // reports whether it could
 	}{
 		{FaultStop, f.Stop, w.halt},
-		{FaultSleep, f.Sleep, w.suspend},
+		{FaultSleep, f.Sleep, func() bool { return w.arm(FaultSleep) }},
 		{FaultStep, f.Step, w.setClock},
 		{FaultLeap, f.Leap, w.leap},
-		{FaultBury, f.Bury, w.bury},
+		{FaultBury, f.Bury, func() bool { return w.arm(FaultBury) }},
 		{FaultSweep, f.Sweep, w.sweepOne},
 		{FaultHistory, f.History, w.history},
 	} {
 		if x -= of.rate; x < 0 {
-			if !w.off[of.kind] && of.do() {
-				w.Fired[of.kind]++
-			}
+			w.fire(of.kind, of.do)
 			return
+		}
+	}
+}
+
+func (w *World) fire(kind string, do func() bool) {
+	if !w.off[kind] && do() {
+		w.Fired[kind]++
+	}
+}
+
+// arm lets a fault wait for the moment at which it leaves most open.
+func (w *World) arm(kind string) bool {
+	if !w.aged && w.armed[kind] == 0 {
+		w.armed[kind] = w.steps + 400
+	}
+	return false // it fires later
+}
+
+// fireArmed fires the armed faults whose moment has come: aggregators die between the
+// likes that they stamped and the flush, and sleep before they write a like.
+func (w *World) fireArmed() {
+	if len(w.armed) == 0 {
+		return
+	}
+	moment := func(class string) *Proc {
+		for _, c := range w.ready() {
+			if c.proc.role == "likeagg" && c.class == class && c.due == 0 && !c.proc.asleep && !c.proc.ending {
+				return c.proc
+			}
+		}
+		return nil
+	}
+	if until := w.armed[FaultBury]; until > 0 && (w.steps > until || moment("update likecount") != nil) {
+		delete(w.armed, FaultBury)
+		w.fire(FaultBury, w.bury)
+	}
+	if until := w.armed[FaultSleep]; until > 0 {
+		p := moment("put likelist")
+		if w.steps > until || p != nil || !w.shape.Ages && w.rng.IntN(20) == 0 {
+			delete(w.armed, FaultSleep)
+			w.fire(FaultSleep, func() bool { return w.suspend(p) })
 		}
 	}
 }
@@ -95,24 +139,28 @@ func (w *World) finishStops() {
 	}
 }
 
-// suspend puts a process to sleep for hours or days, most often one that waits for an
-// answer. Its requests that are on their way happen before the sleep, or never.
-func (w *World) suspend() bool {
+// suspend puts a process to sleep for hours or days: p, or, if that is nil, most often one
+// that waits for an answer. Its requests that are on their way happen before the sleep,
+// or never.
+func (w *World) suspend(p *Proc) bool {
 	all := w.awake("")
 	busy := slices.DeleteFunc(w.ready(), func(c *call) bool { return !slices.Contains(all, c.proc) })
-	if len(all) == 0 {
+	if len(all) == 0 || p != nil && !slices.Contains(all, p) {
 		return false
 	}
-	p := all[w.rng.IntN(len(all))]
-	if len(busy) > 0 && w.rng.IntN(4) > 0 {
+	switch {
+	case p != nil:
+	case len(busy) > 0 && w.rng.IntN(4) > 0:
 		p = busy[choose(w.rng, busy, nameOf)].proc
+	default:
+		p = all[w.rng.IntN(len(all))]
 	}
 	lasts := time.Duration(1+w.rng.IntN(12*60)) * time.Minute
-	switch w.rng.IntN(3) {
-	case 0:
-		lasts = time.Duration(1+w.rng.IntN(20*24)) * time.Hour
-	case 1:
+	switch x := w.rng.IntN(6); {
+	case x < 3 && w.shape.Ages || x == 0:
 		lasts = time.Duration(31+w.rng.IntN(15)) * day
+	case x < 5:
+		lasts = time.Duration(1+w.rng.IntN(20*24)) * time.Hour
 	}
 	p.asleep, p.paused = true, time.Now().Add(lasts)
 	w.note("%s sleeps for %s", p.Name, lasts)
@@ -246,6 +294,9 @@ func (w *World) history() bool {
 		}
 		_, err := w.store.Update(context.Background(), in)
 		w.did(err, in.Key)
+	}
+	if w.rng.IntN(2) == 0 { // so that the notes which are read now have settled afterwards
+		w.leapAt = w.steps + 30 + w.rng.IntN(300)
 	}
 	w.note("ledgers of weeks")
 	return true

@@ -139,6 +139,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	w.untilMidnight()
 	w.storm()
 	w.heldBack = false
+	clear(w.armed)
 	w.quieten(ctx)
 }
 
@@ -269,17 +270,17 @@ func (w *World) pass(o Options) {
 	}
 	w.Fired[FaultDays]++
 	w.aged = true
-	most := 14
+	most, late := 14, w.rng.IntN(2) == 0
 	if w.shape.Long {
-		most = 30
+		most = 40
 	}
-	for range 1 + w.rng.IntN(5) {
+	for range 1 + w.rng.IntN(4) {
 		w.about("days %d", w.since)
 		w.pause(time.Duration(1+w.rng.IntN(most*24)) * time.Hour)
 		if err := w.expire(); err != nil {
 			w.load.fail("oracle", "%v", err)
 		}
-		if w.rng.IntN(3) == 0 {
+		if !late && w.rng.IntN(2) == 0 {
 			w.redriveAll()
 		}
 		for range 20 {

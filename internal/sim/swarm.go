@@ -39,8 +39,9 @@ type Shape struct {
 	Hours, Midnight bool
 	// Early is the time by which items are deleted before they expire.
 	Early time.Duration
-	// Long makes the days between two storms weeks.
-	Long bool
+	// Long makes the days between two storms weeks. Ages means that likes are left open
+	// before them.
+	Long, Ages bool
 }
 
 // mixes are the percentages of the operations.
@@ -98,19 +99,23 @@ func (s *Shape) draw(r *rand.Rand) {
 	one := func(of ...int) int { return of[r.IntN(len(of))] }
 	s.Users = one(2, 3, 4, 4, 5, 6, 6, 6, 8, 12)
 	s.Prefixes = r.IntN(2) == 0
-	s.Mix = []string{"even", "even", "likes", "likes", "follows", "posts"}[r.IntN(6)]
+	s.Mix = []string{"even", "even", "even", "likes", "follows", "posts"}[r.IntN(6)]
+	s.Pace = one(1, 1, 5, 25)
+	s.Long = r.IntN(3) == 0
+	if s.Ages = r.IntN(4) == 0; s.Ages {
+		s.Users, s.Mix, s.Pace, s.Long = one(2, 3, 4, 6), "likes", one(5, 25), true
+	}
 	s.Operations = one(80, 120, 160)
 	if s.Mix == "likes" {
 		s.Operations *= 2
 	}
 	s.Page, s.Chunk, s.Plan = one(1, 2, 2, 3), one(1, 2, 2, 3, 5), one(1, 2, 3)
-	if r.IntN(60) == 0 { // a crowd: followers over many pages and chunks
+	if !s.Ages && r.IntN(60) == 0 { // a crowd: followers over many pages and chunks
 		s.Users, s.Mix = one(30, 50, 80, 200), crowd
 		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
 	}
 	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
 	s.Held = one(2, 5, 10, 10, 20)
-	s.Pace = one(1, 1, 5, 25)
 	s.Storm = []float64{.3, 1, 1, 1.7}[r.IntN(4)]
 	if r.IntN(4) > 0 {
 		for _, kind := range Faults() {
@@ -124,7 +129,6 @@ func (s *Shape) draw(r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		s.Early = time.Duration(r.IntN(50)) * time.Minute
 	}
-	s.Long = r.IntN(2) == 0
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -173,12 +177,15 @@ func (s Shape) rates() Rates {
 	} {
 		*rate *= s.Storm
 	}
+	if s.Ages {
+		r.Sleep, r.Bury, r.History = 3*r.Sleep, 5*r.Bury, 3*r.History
+	}
 	return r
 }
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages} {
 		if is {
 			more = append(more, what)
 		}

@@ -58,11 +58,13 @@ type World struct {
 
 	shape      Shape
 	likesTable func(table.Store) table.Store
-	aged       bool // days have passed, so messages may be too old
-	hours      bool // clocks are apart by hours
-	heldBack   bool // dead letters of likes wait for days
-	leaps      int  // outages of hours
-	histories  int  // ledgers that were filled
+	aged       bool           // days have passed, so messages may be too old
+	hours      bool           // clocks are apart by hours
+	heldBack   bool           // dead letters of likes wait for days
+	leaps      int            // outages of hours
+	leapAt     int            // step of the next one, 0 for none
+	armed      map[string]int // faults that wait for their moment, and until which step
+	histories  int            // ledgers that were filled
 
 	released map[string]int    // calls by name
 	names    map[string]string // of messages, by id
@@ -308,7 +310,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	return &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, armed: map[string]int{},
 	}
 }
 
