@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -221,13 +222,18 @@ func (w *World) leap() bool {
 	return true
 }
 
-// pause lets time pass. The entries that a home showed may expire, and a key binds for 24
-// hours.
+// pause lets time pass. The entries that a home showed may expire.
 func (w *World) pause(d time.Duration) {
 	time.Sleep(d)
 	w.note("time passes")
 	clear(w.load.seen)
-	clear(w.load.keys)
+}
+
+// binds reports whether the idempotency key of a post certainly still binds: it does for
+// 24 hours by the clock of an API.
+func (w *World) binds(post string) bool {
+	at, err := id.Time(post)
+	return err == nil && time.Since(at) < day-2*clocksApart
 }
 
 // bury lets all aggregators that are awake die, and makes everything on the queue of likes

@@ -126,13 +126,19 @@ func (w *World) live(ctx context.Context, o Options) {
 		return
 	}
 	w.begin(1)
-	l.todo = l.plan(o, 1, o.Operations/2)
+	first := o.Operations / 2
+	if w.shape.Ages {
+		first = o.Operations * 3 / 4
+	}
+	l.todo = l.plan(o, 1, first)
 	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
-	w.pass(o)
-	w.begin(3)
-	l.todo = l.plan(o, o.Operations/2+1, o.Operations)
+	if w.pass(o) && w.shape.Ages { // another storm would mend much
+		w.quieten(ctx)
+	}
+	w.begin(5)
+	l.todo = l.plan(o, first+1, o.Operations)
 	if !o.Calm {
 		w.faults = w.shape.rates()
 	}
@@ -261,12 +267,13 @@ func (w *World) checkCalmly(ctx context.Context) {
 }
 
 // pass lets days or weeks pass in some worlds: entries and marks expire and are deleted
-// late, ledgers are pruned, processes sleep, dead letters are redriven, some too late.
-func (w *World) pass(o Options) {
+// late, ledgers are pruned, processes sleep, dead letters are redriven, some too late. It
+// reports whether they did.
+func (w *World) pass(o Options) bool {
 	w.about("pass")
 	sleepers := slices.ContainsFunc(w.procs, func(p *Proc) bool { return p.asleep })
 	if o.Calm || !sleepers && !w.heldBack && w.rng.IntN(3) > 0 || w.off[FaultDays] {
-		return
+		return false
 	}
 	w.Fired[FaultDays]++
 	w.aged = true
@@ -289,13 +296,14 @@ func (w *World) pass(o Options) {
 	}
 	w.redriveAll()
 	w.heldBack = false
-	if w.rng.IntN(2) == 0 { // the sleepers wake up while users are there
+	if w.rng.IntN(4) > 0 { // the sleepers wake up while users are there
 		for _, p := range w.procs {
 			if p.asleep {
 				p.paused = time.Now().Add(time.Duration(w.rng.IntN(2000*w.shape.Pace)) * time.Millisecond)
 			}
 		}
 	}
+	return true
 }
 
 // redriveAll redrives the dead letters. An operator may do it past Fanfare, and send those

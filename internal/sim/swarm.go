@@ -103,10 +103,10 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Pace = one(1, 1, 5, 25)
 	s.Long = r.IntN(3) == 0
 	if s.Ages = r.IntN(4) == 0; s.Ages {
-		s.Users, s.Mix, s.Pace, s.Long = one(2, 3, 4, 6), "likes", one(5, 25), true
+		s.Users, s.Mix, s.Pace, s.Long = one(3, 5, 8, 12), "likes", one(5, 25), true
 	}
 	s.Operations = one(80, 120, 160)
-	if s.Mix == "likes" {
+	if s.Mix == "likes" && !s.Ages {
 		s.Operations *= 2
 	}
 	s.Page, s.Chunk, s.Plan = one(1, 2, 2, 3), one(1, 2, 2, 3, 5), one(1, 2, 3)
