@@ -326,15 +326,12 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 		return nil
 	}
 	post := l.choose(r, own)
+	l.doubtful[post] = true // its effect may come before its answer
 	return &operation{
 		name: "delete " + post, user: user,
 		do: func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, user, post) },
 		settle: func(err error) {
-			if err == nil {
-				l.deleted[post] = true
-			} else {
-				l.doubtful[post] = true
-			}
+			l.deleted[post] = l.deleted[post] || err == nil
 		},
 	}
 }
