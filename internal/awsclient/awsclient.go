@@ -34,12 +34,9 @@ const (
 	// calls wait for a free connection.
 	maxConns = 512
 	// dialTimeout is short because a host that does not answer at once is down,
-	// and the retry finds another address.
-	dialTimeout = 5 * time.Second
-	// readTimeout bounds the silence of a connection while a reply is awaited. It
-	// must be above SQS's longest poll, 20 seconds. Callers set shorter deadlines
-	// by their context.
-	readTimeout = 30 * time.Second
+	// and the retry finds another address. It is below attemptTimeout: a dial that failed
+	// is known to have sent nothing.
+	dialTimeout = 2 * time.Second
 	// writeBuffer holds the request of a batch, head and body, so that it is sent
 	// in one piece. Go's default is 4 KB.
 	writeBuffer = 16 << 10
@@ -67,7 +64,7 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 	if cfg.Region == "" {
 		return aws.Config{}, errors.New("aws configuration: no region: set AWS_REGION")
 	}
-	cfg.HTTPClient = replayable{cfg.HTTPClient}
+	cfg.HTTPClient = replayable{bounded{cfg.HTTPClient}}
 	return cfg, nil
 }
 
@@ -79,8 +76,7 @@ func newTransport() *awshttp.BuildableClient {
 			tr.MaxIdleConnsPerHost = maxConns
 			tr.MaxIdleConns = 0 // the limit for each host is enough: there are two hosts
 			tr.WriteBufferSize = writeBuffer
-		}).
-		WithReadTimeout(readTimeout)
+		})
 }
 
 // newRetryer returns the SDK's standard mode with a backoff that fits calls of a few

@@ -5,6 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -12,9 +15,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Transient reports whether err is a failure of a service or of the network that time
-// alone can mend: throttling, a failed server, a lost connection, a timeout, a cut reply.
-// Each service has a few more of its own.
+// Transient is the one list of the failures that are no fault of the request: time or an
+// operator mends them, so whatever needs the call waits, and nothing is given up (I6).
+// They are throttling, a failed server, a lost connection, a timeout, a cut reply, and all
+// that Refused names.
 func Transient(err error) bool {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && TransientCode(api.ErrorCode()) {
 		return true
@@ -31,7 +35,17 @@ func Transient(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
-	return retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
+	return unanswered(err) || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
+}
+
+// unanswered reports whether a call of the SDK failed without an answer of the service, and
+// not for its parameters: no credentials can be had, for example.
+func unanswered(err error) bool {
+	_, called := errors.AsType[*smithy.OperationError](err)
+	_, answered := errors.AsType[smithy.APIError](err)
+	_, invalid := errors.AsType[*smithy.InvalidParamsError](err)
+	_, unwritable := errors.AsType[*smithy.SerializationError](err)
+	return called && !answered && !invalid && !unwritable
 }
 
 // TransientCode reports whether an error code, of a call or of an entry of a batch, stands
@@ -44,8 +58,64 @@ func TransientCode(code string) bool {
 		return true
 	}
 	switch code {
-	case "InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable", "KMS.ThrottlingException", "KmsThrottled":
+	case "InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable",
+		"TransactionConflictException", "ReplicatedWriteConflictException",
+		// SQS allows so many messages in flight.
+		"OverLimit", "AWS.SimpleQueueService.OverLimit":
 		return true
 	}
-	return false
+	return refusedCode(code)
+}
+
+// Refused reports whether AWS refuses this process, and not this request: its credentials,
+// its permissions, the state of an encryption key, a table or queue that is not there. An
+// operator has to mend that.
+func Refused(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && refusedCode(api.ErrorCode())
+}
+
+func refusedCode(code string) bool {
+	switch code {
+	case "AccessDenied", "AccessDeniedException", "NotAuthorized", "UnauthorizedOperation", "InvalidSecurity",
+		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired",
+		"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "InvalidToken",
+		"MissingAuthenticationToken", "MissingAuthenticationTokenException", "IncompleteSignature", "IncompleteSignatureException",
+		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "OptInRequired",
+		"ResourceNotFoundException", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue":
+		return true
+	}
+	// KmsDisabled, KMS.DisabledException and others: SQS has two names of each.
+	return strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
+}
+
+// refusalKept is the time for which a refusal counts. A message that meets one comes again
+// within five minutes (queue.Backoff), and then renews it.
+const refusalKept = 6 * time.Minute
+
+// Refusals remembers the last refusal of a client. The zero value has none.
+type Refusals struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+// Note takes the error of a call.
+func (r *Refusals) Note(err error) {
+	if !Refused(err) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at, r.err = time.Now(), err
+}
+
+// Err returns the refusal of the last minutes, nil if there was none.
+func (r *Refusals) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.at) > refusalKept {
+		return nil
+	}
+	return r.err
 }

@@ -80,7 +80,11 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	return &engine{
-		store: store, broker: broker, checks: []admin.Check{{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping}},
+		store: store, broker: broker, checks: []admin.Check{
+			{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping},
+			{Name: "AWS refuses calls to the table", Ask: func(context.Context) error { return store.Refused() }, Warn: true},
+			{Name: "AWS refuses calls to the queues", Ask: func(context.Context) error { return broker.Refused() }, Warn: true},
+		},
 		writers: awsWriters, pageSize: PageSize, workers: awsWorkers(),
 		devSecret: []byte(p.cfg.DevSecret),
 	}, nil

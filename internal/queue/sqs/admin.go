@@ -75,14 +75,14 @@ func (b *Broker) createOne(ctx context.Context, name string, attributes map[stri
 	}
 	exists, ok := errors.AsType[*types.QueueNameExists](err)
 	if !ok {
-		return "", classify("create queue "+name, err)
+		return "", b.classify("create queue "+name, err)
 	}
 	q, err := b.find(ctx, name)
 	if err != nil {
 		return "", errors.Join(err, exists)
 	}
 	if _, err := b.client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &q.url, Attributes: attributes}); err != nil {
-		return "", classify("set attributes of queue "+name, err)
+		return "", b.classify("set attributes of queue "+name, err)
 	}
 	return q.url, nil
 }
@@ -102,7 +102,7 @@ func (b *Broker) attributes(ctx context.Context, url string, names ...types.Queu
 	defer cancel()
 	out, err := b.client.GetQueueAttributes(asking, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
 	if err != nil {
-		return nil, classify("attributes of "+url, err)
+		return nil, b.classify("attributes of "+url, err)
 	}
 	return out.Attributes, nil
 }

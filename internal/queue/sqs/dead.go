@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"go.uber.org/zap"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/queue"
 )
 
@@ -298,13 +299,13 @@ func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, 
 	// It is not cancelled with ctx: a reply that nobody reads would hide its letters.
 	polling, cancel := b.within(context.WithoutCancel(ctx), walkWait+pollTimeout)
 	defer cancel()
-	out, err := b.client.ReceiveMessage(polling, &sqs.ReceiveMessageInput{
+	out, err := b.client.ReceiveMessage(awsclient.LongPoll(polling, walkWait), &sqs.ReceiveMessageInput{
 		QueueUrl: &q.url, MaxNumberOfMessages: int32(n),
 		VisibilityTimeout: seconds(walkHold), WaitTimeSeconds: seconds(walkWait),
 		MessageAttributeNames: []string{"All"},
 	})
 	if err != nil {
-		return nil, classify("receive dead letters", err)
+		return nil, b.classify("receive dead letters", err)
 	}
 	var batch []found
 	for i := range out.Messages {

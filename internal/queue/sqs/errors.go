@@ -6,42 +6,42 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"fanfare/internal/awsclient"
 	"fanfare/internal/queue"
 )
 
-// transient is the one place that decides which failures of SQS time alone can mend.
-func transient(err error) bool {
-	// SQS limits the messages in flight: the error ends when some of them are answered.
-	if _, ok := errors.AsType[*types.OverLimit](err); ok {
-		return true
-	}
-	return awsclient.Transient(err)
-}
-
 // classify wraps an error of op, as a queue.UnavailableError if it is transient.
-func classify(op string, err error) error {
-	if transient(err) {
-		return &queue.UnavailableError{Op: op, Err: err}
-	}
+func (b *Broker) classify(op string, err error) error {
+	b.refusals.Note(err)
 	if _, ok := errors.AsType[*types.QueueDoesNotExist](err); ok {
-		return fmt.Errorf("%s: the queue does not exist, create it with \"fanfare queues create\": %w", op, err)
+		err = fmt.Errorf("the queue does not exist, or the role may not see it: create it with \"fanfare queues create\": %w", err)
+	} else if awsclient.Refused(err) {
+		err = fmt.Errorf("AWS refuses these credentials, or the queue's key: check the role's policy: %w", err)
+	}
+	if awsclient.Transient(err) {
+		return &queue.UnavailableError{Op: op, Err: err}
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// entryError is the failure of one entry of a batch.
-type entryError struct {
-	code, message string
-	senderFault   bool
-}
+// Refused returns the last refusal of a call that an operator has to mend, for some
+// minutes. Ping may succeed meanwhile: it needs no key and no right to send.
+func (b *Broker) Refused() error { return b.refusals.Err() }
 
-func (e *entryError) Error() string { return e.code + ": " + e.message }
+// entryError is the failure of one entry of a batch.
+type entryError struct{ smithy.GenericAPIError }
 
 // lasting reports whether the entry would fail again.
-func (e *entryError) lasting() bool { return e.senderFault && !awsclient.TransientCode(e.code) }
+func (e *entryError) lasting() bool {
+	return e.Fault == smithy.FaultClient && !awsclient.TransientCode(e.Code)
+}
 
 func newEntryError(e *types.BatchResultErrorEntry) *entryError {
-	return &entryError{aws.ToString(e.Code), aws.ToString(e.Message), e.SenderFault}
+	failed := smithy.GenericAPIError{Code: aws.ToString(e.Code), Message: aws.ToString(e.Message), Fault: smithy.FaultServer}
+	if e.SenderFault {
+		failed.Fault = smithy.FaultClient
+	}
+	return &entryError{failed}
 }

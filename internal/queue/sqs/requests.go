@@ -81,7 +81,7 @@ func (b *Broker) newQueue(url string) *remoteQueue {
 
 // batching returns a batcher for one kind of request.
 func batching[T any](b *Broker, op string, request func(context.Context, []T) (reply, error)) *batcher[T] {
-	return newBatcher(b.opt.Requests, func(entries []T) []error { return retryAlone(b.life, op, entries, request) })
+	return newBatcher(b.opt.Requests, func(entries []T) []error { return retryAlone(b, op, entries, request) })
 }
 
 // wait returns when all requests of q have ended.
@@ -98,25 +98,25 @@ type reply struct {
 }
 
 // retryAlone makes a request for all entries. An entry that failed in it, and may succeed,
-// is sent again alone, until life ends.
-func retryAlone[T any](life context.Context, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
+// is sent again alone, until b cuts its requests.
+func retryAlone[T any](b *Broker, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
 	pause := backoff.Exponential{First: 50 * time.Millisecond, Most: time.Second}
-	errs := try(life, op, entries, request)
+	errs := try(b, op, entries, request)
 	for i := range errs {
 		for n := 1; n < entryTries; n++ {
 			if failed, ok := errors.AsType[*entryError](errs[i]); !ok || failed.lasting() {
 				break
 			}
-			_ = backoff.Wait(life, pause.Bound(n)) // if life ends, so does the try
-			errs[i] = try(life, op, entries[i:i+1], request)[0]
+			_ = backoff.Wait(b.life, pause.Bound(n)) // if life ends, so does the try
+			errs[i] = try(b, op, entries[i:i+1], request)[0]
 		}
 	}
 	return errs
 }
 
 // try makes one request. An error of the whole request is the error of each entry.
-func try[T any](life context.Context, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
-	ctx, cancel := context.WithTimeout(life, requestTimeout)
+func try[T any](b *Broker, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
+	ctx, cancel := context.WithTimeout(b.life, requestTimeout)
 	defer cancel()
 	var r reply
 	err := panics.Catch(func() (err error) { // the batcher runs it for callers on other goroutines
@@ -131,10 +131,10 @@ func try[T any](life context.Context, op string, entries []T, request func(conte
 		return errs
 	}
 	switch {
-	case err != nil && life.Err() != nil:
-		return failAll(&queue.UnavailableError{Op: op, Err: context.Cause(life)})
+	case err != nil && b.life.Err() != nil:
+		return failAll(&queue.UnavailableError{Op: op, Err: context.Cause(b.life)})
 	case err != nil:
-		return failAll(classify(op, err))
+		return failAll(b.classify(op, err))
 	case r.succeeded+len(r.failed) != len(entries):
 		return failAll(&queue.UnavailableError{Op: op, Err: errors.New("the reply does not answer all entries")})
 	}
@@ -146,6 +146,7 @@ func try[T any](life context.Context, op string, entries []T, request func(conte
 			return failAll(&queue.UnavailableError{Op: op, Err: fmt.Errorf("the reply has an entry %q that was not sent", id)})
 		}
 		failed := newEntryError(&r.failed[i])
+		b.refusals.Note(failed)
 		errs[at] = &queue.UnavailableError{Op: op, Err: failed}
 		if failed.lasting() {
 			errs[at] = fmt.Errorf("%s: %w", op, failed)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqstest"
 )
 
 // If a reply does not say which entry failed, all of them fail. To repeat one that was done
@@ -17,7 +18,7 @@ func TestAFailureOfAnUnknownEntryIsThatOfAll(t *testing.T) {
 	for name, ids := range map[string][]string{
 		"another name": {"entry-1"}, "beyond the last": {"2"}, "below the first": {"-1"}, "twice the same": {"1", "1"}, "none": {""},
 	} {
-		errs := try(t.Context(), "send", []string{"a", "b"}, func(context.Context, []string) (reply, error) {
+		errs := try(New(sqstest.Client(nil), Options{}), "send", []string{"a", "b"}, func(context.Context, []string) (reply, error) {
 			var failed []types.BatchResultErrorEntry
 			for _, id := range ids {
 				failed = append(failed, types.BatchResultErrorEntry{Id: aws.String(id), Code: aws.String("InternalError")})

@@ -34,6 +34,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"go.uber.org/zap"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/queue"
 )
 
@@ -104,6 +105,8 @@ type Broker struct {
 	cut  context.CancelCauseFunc
 	// Close waits for the subscriptions and calls.
 	subscriptions, calls sync.WaitGroup
+	refusals             awsclient.Refusals
+
 	// walking is held during a walk through dead letters: two walks at a time would
 	// hide letters from each other.
 	walking sync.Mutex
@@ -168,7 +171,7 @@ func (b *Broker) find(ctx context.Context, name string) (*remoteQueue, error) {
 	defer cancel()
 	out, err := b.client.GetQueueUrl(asking, &sqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
-		return nil, classify("find queue "+name, err)
+		return nil, b.classify("find queue "+name, err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

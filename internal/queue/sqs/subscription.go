@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"go.uber.org/zap"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
 	"fanfare/internal/queue"
 )
@@ -207,14 +208,14 @@ func (s *subscription) poll(taking context.Context) {
 func (s *subscription) receive(n int) ([]types.Message, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.b.opt.PollWait+pollTimeout)
 	defer cancel()
-	out, err := s.b.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+	out, err := s.b.client.ReceiveMessage(awsclient.LongPoll(ctx, s.b.opt.PollWait), &sqs.ReceiveMessageInput{
 		QueueUrl: &s.queue.url, MaxNumberOfMessages: int32(n),
 		VisibilityTimeout: seconds(s.b.opt.Visibility), WaitTimeSeconds: seconds(s.b.opt.PollWait),
 		MessageAttributeNames:       []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
 	})
 	if err != nil {
-		return nil, classify("receive messages", err)
+		return nil, s.b.classify("receive messages", err)
 	}
 	return out.Messages, nil
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
@@ -45,6 +46,7 @@ type Store struct {
 	name     string
 	parallel int
 	backoff  func(attempt int) time.Duration
+	refusals awsclient.Refusals
 }
 
 var _ table.Store = (*Store)(nil)

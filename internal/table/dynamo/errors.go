@@ -17,39 +17,40 @@ import (
 // fail is the one place that classifies a failed call. Failed conditions and cancelled
 // transactions are translated before.
 func (s *Store) fail(op table.Op, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &table.UnavailableError{Op: string(op), Err: err}
-	}
 	if _, ok := errors.AsType[*smithy.InvalidParamsError](err); ok {
 		return &table.InvalidError{Problem: err.Error()}
 	}
-	api, ok := errors.AsType[smithy.APIError](err)
-	if !ok {
-		// There was no answer, or half of one: the connection, a timeout, the name
-		// service or the source of credentials failed. Other errors that do not come from
-		// the SDK are about items that cannot be decoded.
-		if !fromSDK(err) && !awsclient.Transient(err) {
-			return fmt.Errorf("table: %s: %w", op, err)
+	code := ""
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		code = api.ErrorCode()
+		if invalid(code) {
+			return &table.InvalidError{Problem: api.ErrorMessage()}
 		}
-		return &table.UnavailableError{Op: string(op), Err: err}
 	}
-	switch api.ErrorCode() {
+	s.refusals.Note(err)
+	switch ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded); {
+	case code == "ResourceNotFoundException":
+		err = fmt.Errorf("table %q does not exist here: run `fanfare table create`: %w", s.name, err)
+	case awsclient.Refused(err):
+		err = fmt.Errorf("AWS refuses these credentials, or the table's key: check the role's policy: %w", err)
+	case !ended && !awsclient.Transient(err):
+		return fmt.Errorf("table: %s: %w", op, err)
+	}
+	return &table.UnavailableError{Op: string(op), Err: err}
+}
+
+// Refused returns the last refusal of a call that an operator has to mend, for some
+// minutes. Ping may succeed meanwhile: the policy may allow reads, and no writes.
+func (s *Store) Refused() error { return s.refusals.Err() }
+
+// invalid reports whether an error code means that a request can never succeed.
+func invalid(code string) bool {
+	switch code {
 	case "ValidationException", "SerializationException", "ItemCollectionSizeLimitExceededException",
 		"IdempotentParameterMismatchException":
-		return &table.InvalidError{Problem: api.ErrorMessage()}
-	case "ResourceNotFoundException":
-		// An operator can mend this, so the caller's work need not be given up.
-		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
-			"table %q does not exist here: run `fanfare table create`: %w", s.name, err)}
-	case "AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException",
-		"MissingAuthenticationTokenException", "IncompleteSignatureException", "OptInRequired":
-		return &table.UnavailableError{Op: string(op), Err: fmt.Errorf(
-			"AWS refuses these credentials: check the role's policy: %w", err)}
+		return true
 	}
-	if refused(err) || awsclient.Transient(err) {
-		return &table.UnavailableError{Op: string(op), Err: err}
-	}
-	return fmt.Errorf("table: %s: %w", op, err)
+	return false
 }
 
 // failWrite is fail for a write of one item, which may have failed its condition.
@@ -63,11 +64,6 @@ func (s *Store) failWrite(name table.Op, op table.TransactOp, err error) error {
 		return err
 	}
 	return &table.ConditionError{Key: op.Key(), Old: old, Units: table.FailedCost(op, old)}
-}
-
-func fromSDK(err error) bool {
-	_, ok := errors.AsType[*smithy.OperationError](err)
-	return ok
 }
 
 // throttled reports whether DynamoDB did nothing for lack of capacity.

@@ -320,6 +320,9 @@ func TestFailuresAreSorted(t *testing.T) {
 		"no such table":        {failure(400, "ResourceNotFoundException", nil), true, false, "fanfare table create"},
 		"no permission":        {failure(400, "AccessDeniedException", nil), true, false, "credentials"},
 		"expired credentials":  {failure(400, "ExpiredTokenException", nil), true, false, "credentials"},
+		"no key":               {failure(400, "KMSAccessDeniedException", nil), true, false, "key"},
+		"clock too wrong":      {failure(403, "RequestTimeTooSkewed", nil), true, false, "credentials"},
+		"another region":       {failure(400, "ReplicatedWriteConflictException", nil), true, false, "try again"},
 		"bad request":          {failure(400, "ValidationException", nil), false, true, "from the test"},
 		"unknown":              {failure(400, "NoSuchCodeException", nil), false, false, "NoSuchCodeException"},
 		"foreign attribute":    {reply{body: object{"Item": object{"PK": str("p"), "x": object{"BOOL": true}}}}, false, false, `"x"`},
@@ -336,6 +339,31 @@ func TestFailuresAreSorted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The role may read and not write: then Ping succeeds, and the refusal shows all the same.
+func TestARefusalOfWritesShows(t *testing.T) {
+	f := newFake(t, func(op string, _ int, _ object) reply {
+		if op == "PutItem" {
+			return failure(400, "AccessDeniedException", nil)
+		}
+		return reply{}
+	})
+	store := openFake(t, f)
+	require.NoError(t, store.Ping(t.Context()))
+	require.NoError(t, store.Refused())
+	_, err := store.Put(t.Context(), table.PutInput{Item: table.Item{Key: keyN(1)}})
+	require.ErrorAs(t, err, new(*table.UnavailableError))
+	assert.ErrorContains(t, store.Refused(), "AccessDeniedException")
+	assert.NoError(t, store.Ping(t.Context()))
+}
+
+func TestATransactionThatIsRefusedIsUnavailable(t *testing.T) {
+	f := newFake(t, func(string, int, object) reply {
+		return failure(400, "TransactionCanceledException", object{"CancellationReasons": []object{{"Code": "AccessDenied", "Message": "from the test"}}})
+	})
+	_, err := openFake(t, f).Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{{Put: &table.PutInput{Item: table.Item{Key: keyN(1)}}}}})
+	assert.ErrorAs(t, err, new(*table.UnavailableError))
 }
 
 func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/table"
 )
 
@@ -102,6 +103,9 @@ func cancelledError(ops []table.TransactOp, e *types.TransactionCanceledExceptio
 			return &table.InvalidError{Problem: fmt.Sprintf("operation %d of a transaction: %s: %s",
 				i, code, aws.ToString(reason.Message))}
 		default:
+			if awsclient.TransientCode(code) {
+				return &table.UnavailableError{Op: string(table.OpTransact), Err: fmt.Errorf("operation %d: %s: %w", i, code, e)}
+			}
 			return fmt.Errorf("table: operation %d cancelled its transaction: %s: %w", i, code, e)
 		}
 		var err error

@@ -1,0 +1,90 @@
+package awsclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// attemptTimeout is the time that the reply to one attempt has to begin, and each further
+// part of it to come. A connection that went dead costs that much, and then the call is
+// sent again over another one.
+const attemptTimeout = 3 * time.Second
+
+type longPollKey struct{}
+
+// LongPoll returns a context for a call to which the service may keep silent for wait,
+// because it was asked to.
+func LongPoll(ctx context.Context, wait time.Duration) context.Context {
+	return context.WithValue(ctx, longPollKey{}, wait)
+}
+
+// silentError is the end of an attempt that got no reply in time. It is a net.Error.
+type silentError struct{ after time.Duration }
+
+func (e *silentError) Error() string { return fmt.Sprintf("no reply of AWS within %s", e.after) }
+
+// Timeout and Temporary implement net.Error: the retry policy asks them.
+func (*silentError) Timeout() bool   { return true }
+func (*silentError) Temporary() bool { return true }
+
+// bounded ends attempts that get no reply in time.
+type bounded struct{ next aws.HTTPClient }
+
+// Do implements aws.HTTPClient.
+func (c bounded) Do(req *http.Request) (*http.Response, error) {
+	polling, _ := req.Context().Value(longPollKey{}).(time.Duration)
+	ctx, cancel := context.WithCancelCause(req.Context())
+	silent := &silentError{attemptTimeout + polling}
+	timer := time.AfterFunc(silent.after, func() { cancel(silent) })
+	reply := &replyBody{ctx: ctx, cancel: cancel, timer: timer}
+	res, err := c.next.Do(req.WithContext(ctx))
+	timer.Stop()
+	if err != nil {
+		err = reply.cause(err)
+		cancel(nil)
+		return res, err
+	}
+	reply.ReadCloser, res.Body = res.Body, reply
+	return res, nil
+}
+
+// replyBody is the body of a reply. A read that takes too long ends the attempt.
+type replyBody struct {
+	io.ReadCloser
+	ctx    context.Context //nolint:containedctx // it is the life of the attempt
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+// Read implements io.Reader.
+func (b *replyBody) Read(p []byte) (int, error) {
+	b.timer.Reset(attemptTimeout)
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Stop()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.cause(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *replyBody) Close() error {
+	b.timer.Stop()
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+// cause returns the reason for which the attempt was ended, or err if it was not.
+func (b *replyBody) cause(err error) error {
+	if silent, ok := errors.AsType[*silentError](context.Cause(b.ctx)); ok {
+		return silent
+	}
+	return err
+}

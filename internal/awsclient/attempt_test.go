@@ -1,0 +1,105 @@
+package awsclient_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/awsclient"
+)
+
+// doing is an HTTP client that is a function.
+type doing func(*http.Request) (*http.Response, error)
+
+func (d doing) Do(req *http.Request) (*http.Response, error) { return d(req) }
+
+// stalling is a body that brings some text and then nothing until the request ends.
+type stalling struct {
+	io.Reader
+	req *http.Request
+}
+
+func (s stalling) Read(p []byte) (int, error) {
+	if n, err := s.Reader.Read(p); n > 0 {
+		return n, err
+	}
+	<-s.req.Context().Done()
+	return 0, s.req.Context().Err()
+}
+
+func (stalling) Close() error { return nil }
+
+// An endpoint that takes requests and answers nothing costs an attempt three seconds,
+// before the reply and within it.
+func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
+	silent := func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	for name, do := range map[string]doing{
+		"no reply": silent,
+		"half a reply": func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, ContentLength: 100, Body: stalling{strings.NewReader(`{"Item`), req}}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isolate(t, "http://aws.test")
+			synctest.Test(t, func(t *testing.T) {
+				attempts := 0
+				cfg, err := awsclient.Load(t.Context(), config.WithHTTPClient(doing(func(req *http.Request) (*http.Response, error) {
+					attempts++
+					return do(req)
+				})))
+				require.NoError(t, err)
+				began := time.Now()
+				err = put(t.Context(), dynamodb.NewFromConfig(cfg))
+				took := time.Since(began)
+				assert.True(t, awsclient.Transient(err), "%v", err)
+				assert.Equal(t, 4, attempts)
+				assert.GreaterOrEqual(t, took, 4*3*time.Second)
+				assert.LessOrEqual(t, took, 4*3*time.Second+time.Second)
+			})
+		})
+	}
+}
+
+// A long poll has the time that it asks for, and three seconds more. A slow reply that
+// goes on is not cut.
+func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
+	isolate(t, "http://aws.test")
+	synctest.Test(t, func(t *testing.T) {
+		answerAfter := func(d time.Duration) doing {
+			return func(req *http.Request) (*http.Response, error) {
+				select {
+				case <-time.After(d):
+				case <-req.Context().Done():
+					return nil, req.Context().Err()
+				}
+				text := `{"Attributes":{"PK":{"S":"` + strings.Repeat("x", 8) + `"}}}`
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(slowly{strings.NewReader(text)})}, nil
+			}
+		}
+		for late, well := range map[time.Duration]bool{22 * time.Second: true, 24 * time.Second: false} {
+			cfg, err := awsclient.Load(t.Context(), config.WithHTTPClient(answerAfter(late)))
+			require.NoError(t, err)
+			err = put(awsclient.LongPoll(t.Context(), 20*time.Second), dynamodb.NewFromConfig(cfg))
+			assert.Equal(t, well, err == nil, "after %s: %v", late, err)
+		}
+	})
+}
+
+// slowly brings a byte every two seconds.
+type slowly struct{ r io.Reader }
+
+func (s slowly) Read(p []byte) (int, error) {
+	<-time.After(2 * time.Second)
+	return s.r.Read(p[:1])
+}
