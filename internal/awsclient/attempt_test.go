@@ -103,3 +103,31 @@ func (s slowly) Read(p []byte) (int, error) {
 	<-time.After(2 * time.Second)
 	return s.r.Read(p[:1])
 }
+
+// Every reply that AWS numbered tells the time. A proxy's does not.
+func TestRepliesOfAWSTellTheTime(t *testing.T) {
+	isolate(t, "http://aws.test")
+	synctest.Test(t, func(t *testing.T) {
+		header := http.Header{}
+		cfg, err := awsclient.Load(t.Context(), config.WithHTTPClient(doing(func(*http.Request) (*http.Response, error) {
+			<-time.After(time.Second)
+			return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		})))
+		require.NoError(t, err)
+		var told []time.Time
+		client := dynamodb.NewFromConfig(awsclient.Observed(cfg, func(server time.Time, took time.Duration) {
+			assert.Equal(t, time.Second, took)
+			told = append(told, server)
+		}))
+		for _, h := range []http.Header{
+			{}, {"Date": {"Sun, 22 Nov 2026 05:00:00 GMT"}}, {"Date": {"yesterday"}, "X-Amzn-Requestid": {"1"}},
+			{"Date": {"Sun, 22 Nov 2026 05:00:00 GMT"}, "X-Amzn-Requestid": {"1"}},
+		} {
+			require.Empty(t, told)
+			header = h
+			require.NoError(t, put(t.Context(), client))
+		}
+		require.Len(t, told, 1)
+		assert.True(t, told[0].Equal(time.Date(2026, 11, 22, 5, 0, 0, 0, time.UTC)))
+	})
+}

@@ -68,6 +68,34 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 	return cfg, nil
 }
 
+// Observed returns cfg with a client that gives observe the time that each reply of AWS names,
+// and how long the exchange took.
+func Observed(cfg aws.Config, observe func(server time.Time, took time.Duration)) aws.Config {
+	cfg.HTTPClient = observed{cfg.HTTPClient, observe}
+	return cfg
+}
+
+type observed struct {
+	next    aws.HTTPClient
+	observe func(server time.Time, took time.Duration)
+}
+
+// Do implements aws.HTTPClient.
+func (c observed) Do(req *http.Request) (*http.Response, error) {
+	began := time.Now()
+	res, err := c.next.Do(req)
+	if err != nil {
+		return res, err
+	}
+	// A proxy on the way may answer in AWS's place, so only replies that AWS numbered count.
+	if date := res.Header.Get("Date"); date != "" && res.Header.Get("X-Amzn-Requestid") != "" {
+		if server, err := http.ParseTime(date); err == nil {
+			c.observe(server, time.Since(began))
+		}
+	}
+	return res, nil
+}
+
 func newTransport() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).

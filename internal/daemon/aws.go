@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/awsclient"
+	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table/dynamo"
@@ -45,10 +46,15 @@ func CollectLater(environ []string) {
 
 // OpenTable returns the DynamoDB table of a configuration. It makes no call yet.
 func OpenTable(ctx context.Context, cfg config.Config) (*dynamo.Store, error) {
+	return openTable(ctx, cfg, nil)
+}
+
+func openTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynamo.Store, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
+	aws = awsclient.Observed(aws, clk.Observe)
 	// The fan-out sets its own concurrency by its writers.
 	return dynamo.New(dynamodb.NewFromConfig(aws), cfg.Table, dynamo.WithParallel(1)), nil
 }
@@ -56,25 +62,26 @@ func OpenTable(ctx context.Context, cfg config.Config) (*dynamo.Store, error) {
 // OpenQueues returns the SQS queues of a configuration. It makes no call yet. The caller
 // closes them.
 func OpenQueues(ctx context.Context, cfg config.Config) (*sqs.Broker, error) {
-	return openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix})
+	return openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, nil)
 }
 
-func openQueues(ctx context.Context, opt sqs.Options) (*sqs.Broker, error) {
+func openQueues(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broker, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
+	aws = awsclient.Observed(aws, clk.Observe)
 	return sqs.New(awssqs.NewFromConfig(aws), opt), nil
 }
 
 func (p *process) openAWS(ctx context.Context) (*engine, error) {
-	store, err := OpenTable(ctx, p.cfg)
+	store, err := openTable(ctx, p.cfg, p.clock)
 	if err != nil {
 		return nil, err
 	}
 	broker, err := openQueues(ctx, sqs.Options{
 		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Log: p.log.Named("sqs"),
-	})
+	}, p.clock)
 	if err != nil {
 		return nil, err
 	}

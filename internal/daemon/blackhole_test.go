@@ -83,12 +83,7 @@ func TestProcessEndsWhateverAWSDoes(t *testing.T) {
 	server := httptest.NewServer(hole)
 	defer server.Close()
 	defer server.CloseClientConnections()
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-	} {
-		t.Setenv(name, value)
-	}
+	awsAt(t, server.URL)
 	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())

@@ -28,6 +28,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
 	"fanfare/internal/backoff"
+	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
@@ -86,6 +87,7 @@ type process struct {
 	opt      Options
 	cfg      config.Config
 	log      *zap.Logger
+	clock    *clock.Clock
 	cleanups cleanups
 }
 
@@ -97,7 +99,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &process{opt: opt, cfg: opt.Config, log: opt.Log}
+	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, clock: clock.New(opt.Now)}
 	defer func() {
 		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
@@ -140,7 +142,13 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	health := admin.NewHealth(append(eng.checks, authn.checks...)...)
+	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
+		return err
+	}
+	checks := append(eng.checks, authn.checks...) //nolint:gocritic // the engine is used up
+	health := admin.NewHealth(append(checks, admin.Check{
+		Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true,
+	})...)
 	if err := awaitDependencies(ctx, health); err != nil {
 		return err
 	}
@@ -161,6 +169,7 @@ func (p *process) run(ctx context.Context) error {
 	scrapes.set(admin.NewMetricsHandler(reg, health))
 	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask
 	p.cleanups.add("metrics", scrapes.stop)
+	roots.start("clock", func(ctx context.Context) error { return watchClock(ctx, p.log, p.clock) })
 	if eng.watch != nil {
 		roots.start("disk", eng.watch)
 	}
@@ -246,7 +255,7 @@ func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, met
 
 func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, ids *id.Generator) *feed.Service {
 	return feed.New(feed.Config{
-		Store: store, Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
+		Store: store, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
 		MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
@@ -318,7 +327,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {
 	store := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
 	worker := fanout.New(fanout.Config{
-		Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now,
+		Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, Writers: eng.writers, PageSize: eng.pageSize,
 		Observe: metrics.Delivered, Log: p.log.Named("fanout"),
 	})
@@ -333,7 +342,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 	} {
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: eng.broker, Handle: c.handle, Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Log: p.log.Named("fanout"),
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Log: p.log.Named("fanout"),
 		}
 		roots.start("fanout of "+c.topic, consumer.Run)
 	}
@@ -341,7 +350,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 
 func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 	aggregator := likeagg.New(likeagg.Config{
-		Store: table.Measure(eng.store, metrics.Table(obs.FlowLikes)), Broker: eng.broker, Now: p.opt.Now,
+		Store: table.Measure(eng.store, metrics.Table(obs.FlowLikes)), Broker: eng.broker, Now: p.opt.Now, Clock: p.clock,
 		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
 		Grace: p.opt.Grace, Log: p.log.Named("likes"),
 		Observe: func(o likeagg.Outcome) {

@@ -95,13 +95,13 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 			return nil, err
 		}
 	}
-	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Now: p.opt.Now, Log: p.log, Stop: ctx.Done()})
+	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, Stop: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("table", store.Close)
 	broker, err := queueembedded.Open(dir.Path("queue"), queueembedded.Options{
-		Now: p.opt.Now, Log: p.log, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
+		Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
 	})
 	if err != nil {
 		return nil, err

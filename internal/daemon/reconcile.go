@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/queue/sqs"
 )
 
 // reconciler is the domain's Reconcile as the admin address offers it.
@@ -24,15 +26,16 @@ func (r reconciler) Reconcile(ctx context.Context, since, until time.Time, curso
 
 // OpenReconciler returns the Reconciler of a configuration on AWS. The caller calls end.
 func OpenReconciler(ctx context.Context, cfg config.Config) (r admin.Reconciler, end func() error, err error) {
-	store, err := OpenTable(ctx, cfg)
+	clk := clock.New(time.Now)
+	store, err := openTable(ctx, cfg, clk)
 	if err != nil {
 		return nil, nil, err
 	}
-	broker, err := OpenQueues(ctx, cfg)
+	broker, err := openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, clk)
 	if err != nil {
 		return nil, nil, err
 	}
 	return reconciler{feed.New(feed.Config{
-		Store: store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: cfg.TimelineTTL,
+		Store: store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL,
 	})}, broker.Close, nil
 }

@@ -103,6 +103,9 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 // out deleted posts and posts too old for a timeline.
 func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Time) (copied int, err error) {
 	oldest := max(mark.From, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return 0, err // homes merge the posts meanwhile
+	}
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,
 		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},

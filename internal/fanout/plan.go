@@ -60,7 +60,9 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 	if err != nil {
 		return err
 	}
-	if !p.recordTTL.After(w.cfg.Now()) {
+	if expired, err := w.passed(p.recordTTL); err != nil {
+		return err
+	} else if expired {
 		w.cfg.Log.Info("planning stopped: the delivery record has expired", zap.String("post_id", p.id), zap.String("request_id", e.RequestID))
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 // postCreated begins the delivery of a post. If one page holds all followers, it also
 // completes the delivery.
 func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error {
-	if err := messages.CheckIDAge("post_id", e.PostID, w.cfg.Now()); err != nil {
+	if err := w.cfg.Clock.CheckAge("post_id", e.PostID, w.cfg.Now()); err != nil {
 		return err
 	}
 	// The post must be stored before followers are read: see the package comment (I1).

@@ -38,6 +38,9 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	if wait := asked.Add(purgeAfter).Sub(w.cfg.Now()); wait > 0 {
 		return &queue.Later{After: wait, Reason: "the deletion may still be under way"}
 	}
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return err
+	}
 	ref, err := w.postRef(ctx, e.PostID, e.AuthorID)
 	if err != nil || !ref.Deleted {
 		return err

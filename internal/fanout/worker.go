@@ -47,6 +47,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/clock"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -77,6 +78,8 @@ type Config struct {
 	Publisher message.Publisher
 	IDs       *id.Generator
 	Now       func() time.Time
+	// Clock, if not nil, says when Now must not decide by age.
+	Clock *clock.Clock
 	// TimelineTTL is how long after a post's time its entries live.
 	TimelineTTL time.Duration
 	// PushLimit is the number of followers above which an author's posts are no longer
@@ -215,11 +218,24 @@ func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
 		return post{}, err
 	}
 	ttl := at.Add(w.cfg.TimelineTTL)
+	expired, err := w.passed(ttl)
+	if err != nil {
+		return post{}, err
+	}
 	return post{
 		id: postID, author: author, at: at, sk: schema.EntrySK(postID, author),
-		attrs: schema.EntryAttrs(ttl, likeShards), expired: !ttl.After(w.cfg.Now()),
+		attrs: schema.EntryAttrs(ttl, likeShards), expired: expired,
 		recordTTL: ttl.Add(schema.DeliveryKept),
 	}, nil
+}
+
+// passed reports whether a time has passed. Nothing is left out by a clock in doubt: the
+// error is a *clock.DoubtError then, and the message comes again.
+func (w *Worker) passed(at time.Time) (bool, error) {
+	if at.After(w.cfg.Now()) {
+		return false, nil
+	}
+	return true, w.cfg.Clock.Doubt()
 }
 
 // postRef reads the author and the state of a post that was stored before the message

@@ -124,13 +124,13 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 // EnsurePost makes sure that the post of an event is in the table before a worker
 // delivers it, and returns the stored post by id, which may have become a tombstone.
 // If no retry can help, the error is a *messages.PermanentError. If the post is ahead of
-// the clock, it is a *messages.EarlyError.
+// the clock, it is a *messages.EarlyError, and if the clock is in doubt, a *clock.DoubtError.
 //
 // CreatePost writes the post itself and always names its like shards, so EnsurePost
 // looks for such a post first. An event without like shards is of another producer:
 // nobody else writes its post, and no worker waits for it.
 func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error) {
-	if err := messages.CheckIDAge("post_id", e.PostID, s.cfg.Now()); err != nil {
+	if err := s.cfg.Clock.CheckAge("post_id", e.PostID, s.cfg.Now()); err != nil {
 		return schema.PostRef{}, err
 	}
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards}

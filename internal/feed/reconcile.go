@@ -39,7 +39,17 @@ const (
 // their age (messages.MaxAge). The index is eventually consistent,
 // so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
 // The index does not have the posts that a version before it made.
+//
+// It fails if the clock is in doubt: it would leave posts out for their age without a word.
 func (s *Service) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
+	done, err := s.reconcile(ctx, since, until, cursor, limit)
+	if doubt := s.cfg.Clock.Doubt(); doubt != nil {
+		return Reconciled{}, unavailable("clock", doubt)
+	}
+	return done, err
+}
+
+func (s *Service) reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
 	taken := id.Floor(s.cfg.Now().Add(reconcileMargin - messages.MaxAge))
 	low, high := max(id.Floor(since), s.oldestShown(), taken), id.Floor(until)
 	at, err := parsePlace(cursor, low)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -135,4 +136,21 @@ func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 		_, err := w.Reconcile(t.Context(), time.Time{}, w.clock.now(), cursor, 1)
 		wantKind(t, err, feed.Malformed)
 	}
+}
+
+// By a clock that is days ahead Reconcile would leave posts out without a word.
+func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
+	at := newClock()
+	clk := fanclock.New(at.now)
+	w := newWorldAt(t, at, func(c *feed.Config) { c.Clock = clk })
+	w.users("ann")
+	w.post("ann", "lost")
+	since := at.now().Add(-time.Hour)
+	clk.Observe(at.now().Add(-25*24*time.Hour), 0)
+	_, err := w.Reconcile(t.Context(), since, at.now().Add(time.Minute), "", 10)
+	require.ErrorAs(t, err, new(*fanclock.DoubtError))
+	clk.Observe(at.now(), 0)
+	got, err := w.Reconcile(t.Context(), since, at.now().Add(time.Minute), "", 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, got.Checked)
 }

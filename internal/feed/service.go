@@ -33,6 +33,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/clock"
 	"fanfare/internal/id"
 	"fanfare/internal/table"
 )
@@ -48,6 +49,8 @@ type Config struct {
 	IDs *id.Generator
 	// Now is the clock.
 	Now func() time.Time
+	// Clock, if not nil, says when Now must not decide by age.
+	Clock *clock.Clock
 	// TimelineTTL is how long a post stays in homes, by the time of its id.
 	TimelineTTL time.Duration
 	// LikesByUser says that likes are in the index of likes by user.

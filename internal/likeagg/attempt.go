@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fanfare/internal/backoff"
+	"fanfare/internal/clock"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -42,7 +43,7 @@ func (w *window) attempt(ctx context.Context, version string, send func() error)
 	tries := 0
 	err := w.collector.repeat(ctx, &w.gate, func() error {
 		if version != "" {
-			err := messages.CheckIDAge("event_id", version, w.cfg.Now())
+			err := w.cfg.Clock.CheckAge("event_id", version, w.cfg.Now())
 			// Only a clock that was set back finds a message early that it took before.
 			if _, early := errors.AsType[*messages.EarlyError](err); err != nil && !early {
 				if tries == 0 {
@@ -102,6 +103,9 @@ func refused(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[*table.InvalidError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*clock.DoubtError](err); ok {
 		return true
 	}
 	_, ok := errors.AsType[*messages.PermanentError](err)

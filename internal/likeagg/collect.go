@@ -126,7 +126,7 @@ func (c *collector) closeDue(working context.Context) (due time.Time, full bool)
 
 // take puts a message into its post's window, or to the dead letters.
 func (c *collector) take(working context.Context, msg *message.Message) {
-	like, liked, err := decode(msg, c.cfg.Now())
+	like, liked, err := c.decode(msg)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held++
@@ -168,13 +168,13 @@ func (w *window) add(like *messages.Like, liked bool, msg *message.Message) {
 	a.receives = max(a.receives, queue.ReceiveOf(msg).Receives)
 }
 
-// decode returns the like that msg carries. Every error is permanent.
-func decode(msg *message.Message, now time.Time) (like *messages.Like, liked bool, err error) {
+// decode returns the like that msg carries. Its errors are permanent, or depend on the time.
+func (c *collector) decode(msg *message.Message) (like *messages.Like, liked bool, err error) {
 	event, err := messages.Decode(msg.Payload)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := messages.CheckAge(event, now); err != nil {
+	if err := c.cfg.Clock.CheckAge("event_id", event.Head().EventID, c.cfg.Now()); err != nil {
 		return nil, false, err
 	}
 	switch e := event.(type) {

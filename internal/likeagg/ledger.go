@@ -92,7 +92,13 @@ func (w *window) judge(ctx context.Context, met []*action) error {
 		open := map[string]schema.Flush{} // to be fenced, by incarnation
 		rest = slices.DeleteFunc(rest, func(a *action) bool {
 			g := a.old.Flush
-			state := stateOf(g, *w.ledger, w.ended(g.Inc), w.cfg.Now())
+			now := w.cfg.Now()
+			if len(g.Inc) == formerLen { // the age of its name decides
+				if a.err = w.cfg.Clock.Doubt(); a.err != nil {
+					return true
+				}
+			}
+			state := stateOf(g, *w.ledger, w.ended(g.Inc), now)
 			switch {
 			case state != flushOpen:
 				a.choose(state == flushCounted)
@@ -216,7 +222,7 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	if size >= largeLedger {
 		w.collector.alarm(w.post, size)
 	}
-	if size < lookFrom {
+	if size < lookFrom || w.cfg.Clock.Doubt() != nil {
 		return 0, nil
 	}
 	ledger := schema.ParseLikeCount(&count)
@@ -252,7 +258,7 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	if table.WriteUnits(size) >= table.WriteUnits(table.Size(count)) {
 		return 0, nil
 	}
-	if may, err := w.collector.mayPrune(ctx); err != nil || !may {
+	if may, err := w.collector.mayPrune(ctx); err != nil || !may || w.cfg.Clock.Doubt() != nil {
 		return 0, err
 	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{Key: schema.LikeCountKey(w.post), Remove: names, If: table.Exists{}})

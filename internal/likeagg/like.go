@@ -73,7 +73,10 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards
 	next.Flush, next.Indexed = w.stamp, w.cfg.IndexLikes
 	if !next.Liked && !next.Base {
-		next.TTL = w.cfg.Now().Add(likeTTL)
+		// By a clock that is behind it might expire before messages that it has to refuse.
+		if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {
+			next.TTL = ttl
+		}
 	}
 	var unchanged table.Cond = table.Absent{}
 	if a.old != nil {

@@ -45,6 +45,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/clock"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 )
@@ -60,6 +61,8 @@ type Config struct {
 	// Now is the clock of ages, incarnations and as-of times; time.Now if nil.
 	// Windows are timed by package time.
 	Now func() time.Time
+	// Clock, if not nil, says when Now must not decide by age.
+	Clock *clock.Clock
 	// Window is the time for which a post's window collects, from its first message;
 	// 1 s if 0. A longer window is cheaper and later.
 	Window time.Duration

@@ -211,6 +211,13 @@ func (f *figures) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// RegisterClock adds the offset of the clock to reg.
+func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error {
+	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanfare_clock_offset_seconds", Help: "How far the clock of the process is ahead, by the replies of AWS or by its own steps. Above 300, or below -300, nothing is taken for too old.",
+	}, func() float64 { return ahead().Seconds() }))
+}
+
 // depthTimeout bounds the time that a scrape waits for the queues.
 const depthTimeout = 3 * time.Second
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/clock"
 	"fanfare/internal/panics"
 	"fanfare/messages"
 )
@@ -25,6 +26,7 @@ const MaxAttempts = 20
 //   - *Later: it comes again after the delay, and never becomes a dead letter for that.
 //   - *messages.EarlyError: it comes again with backoff, at the latest when it is due, and
 //     never becomes a dead letter for that.
+//   - *clock.DoubtError: it comes again with backoff, and never becomes a dead letter for that.
 //   - an error for which Transient is true: it comes again with backoff.
 //   - any other: it comes again with backoff. When it was received more than
 //     MaxAttempts times, it becomes a dead letter with the error.
@@ -51,9 +53,11 @@ type Consumer struct {
 	// Grace is how long handlers may go on after the stop before their context
 	// is cancelled.
 	Grace time.Duration
-	// Now is the clock that decides whether an event is too old.
-	Now func() time.Time
-	Log *zap.Logger
+	// Now is the clock that decides whether an event is too old, while Clock, if not nil,
+	// does not doubt it.
+	Now   func() time.Time
+	Clock *clock.Clock
+	Log   *zap.Logger
 }
 
 // Run consumes until ctx ends, then stops as Session does. It returns when everything it
@@ -116,6 +120,7 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 		zap.Int("receives", receive.Receives), zap.Error(err))
 	later, isLater := errors.AsType[*Later](err)
 	early, isEarly := errors.AsType[*messages.EarlyError](err)
+	_, isDoubt := errors.AsType[*clock.DoubtError](err)
 	_, isPermanent := errors.AsType[*messages.PermanentError](err)
 	switch {
 	case stopping:
@@ -127,6 +132,8 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 	case isEarly: // another consumer's clock may be right
 		receive.RetryAfter(min(early.Wait, receive.Delay()))
 		log.Warn("from ahead of the clock, the message comes again: set the clocks of the processes right")
+	case isDoubt: // the log has the doubt once
+		log.Debug("left until the clock is right")
 	case isPermanent, receive.Receives > MaxAttempts && !Transient(err):
 		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {
 			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))
@@ -150,7 +157,7 @@ func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 		if err != nil {
 			return err
 		}
-		if err := messages.CheckAge(event, c.Now()); err != nil {
+		if err := c.Clock.CheckAge("event_id", event.Head().EventID, c.Now()); err != nil {
 			return err
 		}
 		return c.Handle(ctx, event)

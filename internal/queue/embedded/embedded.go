@@ -55,6 +55,9 @@ type Options struct {
 	FS vfs.FS
 	// Now is the clock of delays; nil is time.Now.
 	Now func() time.Time
+	// Doubt returns an error while the clock must not decide that a dead letter is old. nil
+	// never doubts.
+	Doubt func() error
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
 	// Grace is the time that an ending subscription waits for answers before it takes
@@ -71,6 +74,7 @@ type Options struct {
 type Broker struct {
 	db          *disk.DB
 	now         func() time.Time
+	doubt       func() error
 	maxInFlight map[string]int
 	grace       time.Duration
 	log         *zap.Logger
@@ -110,11 +114,14 @@ func Open(dir string, o Options) (*Broker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Doubt == nil {
+		o.Doubt = func() error { return nil }
+	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	b := &Broker{
-		now: o.Now, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log,
+		now: o.Now, doubt: o.Doubt, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log,
 		byName: map[string]*topic{},
 		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1),
 		stopping: make(chan struct{}), stop: make(chan struct{}),

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -87,5 +88,30 @@ func TestASweepOfDeadLettersIsBounded(t *testing.T) {
 		if n, err := b.dropOld(t.Context(), topic); n != want || err != nil {
 			t.Errorf("a sweep removed %d letters (%v), want %d", n, err, want)
 		}
+	}
+}
+
+func TestAClockInDoubtRemovesNoDeadLetters(t *testing.T) {
+	var now atomic.Int64
+	var wrong atomic.Bool
+	b, err := Open("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Unix(0, now.Load()) }, Doubt: func() error {
+		if wrong.Load() {
+			return errors.New("in doubt")
+		}
+		return nil
+	}})
+	require.NoError(t, err)
+	defer func() {
+		assert.NoError(t, b.Close())
+	}()
+	bury(t, b, "a")
+	topic, err := b.topic(topicName)
+	require.NoError(t, err)
+	now.Add(int64(deadRetention + time.Hour))
+	for _, want := range []int{0, 1} {
+		wrong.Store(want == 0)
+		n, err := b.dropOld(t.Context(), topic)
+		require.NoError(t, err)
+		assert.Equal(t, want, n)
 	}
 }

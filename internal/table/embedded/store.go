@@ -49,6 +49,9 @@ type Options struct {
 	FS vfs.FS
 	// Now is the clock that the sweep compares ttl with; nil is time.Now.
 	Now func() time.Time
+	// Doubt returns an error while the clock must not decide that an item has expired: the
+	// sweep deletes nothing then. nil never doubts.
+	Doubt func() error
 	// Log receives the trouble of the disk and failed sweeps; nil drops them.
 	Log *zap.Logger
 	// SweepEvery is the pause between two sweeps for expired items. 0 is ten minutes;
@@ -73,6 +76,7 @@ type Store struct {
 	commits *commits
 	hash    hashes
 	now     func() time.Time
+	doubt   func() error
 
 	locks      locks
 	workspaces sync.Pool // of *workspace
@@ -96,6 +100,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Doubt == nil {
+		opts.Doubt = func() error { return nil }
+	}
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
@@ -111,7 +118,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
-		db: db, commits: newCommits(db.DB), hash: hashes{maphash.MakeSeed()}, now: opts.Now, stopSweep: stop,
+		db: db, commits: newCommits(db.DB), hash: hashes{maphash.MakeSeed()}, now: opts.Now, doubt: opts.Doubt, stopSweep: stop,
 	}
 	if opts.SweepEvery > 0 {
 		s.sweeper.Go(func() { s.sweepForever(ctx, opts.SweepEvery, opts.Log) })

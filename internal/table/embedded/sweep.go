@@ -25,14 +25,14 @@ const (
 )
 
 // Sweep deletes all items whose ttl has passed, and all wrong hints. It returns the
-// number of deleted items.
+// number of deleted items. While the clock is in doubt it deletes none, and fails.
 func (s *Store) Sweep(ctx context.Context) (int, error) { return s.sweep(ctx, 0) }
 
 func (s *Store) sweepForever(ctx context.Context, every time.Duration, log *zap.Logger) {
 	for backoff.Wait(ctx, every) == nil {
 		n, err := s.sweep(ctx, sweepPause)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || s.doubt() != nil:
 		case err != nil:
 			log.Warn("table sweep failed and is tried again", zap.Error(err))
 		case n > 0:
@@ -91,12 +91,16 @@ func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (i
 	}
 	st := stage{store: s, batch: s.db.NewBatch()}
 	s.locks.lock(&set)
-	deleted, err := st.sweep(kind, found)
+	now := s.now()
+	deleted, err := 0, s.doubt()
+	if err == nil {
+		deleted, err = st.sweep(kind, found, now)
+	}
 	return deleted, st.finish(ctx, func() { s.locks.unlock(&set) }, err)
 }
 
 // sweep stages the deletions.
-func (st *stage) sweep(kind byte, found []candidate) (deleted int, err error) {
+func (st *stage) sweep(kind byte, found []candidate, now time.Time) (deleted int, err error) {
 	for _, c := range found {
 		it, _, err := st.store.read(&st.buf, c.key, nil)
 		switch {
@@ -105,7 +109,7 @@ func (st *stage) sweep(kind byte, found []candidate) (deleted int, err error) {
 			return 0, err
 		case kind == kindIndex && !hinted(it, c.pk, c.sk):
 			_ = st.batch.Delete(indexKey(c.pk, c.sk, c.key), nil) // cannot fail, see put
-		case kind == kindItem && it != nil && table.Expired(*it, st.store.now()):
+		case kind == kindItem && it != nil && table.Expired(*it, now):
 			st.write(c.key, st.store.hash.partition(c.key.PK), it, nil)
 			deleted++
 		}

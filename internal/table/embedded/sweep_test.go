@@ -146,3 +146,30 @@ func TestACorruptItemIsAnError(t *testing.T) {
 	_, _, err = table.Collect(s.Query(t.Context(), table.Query{PK: "p"}), 0)
 	wantDamaged(t, s, err)
 }
+
+// A clock that is in doubt sweeps nothing: a month ahead for some minutes, it would delete
+// every timeline.
+func TestAClockInDoubtSweepsNothing(t *testing.T) {
+	var c clock
+	var wrong atomic.Bool
+	doubt := errors.New("the clock is in doubt")
+	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, Doubt: func() error {
+		if wrong.Load() {
+			return doubt
+		}
+		return nil
+	}})
+	c.second.Store(1000)
+	putAll(t, s, expiring("a", 500), expiring("b", 1500))
+	c.second.Store(2000)
+	wrong.Store(true)
+	n, err := s.Sweep(t.Context())
+	require.ErrorIs(t, err, doubt)
+	assert.Zero(t, n)
+	assert.Equal(t, 2, records(t, s, kindItem))
+	c.second.Store(1000)
+	wrong.Store(false)
+	n, err = s.Sweep(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+}

@@ -1,0 +1,150 @@
+// Package clock judges the clock of a process: may it decide that something is too old? It
+// takes the time of AWS's replies, and compares the wall clock with the monotonic one. It
+// corrects no clock, and must never stop what needs no age (docs/decisions/0019).
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/messages"
+)
+
+const (
+	// Margin is the largest offset of a clock that is in no doubt: clocks may differ by as
+	// much anyway.
+	Margin = messages.MaxAhead
+	// settled is how long a clock goes on without a step until it is believed, where
+	// nothing else shows the time.
+	settled = time.Hour
+	// maxTook is the longest exchange whose time is believed. The reply may have waited in
+	// this process.
+	maxTook = time.Minute
+)
+
+// DoubtError says that the clock of this process must not decide that something is too old
+// or too early. Time mends it, or another process with a better clock takes the message.
+type DoubtError struct {
+	// Offset is how far the clock seems to be ahead.
+	Offset time.Duration
+	Reason string
+}
+
+func (e *DoubtError) Error() string {
+	return "the clock of this process is in doubt: " + e.Reason
+}
+
+// Clock watches one clock. A nil Clock has no doubt.
+type Clock struct {
+	now   func() time.Time
+	start time.Time
+
+	mu sync.Mutex
+	// right is the gap between wall and monotonic time at which the wall clock is right.
+	right time.Duration
+	// told says that AWS told the time. Without that, jump is the gap after the last step,
+	// and since is when that was, or the start.
+	told  bool
+	jump  time.Duration
+	since time.Duration
+}
+
+// New returns a Clock that watches now.
+func New(now func() time.Time) *Clock {
+	c := &Clock{now: now, start: time.Now()}
+	c.right, _ = c.gap()
+	c.jump = c.right
+	return c
+}
+
+// gap returns by how much the wall clock has gone further than the monotonic one since the
+// start, and how far that one has gone.
+func (c *Clock) gap() (gap, gone time.Duration) {
+	gone = time.Since(c.start)
+	return c.now().Round(0).Sub(c.start.Round(0)) - gone, gone // Round takes the monotonic time off
+}
+
+// Observe takes the time that a reply of AWS names, and how long the exchange took.
+func (c *Clock) Observe(server time.Time, took time.Duration) {
+	if c == nil || took > maxTook {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gap, _ := c.gap()
+	c.right, c.told = gap-c.now().Round(0).Sub(server), true
+}
+
+// offset returns how far the clock is ahead, and whether the process just began or the
+// clock just stepped, and AWS does not tell the time.
+func (c *Clock) offset() (ahead time.Duration, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gap, gone := c.gap()
+	if c.told {
+		return gap - c.right, false
+	}
+	if (gap - c.jump).Abs() > Margin {
+		c.since = gone
+	}
+	c.jump = gap // a clock that is only slewed goes on being right
+	fresh = gone-c.since < settled
+	if !fresh || (gap-c.right).Abs() <= Margin {
+		c.right = gap
+	}
+	return gap - c.right, fresh
+}
+
+// Offset returns how far the clock seems to be ahead.
+func (c *Clock) Offset() time.Duration {
+	ahead, _ := c.offset()
+	return ahead
+}
+
+// Doubt returns a *DoubtError while the clock must not decide that something is too old,
+// and nil otherwise. A caller reads its clock first, so that Doubt sees a step before that.
+func (c *Clock) Doubt() error {
+	if c == nil {
+		return nil
+	}
+	if ahead, _ := c.offset(); ahead.Abs() > Margin {
+		return doubt(ahead)
+	}
+	return nil
+}
+
+func doubt(ahead time.Duration) *DoubtError {
+	if ahead < 0 {
+		return &DoubtError{ahead, fmt.Sprintf("it seems to be %s behind: set it right", -ahead.Round(time.Second))}
+	}
+	return &DoubtError{ahead, fmt.Sprintf("it seems to be %s ahead: set it right", ahead.Round(time.Second))}
+}
+
+// CheckAge is messages.CheckIDAge by the clock, which shows now. It returns a *DoubtError
+// where a clock in doubt would refuse the id for good, or where the right one would.
+//
+// An id from ahead is itself a sign that this clock is behind. So where AWS does not tell the
+// time, no clock refuses one that began, or stepped, less than an hour ago.
+func (c *Clock) CheckAge(field, ulid string, now time.Time) error {
+	err := messages.CheckIDAge(field, ulid, now)
+	if c == nil {
+		return err
+	}
+	ahead, fresh := c.offset()
+	inDoubt := ahead.Abs() > Margin
+	if inDoubt && (permanent(err) || permanent(messages.CheckIDAge(field, ulid, now.Add(-ahead)))) {
+		return doubt(ahead)
+	}
+	if at, invalid := id.Time(ulid); fresh && permanent(err) && invalid == nil && at.After(now) {
+		return &DoubtError{ahead, fmt.Sprintf("it has shown the time for less than %s, and an event is of %s", settled, at.Format(time.RFC3339))}
+	}
+	return err
+}
+
+func permanent(err error) bool {
+	_, ok := errors.AsType[*messages.PermanentError](err)
+	return ok
+}

@@ -1,0 +1,79 @@
+package daemon_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/queue/sqstest"
+)
+
+// A process whose clock is wrong says so: in /readyz, as a metric, and once in the log. On
+// AWS the replies tell the time, on the embedded engine a step does.
+func TestAWrongClockShows(t *testing.T) {
+	sqs := sqstest.New(0)
+	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Amzn-Requestid", "test")
+		if strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB") {
+			_, _ = io.WriteString(w, "{}") // the client may have left
+			return
+		}
+		sqs.ServeHTTP(w, r)
+	}))
+	defer aws.Close()
+	awsAt(t, aws.URL)
+	onAWS, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
+	require.NoError(t, err)
+	for name, cfg := range map[string]config.Config{"aws": onAWS, "embedded": settings(t, t.TempDir())} {
+		t.Run(name, func(t *testing.T) {
+			var wrong atomic.Int64
+			wrong.Store(int64(-10 * 24 * time.Hour))
+			core, logged := observer.New(zap.ErrorLevel)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
+			go func() {
+				ended <- daemon.Run(ctx, daemon.Options{
+					Config: cfg, Roles: daemon.Roles{}, Log: zap.New(core), Grace: time.Second,
+					Now:   func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) },
+					Ready: func(at daemon.Addresses) { ready <- at },
+				})
+			}()
+			at := <-ready
+			if name == "embedded" {
+				assert.NotContains(t, read(t, "http://"+at.Admin+"/readyz"), "clock", "it has not stepped yet")
+				wrong.Store(int64(30 * 24 * time.Hour))
+			}
+			until(t, "warning of the clock", func() bool { return strings.Contains(read(t, "http://"+at.Admin+"/readyz"), "the clock is in doubt") })
+			assert.Greater(t, metric(t, at.Admin, "fanfare_clock_offset_seconds")*map[bool]float64{true: 1, false: -1}[name == "embedded"], 9*86400.0)
+			if name == "aws" { // where the doubt is there from the beginning
+				until(t, "line in the log", func() bool { return logged.FilterMessageSnippet("until the clock is right").Len() == 1 })
+			}
+			stop()
+			assert.NoError(t, <-ended)
+		})
+	}
+}
+
+// awsAt lets the SDK's own sources name an endpoint.
+func awsAt(t *testing.T, url string) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+	} {
+		t.Setenv(name, value)
+	}
+}

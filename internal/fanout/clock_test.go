@@ -1,0 +1,45 @@
+package fanout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/clock"
+	"fanfare/internal/fanout"
+	"fanfare/messages"
+)
+
+// A worker whose clock is in doubt leaves nothing out for its age: no entries that only seem
+// to be expired, no chain whose record does, no post of a backfill. The messages come again,
+// and are done once the clock is right.
+func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
+	wrong := 0 * time.Second
+	var w *world
+	now := func() time.Time { return w.now.Add(wrong) }
+	w = newWorld(t, 9, small)
+	clk := clock.New(now)
+	w.worker = w.newWorker(small, func(c *fanout.Config) { c.Now, c.Clock, c.TimelineTTL = now, clk, 24*time.Hour })
+	post := w.post()
+	_, err := w.EnsurePost(t.Context(), post)
+	w.must(err)
+	follow := w.follow("new", post.PostID)
+	plan := &messages.FanoutPlan{Header: w.header(), PostID: post.PostID, AuthorID: author}
+	purge := &messages.PostDeleted{Header: w.header(), PostID: post.PostID, AuthorID: author}
+	for _, row := range []struct {
+		e     messages.Event
+		ahead time.Duration
+	}{
+		{post, 10 * 24 * time.Hour}, {post, 40 * 24 * time.Hour}, {follow, 10 * 24 * time.Hour}, {plan, 70 * 24 * time.Hour}, {purge, time.Hour},
+	} {
+		wrong = row.ahead
+		require.ErrorAs(t, handle(t.Context(), w.worker, row.e), new(*clock.DoubtError), "%s by a clock %s ahead", row.e.Kind(), row.ahead)
+	}
+	wrong = 0
+	w.enqueue(post)
+	w.drain(w.worker)
+	for _, user := range []string{author, follower(0), follower(8), "new"} {
+		w.wantHome(user, post.PostID)
+	}
+}

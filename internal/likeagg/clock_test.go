@@ -1,0 +1,153 @@
+package likeagg
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/clock"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// told lets the replies of the table tell aggregators the time.
+func (w *world) told() {
+	var clocks []*clock.Clock
+	w.tune = func(cfg *Config) {
+		cfg.Clock = clock.New(cfg.Now)
+		cfg.Clock.Observe(time.Now(), 0) // a process asks before it is ready
+		clocks = append(clocks, cfg.Clock)
+	}
+	w.ended = func(request, fault, error) {
+		for _, c := range clocks {
+			c.Observe(time.Now(), 0)
+		}
+	}
+}
+
+// An aggregator whose clock is wrong by hours or days counts exactly, or leaves the likes
+// until its clock is right, or another one takes them.
+func TestAClockThatIsWrongCountsExactlyOrWaits(t *testing.T) {
+	for _, row := range []struct {
+		ahead time.Duration
+		waits bool
+	}{
+		{50 * time.Hour, false}, {10 * day, false}, {25 * day, false}, {40 * day, true},
+		{-6 * time.Minute, false}, {-3 * time.Hour, true}, {-3 * day, true}, {-40 * day, true},
+	} {
+		t.Run(row.ahead.String(), func(t *testing.T) {
+			step(t, func(w *world) {
+				w.told()
+				g := others(1)
+				w.leftBy(g, 20)
+				w.large(true)
+				w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(20)})
+				entries := len(w.count().Done)
+				wrong := w.run()
+				wrong.skew.Store(int64(row.ahead))
+				for i := range 10 {
+					w.send(fmt.Sprint("new", i), true)
+				}
+				w.send("fan0", false)
+				pass(2 * time.Minute)
+				if row.waits {
+					w.wantCount(20)
+				} else {
+					w.wantCount(29)
+				}
+				w.wantDead(0, "")
+				assert.GreaterOrEqual(t, len(w.count().Done), entries, "entries were pruned")
+				wrong.skew.Store(0)
+				w.settle()
+				w.wantDead(0, "")
+				w.wantCount(29)
+			})
+		})
+	}
+}
+
+// A healthy aggregator counts the likes that one with a wrong clock leaves.
+func TestOneWrongClockHoldsUpNobody(t *testing.T) {
+	step(t, func(w *world) {
+		w.told()
+		for _, ahead := range []time.Duration{40 * day, 0, 0} {
+			w.run().skew.Store(int64(ahead))
+		}
+		for i := range 30 {
+			w.send(fmt.Sprint("fan", i), true)
+		}
+		pass(2 * time.Minute)
+		w.wantCount(30)
+		w.wantDead(0, "")
+	})
+}
+
+// Where a former aggregator's entry is missing, only the age of its name says that the entry
+// was pruned. A clock that jumps before that judgement decides nothing.
+func TestAClockThatJumpsDoesNotJudgeAFormerAggregator(t *testing.T) {
+	step(t, func(w *world) {
+		w.told()
+		version := w.newID()
+		former := schema.Flush{Inc: "0" + newIncarnation(dayOf(time.Now()), 1), Seq: 5}
+		w.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: former})
+		p := w.run()
+		w.fault = func(r request) fault {
+			if r.op == "ledger" {
+				p.skew.Store(int64(40 * day))
+			}
+			return none
+		}
+		w.queue.publish(encode(version, w.post, "alice", true))
+		pass(time.Minute)
+		require.Zero(t, w.count().Likes)
+		w.fault = w.planned
+		p.skew.Store(0)
+		w.settle()
+		w.wantCount(1)
+		w.wantDead(0, "")
+	})
+}
+
+// An unlike's item has to outlive every message that it refuses, so it has no ttl by a clock
+// that is days behind. Such a clock takes only messages of days ago.
+func TestAnUnlikeByAClockThatIsBehindStays(t *testing.T) {
+	for behind, stays := range map[time.Duration]bool{0: false, 3 * day: true} {
+		step(t, func(w *world) {
+			w.told()
+			w.run().skew.Store(int64(-behind))
+			w.send("alice", false)
+			pass(behind + time.Minute)
+			likes := w.likes(1)
+			require.Len(t, likes, 1)
+			assert.Equal(t, stays, likes[0].TTL.IsZero())
+		})
+	}
+}
+
+// The notes of ends may be pruned by three days after the first one, by the clock. One in
+// doubt prunes nothing.
+func TestAClockInDoubtPrunesNothing(t *testing.T) {
+	step(t, func(w *world) {
+		w.told()
+		w.large(true)
+		p := w.run()
+		like := func(user string) {
+			w.send(user, true)
+			w.settle()
+		}
+		like("first") // reads the notes
+		pass(2 * time.Hour)
+		like("second") // notes since when there are any
+		p.skew.Store(int64(10 * day))
+		like("third")
+		assert.GreaterOrEqual(t, len(w.count().Done), 150)
+		p.skew.Store(0)
+		pass(4 * day)
+		like("fourth")
+		assert.Less(t, len(w.count().Done), 100)
+		w.wantCount(4)
+	})
+}
