@@ -16,12 +16,12 @@ import (
 // sent again over another one.
 const attemptTimeout = 3 * time.Second
 
-type longPollKey struct{}
+type patientKey struct{}
 
-// LongPoll returns a context for a call to which the service may keep silent for wait,
-// because it was asked to.
-func LongPoll(ctx context.Context, wait time.Duration) context.Context {
-	return context.WithValue(ctx, longPollKey{}, wait)
+// Patient returns a context for calls that have so much more time: a receive that waits for
+// messages, the making of a table.
+func Patient(ctx context.Context, wait time.Duration) context.Context {
+	return context.WithValue(ctx, patientKey{}, wait)
 }
 
 // silentError is the end of an attempt that got no reply in time. It is a net.Error.
@@ -38,9 +38,9 @@ type bounded struct{ next aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
 func (c bounded) Do(req *http.Request) (*http.Response, error) {
-	polling, _ := req.Context().Value(longPollKey{}).(time.Duration)
+	more, _ := req.Context().Value(patientKey{}).(time.Duration)
 	ctx, cancel := context.WithCancelCause(req.Context())
-	silent := &silentError{attemptTimeout + polling}
+	silent := &silentError{attemptTimeout + more}
 	timer := time.AfterFunc(silent.after, func() { cancel(silent) })
 	reply := &replyBody{ctx: ctx, cancel: cancel, timer: timer}
 	res, err := c.next.Do(req.WithContext(ctx))

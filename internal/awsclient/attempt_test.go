@@ -90,7 +90,7 @@ func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 		for late, well := range map[time.Duration]bool{22 * time.Second: true, 24 * time.Second: false} {
 			cfg, err := awsclient.Load(t.Context(), config.WithHTTPClient(answerAfter(late)))
 			require.NoError(t, err)
-			err = put(awsclient.LongPoll(t.Context(), 20*time.Second), dynamodb.NewFromConfig(cfg))
+			err = put(awsclient.Patient(t.Context(), 20*time.Second), dynamodb.NewFromConfig(cfg))
 			assert.Equal(t, well, err == nil, "after %s: %v", late, err)
 		}
 	})

@@ -145,9 +145,8 @@ func (p *process) run(ctx context.Context) error {
 	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
 		return err
 	}
-	checks := append(eng.checks, authn.checks...) //nolint:gocritic // the engine is used up
-	health := admin.NewHealth(append(checks, admin.Check{
-		Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true,
+	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
+		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
 	if err := awaitDependencies(ctx, health); err != nil {
 		return err

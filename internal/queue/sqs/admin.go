@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"golang.org/x/sync/errgroup"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/queue"
 )
 
@@ -31,6 +32,7 @@ const (
 // Create makes the queues of the topics and their dead-letter queues. If no topic is named,
 // it does so for all of queue.Topics. It corrects the settings of queues that exist.
 func (b *Broker) Create(ctx context.Context, topics ...string) error {
+	ctx = awsclient.Patient(ctx, requestTimeout)
 	if len(topics) == 0 {
 		topics = queue.Topics()
 	}

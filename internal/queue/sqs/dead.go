@@ -299,7 +299,7 @@ func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, 
 	// It is not cancelled with ctx: a reply that nobody reads would hide its letters.
 	polling, cancel := b.within(context.WithoutCancel(ctx), walkWait+pollTimeout)
 	defer cancel()
-	out, err := b.client.ReceiveMessage(awsclient.LongPoll(polling, walkWait), &sqs.ReceiveMessageInput{
+	out, err := b.client.ReceiveMessage(awsclient.Patient(polling, walkWait), &sqs.ReceiveMessageInput{
 		QueueUrl: &q.url, MaxNumberOfMessages: int32(n),
 		VisibilityTimeout: seconds(walkHold), WaitTimeSeconds: seconds(walkWait),
 		MessageAttributeNames: []string{"All"},

@@ -208,7 +208,7 @@ func (s *subscription) poll(taking context.Context) {
 func (s *subscription) receive(n int) ([]types.Message, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.b.opt.PollWait+pollTimeout)
 	defer cancel()
-	out, err := s.b.client.ReceiveMessage(awsclient.LongPoll(ctx, s.b.opt.PollWait), &sqs.ReceiveMessageInput{
+	out, err := s.b.client.ReceiveMessage(awsclient.Patient(ctx, s.b.opt.PollWait), &sqs.ReceiveMessageInput{
 		QueueUrl: &s.queue.url, MaxNumberOfMessages: int32(n),
 		VisibilityTimeout: seconds(s.b.opt.Visibility), WaitTimeSeconds: seconds(s.b.opt.PollWait),
 		MessageAttributeNames:       []string{"All"},

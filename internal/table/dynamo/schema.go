@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
@@ -38,13 +39,19 @@ func (e *SchemaError) Error() string {
 		e.Table, strings.Join(e.Differences, "; "))
 }
 
-// pollInterval is the wait between Create's looks at a table that is being made.
-const pollInterval = 500 * time.Millisecond
+const (
+	// pollInterval is the wait between Create's looks at a table that is being made.
+	pollInterval = 500 * time.Millisecond
+	// createTime is what the calls of Create have more than others: an emulator may only
+	// begin to start at the first one.
+	createTime = 20 * time.Second
+)
 
 // Create makes the table unless it exists, switches expiry on, and returns when the
 // table can be used. A table with another schema is a SchemaError and is left alone.
 // Create may run any number of times, also at once.
 func (s *Store) Create(ctx context.Context) error {
+	ctx = awsclient.Patient(ctx, createTime)
 	for {
 		d, err := s.Describe(ctx)
 		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
