@@ -46,6 +46,7 @@ func TestANilClockHasNoDoubt(t *testing.T) {
 
 func TestAWSDecidesAtOnce(t *testing.T) {
 	inTime(t, func(t *testing.T, w *wall) {
+		t.Helper()
 		for _, skew := range []time.Duration{50 * time.Hour, -3 * time.Hour, 10 * day, -25 * day, -20 * 365 * day} {
 			w.skew = skew
 			w.aws()
@@ -63,6 +64,7 @@ func TestAWSDecidesAtOnce(t *testing.T) {
 
 func TestAStepIsSeenBeforeAWSAnswers(t *testing.T) {
 	inTime(t, func(t *testing.T, w *wall) {
+		t.Helper()
 		w.aws()
 		pass(30 * day)
 		require.NoError(t, w.Doubt())
@@ -76,6 +78,7 @@ func TestAStepIsSeenBeforeAWSAnswers(t *testing.T) {
 // The monotonic clock stands still while a machine sleeps. The next reply ends the doubt.
 func TestAReplyEndsTheDoubtAfterASleep(t *testing.T) {
 	inTime(t, func(t *testing.T, w *wall) {
+		t.Helper()
 		w.aws()
 		w.skew = 8 * time.Hour // as the sleep seems
 		require.Error(t, w.Doubt())
@@ -86,6 +89,7 @@ func TestAReplyEndsTheDoubtAfterASleep(t *testing.T) {
 
 func TestAReplyThatWasReadLateSaysNothing(t *testing.T) {
 	inTime(t, func(t *testing.T, w *wall) {
+		t.Helper()
 		w.aws()
 		w.Observe(time.Now().Add(-time.Hour), time.Hour)
 		assert.NoError(t, w.Doubt())
@@ -96,6 +100,7 @@ func TestAReplyThatWasReadLateSaysNothing(t *testing.T) {
 func TestAStepOfAClockThatNothingConfirms(t *testing.T) {
 	for _, step := range []time.Duration{30 * day, -30 * day, 50 * 365 * day} {
 		inTime(t, func(t *testing.T, w *wall) {
+			t.Helper()
 			require.NoError(t, w.Doubt())
 			pass(3 * time.Hour)
 			w.skew = step
@@ -121,6 +126,7 @@ func TestAStepOfAClockThatNothingConfirms(t *testing.T) {
 
 func TestAClockThatIsSlewedIsRight(t *testing.T) {
 	inTime(t, func(t *testing.T, w *wall) {
+		t.Helper()
 		for range 100 {
 			w.skew += time.Minute
 			pass(time.Minute)
@@ -153,6 +159,7 @@ func TestAgesByAClockInDoubt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T, w *wall) {
+				t.Helper()
 				w.skew = row.skew
 				if row.told {
 					w.aws()
@@ -172,6 +179,7 @@ func TestAgesByAClockInDoubt(t *testing.T) {
 		})
 	}
 	inTime(t, func(t *testing.T, w *wall) {
+		t.Helper()
 		assert.ErrorAs(t, w.CheckAge("event_id", "no id", w.now()), permanent)
 	})
 }
