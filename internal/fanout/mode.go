@@ -47,7 +47,7 @@ const restTime = 2 * time.Hour
 func (w *Worker) steer(ctx context.Context, mode schema.Mode, followers int64, requestID string) (schema.Mode, error) {
 	limit, now := w.cfg.PushLimit, w.cfg.Now()
 	next := schema.Mode{Author: mode.Author, V: mode.V + 1, Since: mode.Since, At: now}
-	switch rested := !now.Before(mode.At.Add(restTime)); {
+	switch rested := !now.Before(mode.At.Add(restTime)) && w.cfg.Clock.Doubt() == nil; {
 	case rested && mode.State == schema.ModePush && limit > 0 && followers > limit:
 		since, err := w.cfg.IDs.New()
 		if err != nil {
