@@ -12,6 +12,9 @@ TAGS ?= e2e,invariants
 # its tables they link in half the time. lint vets.
 AT_ONCE ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 FAST = -vet=off -ldflags=-w -p $(AT_ONCE) -parallel $(AT_ONCE)
+# Seeds of the simulation for each mutant, and how many mutants to draw; 0 takes all.
+MUTANT_SEEDS ?= 300
+SAMPLE ?= 0
 # How long the simulation may take; 0 sets no limit.
 SIM_TIMEOUT ?= 60m
 
@@ -19,7 +22,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-planted spec soak vuln
+.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -48,6 +51,7 @@ test: test-tools
 test-long: test-tools
 	scripts/with-emulators.sh $(GO) test -race -tags $(TAGS) -timeout 60m ./internal/queue/... ./internal/table/...
 	scripts/with-emulators.sh $(GO) test -C e2e -race -tags $(TAGS) -timeout 60m .
+	$(MAKE) mutants SAMPLE=100
 
 # Kills and stops the real binaries under load, and puts a bad network between them and
 # AWS. A round waits a minute for the messages of a killed process to come back, so
@@ -75,6 +79,11 @@ sim:
 sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
+
+# Tests the tests: a change at one place of the product has to fail one of them. All mutants
+# take hours; test-long draws a hundred by the commit.
+mutants:
+	$(GO) run ./internal/mutants -seeds $(MUTANT_SEEDS) -sample $(SAMPLE) $(FLAGS)
 
 # Checks the models of the protocols, then each model without each rule, which has to fail.
 # SIZE=large adds larger models.

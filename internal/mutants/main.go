@@ -1,0 +1,255 @@
+// Command mutants measures how much the tests see. It changes the product at one place at
+// a time and runs the tests of the package, and then seeds of the simulation, on each such
+// mutant. A mutant that no test and no seed finds is a survivor: a test is missing, or the
+// edit changes nothing that can be seen, and equivalent.txt names it with the reason. The
+// compiler lays the edit over the source, so no file of the repository changes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// part is a package whose mutants are made.
+type part struct {
+	// alone is true if the simulation has to find most of the mutants by itself, as it runs
+	// the whole code.
+	alone bool
+	// files are those whose mutants are made, all if there are none.
+	files []string
+}
+
+func product() map[string]part {
+	return map[string]part{
+		"internal/likeagg": {alone: true}, "internal/fanout": {alone: true}, "internal/feed": {},
+		"internal/queue": {files: []string{"consume.go", "session.go"}},
+	}
+}
+
+// The targets, in percent of the mutants that are not named as equivalent.
+const (
+	targetAll = 95
+	targetSim = 75
+)
+
+// options are the flags.
+type options struct {
+	root, equivalent, simulation string
+	packages                     map[string]part
+	sample                       int
+	seed                         string
+	seeds                        int
+	jobs                         int
+	// slack is added to the time that a suite may take.
+	slack time.Duration
+	only  string
+	list  bool
+	match *regexp.Regexp
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(ctx)
+	if err == nil {
+		err = measure(ctx, o, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(ctx context.Context) (options, error) {
+	o := options{packages: map[string]part{}, simulation: "internal/sim", slack: 20 * time.Second}
+	packages := flag.String("packages", "", "folders of the packages, separated by commas; all by default")
+	match := flag.String("match", "", "a regular expression for the mutants, as the survivors are printed")
+	flag.IntVar(&o.sample, "sample", 0, "how many mutants to draw; 0 takes all")
+	flag.StringVar(&o.seed, "seed", "", "decides which are drawn; the commit by default")
+	flag.IntVar(&o.seeds, "seeds", 300, "seeds of the simulation for each mutant")
+	flag.IntVar(&o.jobs, "jobs", 1, "mutants at once")
+	flag.StringVar(&o.only, "only", "", "tests or sim: run these alone")
+	flag.BoolVar(&o.list, "list", false, "print the mutants and run nothing")
+	flag.Parse()
+	if flag.NArg() > 0 || !slices.Contains([]string{"", "tests", "sim"}, o.only) {
+		return o, errors.New("it takes flags only, and -only tests or -only sim; see -help")
+	}
+	for folder, p := range product() {
+		if *packages == "" || slices.Contains(strings.Split(*packages, ","), folder) {
+			o.packages[folder] = p
+		}
+	}
+	if len(o.packages) == 0 {
+		return o, fmt.Errorf("-packages %s names none of %v", *packages, slices.Sorted(maps.Keys(product())))
+	}
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return o, fmt.Errorf("find the repository: %w", err)
+	}
+	o.root = filepath.Dir(strings.TrimSpace(string(out)))
+	o.equivalent = filepath.Join(o.root, "internal/mutants/equivalent.txt")
+	if o.seed == "" {
+		head := exec.CommandContext(ctx, "git", "-C", o.root, "rev-parse", "HEAD")
+		if out, err = head.Output(); err != nil {
+			return o, fmt.Errorf("read the commit, or give -seed: %w", err)
+		}
+		o.seed = strings.TrimSpace(string(out))
+	}
+	o.match, err = regexp.Compile(*match)
+	return o, err
+}
+
+// score counts the mutants of a package.
+type score struct{ mutants, killed, alone, asked int }
+
+// judge finds out which mutants are killed, and prints each as it does.
+type judge struct {
+	options
+	runner
+	out   io.Writer
+	tests map[string]suite // by folder
+	sim   suite
+
+	mu        sync.Mutex
+	scores    map[string]*score // by folder
+	survivors []string
+}
+
+// measure makes the mutants, judges them, and prints survivors and scores. It fails if a
+// score is below its target.
+func measure(ctx context.Context, o options, out io.Writer) (err error) {
+	named, err := equivalents(o.equivalent)
+	if err != nil {
+		return err
+	}
+	sources := map[string]*source{}
+	for _, folder := range slices.Sorted(maps.Keys(o.packages)) {
+		if sources[folder], err = read(ctx, o.root, folder, o.packages[folder].files); err != nil {
+			return err
+		}
+	}
+	if err := fit(sources, named); err != nil {
+		return err
+	}
+	chosen := sample(sources, named, o.match, o.seed, o.sample)
+	if o.list {
+		for _, m := range chosen {
+			fmt.Fprintln(out, m)
+		}
+		return nil
+	}
+	temp, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack}, out: out, tests: map[string]suite{}, scores: map[string]*score{}}
+	for folder := range sources {
+		j.scores[folder] = &score{}
+		if o.only != "sim" {
+			if j.tests[folder], err = j.ofPackage(ctx, folder); err != nil {
+				return err
+			}
+		}
+	}
+	if o.only != "tests" {
+		if j.sim, err = j.ofSeeds(ctx, o.simulation, o.seeds); err != nil {
+			return err
+		}
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(o.jobs)
+	for _, m := range chosen {
+		group.Go(func() error { return j.judge(within, sources[m.folder()], m) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return j.report()
+}
+
+// judge runs the suites on one mutant. The simulation runs on a mutant that a test killed
+// only where its own score counts.
+func (j *judge) judge(ctx context.Context, s *source, m mutant) error {
+	dir, overlay, err := j.overlay(s, m)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var byTest, bySim string
+	if j.only != "sim" {
+		if byTest, err = j.kills(ctx, j.tests[s.folder], overlay); err != nil {
+			return err
+		}
+	}
+	asked := j.only != "tests" && (j.packages[s.folder].alone || j.only == "sim")
+	if asked || (j.only == "" && byTest == "") {
+		if bySim, err = j.kills(ctx, j.sim, overlay); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	sc := j.scores[s.folder]
+	sc.mutants++
+	if asked {
+		sc.asked++
+	}
+	if asked && bySim != "" {
+		sc.alone++
+	}
+	if byTest+bySim == "" {
+		j.survivors = append(j.survivors, m.String())
+		fmt.Fprintf(j.out, "SURVIVES %s\n", m)
+		return nil
+	}
+	sc.killed++
+	fmt.Fprintf(j.out, "killed %s | %s | %s\n", m, byTest, bySim)
+	return nil
+}
+
+func (j *judge) report() error {
+	fmt.Fprintf(j.out, "\n%d survivors\n", len(j.survivors))
+	for _, line := range slices.Sorted(slices.Values(j.survivors)) {
+		fmt.Fprintln(j.out, line)
+	}
+	var sum score
+	fmt.Fprintf(j.out, "\nof commit %s\n%-20s %8s %8s %8s %18s\n", j.seed, "package", "mutants", "killed", "score", "simulation alone")
+	for _, folder := range slices.Sorted(maps.Keys(j.scores)) {
+		sc := j.scores[folder]
+		fmt.Fprintf(j.out, "%-20s %8d %8d %8s %18s\n", folder, sc.mutants, sc.killed, percent(sc.killed, sc.mutants), percent(sc.alone, sc.asked))
+		sum = score{sum.mutants + sc.mutants, sum.killed + sc.killed, sum.alone + sc.alone, sum.asked + sc.asked}
+	}
+	switch {
+	case sum.mutants == 0:
+		return errors.New("no mutant was made")
+	case j.only == "" && sum.killed*100 < targetAll*sum.mutants:
+		return fmt.Errorf("tests and simulation kill %s of the mutants, the target is %d %%", percent(sum.killed, sum.mutants), targetAll)
+	case j.only == "" && sum.alone*100 < targetSim*sum.asked:
+		return fmt.Errorf("the simulation alone kills %s of the mutants, the target is %d %%", percent(sum.alone, sum.asked), targetSim)
+	}
+	return nil
+}
+
+func percent(part, all int) string {
+	if all == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(all))
+}

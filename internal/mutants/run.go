@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// suite is one way to kill a mutant: a test binary of a package and its arguments.
+type suite struct {
+	name string
+	// folder is that of the package, from the repository's root.
+	folder string
+	// parts are run one after the other, the cheap tests first, until one fails.
+	parts [][]string
+	limit []time.Duration
+}
+
+// dear is the time from which a test runs after the others.
+const dear = 500 * time.Millisecond
+
+// ofPackage returns the suite of a package's own tests, after a run of them without a mutant.
+func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
+	s := suite{name: "tests", folder: folder}
+	binary, err := r.build(ctx, folder, "")
+	if err != nil {
+		return s, err
+	}
+	start := time.Now()
+	out, err := r.run(ctx, folder, time.Hour, binary, "-test.short", "-test.v")
+	if err != nil {
+		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
+	}
+	limit := r.patience(time.Since(start))
+	var slow []string
+	for _, m := range regexp.MustCompile(`(?m)^--- PASS: (\w+) \(([0-9.]+)s\)`).FindAllStringSubmatch(out, -1) {
+		if seconds, err := strconv.ParseFloat(m[2], 64); err == nil && seconds > dear.Seconds() {
+			slow = append(slow, m[1])
+		}
+	}
+	s.parts, s.limit = [][]string{{"-test.short", "-test.failfast"}}, []time.Duration{limit}
+	if len(slow) > 0 {
+		these := "^(" + strings.Join(slow, "|") + ")$"
+		s.parts = [][]string{{"-test.short", "-test.failfast", "-test.skip", these}, {"-test.short", "-test.failfast", "-test.run", these}}
+		s.limit = []time.Duration{limit, limit}
+	}
+	return s, nil
+}
+
+// ofSeeds returns the suite of the simulation's seeds, after a run without a mutant.
+func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, error) {
+	args := []string{"-test.run", "^TestSeeds$", "-stop", "-shrink", "0", "-seeds", strconv.Itoa(seeds)}
+	s := suite{name: "simulation", folder: folder, parts: [][]string{args}}
+	binary, err := r.build(ctx, folder, "")
+	if err != nil {
+		return s, err
+	}
+	start := time.Now()
+	if out, err := r.run(ctx, folder, time.Hour, binary, args...); err != nil {
+		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
+	}
+	s.limit = []time.Duration{r.patience(time.Since(start))}
+	return s, nil
+}
+
+// runner builds and runs test binaries of mutants.
+type runner struct {
+	root, temp string
+	slack      time.Duration
+}
+
+// patience is how long a run may take that took d without a mutant: a machine has other
+// things to do, too.
+func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 4*d }
+
+// kills reports whether the suite fails on the mutant, and why: a test, or the limit of
+// time. A mutant that hangs is killed.
+func (r *runner) kills(ctx context.Context, s suite, overlay string) (why string, err error) {
+	binary, err := r.build(ctx, s.folder, overlay)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.Remove(binary)) }()
+	for i, args := range s.parts {
+		out, err := r.run(ctx, s.folder, s.limit[i], binary, args...)
+		switch {
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			return s.name + ": hangs", nil
+		case err != nil:
+			return s.name + ": " + reason(out), nil
+		}
+	}
+	return "", nil
+}
+
+// reason returns the name of the test that failed, or the first line of a panic.
+func reason(out string) string {
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "--- FAIL: ") || strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "exits"
+}
+
+// overlay writes the mutant's file and returns the file for the compiler's -overlay.
+func (r *runner) overlay(s *source, m mutant) (dir, file string, err error) {
+	if dir, err = os.MkdirTemp(r.temp, ""); err != nil {
+		return "", "", err
+	}
+	copied := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(copied, s.mutate(m), 0o600); err != nil {
+		return "", "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(r.root, m.file): copied}})
+	if err != nil {
+		return "", "", err
+	}
+	file = filepath.Join(dir, "overlay.json")
+	return dir, file, os.WriteFile(file, text, 0o600)
+}
+
+func (r *runner) build(ctx context.Context, folder, overlay string) (binary string, err error) {
+	f, err := os.CreateTemp(r.temp, "*.test")
+	if err != nil {
+		return "", err
+	}
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-tags", tags, "-ldflags", "-s -w", "-overlay", overlay, "-o", f.Name(), "./"+folder)
+	build.Dir = r.root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the tests of %s: %w\n%s", folder, err, out)
+	}
+	return f.Name(), f.Close()
+}
+
+// run runs a test binary in the folder of its package. A mutant may take all memory, so it
+// gets 3 GiB of addresses; and it may have started programs, which end with it.
+func (r *runner) run(ctx context.Context, folder string, limit time.Duration, binary string, args ...string) (out string, err error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, "sh", append([]string{"-c", `ulimit -v 3145728; exec "$0" "$@"`, binary}, args...)...)
+	cmd.Dir = filepath.Join(r.root, folder)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	text, err := cmd.CombinedOutput()
+	if limited.Err() != nil {
+		err = limited.Err()
+	}
+	return string(text), err
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// tags are the build tags of the tests.
+const tags = "invariants"
+
+// source is a package of the product: its files and its mutants.
+type source struct {
+	// folder is named from the repository's root.
+	folder  string
+	fset    *token.FileSet
+	names   []string
+	parsed  []*ast.File
+	texts   map[string][]byte
+	mutants []mutant
+	types   types.Config
+}
+
+// read parses the package in a folder and makes the mutants of these files, of all if there
+// are none.
+func read(ctx context.Context, root, folder string, files []string) (*source, error) {
+	s := &source{folder: folder, fset: token.NewFileSet(), texts: map[string][]byte{}}
+	// The compiled packages that it imports make a type check of a mutant cheap.
+	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-tags", tags, "-json=ImportPath,Export,Dir,GoFiles", "./"+folder)
+	list.Dir, list.Stderr = root, os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", folder, err)
+	}
+	exports := map[string]string{}
+	var last struct {
+		ImportPath, Export, Dir string
+		GoFiles                 []string
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); exports[last.ImportPath] = last.Export {
+		last.GoFiles = nil
+		if err := dec.Decode(&last); err != nil {
+			return nil, fmt.Errorf("list %s: %w", folder, err)
+		}
+	}
+	s.types.Importer = importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	s.types.Error = func(error) {} // read all of them: the first is enough
+	for _, file := range last.GoFiles {
+		text, err := os.ReadFile(filepath.Join(last.Dir, file))
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.ToSlash(filepath.Join(folder, file))
+		f, err := parser.ParseFile(s.fset, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		s.names, s.parsed, s.texts[name] = append(s.names, name), append(s.parsed, f), text
+		if len(files) == 0 || slices.Contains(files, file) {
+			s.mutants = append(s.mutants, mutantsOf(s.fset, f, name, text)...)
+		}
+	}
+	if err := s.check(s.parsed); err != nil {
+		return nil, fmt.Errorf("%s does not compile without an edit: %w", folder, err)
+	}
+	return s, nil
+}
+
+// mutate returns the text of the mutant's file.
+func (s *source) mutate(m mutant) []byte {
+	text := s.texts[m.file]
+	return slices.Concat(text[:m.offset], []byte(m.text), text[m.end:])
+}
+
+// compiles reports whether the compiler takes the mutant.
+func (s *source) compiles(m mutant) bool {
+	f, err := parser.ParseFile(s.fset, m.file, s.mutate(m), parser.SkipObjectResolution)
+	if err != nil {
+		return false
+	}
+	files := slices.Clone(s.parsed)
+	files[slices.Index(s.names, m.file)] = f
+	return s.check(files) == nil
+}
+
+func (s *source) check(files []*ast.File) error {
+	_, err := s.types.Check(s.folder, s.fset, files, nil)
+	return err
+}
+
+// sample returns the mutants that compile and are not named, n at most if n is not 0. The
+// seed decides which ones.
+func sample(sources map[string]*source, named map[string]string, match *regexp.Regexp, seed string, n int) []mutant {
+	var all []mutant
+	for _, folder := range slices.Sorted(maps.Keys(sources)) {
+		for _, m := range sources[folder].mutants {
+			if named[m.key] == "" && match.MatchString(m.key) {
+				all = append(all, m)
+			}
+		}
+	}
+	if n > 0 {
+		rank := func(m mutant) string { sum := sha256.Sum256([]byte(seed + m.key)); return string(sum[:]) }
+		slices.SortFunc(all, func(a, b mutant) int { return strings.Compare(rank(a), rank(b)) })
+	}
+	var chosen []mutant
+	for _, m := range all {
+		if n > 0 && len(chosen) == n {
+			break
+		}
+		if sources[m.folder()].compiles(m) {
+			chosen = append(chosen, m)
+		}
+	}
+	return chosen
+}
+
+// equivalents reads the file of mutants that change nothing that can be seen: the key of
+// a mutant on a line of its own, then its reason on indented lines.
+func equivalents(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	named, key := map[string]string{}, ""
+	for line := range strings.Lines(string(text)) {
+		reason := strings.TrimSpace(line)
+		switch {
+		case reason == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"):
+			named[key] += reason + " "
+		default:
+			if key = reason; named[key] != "" {
+				return nil, fmt.Errorf("%s names twice: %s", file, key)
+			}
+			named[key] = " "
+		}
+	}
+	for key, reason := range named {
+		if strings.TrimSpace(reason) == "" {
+			return nil, fmt.Errorf("%s has no reason for: %s", file, key)
+		}
+	}
+	return named, nil
+}
+
+// fit fails if a named equivalent of one of the packages is no mutant of its code any more.
+func fit(sources map[string]*source, named map[string]string) error {
+	left := maps.Clone(named)
+	for _, s := range sources {
+		for _, m := range s.mutants {
+			delete(left, m.key)
+		}
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(left)) {
+		if file, _, _ := strings.Cut(key, ": "); sources[path.Dir(file)] != nil {
+			errs = append(errs, fmt.Errorf("no mutant is called so, rename or remove the equivalent: %s", key))
+		}
+	}
+	return errors.Join(errs...)
+}

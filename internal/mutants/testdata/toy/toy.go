@@ -1,0 +1,30 @@
+// Package toy has mutants that its tests kill, mutants that only its simulation kills, one
+// that hangs, some that do not compile, and some that survive.
+package toy
+
+// Grown reports whether a person of that age is an adult.
+func Grown(age int) bool {
+	if age >= 18 {
+		return true
+	}
+	return false
+}
+
+// Price returns the price of that many, with a discount from ten on.
+func Price(n int) int {
+	sum := n * 3
+	if n > 9 {
+		sum -= 5
+	}
+	return sum
+}
+
+// Cheers returns that many of them.
+func Cheers(n int) string {
+	all := ""
+	for n > 0 {
+		all += "hurrah "
+		n--
+	}
+	return all
+}

@@ -1,0 +1,34 @@
+package toy
+
+import (
+	"flag"
+	"testing"
+)
+
+var (
+	seeds = flag.Int("seeds", 1, "")
+	_     = flag.Bool("stop", false, "")
+	_     = flag.Int("shrink", 0, "")
+)
+
+// It never asks at the bound.
+func TestGrown(t *testing.T) {
+	if Grown(5) || !Grown(50) {
+		t.Error("five is grown, or fifty is not")
+	}
+}
+
+func TestCheers(t *testing.T) {
+	for n, want := range []string{"", "hurrah ", "hurrah hurrah "} {
+		if Cheers(n) != want {
+			t.Error("no cheers")
+		}
+	}
+}
+
+// It stands for the simulation: one seed finds nothing.
+func TestSeeds(t *testing.T) {
+	if *seeds > 1 && (Price(9) != 27 || Price(10) != 25) {
+		t.Error("a wrong price")
+	}
+}
