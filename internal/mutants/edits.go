@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,7 @@ type mutant struct {
 	line        int
 	offset, end int
 	text        string // the text between them, in the mutant
+	in          *ast.FuncDecl
 	// key names the edit by file, function and text, so it outlives edits elsewhere.
 	key string
 }
@@ -48,24 +50,20 @@ type editor struct {
 	src   string
 	swaps map[token.Token]token.Token
 	// function is the one around the place.
-	function string
+	function *ast.FuncDecl
 	seen     map[string]int
 	mutants  []mutant
 }
 
-// mutantsOf returns the mutants of a parsed file, in the order of their places. Log lines
-// and assertions decide nothing, so nothing of them is edited.
+// mutantsOf returns the mutants of a parsed file's functions, in the order of their places.
+// Log lines and assertions decide nothing, so nothing of them is edited.
 func mutantsOf(fset *token.FileSet, f *ast.File, name string, src []byte) []mutant {
 	e := &editor{file: fset.File(f.Pos()), name: name, src: string(src), swaps: swaps(), seen: map[string]int{}}
 	for _, decl := range f.Decls {
-		e.function = "-"
-		if d, ok := decl.(*ast.FuncDecl); ok {
-			e.function = d.Name.Name
-			if d.Recv != nil {
-				e.function = strings.Trim(e.of(d.Recv.List[0].Type), "*") + "." + e.function
-			}
+		if d, ok := decl.(*ast.FuncDecl); ok && d.Body != nil {
+			e.function = d
+			ast.Inspect(d.Body, e.visit)
 		}
-		ast.Inspect(decl, e.visit)
 	}
 	return e.mutants
 }
@@ -86,8 +84,8 @@ func (e *editor) visit(n ast.Node) bool {
 		e.negate(n.Cond)
 	case *ast.SwitchStmt:
 		for _, c := range n.Body.List {
-			for _, cond := range c.(*ast.CaseClause).List {
-				if n.Tag == nil {
+			if clause, ok := c.(*ast.CaseClause); ok && n.Tag == nil {
+				for _, cond := range clause.List {
 					e.negate(cond)
 				}
 			}
@@ -124,12 +122,12 @@ func (e *editor) silent(n ast.Expr) bool {
 
 func (e *editor) binary(n *ast.BinaryExpr) {
 	e.swap(n, n.OpPos, n.Op)
-	switch n.Op {
-	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL, token.NEQ:
-		for _, side := range []ast.Expr{n.X, n.Y} {
-			if lit, ok := side.(*ast.BasicLit); ok && lit.Kind == token.INT {
-				e.add(n, lit.Pos(), lit.End(), lit.Value+"+1", "")
-			}
+	if !slices.Contains([]token.Token{token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL, token.NEQ}, n.Op) {
+		return
+	}
+	for _, side := range []ast.Expr{n.X, n.Y} {
+		if lit, ok := side.(*ast.BasicLit); ok && lit.Kind == token.INT {
+			e.add(n, lit.Pos(), lit.End(), lit.Value+"+1", "")
 		}
 	}
 }
@@ -181,11 +179,15 @@ func (e *editor) add(n ast.Node, from, to token.Pos, text, becomes string) {
 	if becomes == "" {
 		becomes = short(e.src[start:offset], text, e.src[end:e.file.Offset(n.End())])
 	}
-	key := fmt.Sprintf("%s: %s: %s => %s", e.name, e.function, short(e.src[start:offset], e.src[offset:end], e.src[end:e.file.Offset(n.End())]), becomes)
+	function := e.function.Name.Name
+	if recv := e.function.Recv; recv != nil {
+		function = strings.Trim(e.of(recv.List[0].Type), "*") + "." + function
+	}
+	key := fmt.Sprintf("%s: %s: %s => %s", e.name, function, short(e.src[start:offset], e.src[offset:end], e.src[end:e.file.Offset(n.End())]), becomes)
 	if e.seen[key]++; e.seen[key] > 1 {
 		key = fmt.Sprintf("%s #%d", key, e.seen[key])
 	}
-	e.mutants = append(e.mutants, mutant{file: e.name, line: e.file.Line(from), offset: offset, end: end, text: text, key: key})
+	e.mutants = append(e.mutants, mutant{file: e.name, line: e.file.Line(from), offset: offset, end: end, text: text, in: e.function, key: key})
 }
 
 func (e *editor) of(n ast.Node) string {

@@ -160,6 +160,9 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack}, out: out, tests: map[string]suite{}, scores: map[string]*score{}}
+	if j.overlay, err = writeOverlay(o.root, temp, sources, chosen); err != nil {
+		return err
+	}
 	for folder := range sources {
 		j.scores[folder] = &score{}
 		if o.only != "sim" {
@@ -175,8 +178,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(o.jobs)
-	for _, m := range chosen {
-		group.Go(func() error { return j.judge(within, sources[m.folder()], m) })
+	for i, m := range chosen {
+		group.Go(func() error { return j.judge(within, i+1, m) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -186,27 +189,23 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 
 // judge runs the suites on one mutant. The simulation runs on a mutant that a test killed
 // only where its own score counts.
-func (j *judge) judge(ctx context.Context, s *source, m mutant) error {
-	dir, overlay, err := j.overlay(s, m)
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+func (j *judge) judge(ctx context.Context, number int, m mutant) (err error) {
+	folder := m.folder()
 	var byTest, bySim string
 	if j.only != "sim" {
-		if byTest, err = j.kills(ctx, j.tests[s.folder], overlay); err != nil {
+		if byTest, err = j.kills(ctx, j.tests[folder], number); err != nil {
 			return err
 		}
 	}
-	asked := j.only != "tests" && (j.packages[s.folder].alone || j.only == "sim")
+	asked := j.only != "tests" && (j.packages[folder].alone || j.only == "sim")
 	if asked || (j.only == "" && byTest == "") {
-		if bySim, err = j.kills(ctx, j.sim, overlay); err != nil {
+		if bySim, err = j.kills(ctx, j.sim, number); err != nil {
 			return err
 		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	sc := j.scores[s.folder]
+	sc := j.scores[folder]
 	sc.mutants++
 	if asked {
 		sc.asked++

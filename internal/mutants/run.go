@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,8 +17,8 @@ import (
 // suite is one way to kill a mutant: a test binary of a package and its arguments.
 type suite struct {
 	name string
-	// folder is that of the package, from the repository's root.
-	folder string
+	// folder is that of the package, from the repository's root, binary its tests.
+	folder, binary string
 	// parts are run one after the other, the cheap tests first, until one fails.
 	parts [][]string
 	limit []time.Duration
@@ -30,13 +29,13 @@ const dear = 500 * time.Millisecond
 
 // ofPackage returns the suite of a package's own tests, after a run of them without a mutant.
 func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
-	s := suite{name: "tests", folder: folder}
-	binary, err := r.build(ctx, folder, "")
+	binary, err := r.build(ctx, folder)
+	s := suite{name: "tests", folder: folder, binary: binary}
 	if err != nil {
 		return s, err
 	}
 	start := time.Now()
-	out, err := r.run(ctx, folder, time.Hour, binary, "-test.short", "-test.v")
+	out, err := r.run(ctx, s, 0, time.Hour, "-test.short", "-test.v")
 	if err != nil {
 		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
 	}
@@ -59,13 +58,13 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 // ofSeeds returns the suite of the simulation's seeds, after a run without a mutant.
 func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, error) {
 	args := []string{"-test.run", "^TestSeeds$", "-stop", "-shrink", "0", "-seeds", strconv.Itoa(seeds)}
-	s := suite{name: "simulation", folder: folder, parts: [][]string{args}}
-	binary, err := r.build(ctx, folder, "")
+	binary, err := r.build(ctx, folder)
+	s := suite{name: "simulation", folder: folder, binary: binary, parts: [][]string{args}}
 	if err != nil {
 		return s, err
 	}
 	start := time.Now()
-	if out, err := r.run(ctx, folder, time.Hour, binary, args...); err != nil {
+	if out, err := r.run(ctx, s, 0, time.Hour, args...); err != nil {
 		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
 	}
 	s.limit = []time.Duration{r.patience(time.Since(start))}
@@ -75,23 +74,20 @@ func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, 
 // runner builds and runs test binaries of mutants.
 type runner struct {
 	root, temp string
-	slack      time.Duration
+	// overlay is the file for the compiler's -overlay.
+	overlay string
+	slack   time.Duration
 }
 
 // patience is how long a run may take that took d without a mutant: a machine has other
 // things to do, too.
 func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 4*d }
 
-// kills reports whether the suite fails on the mutant, and why: a test, or the limit of
-// time. A mutant that hangs is killed.
-func (r *runner) kills(ctx context.Context, s suite, overlay string) (why string, err error) {
-	binary, err := r.build(ctx, s.folder, overlay)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.Remove(binary)) }()
+// kills reports whether the suite fails on the mutant of that number, and why: a test, or
+// the limit of time. A mutant that hangs is killed.
+func (r *runner) kills(ctx context.Context, s suite, number int) (why string, err error) {
 	for i, args := range s.parts {
-		out, err := r.run(ctx, s.folder, s.limit[i], binary, args...)
+		out, err := r.run(ctx, s, number, s.limit[i], args...)
 		switch {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
@@ -114,29 +110,13 @@ func reason(out string) string {
 	return "exits"
 }
 
-// overlay writes the mutant's file and returns the file for the compiler's -overlay.
-func (r *runner) overlay(s *source, m mutant) (dir, file string, err error) {
-	if dir, err = os.MkdirTemp(r.temp, ""); err != nil {
-		return "", "", err
-	}
-	copied := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(copied, s.mutate(m), 0o600); err != nil {
-		return "", "", err
-	}
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(r.root, m.file): copied}})
-	if err != nil {
-		return "", "", err
-	}
-	file = filepath.Join(dir, "overlay.json")
-	return dir, file, os.WriteFile(file, text, 0o600)
-}
-
-func (r *runner) build(ctx context.Context, folder, overlay string) (binary string, err error) {
+// build builds the tests of a package, with all mutants in it.
+func (r *runner) build(ctx context.Context, folder string) (binary string, err error) {
 	f, err := os.CreateTemp(r.temp, "*.test")
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-tags", tags, "-ldflags", "-s -w", "-overlay", overlay, "-o", f.Name(), "./"+folder)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-tags", tags, "-ldflags", "-s -w", "-overlay", r.overlay, "-o", f.Name(), "./"+folder)
 	build.Dir = r.root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the tests of %s: %w\n%s", folder, err, out)
@@ -144,13 +124,15 @@ func (r *runner) build(ctx context.Context, folder, overlay string) (binary stri
 	return f.Name(), f.Close()
 }
 
-// run runs a test binary in the folder of its package. A mutant may take all memory, so it
-// gets 3 GiB of addresses; and it may have started programs, which end with it.
-func (r *runner) run(ctx context.Context, folder string, limit time.Duration, binary string, args ...string) (out string, err error) {
+// run runs the suite's binary in the folder of its package, as the mutant of that number, 0
+// for none. A mutant may take all memory, so it gets 3 GiB of addresses; and it may have
+// started programs, which end with it.
+func (r *runner) run(ctx context.Context, s suite, number int, limit time.Duration, args ...string) (out string, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "sh", append([]string{"-c", `ulimit -v 3145728; exec "$0" "$@"`, binary}, args...)...)
-	cmd.Dir = filepath.Join(r.root, folder)
+	cmd := exec.CommandContext(limited, "sh", append([]string{"-c", `ulimit -v 3145728; exec "$0" "$@"`, s.binary}, args...)...)
+	cmd.Dir = filepath.Join(r.root, s.folder)
+	cmd.Env = append(os.Environ(), variable+"="+strconv.Itoa(number))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -43,31 +41,25 @@ type source struct {
 func read(ctx context.Context, root, folder string, files []string) (*source, error) {
 	s := &source{folder: folder, fset: token.NewFileSet(), texts: map[string][]byte{}}
 	// The compiled packages that it imports make a type check of a mutant cheap.
-	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-tags", tags, "-json=ImportPath,Export,Dir,GoFiles", "./"+folder)
+	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-tags", tags,
+		"-f", `{{if .DepOnly}}{{.ImportPath}}={{.Export}}{{else}}{{join .GoFiles "\n"}}{{end}}`, "./"+folder)
 	list.Dir, list.Stderr = root, os.Stderr
 	out, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", folder, err)
 	}
 	exports := map[string]string{}
-	var last struct {
-		ImportPath, Export, Dir string
-		GoFiles                 []string
-	}
-	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); exports[last.ImportPath] = last.Export {
-		last.GoFiles = nil
-		if err := dec.Decode(&last); err != nil {
-			return nil, fmt.Errorf("list %s: %w", folder, err)
-		}
-	}
 	s.types.Importer = importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	s.types.Error = func(error) {} // read all of them: the first is enough
-	for _, file := range last.GoFiles {
-		text, err := os.ReadFile(filepath.Join(last.Dir, file))
+	for file := range strings.FieldsSeq(string(out)) {
+		if imported, export, ok := strings.Cut(file, "="); ok {
+			exports[imported] = export
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, folder, file))
 		if err != nil {
 			return nil, err
 		}
-		name := filepath.ToSlash(filepath.Join(folder, file))
+		name := path.Join(folder, file)
 		f, err := parser.ParseFile(s.fset, name, text, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
