@@ -40,19 +40,19 @@ func (e *lostError) Unwrap() error { return e.err }
 // that is too old may have expired.
 func (w *window) attempt(ctx context.Context, version string, send func() error) error {
 	w.unresolved.Add(1)
-	tries := 0
+	sent := false
 	err := w.collector.repeat(ctx, &w.gate, func() error {
 		if version != "" {
 			err := w.cfg.Clock.CheckAge("event_id", version, w.cfg.Now())
 			// Only a clock that was set back finds a message early that it took before.
 			if _, early := errors.AsType[*messages.EarlyError](err); err != nil && !early {
-				if tries == 0 {
-					return err // nothing was sent
+				if !sent {
+					return err
 				}
 				return &lostError{"its message grew too old", nil}
 			}
 		}
-		tries++
+		sent = true
 		return send()
 	})
 	if _, lost := errors.AsType[*lostError](err); !lost {

@@ -73,7 +73,7 @@ func (e *editor) visit(n ast.Node) bool {
 	case *ast.CallExpr:
 		return !e.silent(n)
 	case *ast.IfStmt:
-		if strings.Contains(e.of(n.Cond), "invariants.Enabled") {
+		if strings.Contains(e.of(n.Cond), "invariants.Enabled") || n.Else == nil && e.onlySilent(n.Body.List) {
 			return false
 		}
 		e.negate(n.Cond)
@@ -118,6 +118,14 @@ func (e *editor) silent(n ast.Expr) bool {
 	}
 	fun := "." + e.of(call.Fun)
 	return strings.HasPrefix(fun, ".invariants.") || strings.Contains(fun, ".Log.") || strings.Contains(fun, ".log.")
+}
+
+// onlySilent reports whether the statements log or assert, and do nothing else.
+func (e *editor) onlySilent(list []ast.Stmt) bool {
+	return !slices.ContainsFunc(list, func(s ast.Stmt) bool {
+		call, ok := s.(*ast.ExprStmt)
+		return !ok || !e.silent(call.X)
+	})
 }
 
 func (e *editor) binary(n *ast.BinaryExpr) {

@@ -24,8 +24,8 @@ type suite struct {
 	limit []time.Duration
 }
 
-// dear is the time from which a test runs after the others.
-const dear = 500 * time.Millisecond
+// dear is the share of a suite's time from which a test runs after the others.
+const dear = 0.05
 
 // ofPackage returns the suite of a package's own tests, after a run of them without a mutant.
 func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
@@ -39,18 +39,18 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 	if err != nil {
 		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
 	}
-	limit := r.patience(time.Since(start))
+	took := time.Since(start)
 	var slow []string
 	for _, m := range regexp.MustCompile(`(?m)^--- PASS: (\w+) \(([0-9.]+)s\)`).FindAllStringSubmatch(out, -1) {
-		if seconds, err := strconv.ParseFloat(m[2], 64); err == nil && seconds > dear.Seconds() {
+		if seconds, err := strconv.ParseFloat(m[2], 64); err == nil && seconds > dear*took.Seconds() {
 			slow = append(slow, m[1])
 		}
 	}
-	s.parts, s.limit = [][]string{{"-test.short", "-test.failfast"}}, []time.Duration{limit}
+	s.parts, s.limit = [][]string{{"-test.short", "-test.failfast"}}, []time.Duration{r.patience(took)}
 	if len(slow) > 0 {
 		these := "^(" + strings.Join(slow, "|") + ")$"
 		s.parts = [][]string{{"-test.short", "-test.failfast", "-test.skip", these}, {"-test.short", "-test.failfast", "-test.run", these}}
-		s.limit = []time.Duration{limit, limit}
+		s.limit = append(s.limit, s.limit[0])
 	}
 	return s, nil
 }

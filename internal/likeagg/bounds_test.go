@@ -1,0 +1,260 @@
+package likeagg
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// A failure that nobody knows ends a window after the fifth in a row. One that time mends
+// begins the row anew.
+func TestAWindowIsLostAfterFiveUnknownFailuresInARow(t *testing.T) {
+	four := []fault{denied, denied, denied, denied}
+	for name, tt := range map[string]struct {
+		puts []fault
+		lost bool
+	}{
+		"four":                         {puts: four},
+		"five":                         {puts: append(four[:4:4], denied), lost: true},
+		"four, an outage, four others": {puts: append(append(four[:4:4], failed), four...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step(t, func(w *world) {
+				w.faults = map[string]fault{}
+				for i, f := range tt.puts {
+					w.faults[fmt.Sprint("put", i+1)] = f
+				}
+				w.run()
+				w.send("alice", true)
+				w.settle()
+				w.wantCount(1)
+				assert.Equal(t, tt.lost, w.outcomes()[0].Lost)
+			})
+		})
+	}
+}
+
+// A request that the table refuses for minutes is repeated ever more slowly, up to 5 s.
+func TestARefusedRequestIsRepeatedEverMoreSlowly(t *testing.T) {
+	step(t, func(w *world) {
+		began := time.Now()
+		w.fault = func(r request) fault {
+			if r.op == "put" && time.Since(began) < 5*time.Minute {
+				return failed
+			}
+			return none
+		}
+		w.run()
+		w.send("alice", true)
+		w.settle()
+		w.wantCount(1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		assert.Less(t, w.requested["put"], 250, "puts in five minutes")
+	})
+}
+
+// A window closes with half of the messages that may be held, before its time.
+func TestAWindowOfHalfTheMessagesClosesAlone(t *testing.T) {
+	for n, flushes := range map[int]int{19: 0, 20: 1, 21: 1} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			step(t, func(w *world) {
+				w.tune = func(cfg *Config) { cfg.Window = time.Hour } // 40 messages
+				w.run()
+				for i := range n {
+					w.send(fmt.Sprint("user", i), true)
+				}
+				pass(10 * time.Second)
+				if assert.Len(t, w.outcomes(), flushes) && flushes > 0 {
+					assert.Equal(t, 20, w.outcomes()[0].Messages)
+				}
+			})
+		})
+	}
+}
+
+func TestTheOutcomeOfAWindow(t *testing.T) {
+	step(t, func(w *world) {
+		w.run()
+		w.send("alice", true)
+		w.send("alice", false)
+		w.send("bob", true)
+		w.send("carol", true)
+		w.settle()
+		w.post = w.newPost(schema.PostRef{Deleted: true})
+		w.send("alice", true)
+		w.settle()
+		out := w.outcomes()
+		require.Len(t, out, 2)
+		for i := range out {
+			assert.GreaterOrEqual(t, out[i].Lag, time.Second)
+			assert.Less(t, out[i].Lag, 2*time.Second)
+			out[i].Lag = 0
+		}
+		bytes := out[0].LedgerBytes
+		assert.Positive(t, bytes)
+		assert.Equal(t, []Outcome{{Messages: 4, Applied: 3, Flushed: true, LedgerBytes: bytes}, {Messages: 1}}, out)
+	})
+}
+
+// A like of a post that is unknown waits as long as any failure may be repeated.
+func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
+	var dead interface{ error }
+	for receives := 1; dead == nil; receives++ {
+		err := unknownPost("post", receives)
+		if later, ok := err.(*queue.Later); ok { //nolint:errorlint // it is not wrapped
+			assert.Equal(t, queue.Backoff(receives), later.After)
+			continue
+		}
+		assert.Equal(t, queue.MaxAttempts+1, receives)
+		dead = err
+	}
+	assert.ErrorContains(t, dead, "there is no post")
+}
+
+// Large ledgers of all posts are told once an hour.
+func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
+	step(t, func(w *world) {
+		core, logs := observer.New(zap.ErrorLevel)
+		w.tune = func(cfg *Config) { cfg.Log = zap.New(core) }
+		pad := func(size int) {
+			w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))})
+		}
+		w.run()
+		w.send("alice", true)
+		w.settle()
+		pad(1)
+		got, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post)})
+		require.NoError(t, err)
+		almost := largeLedger - table.Size(*got.Item) // one byte less than a large one
+		for i, tt := range []struct {
+			size, told int
+			after      time.Duration
+		}{{almost, 0, 0}, {almost + 1, 1, 0}, {almost + 1, 1, 30 * time.Minute}, {almost + 1, 2, time.Hour}} {
+			pass(tt.after)
+			pad(tt.size)
+			w.send(fmt.Sprint("user", i), true)
+			w.settle()
+			assert.Equalf(t, tt.told, logs.FilterMessageSnippet("ledger of a post is large").Len(), "step %d", i)
+		}
+	})
+}
+
+// The note of an incarnation that ended after it was looked for is found an hour later, and
+// nothing is asked in between.
+func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
+	step(t, func(w *world) {
+		_, err := w.mem.Put(t.Context(), table.PutInput{Item: table.Item{
+			Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(time.Now().UnixMilli())}},
+		}})
+		require.NoError(t, err)
+		pass(rollout + time.Minute)
+		w.large(false)
+		w.run()
+		for i, tt := range []struct {
+			after         time.Duration
+			looks, pruned int // up to then
+			note          bool
+		}{
+			{looks: 1, note: true},
+			{after: 30 * time.Minute, looks: 1},
+			{after: 30 * time.Minute, looks: 2},
+			{after: 30 * time.Minute, looks: 2},
+			{after: 30 * time.Minute, looks: 2, pruned: maxPruned},
+		} {
+			pass(tt.after)
+			w.send(fmt.Sprint("user", i), true)
+			w.settle()
+			if tt.note {
+				w.large(true)
+			}
+			pruned := 0
+			for _, o := range w.outcomes() {
+				pruned += o.Pruned
+			}
+			w.mu.Lock()
+			assert.Equalf(t, tt.looks, w.requested["ends"], "looks until step %d", i)
+			w.mu.Unlock()
+			assert.Equalf(t, tt.pruned, pruned, "pruned until step %d", i)
+		}
+	})
+}
+
+// The stop waits for the note of the end, though the table refuses it at first.
+func TestTheStopWaitsForTheNoteOfTheEnd(t *testing.T) {
+	step(t, func(w *world) {
+		w.faults = map[string]fault{"end1": failed, "end2": failed}
+		p := w.run()
+		w.send("alice", true)
+		w.settle()
+		p.stop()
+		<-p.ended
+		for inc := range w.wantCount(1).Done {
+			assert.NotNil(t, w.endOf(inc))
+		}
+	})
+}
+
+// An incarnation that lost windows of too many posts notes nothing.
+func TestTheNoteOfAnEndIsBounded(t *testing.T) {
+	for n, notes := range map[int]int{maxLost: 1, maxLost + 1: 0} {
+		c := newCollector(Config{}.withDefaults())
+		inc := &incarnation{lost: map[string]bool{}}
+		for i := range n {
+			inc.lost[fmt.Sprint(i)] = true
+		}
+		c.over(t.Context(), inc)
+		assert.Lenf(t, c.pool.turns, notes, "notes with %d posts", n)
+	}
+}
+
+// Notes are remembered of so many incarnations at most. The first reading of a note counts.
+func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
+	var e ends
+	first, later := time.Unix(1, 0), time.Unix(2, 0)
+	learn := func(inc string, ended bool, at time.Time) {
+		e.learn(schema.LikeEnd{Inc: inc}, ended, at)
+	}
+	for i := range maxEnds {
+		learn(fmt.Sprint(i), i > 0, first)
+	}
+	assert.Len(t, e.known, maxEnds)
+	e = ends{}
+	learn("ended", true, first)
+	learn("ended", false, later)
+	learn("open", false, first)
+	learn("open", false, later)
+	assert.Equal(t, map[string]knownEnd{"ended": {ended: true, at: first}, "open": {at: later}}, e.known)
+	for i := range maxEnds {
+		learn(fmt.Sprint(i), true, first)
+	}
+	assert.LessOrEqual(t, len(e.known), maxEnds)
+}
+
+// An entry may go an hour after its note was read, and a former one after its days.
+func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
+	step(t, func(w *world) {
+		former := "0" + newIncarnation(dayOf(time.Now()), 1)
+		win := &window{cfg: &Config{Now: time.Now}, collector: newCollector(Config{}), post: w.post}
+		win.collector.ends.learn(schema.LikeEnd{Inc: "ended"}, true, time.Now())
+		pass(settled - 1)
+		assert.False(t, win.prunable("ended", schema.LikeCount{}))
+		pass(1)
+		assert.True(t, win.prunable("ended", schema.LikeCount{}))
+		pass(time.Duration(formerPruning)*day - settled)
+		assert.False(t, win.prunable(former, schema.LikeCount{}))
+		pass(day)
+		assert.True(t, win.prunable(former, schema.LikeCount{}))
+		assert.False(t, win.prunable(former, schema.LikeCount{Fenced: map[string]bool{former: true}}))
+	})
+}

@@ -1,0 +1,68 @@
+package likeagg
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// waits queues n calls that each wait for an hour, and returns how many have begun and
+// ended.
+func waits(t *testing.T, p *pool, g *gate, n int) (begun, ended *int) {
+	t.Helper()
+	begun, ended = new(int), new(int)
+	own := g == nil
+	for range n {
+		if own {
+			g = new(gate)
+		}
+		p.enqueue(g, 1, func(int) {
+			p.mu.Lock()
+			*begun++
+			p.mu.Unlock()
+			p.wait(t.Context(), time.Hour, g)
+			p.mu.Lock()
+			*ended++
+			p.mu.Unlock()
+		}, nil)
+	}
+	return begun, ended
+}
+
+// The workers that wait without a place are bounded. The next one keeps its place.
+func TestTheWorkersThatWaitAreBounded(t *testing.T) {
+	step(t, func(w *world) {
+		const more = 3
+		p := newPool(1)
+		p.start()
+		begun, ended := waits(w.t, p, nil, waitersPerPlace+1+more)
+		synctest.Wait()
+		assert.Equal(t, waitersPerPlace+1, *begun)
+		pass(4 * time.Hour)
+		assert.Equal(t, waitersPerPlace+1+more, *ended)
+		p.stop()
+		assert.Zero(t, p.waiting)
+		assert.Zero(t, p.working)
+	})
+}
+
+// A window of which as many workers wait as there are places gets no turn before one of
+// them is back. Others do.
+func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
+	step(t, func(w *world) {
+		p := newPool(2)
+		p.start()
+		hot, hotEnded := waits(w.t, p, new(gate), 5)
+		cold, _ := waits(w.t, p, nil, 1)
+		synctest.Wait()
+		assert.Equal(t, 2, *hot)
+		assert.Equal(t, 1, *cold)
+		pass(time.Hour + time.Second)
+		assert.Equal(t, 4, *hot)
+		pass(2 * time.Hour)
+		assert.Equal(t, 5, *hotEnded)
+		p.stop()
+	})
+}
