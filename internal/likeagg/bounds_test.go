@@ -122,31 +122,66 @@ func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
 	assert.ErrorContains(t, dead, "there is no post")
 }
 
+// sized makes the count item one of that size, once it was flushed.
+func (w *world) sized(size int) {
+	w.t.Helper()
+	pad := func(size int) {
+		w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))})
+	}
+	pad(0)
+	got, err := w.mem.Get(w.t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
+	require.NoError(w.t, err)
+	pad(size - table.Size(*got.Item))
+}
+
 // Large ledgers of all posts are told once an hour.
 func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	step(t, func(w *world) {
 		core, logs := observer.New(zap.ErrorLevel)
 		w.tune = func(cfg *Config) { cfg.Log = zap.New(core) }
-		pad := func(size int) {
-			w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))})
-		}
+		told := func() int { return logs.FilterMessageSnippet("ledger of a post is large").Len() }
 		w.run()
 		w.send("alice", true)
 		w.settle()
-		pad(1)
-		got, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post)})
-		require.NoError(t, err)
-		almost := largeLedger - table.Size(*got.Item) // one byte less than a large one
-		for i, tt := range []struct {
-			size, told int
-			after      time.Duration
-		}{{almost, 0, 0}, {almost + 1, 1, 0}, {almost + 1, 1, 30 * time.Minute}, {almost + 1, 2, time.Hour}} {
-			pass(tt.after)
-			pad(tt.size)
+		for i, size := range []int{largeLedger - 1, largeLedger} {
+			w.sized(size)
 			w.send(fmt.Sprint("user", i), true)
 			w.settle()
-			assert.Equalf(t, tt.told, logs.FilterMessageSnippet("ledger of a post is large").Len(), "step %d", i)
+			assert.Equalf(t, i, told(), "a ledger of %d bytes", size)
 		}
+		c := newCollector(Config{Log: zap.New(core)})
+		c.alarm(w.post, largeLedger)
+		pass(settled - 1)
+		c.alarm(w.post, largeLedger)
+		assert.Equal(t, 2, told())
+		pass(1)
+		c.alarm(w.post, largeLedger)
+		assert.Equal(t, 3, told())
+	})
+}
+
+// The notes of a ledger are looked for when its flush is about to cost more. Nothing is
+// dropped from it before that would make it cheaper.
+func TestASmallLedgerIsLeftAlone(t *testing.T) {
+	step(t, func(w *world) {
+		ended := others(1)
+		w.setCount(table.Attr{Name: schema.AttrFlushed(ended.Inc), Value: table.N(ended.Seq)})
+		w.noteEnd(ended.Inc)
+		w.run()
+		w.send("alice", true)
+		w.settle()
+		for i, tt := range []struct{ size, looks int }{{lookFrom - 1, 0}, {lookFrom, 1}, {1024, 1}} {
+			w.sized(tt.size)
+			w.send(fmt.Sprint("user", i), true)
+			w.settle()
+			w.mu.Lock()
+			assert.Equalf(t, tt.looks, w.requested["ends"], "looks at %d bytes", tt.size)
+			w.mu.Unlock()
+			pass(time.Hour)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		assert.Zero(t, w.requested["prune"])
 	})
 }
 
@@ -235,10 +270,12 @@ func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
 	learn("open", false, first)
 	learn("open", false, later)
 	assert.Equal(t, map[string]knownEnd{"ended": {ended: true, at: first}, "open": {at: later}}, e.known)
+	most := 0
 	for i := range maxEnds {
 		learn(fmt.Sprint(i), true, first)
+		most = max(most, len(e.known))
 	}
-	assert.LessOrEqual(t, len(e.known), maxEnds)
+	assert.Equal(t, maxEnds, most)
 }
 
 // An entry may go an hour after its note was read, and a former one after its days.

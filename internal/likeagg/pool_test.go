@@ -40,7 +40,7 @@ func TestTheWorkersThatWaitAreBounded(t *testing.T) {
 		begun, ended := waits(w.t, p, nil, waitersPerPlace+1+more)
 		synctest.Wait()
 		assert.Equal(t, waitersPerPlace+1, *begun)
-		pass(4 * time.Hour)
+		pass(waitersPerPlace * time.Hour)
 		assert.Equal(t, waitersPerPlace+1+more, *ended)
 		p.stop()
 		assert.Zero(t, p.waiting)
@@ -61,8 +61,22 @@ func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
 		assert.Equal(t, 1, *cold)
 		pass(time.Hour + time.Second)
 		assert.Equal(t, 4, *hot)
-		pass(2 * time.Hour)
+		pass(waitersPerPlace * time.Hour)
 		assert.Equal(t, 5, *hotEnded)
 		p.stop()
+	})
+}
+
+// A pool that stops waits for the worker that waits, which needs no place any more.
+func TestAPoolThatStopsWaitsForTheLastWorker(t *testing.T) {
+	step(t, func(w *world) {
+		p := newPool(2)
+		p.start()
+		_, ended := waits(w.t, p, nil, 1)
+		synctest.Wait()
+		p.stop()
+		assert.Equal(t, 1, *ended)
+		assert.Zero(t, p.waiting)
+		assert.Zero(t, p.working)
 	})
 }
