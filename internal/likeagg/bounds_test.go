@@ -160,10 +160,21 @@ func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	})
 }
 
+// rolledOut lets ends be noted for so long that entries may be pruned by notes.
+func (w *world) rolledOut() {
+	w.t.Helper()
+	_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: table.Item{
+		Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(time.Now().UnixMilli())}},
+	}})
+	require.NoError(w.t, err)
+	pass(rollout + time.Minute)
+}
+
 // The notes of a ledger are looked for when its flush is about to cost more. Nothing is
 // dropped from it before that would make it cheaper.
 func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	step(t, func(w *world) {
+		w.rolledOut()
 		ended := others(1)
 		w.setCount(table.Attr{Name: schema.AttrFlushed(ended.Inc), Value: table.N(ended.Seq)})
 		w.noteEnd(ended.Inc)
@@ -189,11 +200,7 @@ func TestASmallLedgerIsLeftAlone(t *testing.T) {
 // nothing is asked in between.
 func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
 	step(t, func(w *world) {
-		_, err := w.mem.Put(t.Context(), table.PutInput{Item: table.Item{
-			Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(time.Now().UnixMilli())}},
-		}})
-		require.NoError(t, err)
-		pass(rollout + time.Minute)
+		w.rolledOut()
 		w.large(false)
 		w.run()
 		for i, tt := range []struct {
