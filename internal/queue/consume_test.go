@@ -410,3 +410,30 @@ func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
 		}
 	})
 }
+
+// one is a broker with one message, whose context outlives its handler.
+type one struct {
+	*broker
+	msg *message.Message
+}
+
+func (o one) Subscribe(context.Context, string) (<-chan *message.Message, error) {
+	in := make(chan *message.Message, 1)
+	in <- o.msg
+	close(in)
+	return in, nil
+}
+
+// A handler may leave work behind that ends with its context only.
+func TestAHandlersContextEndsWithIt(t *testing.T) {
+	msg := event(t)
+	var handlers context.Context
+	c := &queue.Consumer{
+		Topic: queue.TopicLikes, Broker: one{msg: msg}, Now: time.Now, Log: zap.NewNop(),
+		Handle: func(ctx context.Context, _ messages.Event) error { handlers = ctx; return nil },
+	}
+	require.ErrorIs(t, c.Run(t.Context()), queue.ErrClosed)
+	<-msg.Acked()
+	require.NoError(t, msg.Context().Err())
+	assert.ErrorIs(t, handlers.Err(), context.Canceled)
+}

@@ -33,3 +33,29 @@ func TestSessionReportsASubscriptionThatEndsBeforeTheStop(t *testing.T) {
 	stop()
 	assert.NoError(t, session.Run(stopped, drain), "after the stop")
 }
+
+// refusing refuses a subscription, and keeps its context.
+type refusing struct{ subscription context.Context }
+
+func (r *refusing) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
+	r.subscription = ctx
+	return nil, queue.ErrClosed
+}
+
+func (*refusing) Close() error { return nil }
+
+func TestSessionWhoseSubscriptionIsRefusedLeavesNothingOpen(t *testing.T) {
+	subscriber := new(refusing)
+	session := queue.Session{Subscriber: subscriber, Topic: queue.TopicLikes}
+	err := session.Run(t.Context(), func(context.Context, <-chan *message.Message) { t.Error("it works on nothing") })
+	assert.ErrorIs(t, err, queue.ErrClosed)
+	assert.ErrorIs(t, subscriber.subscription.Err(), context.Canceled)
+}
+
+func TestAMessageThatIsHandedBackComesAgainAtOnce(t *testing.T) {
+	msg, receive := message.NewMessage("id", nil), queue.NewReceive(7)
+	msg.SetContext(queue.WithReceive(t.Context(), receive))
+	queue.HandBack(msg)
+	<-msg.Nacked()
+	assert.Zero(t, receive.Delay())
+}
