@@ -1,6 +1,7 @@
 package likeagg
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,22 +11,18 @@ import (
 
 // waits queues n calls that each wait for an hour, and returns how many have begun and
 // ended.
-func waits(t *testing.T, p *pool, g *gate, n int) (begun, ended *int) {
+func waits(t *testing.T, p *pool, g *gate, n int) (begun, ended *atomic.Int32) {
 	t.Helper()
-	begun, ended = new(int), new(int)
+	begun, ended = new(atomic.Int32), new(atomic.Int32)
 	own := g == nil
 	for range n {
 		if own {
 			g = new(gate)
 		}
 		p.enqueue(g, 1, func(int) {
-			p.mu.Lock()
-			*begun++
-			p.mu.Unlock()
+			begun.Add(1)
 			p.wait(t.Context(), time.Hour, g)
-			p.mu.Lock()
-			*ended++
-			p.mu.Unlock()
+			ended.Add(1)
 		}, nil)
 	}
 	return begun, ended
@@ -39,9 +36,9 @@ func TestTheWorkersThatWaitAreBounded(t *testing.T) {
 		p.start()
 		begun, ended := waits(w.t, p, nil, waitersPerPlace+1+more)
 		synctest.Wait()
-		assert.Equal(t, waitersPerPlace+1, *begun)
+		assert.EqualValues(t, waitersPerPlace+1, begun.Load())
 		pass(waitersPerPlace * time.Hour)
-		assert.Equal(t, waitersPerPlace+1+more, *ended)
+		assert.EqualValues(t, waitersPerPlace+1+more, ended.Load())
 		p.stop()
 		assert.Zero(t, p.waiting)
 		assert.Zero(t, p.working)
@@ -57,12 +54,12 @@ func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
 		hot, hotEnded := waits(w.t, p, new(gate), 5)
 		cold, _ := waits(w.t, p, nil, 1)
 		synctest.Wait()
-		assert.Equal(t, 2, *hot)
-		assert.Equal(t, 1, *cold)
+		assert.EqualValues(t, 2, hot.Load())
+		assert.EqualValues(t, 1, cold.Load())
 		pass(time.Hour + time.Second)
-		assert.Equal(t, 4, *hot)
+		assert.EqualValues(t, 4, hot.Load())
 		pass(waitersPerPlace * time.Hour)
-		assert.Equal(t, 5, *hotEnded)
+		assert.EqualValues(t, 5, hotEnded.Load())
 		p.stop()
 	})
 }
@@ -75,7 +72,7 @@ func TestAPoolThatStopsWaitsForTheLastWorker(t *testing.T) {
 		_, ended := waits(w.t, p, nil, 1)
 		synctest.Wait()
 		p.stop()
-		assert.Equal(t, 1, *ended)
+		assert.EqualValues(t, 1, ended.Load())
 		assert.Zero(t, p.waiting)
 		assert.Zero(t, p.working)
 	})
