@@ -1,6 +1,7 @@
 package likeagg
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -109,10 +110,10 @@ func TestTheOutcomeOfAWindow(t *testing.T) {
 
 // A like of a post that is unknown waits as long as any failure may be repeated.
 func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
-	var dead interface{ error }
+	var dead error
 	for receives := 1; dead == nil; receives++ {
 		err := unknownPost("post", receives)
-		if later, ok := err.(*queue.Later); ok { //nolint:errorlint // it is not wrapped
+		if later, ok := errors.AsType[*queue.Later](err); ok {
 			assert.Equal(t, queue.Backoff(receives), later.After)
 			continue
 		}
