@@ -112,6 +112,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 		}
 	}
 	w.checkLikes(ctx, service, living)
+	w.checkLists(ctx, service, living)
 	w.checkDeleted(ctx, service)
 	w.checkTexts(ctx, service, living)
 	w.checkDeliveries(ctx, service, living)
@@ -172,7 +173,10 @@ func (l *workload) pairs() []pair {
 // no other posts. It returns the posts that the home shows.
 func (w *World) checkHome(ctx context.Context, service *feed.Service, user string, pull bool, living map[string]map[string]bool) (posts []string) {
 	l := w.load
-	items, err := wholeHome(ctx, service, user, 3, pull)
+	r := w.reader(service)
+	items, err := whole(r, func(page feed.PageRequest) (feed.List[feed.HomeItem], error) {
+		return service.Home(ctx, user, feed.HomeQuery{Pull: pull}, page)
+	})
 	if err != nil {
 		l.fail("I1", "home of %s (pull %v): %v", user, pull, err)
 		return nil
@@ -181,6 +185,7 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 	for _, it := range items {
 		posts = append(posts, it.Post.ID)
 		shown[it.Post.ID]++
+		r.checkEntry(user, it)
 		author := it.Post.AuthorID
 		if !living[author][it.Post.ID] {
 			l.fail("I2", "home of %s (pull %v) shows %s, which was deleted", user, pull, it.Post.ID)

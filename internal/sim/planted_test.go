@@ -55,6 +55,8 @@ func bugs() []bug {
 		write    = "internal/fanout/write.go"
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
+		likes    = "internal/feed/likes.go"
+		home     = "internal/feed/home.go"
 		publish  = "internal/feed/publish.go"
 		deletion = "internal/feed/posts.go"
 		service  = "internal/feed/service.go"
@@ -131,6 +133,16 @@ func bugs() []bug {
 		{"entries of a post expire after a day", "I1", []edit{{"internal/fanout/worker.go", `ttl := at.Add(w.cfg.TimelineTTL)`, `ttl := at.Add(24 * time.Hour)`}}},
 		{"all likes in the first shard", "I3", []edit{{window, `w.shards = ref.LikeShards`, `w.shards = 1`}}},
 		{"comments and likes purged of a post that lives", "I3 I7", []edit{{"internal/fanout/purge.go", `if err != nil || !ref.Deleted {`, `if err != nil {`}}},
+		{"like that was taken back listed among the likers", "I3", []edit{{likes, `timeOf(like.Version)}, like.Liked, err
+	}))`, `timeOf(like.Version)}, true, err
+	}))`}}},
+		{"like that came back left out of the index", "I3", []edit{{like, `w.stamp, w.cfg.IndexLikes`, `w.stamp, w.cfg.IndexLikes && a.old == nil`}}},
+		{"home that shows one like too many", "I3", []edit{{home, `item.LikeCount = schema.ParseLikeCount(&it).Shown()`, `item.LikeCount = schema.ParseLikeCount(&it).Shown() + 1`}}},
+		{"home that looks for the viewer's like in the first shard", "I3", []edit{{home, `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
+		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
+		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},`, ``}}},
+		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = heads[1].Other`, `low = justAfter(heads[1].Other)`}}},
+		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}
 }
 

@@ -213,6 +213,16 @@ func (w *World) quieten(ctx context.Context) {
 			return redrivable(d)
 		})
 	}
+	if !w.calm() {
+		return
+	}
+	w.askAgain()
+	w.checkCalmly(ctx)
+	w.faults = storm
+}
+
+// calm waits until the world is quiet, and reports whether it becomes so.
+func (w *World) calm() bool {
 	for quiet := 0; quiet < 40; {
 		if w.steps++; w.steps > mostSteps {
 			var left strings.Builder
@@ -220,7 +230,7 @@ func (w *World) quieten(ctx context.Context) {
 				left.WriteString(fmt.Sprintf(", %d messages of %s left", len(w.queue(topic).messages), topic))
 			}
 			w.load.fail("stuck", "nothing becomes quiet: %d operations busy%s", len(w.load.busy), left.String())
-			return
+			return false
 		}
 		w.step(func() bool { return false })
 		w.load.settled()
@@ -233,8 +243,7 @@ func (w *World) quieten(ctx context.Context) {
 	}
 	// The marks of finished backfills live a minute more.
 	time.Sleep(2 * time.Minute)
-	w.checkCalmly(ctx)
-	w.faults = storm
+	return true
 }
 
 func (w *World) idle() bool {

@@ -41,6 +41,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		}
 		w.stale.log = append(w.stale.log, change{key, res.Item, time.Now()})
 		w.buried(res.Item)
+		w.checkLedger(key, res.Item)
 		delete(w.ttls, key)
 		if res.Item != nil && res.Item.Has(table.AttrTTL) {
 			w.ttls[key] = res.Item.Int(table.AttrTTL)

@@ -55,6 +55,7 @@ type World struct {
 	began  map[string]int      // step in which a message's handling began, by the op
 	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
+	book   likeBook
 
 	shape      Shape
 	likesTable func(table.Store) table.Store
@@ -310,7 +311,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	return &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, armed: map[string]int{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, armed: map[string]int{}, book: newLikeBook(),
 	}
 }
 

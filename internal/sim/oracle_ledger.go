@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// likeBook is the oracle's own copy of every like, like count and note of an incarnation's
+// end. It holds I3 at every moment, not only when the world is quiet (docs/LIKES.md): the
+// count of a post is the sum over its likes of st, where the ledger has the flush that the
+// stamp names, and of base where it does not.
+type likeBook struct {
+	likes  map[string]map[string]schema.Like // by post and user
+	counts map[string]schema.LikeCount       // by post
+	ends   map[string]schema.LikeEnd         // by incarnation
+	broken map[string]bool                   // posts that were reported
+}
+
+func newLikeBook() likeBook {
+	return likeBook{map[string]map[string]schema.Like{}, map[string]schema.LikeCount{}, map[string]schema.LikeEnd{}, map[string]bool{}}
+}
+
+// postOfLikes returns the post of a like or of a like count, by its partition.
+func postOfLikes(pk string) (post string, list, count bool) {
+	rest, ok := strings.CutPrefix(pk, "p#")
+	if !ok {
+		return "", false, false
+	}
+	if post, _, list = strings.Cut(rest, "#likelist"); list {
+		return post, true, false
+	}
+	post, count = strings.CutSuffix(rest, "#likecount")
+	return post, false, count
+}
+
+// counted reports whether the flush that counts a like is in the ledger, or its entry was
+// pruned because its incarnation noted its end.
+func (b *likeBook) counted(like schema.Like) bool {
+	if b.counts[like.Post].Done[like.Flush.Inc] >= like.Flush.Seq {
+		return true
+	}
+	end, noted := b.ends[like.Flush.Inc]
+	return noted && !end.Lost[like.Post]
+}
+
+// sum returns the count that the likes of a post add up to.
+func (b *likeBook) sum(post string) (likes int64) {
+	for _, like := range b.likes[post] {
+		if counted := b.counted(like); counted && like.Liked || !counted && like.Base {
+			likes++
+		}
+	}
+	return likes
+}
+
+// note takes a write over, and returns the posts that it touches.
+func (b *likeBook) note(key table.Key, it *table.Item) (posts []string, err error) {
+	if inc, ok := strings.CutPrefix(key.PK, "inc#"); ok && it != nil {
+		b.ends[inc], err = schema.ParseLikeEnd(*it)
+		return slices.Sorted(maps.Keys(b.likes)), err
+	}
+	post, list, count := postOfLikes(key.PK)
+	switch {
+	case count:
+		b.counts[post] = schema.ParseLikeCount(it)
+	case list && it == nil:
+		user, _ := schema.UserOfSK(key.SK)
+		delete(b.likes[post], user)
+	case list:
+		like, err := schema.ParseLike(*it)
+		if err != nil {
+			return nil, err
+		}
+		if b.likes[post] == nil {
+			b.likes[post] = map[string]schema.Like{}
+		}
+		b.likes[post][like.User] = like
+	default:
+		return nil, nil
+	}
+	return []string{post}, nil
+}
+
+// checkLedger checks I3 after a write. The likes of a deleted post may be removed, and
+// nobody sees their count.
+func (w *World) checkLedger(key table.Key, it *table.Item) {
+	b := &w.book
+	posts, err := b.note(key, it)
+	if err != nil {
+		w.load.fail("I3", "%v", err)
+	}
+	for _, post := range posts {
+		if sum, is := b.sum(post), b.counts[post].Likes; sum != is && w.tombs[post] == 0 && !b.broken[post] {
+			b.broken[post] = true
+			w.load.fail("I3", "after a write of %s / %s post %s counts %d, its likes and its ledger say %d", key.PK, key.SK, post, is, sum)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+)
+
+// reader reads whole lists through the product's service, in pages of drawn sizes.
+type reader struct {
+	w *World
+	*feed.Service
+	r    *rand.Rand
+	held map[string]bool // versions of likes among the dead letters
+}
+
+// reader returns a reader whose draws shift no other ones.
+func (w *World) reader(service *feed.Service) *reader {
+	held := map[string]bool{}
+	for _, d := range w.queue(queue.TopicLikes).dead {
+		held[d.ID] = true
+	}
+	return &reader{w, service, draws(w.seed, w.phase, 2), held}
+}
+
+// whole reads a list to its end. A page may be short, and even empty, and have a cursor.
+func whole[T any](r *reader, read func(feed.PageRequest) (feed.List[T], error)) ([]T, error) {
+	var items []T
+	page, met := feed.PageRequest{}, map[string]bool{}
+	for {
+		page.Limit = 1 + r.r.IntN(4)
+		list, err := read(page)
+		if err != nil {
+			return nil, err
+		}
+		if len(list.Items) > page.Limit {
+			return nil, fmt.Errorf("a page of %d items, %d were asked for", len(list.Items), page.Limit)
+		}
+		items = append(items, list.Items...)
+		if list.NextCursor == "" {
+			return items, nil
+		}
+		if met[list.NextCursor] {
+			return nil, fmt.Errorf("a cursor leads back to the page after it")
+		}
+		met[list.NextCursor] = true
+		page.Cursor = list.NextCursor
+	}
+}
+
+// same fails an invariant unless a list shows exactly these lines, in this order.
+func (r *reader) same(invariant, list string, got []string, err error, want []string) {
+	if err != nil || !slices.Equal(got, want) {
+		r.w.load.fail(invariant, "%s: %v, want %v: %v", list, got, want, err)
+	}
+}
+
+func lines[T any](items []T, line func(T) string) []string {
+	all := make([]string, len(items))
+	for i, item := range items {
+		all[i] = line(item)
+	}
+	return all
+}
+
+// at is a line of a list: an id and a time that comes with it.
+func at(id string, t time.Time) string {
+	return fmt.Sprintf("%s@%d", id, t.UnixMilli())
+}
+
+// stamped is the line of a like: its subject, with the time of the action.
+func stamped(subject, version string) string {
+	t, err := id.Time(version)
+	if err != nil {
+		return subject + " " + err.Error()
+	}
+	return at(subject, t)
+}
+
+// checkLists checks every list of the product once the world is quiet: likers, likes and
+// comments by user, posts by user, followers, followees and friends.
+func (w *World) checkLists(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+	r := w.reader(service)
+	byUser := map[string][]schema.Comment{}
+	for _, author := range w.load.users {
+		for _, post := range sorted(living[author]) {
+			r.checkLikers(ctx, post)
+			for _, it := range w.partition(schema.CommentsPK(post)) {
+				if c, err := schema.ParseComment(it); err == nil {
+					byUser[c.Author] = append(byUser[c.Author], c)
+				}
+			}
+		}
+	}
+	for _, user := range w.load.users {
+		r.checkLikesByUser(ctx, user, living)
+		r.checkComments(ctx, user, byUser[user])
+		r.checkPosts(ctx, user, sorted(living[user]))
+		r.checkEdges(ctx, user)
+	}
+}
+
+// checkLikers checks the users who like a post (I3), and did-I-like of each who ever acted
+// on it and of one more. It leaves out users whose latest action is a dead letter.
+func (r *reader) checkLikers(ctx context.Context, post string) {
+	l := r.w.load
+	var want []string
+	unsure := map[string]bool{}
+	asked := append([]string{l.users[r.r.IntN(len(l.users))]}, l.likersOf(post)...)
+	for i, user := range asked {
+		p := l.likes[likeKey{post, user}]
+		if unsure[user] = r.held[p.version]; unsure[user] {
+			continue
+		}
+		if p.liked && i > 0 {
+			want = append(want, stamped(user, p.version))
+		}
+		got, err := r.LikeOf(ctx, post, user)
+		if failure, ok := errors.AsType[*feed.Error](err); ok && failure.Kind == feed.NotFound && !p.liked {
+			continue
+		}
+		if err != nil || !p.liked || at(got.UserID, got.LikedAt) != stamped(user, p.version) {
+			l.fail("I3", "like of %s by %s: %+v, want liked=%v by %s: %v", post, user, got, p.liked, p.version, err)
+		}
+	}
+	got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Liker], error) { return r.Likers(ctx, post, page) })
+	got = slices.DeleteFunc(got, func(l feed.Liker) bool { return unsure[l.UserID] })
+	r.same("I3", "likers of "+post, lines(got, func(l feed.Liker) string { return at(l.UserID, l.LikedAt) }), err, want)
+}
+
+// likersOf returns the users who ever acted on a post, in order.
+func (l *workload) likersOf(post string) (users []string) {
+	for k := range l.likes {
+		if k.post == post {
+			users = append(users, k.user)
+		}
+	}
+	slices.Sort(users)
+	return users
+}
+
+// checkLikesByUser checks the index of a user's likes (I3), where this world has it.
+func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[string]map[string]bool) {
+	if r.w.seed%2 != 0 {
+		return
+	}
+	var want []string
+	unsure := map[string]bool{}
+	for _, author := range r.w.load.users {
+		for post := range living[author] {
+			p := r.w.load.likes[likeKey{post, user}]
+			unsure[post] = r.held[p.version]
+			if p.liked && !unsure[post] {
+				want = append(want, stamped(post, p.version))
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Reverse(want)
+	got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.LikedPost], error) { return r.LikesByUser(ctx, user, page) })
+	got = slices.DeleteFunc(got, func(l feed.LikedPost) bool { return unsure[l.PostID] })
+	r.same("I3", "likes of "+user, lines(got, func(l feed.LikedPost) string { return at(l.PostID, l.LikedAt) }), err, want)
+}
+
+// checkComments checks that a user's comments are those that the posts show (I5).
+func (r *reader) checkComments(ctx context.Context, user string, want []schema.Comment) {
+	slices.SortFunc(want, func(a, b schema.Comment) int { return strings.Compare(b.ID, a.ID) })
+	got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Comment], error) { return r.CommentsByUser(ctx, user, page) })
+	r.same("I5", "comments of "+user,
+		lines(got, func(c feed.Comment) string { return c.ID + " of " + c.PostID + " " + c.AuthorID + ": " + c.Text }), err,
+		lines(want, func(c schema.Comment) string { return c.ID + " of " + c.Post + " " + c.Author + ": " + c.Text }))
+}
+
+// checkPosts checks a user's list of posts (I5), whole and from the moment of one post up
+// to that of another.
+func (r *reader) checkPosts(ctx context.Context, user string, posts []string) {
+	slices.Reverse(posts)
+	ranges := []feed.PostRange{{}}
+	if len(posts) > 0 {
+		drawn := func() time.Time {
+			t, err := id.Time(posts[r.r.IntN(len(posts))])
+			if err != nil {
+				r.w.load.fail("oracle", "%v", err)
+			}
+			return t
+		}
+		ranges = append(ranges, feed.PostRange{Since: drawn(), Until: drawn()})
+	}
+	for _, in := range ranges {
+		want := slices.DeleteFunc(slices.Clone(posts), func(post string) bool {
+			t, err := id.Time(post)
+			return err != nil || t.Before(in.Since) || !in.Until.IsZero() && !t.Before(in.Until)
+		})
+		got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Post], error) { return r.PostsByUser(ctx, user, in, page) })
+		r.same("I5", fmt.Sprintf("posts of %s from %v to %v", user, in.Since, in.Until), lines(got, func(p feed.Post) string { return p.ID }), err, want)
+	}
+}
+
+// checkEdges checks followers, followees and friends of a user against the edges in the
+// table (I4), and the relationship with one other user.
+func (r *reader) checkEdges(ctx context.Context, user string) {
+	edges := func(pk string) map[string]time.Time {
+		all := map[string]time.Time{}
+		for _, it := range r.w.partition(pk) {
+			if e, err := schema.ParseEdge(it); err == nil {
+				all[e.Other] = e.Since
+			}
+		}
+		return all
+	}
+	followers, following, friends := edges(schema.FollowersPK(user)), edges(schema.FollowingPK(user)), map[string]time.Time{}
+	for other, since := range followers {
+		if back, both := following[other]; both && back.After(since) {
+			since = back
+		} else if !both {
+			continue
+		}
+		friends[other] = since
+	}
+	for _, list := range []struct {
+		name string
+		read func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
+		want map[string]time.Time
+	}{{"followers", r.Followers, followers}, {"followees", r.Following, following}, {"friends", r.Friends, friends}} {
+		got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Edge], error) { return list.read(ctx, user, page) })
+		r.same("I4", list.name+" of "+user, lines(got, func(e feed.Edge) string { return at(e.UserID, e.Since) }), err,
+			lines(sorted(list.want), func(other string) string { return at(other, list.want[other]) }))
+	}
+	other := r.w.load.other(r.r, user)
+	_, follows := following[other]
+	_, followed := followers[other]
+	want := feed.Relationship{Following: follows, FollowedBy: followed, Friends: follows && followed}
+	if got, err := r.Relationship(ctx, user, other); err != nil || got != want {
+		r.w.load.fail("I4", "relationship of %s and %s: %+v, want %+v: %v", user, other, got, want, err)
+	}
+}
+
+// checkEntry checks all that a home shows beside the post: its author's name (I5), the
+// count of its likes and the viewer's own like (I3).
+func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
+	l := r.w.load
+	var likes int64
+	unsure := false
+	for _, user := range l.likersOf(it.Post.ID) {
+		p := l.likes[likeKey{it.Post.ID, user}]
+		unsure = unsure || r.held[p.version]
+		if p.liked {
+			likes++
+		}
+	}
+	mine := l.likes[likeKey{it.Post.ID, viewer}]
+	if !unsure && it.LikeCount != likes {
+		l.fail("I3", "home of %s shows %s with %d likes, want %d", viewer, it.Post.ID, it.LikeCount, likes)
+	}
+	if !r.held[mine.version] && it.Liked != mine.liked {
+		l.fail("I3", "home of %s shows %s with liked=%v, want %v", viewer, it.Post.ID, it.Liked, mine.liked)
+	}
+	if it.Author.ID != it.Post.AuthorID || it.Author.Name != it.Author.ID {
+		l.fail("I5", "home of %s shows %s by %s with the name %q", viewer, it.Post.ID, it.Author.ID, it.Author.Name)
+	}
+}

@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// A home whose mark waits for a lost backfill, or hides entries of an unfollowed author, is
+// right and dear. Its next reads ask for the backfill or the removal again (I6).
+
+// mostAsked is how often homes with something left are read.
+const mostAsked = 5
+
+// askAgain lets users read homes that have something left until nothing is.
+func (w *World) askAgain() {
+	l := w.load
+	api := slices.MinFunc(l.apis, func(a, b *Proc) int { return int(a.skew.Abs() - b.skew.Abs()) })
+	if api.skew.Abs() > time.Minute {
+		return // it may take a lost backfill for a young one
+	}
+	var left []string
+	for asked := 0; asked <= mostAsked; asked++ {
+		left = nil
+		for _, user := range l.users {
+			if work := w.leftIn(user); len(work) > 0 {
+				left = append(left, work...)
+				l.run(l.wholeHome(user), api)
+			}
+		}
+		if len(left) == 0 || !w.calm() {
+			return
+		}
+	}
+	l.fail("I6", "nobody asks again for %v", left)
+}
+
+// wholeHome reads a home in a page that holds all that this world has.
+func (l *workload) wholeHome(user string) *operation {
+	return &operation{
+		name: "home", user: user,
+		do: func(ctx context.Context, s *feed.Service) error {
+			_, err := s.Home(ctx, user, feed.HomeQuery{}, feed.PageRequest{Limit: feed.MaxLimit})
+			return err
+		},
+		settle: func(error) {}, // its process may be killed even in quiet times
+	}
+}
+
+// leftIn returns the work that is left in a home: backfills that are not done, and entries
+// of unfollowed authors.
+func (w *World) leftIn(user string) (work []string) {
+	entries := map[string]int{} // by author
+	timeline := w.partition(schema.TimelinePK(user))
+	shown := id.Floor(time.Now().Add(time.Hour - timelineTTL))
+	for _, it := range timeline {
+		if e, err := schema.ParseEntry(it); err == nil && e.Post > shown && len(timeline) <= feed.MaxLimit {
+			entries[e.Author]++
+		}
+	}
+	for _, it := range w.partition(schema.MarksPK(user)) {
+		mark, err := schema.ParseMark(it)
+		made, timeErr := id.Time(mark.Version)
+		switch {
+		case err != nil || timeErr != nil:
+			w.load.fail("I6", "mark %v: %v, %v", it.Key, err, timeErr)
+		case mark.Kind == schema.MarkBackfill && !it.Has(table.AttrTTL) && time.Since(made) > time.Minute:
+			work = append(work, fmt.Sprintf("the backfill of %s to %s", mark.Author, user))
+		case mark.Kind == schema.MarkUnfollowed && entries[mark.Author] > 0:
+			work = append(work, fmt.Sprintf("the removal of %d entries of %s from the home of %s", entries[mark.Author], mark.Author, user))
+		}
+	}
+	return work
+}
