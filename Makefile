@@ -22,7 +22,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-planted mutants spec soak vuln
+.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-reach sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -71,9 +71,10 @@ bench:
 	$(GO) run -C bench . $(FLAGS)
 
 # Deterministic: a seed that fails is shrunk and prints the command that replays it.
-sim:
+# sim-reach also fails if fewer than one seed of a hundred comes to each rare state.
+sim sim-reach:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
-	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM)
+	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM) $(if $(filter sim-reach,$@),-reach)
 
 # Tests the simulation: it has to find each planted bug within 1,000 seeds.
 sim-planted:

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 // queueState is one topic, with its dead letters.
@@ -94,6 +96,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 			q.published++
 			q.messages = append(q.messages, &copied)
 			b.p.w.published(topic, copied.payload)
+			b.p.w.see(event{kind: eventPublish, by: b.p.Name, op: c.op, message: decoded(copied.payload)})
 		}
 		return nil
 	}
@@ -167,6 +170,7 @@ func (w *World) backstop(topic string, m *queued) {
 	q.messages = slices.Delete(q.messages, i, i+1)
 	q.dead = append(q.dead, queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: "received too often", FailedAt: time.Now()})
 	w.set[m.id] = true
+	w.see(event{kind: eventAside, running: w.running(m)})
 	w.note("backstop %s", m.id)
 }
 
@@ -176,11 +180,15 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q := w.queue(topic)
 	var kept []queue.DeadLetter
 	for _, d := range q.dead {
-		if refuse(d) != nil {
+		if err := refuse(d); err != nil {
+			if _, old := errors.AsType[*messages.PermanentError](err); old && decoded(d.Payload) != nil {
+				w.see(event{kind: eventTooOld})
+			}
 			kept = append(kept, d)
 			continue
 		}
 		w.Fired[FaultRedrive]++
+		w.see(event{kind: eventRedrive, since: d.FailedAt})
 		delete(w.set, d.ID)
 		q.messages = append(q.messages, &queued{id: d.ID, name: "dead " + w.names[d.ID], payload: d.Payload, meta: clone(d.Metadata), order: q.published})
 		q.published++
@@ -256,6 +264,7 @@ func (w *World) deliver() bool {
 	if !w.strikes(FaultDup, w.faults.Dup) {
 		c.m.visible = now.Add(visibility)
 	}
+	w.see(event{kind: eventDeliver, by: c.s.p.Name, id: c.m.id, message: decoded(c.m.payload), running: w.running(c.m), clock: c.s.p.Now()})
 	c.s.out = append(c.s.out, &receipt{msg, c.m, d})
 	w.note("deliver %s to %s (%d)", c.m.id, c.s.p.Name, d.Receives)
 	return true
@@ -284,13 +293,16 @@ func (w *World) collect() {
 func (w *World) collectFrom(s *subscription) {
 	kept := s.out[:0]
 	for _, r := range s.out {
+		op := opOf(r.msg.Context())
 		if w.faults.AckLost+w.faults.Expire > 0 {
 			w.aboutStep(r.queued.name + " at " + s.p.Name)
 		}
 		select {
 		case <-r.msg.Acked():
+			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
 			if w.strikes(FaultAckLost, w.faults.AckLost) {
 				w.note("ack lost %s by %s", r.queued.id, s.p.Name)
+				w.see(event{kind: eventAckLost, id: r.queued.id})
 				continue
 			}
 			q := w.queue(s.topic)
@@ -299,6 +311,7 @@ func (w *World) collectFrom(s *subscription) {
 			}
 			w.note("ack %s by %s", r.queued.id, s.p.Name)
 		case <-r.msg.Nacked():
+			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
 			r.queued.visible = time.Now().Add(r.receive.Delay())
 			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.receive.Delay())
 		default:

@@ -292,7 +292,9 @@ type Result struct {
 	Met        Counters
 	Operations int
 	Steps      int
-	Shape      Shape
+	// Reached counts the rare states that the run came to.
+	Reached Counters
+	Shape   Shape
 	// Lived is the time that passed in the world.
 	Lived time.Duration
 	// Trace is the hash of the run's trace, Lines its text if it was kept.

@@ -21,8 +21,9 @@ const mostAsked = 5
 // askAgain lets users read homes that have something left until nothing is.
 func (w *World) askAgain() {
 	l := w.load
-	api := slices.MinFunc(l.apis, func(a, b *Proc) int { return int(a.skew.Abs() - b.skew.Abs()) })
-	if api.skew.Abs() > time.Minute {
+	skew := func(p *Proc) time.Duration { return time.Duration(p.skew.Load()).Abs() }
+	api := slices.MinFunc(l.apis, func(a, b *Proc) int { return int(skew(a) - skew(b)) })
+	if skew(api) > time.Minute || !api.up() {
 		return // it may take a lost backfill for a young one
 	}
 	var left []string

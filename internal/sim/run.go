@@ -87,7 +87,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.shutDown()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
-		Shape: shape, Lived: time.Since(began), Steps: w.steps, Trace: w.trace.sum, Lines: w.trace.lines,
+		Shape: shape, Lived: time.Since(began), Steps: w.steps, Reached: w.reach.met, Trace: w.trace.sum, Lines: w.trace.lines,
 	}
 }
 

@@ -31,7 +31,7 @@ var (
 const mostReruns = 200
 
 func TestSeeds(t *testing.T) {
-	fired, met := Counters{}, Counters{}
+	fired, met, reached := Counters{}, Counters{}, Counters{}
 	violations, ran, shrunk, calls := 0, 0, 0, 0
 	var lived time.Duration
 	cpu := cpuTime(t)
@@ -55,8 +55,11 @@ func TestSeeds(t *testing.T) {
 			met[point] += n
 			calls += n
 		}
+		for state := range res.Reached {
+			reached[state]++
+		}
 		if !masked {
-			traces[seed] = res.Trace
+			ranTraces[seed] = res.Trace
 		}
 		if !masked && res.Operations < res.Shape.Operations {
 			t.Errorf("seed %d made %d operations, want %d at least", seed, res.Operations, res.Shape.Operations)
@@ -85,6 +88,7 @@ func TestSeeds(t *testing.T) {
 	}
 	if violations == 0 && !masked {
 		checkCoverage(t, fired, met)
+		checkReached(t, reached)
 	}
 	cpu = cpuTime(t) - cpu
 	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",
@@ -147,12 +151,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// traces are those of the seeds that TestSeeds ran with all operations and faults.
-var traces = map[uint64]uint64{}
+// ranTraces are those of the seeds that TestSeeds ran with all operations and faults.
+var ranTraces = map[uint64]uint64{}
 
 func TestASeedReplaysByteForByte(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
-		trace, ran := traces[seed]
+		trace, ran := ranTraces[seed]
 		if !ran {
 			trace = Run(t, seed, Options{}).Trace
 		}

@@ -41,6 +41,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		}
 		w.stale.log = append(w.stale.log, change{key, res.Item, time.Now()})
 		w.buried(res.Item)
+		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
 		delete(w.ttls, key)
 		if res.Item != nil && res.Item.Has(table.AttrTTL) {
@@ -161,7 +162,10 @@ func (p *Proc) Store() table.Store { return store{p, p.life} }
 func call1[R any](ctx context.Context, s store, c *call, effect func(part float64) (R, error)) (R, error) {
 	var res R
 	c.effect = func(part float64) (err error) {
+		s.p.w.acting = c
 		res, err = effect(part)
+		s.p.w.sawRefusal(c, err)
+		s.p.w.acting = nil
 		return err
 	}
 	err := s.p.do(ctx, s.l, c)
@@ -240,7 +244,7 @@ func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRes
 }
 
 func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
-	c := &call{kind: "table." + op, class: class(op, key.PK), about: key.PK + key.SK, pks: []string{key.PK}, label: label(op, in)}
+	c := &call{kind: "table." + op, in: in, class: class(op, key.PK), about: key.PK + key.SK, pks: []string{key.PK}, label: label(op, in)}
 	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
 		res, err := do()
 		if err == nil {

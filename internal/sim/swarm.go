@@ -62,8 +62,8 @@ var mixes = map[string][]struct {
 		{"post", 14}, {"delete", 4}, {"follow", 36}, {"unfollow", 30}, {"like", 3}, {"poison", 1}, {"home", 12},
 	},
 	"posts": {
-		{"post", 36}, {"delete", 24}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
-		{"home", 6}, {"comment", 6}, {"uncomment", 3}, {"comments", 2}, {"edit", 4},
+		{"post", 32}, {"delete", 24}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
+		{"home", 5}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
 	},
 	crowd: {
 		{"post", 14}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
@@ -110,9 +110,13 @@ func (s *Shape) draw(r *rand.Rand) {
 		s.Operations *= 2
 	}
 	s.Page, s.Chunk, s.Plan = one(1, 2, 2, 3), one(1, 2, 2, 3, 5), one(1, 2, 3)
-	if !s.Ages && r.IntN(60) == 0 { // a crowd: followers over many pages and chunks
+	switch x := r.IntN(60); {
+	case s.Ages:
+	case x == 0: // a crowd: followers over many pages and chunks
 		s.Users, s.Mix = one(30, 50, 80, 200), crowd
 		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
+	case x < 9: // a small one that changes while planners cut it
+		s.Users, s.Mix, s.Page, s.Chunk, s.Plan = one(9, 12), crowd, 2, one(2, 3, 4), 3
 	}
 	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
 	s.Held = one(2, 5, 10, 10, 20)

@@ -326,6 +326,11 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 		return nil
 	}
 	post := l.choose(r, own)
+	// An edit without an answer may still meet the delete.
+	edited := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe) == 0 })
+	if len(edited) > 0 {
+		post = l.choose(r, edited)
+	}
 	l.doubtful[post] = true // its effect may come before its answer
 	return &operation{
 		name: "delete " + post, user: user,

@@ -56,6 +56,10 @@ type World struct {
 	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
 	book   likeBook
+	reach  *reach
+	slowed string                    // the kind of call that is slow
+	items  map[table.Key]*table.Item // as last written, for reach
+	acting *call                     // whose effect happens now
 
 	shape      Shape
 	likesTable func(table.Store) table.Store
@@ -93,6 +97,7 @@ type Rates struct {
 	// or all calls.
 	Throttle float64
 	Conflict float64 // a transaction meets another write of one of its items
+	Hold     bool    // calls of one kind are slow
 	// Backstop moves a message to the dead letters though nothing is wrong with it.
 	Backstop float64
 	Slow     float64 // the answer of a call comes after the effects of later ones
@@ -110,7 +115,7 @@ func Stormy() Rates {
 	return Rates{
 		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
-		Throttle: .003, Conflict: .02,
+		Throttle: .003, Conflict: .02, Hold: true,
 		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
 	}
 }
@@ -140,6 +145,7 @@ const (
 
 	FaultThrottle = "throttled call"
 	FaultConflict = "conflicting transaction"
+	FaultHold     = "held call"
 
 	FaultSlow     = "answer after later effects"
 	FaultStop     = "graceful stop"
@@ -160,7 +166,7 @@ func Faults() []string {
 	return []string{
 		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
 		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
-		FaultThrottle, FaultConflict,
+		FaultThrottle, FaultConflict, FaultHold,
 		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
 		FaultEarly, FaultHistory,
 	}
@@ -246,6 +252,9 @@ type call struct {
 	// pks are the partitions of a table call, ops the operations of a transaction.
 	pks []string
 	ops []table.TransactOp
+	in  any // of a write of one item
+	// parked is the step in which a slow call began to wait.
+	parked int
 	// effect does it. part is below 1 for a batch that is done in part.
 	effect func(part float64) error
 	// spare writes the part of a batch for which there is capacity.
@@ -309,10 +318,12 @@ func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 
 func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
-	return &World{
+	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, armed: map[string]int{}, book: newLikeBook(),
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
 	}
+	w.reach, w.slowed = newReach(&w.book), w.slow()
+	return w
 }
 
 // start adds a process of a role; begin wires the product's parts to its ports and
@@ -332,6 +343,7 @@ func (w *World) boot(p *Proc) {
 	p.dead, p.ending, p.asleep, p.paused, p.subs = false, false, false, time.Time{}, nil
 	p.boots++
 	w.about("boot %s %d", p.Name, p.boots)
+	w.see(event{kind: eventBoot, by: p.Name})
 	p.begin(p)
 }
 
@@ -341,6 +353,9 @@ func (w *World) crash(p *Proc, at string) {
 	w.Fired[FaultCrash]++
 	w.Fired["crash "+at]++
 	w.note("crash %s %s", p.Name, at)
+	if at != "end" { // of the run
+		w.see(event{kind: eventCrash, by: p.Name, held: p.held()})
+	}
 	w.end(p)
 }
 
@@ -418,6 +433,7 @@ func (w *World) step(next func() bool) {
 		if !p.asleep {
 			p.paused = time.Now().Add(lasts)
 			w.note("pause %s", p.Name)
+			w.see(event{kind: eventPause, by: p.Name})
 		}
 	}
 	ready := w.ready()
@@ -472,7 +488,7 @@ func (w *World) ready() []*call {
 	now := time.Now()
 	ready := make([]*call, 0, len(w.parked))
 	for _, c := range w.parked {
-		if !now.Before(c.proc.paused) && c.due <= w.steps {
+		if !now.Before(c.proc.paused) && c.due <= w.steps && !w.holds(c) {
 			ready = append(ready, c)
 		}
 	}
@@ -634,6 +650,9 @@ func (w *World) faultAt(x float64) string {
 // answer ends a call.
 func (w *World) answer(c *call, err error, how string) {
 	w.note("%s %s %s %s: %v", c.proc.Name, c.kind, c.label, how, err)
+	if how == "partial" {
+		w.see(event{kind: eventPart, by: c.proc.Name, class: c.class})
+	}
 	w.mu.Lock()
 	if i := slices.Index(w.parked, c); i >= 0 {
 		w.parked = slices.Delete(w.parked, i, i+1)

@@ -1,0 +1,614 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// A run that finds nothing says little if it never came to the states in which the product
+// could be wrong. So each run recognises such rare states by the events of the simulated
+// table and queues, and counts them. `make sim-reach` fails if seeds hardly reach one.
+
+// RareStates returns the name of each rare state.
+func RareStates() []string {
+	return []string{
+		// Likes.
+		"a fence lands between a put and its flush",
+		"a fence comes after its aggregator died",
+		"a flush is quicker than the fence",
+		"a fenced flush is refused",
+		"a sleeper wakes and its flush is refused",
+		"a flush finds that it happened",
+		"a put finds its own stamp",
+		"two windows want the same like",
+		"two fences stand on one post",
+		"three aggregators hold open stamps of one post",
+		"a window leaves its newer state to another",
+		"an action follows one that was never counted",
+		"an action comes after a newer one of its user",
+		"a like is settled days after its stamp",
+		"an incarnation ends but for a lost window",
+		"an incarnation of a former day ends",
+		"a window crosses midnight",
+		"an aggregator dies between a put and its flush",
+		"an aggregator dies between a flush and its acks",
+		"no aggregator is alive",
+		"a post is deleted between a put and its flush",
+		"an unlike expires",
+		// Deliveries.
+		"a planner meets another planner's chain",
+		"a chunk lies out of the chain",
+		"a delete between plan and chunk",
+		"two workers finish one chunk",
+		"the last chunk is done before an earlier one",
+		"a delivery begins again",
+		"a worker dies between storing a chunk and sending it",
+		"a follow lands while the author's post is delivered",
+		"an unfollow lands while the author's post is delivered",
+		"an entry is written after its post's delete",
+		"an entry is written after the unfollow",
+		"an entry is written below the follow's from",
+		"a page of entries is written in part",
+		// Follows.
+		"a backfill loses its mark to an unfollow",
+		"an unfollow and a return during a backfill",
+		"a backfill comes after its mark was replaced",
+		"a removal meets a new follow",
+		"a late follow or unfollow is stopped by the mark",
+		"a late follow or unfollow happens",
+		"a backfill is asked for again",
+		// Posts, comments and messages.
+		"a late delete happens",
+		"a post's event comes after its delete",
+		"a comment lands on a deleted post",
+		"an edit meets the delete",
+		"a message is received again while its first handling still runs",
+		"a message is set aside while it is handled",
+		"a removed message comes again as its ack was lost",
+		"an event is ahead of its consumer's clock",
+		"an idempotency key is bound by another try",
+		"a dead letter is redriven after days",
+		"a dead letter is too old for a redrive",
+		"a process dies again within a minute",
+	}
+}
+
+// Kinds of event.
+const (
+	eventWrote     = "wrote"     // an item changed from old to now
+	eventRefused   = "refused"   // a condition failed: old is stored, now was wanted
+	eventCancelled = "cancelled" // conditions of a transaction failed
+	eventPart      = "part"      // a batch was done in part
+	eventPublish   = "publish"
+	eventDeliver   = "deliver"
+	eventAnswer    = "answer" // a message was acked or left for later
+	eventAckLost   = "ack lost"
+	eventAside     = "aside" // the queue itself made a message a dead letter
+	eventRedrive   = "redrive"
+	eventTooOld    = "too old" // a redrive was refused
+	eventBoot      = "boot"
+	eventCrash     = "crash"
+	eventPause     = "pause"
+)
+
+// event is one thing that happens in a world. Each kind has some of the fields.
+type event struct {
+	kind     string
+	at       time.Time
+	by       string // the process, "" for the table itself
+	op       string // the operation or message that it worked for
+	late     bool   // its caller was answered before
+	class    string // of a batch
+	key      table.Key
+	old, now *table.Item
+	restamp  bool // the refused put was to replace an item
+	ops      []table.TransactOp
+	err      *table.CancelledError
+	id       string // of a message
+	message  messages.Event
+	running  int              // other handlings of the message
+	clock    time.Time        // of the process
+	since    time.Time        // of the dead letter
+	held     []messages.Event // by a process that crashes
+}
+
+// reach recognises rare states. It knows of the world only the events that it sees.
+type reach struct {
+	met  Counters // by rare state
+	book *likeBook
+
+	boots   map[string]int       // lives of a process
+	alive   map[string]bool      // by life
+	booted  map[string]time.Time // by process
+	paused  map[string]time.Time // by process, the last time
+	owner   map[string]string    // of an incarnation, a life
+	stamped map[string]time.Time // when a flush stamped its first like
+	marks   map[table.Key]schema.Mark
+	plans   map[string]string // posts with a plan -> author
+	chunks  map[string]map[string]schema.Chunk
+	deleted map[string]bool
+	unsent  map[string]bool // process and op that stored a chunk and sent nothing since
+	ackless map[string]bool // messages whose ack was lost
+}
+
+func newReach(book *likeBook) *reach {
+	return &reach{
+		met: Counters{}, book: book, boots: map[string]int{}, alive: map[string]bool{}, booted: map[string]time.Time{}, paused: map[string]time.Time{},
+		owner: map[string]string{}, stamped: map[string]time.Time{}, marks: map[table.Key]schema.Mark{}, plans: map[string]string{},
+		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, unsent: map[string]bool{}, ackless: map[string]bool{},
+	}
+}
+
+// when counts a rare state if it is there.
+func (r *reach) when(is bool, state string) {
+	if is {
+		r.met[state]++
+	}
+}
+
+// life names the current life of a process.
+func (r *reach) life(process string) string { return fmt.Sprintf("%s/%d", process, r.boots[process]) }
+
+func (r *reach) see(e event) {
+	switch e.kind {
+	case eventWrote:
+		r.wrote(e)
+	case eventRefused:
+		r.refused(e)
+	case eventCancelled:
+		edge := len(e.ops) > 0 && strings.HasSuffix(e.ops[0].Key().PK, "#follower")
+		r.when(edge && e.late, "a late follow or unfollow is stopped by the mark")
+		r.when(len(e.ops) > 0 && e.ops[0].Check != nil && e.err.Failed(0), "a removal meets a new follow")
+	case eventPart:
+		r.when(e.class == "batch_write timeline", "a page of entries is written in part")
+	case eventPublish:
+		r.published(e)
+	case eventDeliver:
+		r.delivered(e)
+	case eventAnswer:
+		delete(r.unsent, e.by+" "+e.op)
+	case eventAckLost:
+		r.ackless[e.id] = true
+	case eventAside:
+		r.when(e.running > 0, "a message is set aside while it is handled")
+	case eventRedrive:
+		r.when(e.at.Sub(e.since) > 24*time.Hour, "a dead letter is redriven after days")
+	case eventTooOld:
+		r.when(true, "a dead letter is too old for a redrive")
+	case eventBoot:
+		r.boots[e.by]++
+		r.alive[r.life(e.by)], r.booted[e.by] = true, e.at
+	case eventCrash:
+		r.crashed(e)
+	case eventPause:
+		r.paused[e.by] = e.at
+	}
+}
+
+// open returns the incarnations that have likes of a post whose flush is not in the ledger.
+func (r *reach) open(post, except string) map[string]bool {
+	incs := map[string]bool{}
+	for user, like := range r.book.likes[post] {
+		if user != except && !r.book.counted(like) {
+			incs[like.Flush.Inc] = true
+		}
+	}
+	return incs
+}
+
+// lives reports whether the process of an incarnation did not die since it began.
+func (r *reach) lives(inc string) bool { return r.alive[r.owner[inc]] }
+
+func (r *reach) never(g schema.Flush, post string) bool {
+	return r.book.counts[post].Fenced[g.Inc] && !r.book.counted(schema.Like{Post: post, Flush: g})
+}
+
+func (r *reach) wrote(e event) {
+	if post, list, count := postOfLikes(e.key.PK); list {
+		r.likeWritten(e, post)
+		return
+	} else if count {
+		r.countWritten(e, post)
+		return
+	}
+	_, kind, _ := strings.Cut(strings.TrimLeft(e.key.PK[1:], "#"), "#")
+	switch {
+	case strings.HasPrefix(e.key.PK, "inc#") && e.now != nil:
+		r.ended(e)
+	case e.key.SK == schema.SortInfo && strings.HasPrefix(e.key.PK, "p#"):
+		r.tombstone(e)
+	case kind == "delivery":
+		r.deliveryWritten(e)
+	case kind == "timeline" && e.now != nil:
+		r.entryWritten(e)
+	case kind == "home":
+		delete(r.marks, e.key)
+		if e.now != nil {
+			r.marks[e.key], _ = schema.ParseMark(*e.now) // the oracle reads the marks too, and reports one that does not parse
+		}
+	case kind == "follower":
+		author := strings.TrimSuffix(strings.TrimPrefix(e.key.PK, "u#"), "#follower")
+		r.when(e.late, "a late follow or unfollow happens")
+		r.when(e.now != nil && r.delivering(author), "a follow lands while the author's post is delivered")
+		r.when(e.now == nil && r.delivering(author), "an unfollow lands while the author's post is delivered")
+	case kind == "comment":
+		post, _ := schema.PostOfSK(strings.TrimSuffix(e.key.PK, "#comment"))
+		r.when(e.now != nil && r.deleted[post], "a comment lands on a deleted post")
+	}
+}
+
+func (r *reach) likeWritten(e event, post string) {
+	if e.now == nil {
+		r.when(e.by == "", "an unlike expires")
+		return
+	}
+	next, err := schema.ParseLike(*e.now)
+	if err != nil {
+		return // the ledger's oracle reports it
+	}
+	inc, flush := next.Flush.Inc, next.Flush.String()+" "+post
+	if r.owner[inc] == "" {
+		r.owner[inc] = r.life(e.by)
+	}
+	if r.stamped[flush].IsZero() {
+		r.stamped[flush] = e.at
+	}
+	together := 0
+	open := r.open(post, next.User)
+	open[inc] = true
+	for inc := range open {
+		if r.lives(inc) {
+			together++
+		}
+	}
+	r.when(together > 2, "three aggregators hold open stamps of one post")
+	old, met := r.book.likes[post][next.User]
+	if !met {
+		return
+	}
+	if r.never(old.Flush, post) {
+		r.when(next.Version == old.Version, "a window leaves its newer state to another")
+		r.when(next.Version > old.Version && old.Liked != old.Base, "an action follows one that was never counted")
+	}
+	acted, err := id.Time(old.Version)
+	r.when(err == nil && e.at.Sub(acted) > 24*time.Hour, "a like is settled days after its stamp")
+}
+
+func (r *reach) countWritten(e event, post string) {
+	was, is := r.book.counts[post], schema.ParseLikeCount(e.now)
+	open := r.open(post, "")
+	for inc := range is.Fenced {
+		if was.Fenced[inc] || !open[inc] {
+			continue
+		}
+		r.when(r.lives(inc), "a fence lands between a put and its flush")
+		r.when(!r.lives(inc), "a fence comes after its aggregator died")
+		r.when(len(is.Fenced) == 2, "two fences stand on one post")
+	}
+	for inc, seq := range is.Done {
+		began := r.stamped[schema.Flush{Inc: inc, Seq: seq}.String()+" "+post]
+		r.when(seq > was.Done[inc] && !began.IsZero() && began.YearDay() != e.at.YearDay(), "a window crosses midnight")
+	}
+}
+
+func (r *reach) ended(e event) {
+	end, err := schema.ParseLikeEnd(*e.now)
+	if err != nil || e.old != nil {
+		return
+	}
+	r.when(len(end.Lost) > 0, "an incarnation ends but for a lost window")
+	for flush, began := range r.stamped {
+		if strings.HasPrefix(flush, end.Inc+"#") && began.YearDay() != e.at.YearDay() {
+			r.when(true, "an incarnation of a former day ends")
+			return
+		}
+	}
+}
+
+func (r *reach) tombstone(e event) {
+	if e.now == nil || e.now.Int(schema.AttrDeleted) == 0 || e.old != nil && e.old.Int(schema.AttrDeleted) != 0 {
+		return
+	}
+	post, _ := schema.PostOfSK(e.key.PK)
+	r.deleted[post] = true
+	r.when(e.late, "a late delete happens")
+	for inc := range r.open(post, "") {
+		if r.lives(inc) {
+			r.when(true, "a post is deleted between a put and its flush")
+			break
+		}
+	}
+	for _, c := range r.chunks[post] {
+		if c.Done.IsZero() {
+			r.when(true, "a delete between plan and chunk")
+			break
+		}
+	}
+}
+
+func (r *reach) deliveryWritten(e event) {
+	if e.now == nil {
+		return
+	}
+	if plan, err := schema.ParsePlan(*e.now); err == nil {
+		r.plans[plan.Post] = plan.Author
+		return
+	}
+	c, err := schema.ParseChunk(*e.now)
+	if err != nil {
+		return
+	}
+	of := r.chunks[c.Post]
+	if of == nil {
+		of = map[string]schema.Chunk{}
+		r.chunks[c.Post] = of
+	}
+	if e.old == nil {
+		if c.Done.IsZero() {
+			r.unsent[e.by+" "+e.op] = true
+		}
+		for _, other := range of {
+			if other.First < c.First && (other.End == "" || other.End > c.First) {
+				r.when(true, "a chunk lies out of the chain")
+				break
+			}
+		}
+	}
+	of[c.First] = c
+	r.when(c.End == "" && !c.Done.IsZero() && e.old != nil && r.pending(c.Post), "the last chunk is done before an earlier one")
+}
+
+// pending reports whether a post's delivery has begun and is not complete.
+func (r *reach) pending(post string) bool {
+	if _, begun := r.plans[post]; !begun || r.deleted[post] {
+		return false
+	}
+	var chain schema.Chain
+	for _, first := range sorted(r.chunks[post]) {
+		chain.Add(r.chunks[post][first])
+	}
+	return !chain.Ended || chain.Done < chain.Total
+}
+
+// delivering reports whether a post of the author is being delivered.
+func (r *reach) delivering(author string) bool {
+	for post, of := range r.plans {
+		if of == author && r.pending(post) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reach) entryWritten(e event) {
+	entry, err := schema.ParseEntry(*e.now)
+	if err != nil {
+		return
+	}
+	user := strings.TrimSuffix(strings.TrimPrefix(e.key.PK, "u#"), "#timeline")
+	mark := r.marks[schema.MarkKey(user, entry.Author)]
+	r.when(r.deleted[entry.Post], "an entry is written after its post's delete")
+	r.when(mark.Kind == schema.MarkUnfollowed, "an entry is written after the unfollow")
+	r.when(entry.Post < mark.From, "an entry is written below the follow's from")
+}
+
+func (r *reach) refused(e event) {
+	if _, list, count := postOfLikes(e.key.PK); list {
+		r.likeRefused(e)
+		return
+	} else if count {
+		r.countRefused(e)
+		return
+	}
+	switch {
+	case strings.HasPrefix(e.key.PK, "idem#"):
+		r.when(true, "an idempotency key is bound by another try")
+	case strings.HasSuffix(e.key.PK, "#post"):
+		r.when(true, "an edit meets the delete")
+	case strings.HasSuffix(e.key.PK, "#home"):
+		r.when(e.old != nil && e.old.Str(schema.AttrKind) == string(schema.MarkUnfollowed), "a backfill loses its mark to an unfollow")
+		r.when(e.old != nil && e.old.Str(schema.AttrKind) == string(schema.MarkBackfill), "an unfollow and a return during a backfill")
+	case e.key.SK == schema.SortPlan:
+		r.when(true, "a delivery begins again")
+	case strings.HasSuffix(e.key.PK, "#delivery") && e.old != nil:
+		update := !e.now.Has(schema.AttrEnd)
+		r.when(update, "two workers finish one chunk")
+		r.when(!update && e.now.Str(schema.AttrEnd) != e.old.Str(schema.AttrEnd), "a planner meets another planner's chain")
+	}
+}
+
+func (r *reach) likeRefused(e event) {
+	next, err := schema.ParseLike(*e.now)
+	if err != nil || e.old == nil {
+		return
+	}
+	old, err := schema.ParseLike(*e.old)
+	if err != nil {
+		return
+	}
+	r.when(old.Flush == next.Flush, "a put finds its own stamp")
+	r.when(old.Flush != next.Flush && e.restamp, "two windows want the same like")
+}
+
+func (r *reach) countRefused(e event) {
+	post, _, _ := postOfLikes(e.key.PK)
+	wanted, stored := schema.ParseLikeCount(e.now), schema.ParseLikeCount(e.old)
+	r.when(len(wanted.Fenced) > 0, "a flush is quicker than the fence")
+	for inc, seq := range wanted.Done {
+		done := stored.Done[inc] >= seq
+		r.when(done, "a flush finds that it happened")
+		fenced := stored.Fenced[inc] && !done
+		r.when(fenced, "a fenced flush is refused")
+		slept := r.paused[e.by].After(r.stamped[schema.Flush{Inc: inc, Seq: seq}.String()+" "+post])
+		r.when(fenced && slept, "a sleeper wakes and its flush is refused")
+	}
+}
+
+func (r *reach) published(e event) {
+	switch m := e.message.(type) {
+	case *messages.Followed:
+		followed, err := id.Time(m.MarkVersion)
+		asked, err2 := id.Time(m.EventID)
+		r.when(err == nil && err2 == nil && asked.Sub(followed) > 10*time.Second, "a backfill is asked for again")
+	case *messages.FanoutChunk, *messages.FanoutPlan:
+		delete(r.unsent, e.by+" "+e.op)
+	}
+}
+
+func (r *reach) delivered(e event) {
+	r.when(e.running > 0, "a message is received again while its first handling still runs")
+	r.when(r.ackless[e.id], "a removed message comes again as its ack was lost")
+	if e.message == nil {
+		return
+	}
+	made, err := id.Time(e.message.Head().EventID)
+	r.when(err == nil && made.Sub(e.clock) > messages.MaxAhead, "an event is ahead of its consumer's clock")
+	if like := likeOf(e.message); like != nil {
+		r.when(r.book.likes[like.PostID][like.UserID].Version > like.EventID, "an action comes after a newer one of its user")
+	}
+	switch m := e.message.(type) {
+	case *messages.PostCreated:
+		r.when(r.deleted[m.PostID], "a post's event comes after its delete")
+	case *messages.Followed:
+		mark, marked := r.marks[schema.MarkKey(m.FollowerID, m.AuthorID)]
+		r.when(marked && mark.Version != m.MarkVersion, "a backfill comes after its mark was replaced")
+	}
+}
+
+// likeOf returns the like that an event carries, nil for other events.
+func likeOf(e messages.Event) *messages.Like {
+	switch e := e.(type) {
+	case *messages.Liked:
+		return &e.Like
+	case *messages.Unliked:
+		return &e.Like
+	}
+	return nil
+}
+
+func (r *reach) crashed(e event) {
+	life := r.life(e.by)
+	r.alive[life] = false
+	r.when(r.boots[e.by] > 1 && e.at.Sub(r.booted[e.by]) < time.Minute, "a process dies again within a minute")
+	for _, op := range sorted(r.unsent) {
+		if strings.HasPrefix(op, e.by+" ") {
+			delete(r.unsent, op)
+			r.when(true, "a worker dies between storing a chunk and sending it")
+		}
+	}
+	if !strings.HasPrefix(e.by, "likeagg") {
+		return
+	}
+	r.when(!slices.ContainsFunc(slices.Collect(maps.Keys(r.boots)), func(p string) bool {
+		return strings.HasPrefix(p, "likeagg") && r.alive[r.life(p)]
+	}), "no aggregator is alive")
+	for post := range r.book.likes {
+		for inc := range r.open(post, "") {
+			if r.owner[inc] == life {
+				r.when(true, "an aggregator dies between a put and its flush")
+			}
+		}
+	}
+	for _, m := range e.held {
+		if action := likeOf(m); action != nil {
+			like := r.book.likes[action.PostID][action.UserID]
+			if r.owner[like.Flush.Inc] == life && like.Version == action.EventID && r.book.counted(like) {
+				r.when(true, "an aggregator dies between a flush and its acks")
+			}
+		}
+	}
+}
+
+// see lets the recognisers see an event, now.
+func (w *World) see(e event) {
+	e.at = time.Now()
+	if c := w.acting; c != nil && e.by == "" {
+		e.by, e.op, e.late = c.proc.Name, c.op, c.hasAnswer()
+	}
+	w.reach.see(e)
+}
+
+// hasAnswer reports whether the caller of c has its answer.
+func (c *call) hasAnswer() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// sawWrite shows the recognisers an item after a write.
+func (w *World) sawWrite(key table.Key, now *table.Item) {
+	w.see(event{kind: eventWrote, key: key, old: w.items[key], now: now})
+	w.items[key] = now
+	if now == nil {
+		delete(w.items, key)
+	}
+}
+
+// sawRefusal shows them a write or a transaction whose conditions failed.
+func (w *World) sawRefusal(c *call, err error) {
+	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && !cancelled.Retryable() {
+		w.see(event{kind: eventCancelled, ops: c.ops, err: cancelled})
+	}
+	failed, ok := errors.AsType[*table.ConditionError](err)
+	if !ok {
+		return
+	}
+	e := event{kind: eventRefused, key: failed.Key, old: failed.Old}
+	switch in := c.in.(type) {
+	case table.PutInput:
+		_, first := in.If.(table.Absent)
+		e.now, e.restamp = &in.Item, !first
+	case table.UpdateInput:
+		e.now = &table.Item{Key: in.Key, Attrs: in.Set}
+	default:
+		return
+	}
+	w.see(e)
+}
+
+// running returns the number of handlings of a message in processes that are alive.
+func (w *World) running(m *queued) (n int) {
+	for _, p := range w.procs {
+		for _, s := range p.subs {
+			for _, r := range s.out {
+				if r.queued == m && !p.dead {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// decoded returns a message, nil if it can never be processed.
+func decoded(payload []byte) messages.Event {
+	e, err := messages.Decode(payload)
+	if err != nil {
+		return nil // poison is part of the workload
+	}
+	return e
+}
+
+// held returns the messages that a process has not answered.
+func (p *Proc) held() (all []messages.Event) {
+	for _, s := range p.subs {
+		for _, r := range s.out {
+			if e := decoded(r.queued.payload); e != nil {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}

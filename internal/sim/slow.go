@@ -1,0 +1,45 @@
+package sim
+
+import "strconv"
+
+// Some races need one call to be under way while others make several. In most seeds the
+// calls of one kind are slow: about half of them wait, for up to mostHeld steps.
+
+const mostHeld = 2000
+
+// slowCalls are the kinds of call that a seed may slow down, as crashPoints names them:
+// those between a decision and its effect, and in how many seeds of 20.
+func slowCalls() map[string]int {
+	return map[string]int{
+		"fanout update home": 3, "fanout transact timeline": 3, "fanout put delivery": 3, "likeagg update likecount": 3,
+		"fanout query follower": 1, "fanout publish chunks": 1, "likeagg put likelist": 1, "api update post": 3,
+	}
+}
+
+// slow returns the kind of call that this world slows down, "" for none. In a crowd
+// planners meet if they are slow.
+func (w *World) slow() string {
+	if w.shape.Mix == crowd {
+		return []string{"fanout publish chunks", "fanout put delivery", "fanout put delivery"}[w.seed%3]
+	}
+	i := int(w.seed/2) % 20
+	for _, kind := range sorted(slowCalls()) {
+		if i -= slowCalls()[kind]; i < 0 {
+			return kind
+		}
+	}
+	return ""
+}
+
+// holds reports whether a call is slow, and must wait.
+func (w *World) holds(c *call) bool {
+	if !w.faults.Hold || w.off[FaultHold] || c.proc.role+" "+c.class != w.slowed {
+		return false
+	}
+	if c.parked == 0 {
+		c.parked = w.steps
+		w.Fired[FaultHold]++
+	}
+	lot := mix(w.seed, c.name+" held "+strconv.Itoa(w.released[c.name]))
+	return lot%2 == 0 && w.steps < c.parked+int(lot>>1%mostHeld)
+}
