@@ -18,9 +18,9 @@ func crashPoints() []string {
 		}},
 		{"fanout", []string{
 			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
-			"get delivery", "get home", "get post", "get post by id", "publish backfills", "publish chunks", "put delivery",
+			"get delivery", "get home", "get post", "get post by id", "publish backfills", "publish chunks", "put delivery", "put home", "put user",
 			"query comment", "query delivery", "query follower", "query likelist", "query post", "query timeline", "query user",
-			"transact post", "transact timeline", "update delivery", "update home", "update likecount",
+			"transact post", "transact timeline", "update delivery", "update home", "update likecount", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist",

@@ -270,7 +270,7 @@ func (w *World) idle() bool {
 func (w *World) checkCalmly(ctx context.Context) {
 	service := feed.New(feed.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
-		TimelineTTL: timelineTTL, LikesByUser: true, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, LikesByUser: w.seed%2 == 0, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	})
 	w.checkQuiet(ctx, service)
 }
@@ -398,10 +398,18 @@ func (w *World) service(p *Proc) *feed.Service {
 	})
 }
 
+// pushLimit draws the push limit of a worker: somebody may be about to change it.
+func (w *World) pushLimit() int64 {
+	if w.shape.Limit > 0 && w.rng.IntN(4) == 0 {
+		return int64(w.rng.IntN(5))
+	}
+	return int64(w.shape.Limit)
+}
+
 func (w *World) fanout(p *Proc) {
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
-		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL,
+		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL, PushLimit: w.pushLimit(),
 		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.shape.Chunk, PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)

@@ -39,6 +39,8 @@ type Shape struct {
 	Hours, Midnight bool
 	// Early is the time by which items are deleted before they expire.
 	Early time.Duration
+	// Limit is the push limit of most workers, 0 for none.
+	Limit int
 	// Long makes the days between two storms weeks. Ages means that likes are left open
 	// before them.
 	Long, Ages bool
@@ -133,6 +135,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		s.Early = time.Duration(r.IntN(50)) * time.Minute
 	}
+	s.Limit = one(0, 0, 1, 2, 3)
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -195,7 +198,7 @@ func (s Shape) String() string {
 		}
 	}
 	slices.Sort(more)
-	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, pace %d, storm %.1f, early %s, %s; left out: %s",
-		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Pace, s.Storm, s.Early,
+	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, pace %d, storm %.1f, early %s, %s; left out: %s",
+		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Pace, s.Storm, s.Early,
 		cmp.Or(strings.Join(more, ", "), "nothing more"), cmp.Or(strings.Join(s.Off, ", "), "nothing"))
 }
