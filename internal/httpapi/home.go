@@ -41,7 +41,7 @@ type HomePage struct {
 // homeOut is a page of a home, or 304 without a body.
 type homeOut struct {
 	Status int
-	ETag   string `header:"ETag" doc:"It changes with the ids of the answer and with unread. Only requests with after get it."`
+	ETag   string `header:"ETag" doc:"It changes with the ids of the answer and with unread. Only requests with after get it."` //nolint:tagliatelle // its name in RFC 9110
 	Body   HomePage
 }
 

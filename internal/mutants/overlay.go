@@ -84,11 +84,11 @@ func (s *source) withAll(name string, of map[int]mutant) []byte {
 		if cases.Len() == 0 {
 			continue
 		}
-		receiver, call, end := "", "", ""
+		receiver, call, end := "", "return ", ""
 		if d.Recv != nil {
 			receiver = forward(d.Recv, replace)[0] + "."
 		}
-		if call = "return "; d.Type.Results == nil {
+		if d.Type.Results == nil {
 			call, end = "", "; return"
 		}
 		end = "(" + strings.Join(forward(d.Type.Params, replace), ", ") + ")" + end

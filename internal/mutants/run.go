@@ -94,7 +94,7 @@ func (r *runner) kills(ctx context.Context, s suite, number int) (why string, er
 		case errors.Is(err, context.DeadlineExceeded):
 			return s.name + ": hangs", nil
 		case err != nil:
-			return s.name + ": " + reason(out), nil
+			return s.name + ": " + reason(out), nil //nolint:nilerr // a test that fails is the result
 		}
 	}
 	return "", nil

@@ -46,31 +46,36 @@ type Shape struct {
 	Long, Ages bool
 }
 
-// mixes are the percentages of the operations.
-var mixes = map[string][]struct {
+// share is the percentage of a kind of operation.
+type share struct {
 	kind    string
 	percent int
-}{
-	"even": {
-		{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
-		{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 7},
-		{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
-	},
-	"likes": {
-		{"post", 4}, {"delete", 1}, {"follow", 3}, {"unfollow", 1}, {"like", 38}, {"unlike", 30},
-		{"burst", 20}, {"poison", 1}, {"stray", 1}, {"home", 1},
-	},
-	"follows": {
-		{"post", 14}, {"delete", 4}, {"follow", 36}, {"unfollow", 30}, {"like", 3}, {"poison", 1}, {"home", 12},
-	},
-	"posts": {
-		{"post", 32}, {"delete", 24}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
-		{"home", 5}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
-	},
-	crowd: {
-		{"post", 14}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
-		{"home", 16}, {"comment", 3}, {"edit", 2},
-	},
+}
+
+// mixes returns the percentages of the operations by the name of the mix.
+func mixes() map[string][]share {
+	return map[string][]share{
+		"even": {
+			{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 18}, {"unlike", 11},
+			{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 7},
+			{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
+		},
+		"likes": {
+			{"post", 4}, {"delete", 1}, {"follow", 3}, {"unfollow", 1}, {"like", 38}, {"unlike", 30},
+			{"burst", 20}, {"poison", 1}, {"stray", 1}, {"home", 1},
+		},
+		"follows": {
+			{"post", 14}, {"delete", 4}, {"follow", 36}, {"unfollow", 30}, {"like", 3}, {"poison", 1}, {"home", 12},
+		},
+		"posts": {
+			{"post", 32}, {"delete", 24}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
+			{"home", 5}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
+		},
+		crowd: {
+			{"post", 14}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
+			{"home", 16}, {"comment", 3}, {"edit", 2},
+		},
+	}
 }
 
 // crowd is the mix of many users most of whom follow the first one.
@@ -144,7 +149,7 @@ func (s Shape) drawn(seed uint64, number int) (user int, kind string) {
 	r := draws(seed, number, 0)
 	user = r.IntN(s.Users)
 	x := r.IntN(100)
-	for _, of := range mixes[s.Mix] {
+	for _, of := range mixes()[s.Mix] {
 		if x -= of.percent; x < 0 {
 			if s.Mix == crowd && r.IntN(3) > 0 && slices.Contains([]string{"post", "delete", "edit"}, of.kind) {
 				user = 0
