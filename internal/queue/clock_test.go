@@ -17,7 +17,7 @@ import (
 	"fanfare/messages"
 )
 
-// A consumer whose clock is in doubt hands back what it would refuse for its age: another
+// A consumer whose clock is in doubt hands back a message that it would refuse for its age: another
 // one may have the right clock. When this one has it, it handles the message.
 func TestAClockInDoubtMakesNoDeadLetters(t *testing.T) {
 	for _, skew := range []time.Duration{40 * 24 * time.Hour, -3 * 24 * time.Hour} {

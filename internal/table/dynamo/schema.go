@@ -42,7 +42,7 @@ func (e *SchemaError) Error() string {
 const (
 	// pollInterval is the wait between Create's looks at a table that is being made.
 	pollInterval = 500 * time.Millisecond
-	// createTime is what the calls of Create have more than others: an emulator may only
+	// createTime is added to the time of the calls of Create: an emulator may only
 	// begin to start at the first one.
 	createTime = 20 * time.Second
 )
