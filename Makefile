@@ -7,11 +7,8 @@ FLAGS ?=
 ROUNDS ?= 20
 # Build tags of the tests: e2e adds those that need an emulator or a browser.
 TAGS ?= e2e,invariants
-# Many tests wait for an emulator or a visibility timeout, so twice as many packages and
-# parallel tests run at once as there are cores. No debugger reads these binaries: without
-# its tables they link in half the time. lint vets.
-AT_ONCE ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
-FAST = -vet=off -ldflags=-w -p $(AT_ONCE) -parallel $(AT_ONCE)
+# No debugger reads these binaries: without its tables they link in half the time. lint vets.
+FAST = -vet=off -ldflags=-w
 # Seeds of the simulation for each mutant, and how many mutants to draw; 0 takes all.
 MUTANT_SEEDS ?= 300
 SAMPLE ?= 0

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,6 +17,19 @@ import (
 // part of it to come. A connection that went dead costs that much, and then the call is
 // sent again over another one.
 const attemptTimeout = 3 * time.Second
+
+// emulatorTimeout is attemptTimeout for an emulator beside this process. It shares the
+// machine's processors with its callers, and to ask it again makes it slower still.
+const emulatorTimeout = 20 * time.Second
+
+// timeoutOf returns the time for a host. No host of AWS is a loopback address, or a name
+// without a dot.
+func timeoutOf(host string) time.Duration {
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || ip == nil && !strings.Contains(host, ".") {
+		return emulatorTimeout
+	}
+	return attemptTimeout
+}
 
 type patientKey struct{}
 
@@ -40,7 +55,7 @@ type bounded struct{ next aws.HTTPClient }
 func (c bounded) Do(req *http.Request) (*http.Response, error) {
 	more, _ := req.Context().Value(patientKey{}).(time.Duration)
 	ctx, cancel := context.WithCancelCause(req.Context())
-	silent := &silentError{attemptTimeout + more}
+	silent := &silentError{timeoutOf(req.URL.Hostname()) + more}
 	timer := time.AfterFunc(silent.after, func() { cancel(silent) })
 	reply := &replyBody{ctx: ctx, cancel: cancel, timer: timer}
 	res, err := c.next.Do(req.WithContext(ctx))

@@ -126,7 +126,12 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 		if err := w.awake(began); err != nil {
 			return err
 		}
-		errs := make([]error, len(part))
+		errs, versions := make([]error, len(part)), make([]string, len(part))
+		for i := range part { // in the order of the followers, so that a simulation can replay it
+			if versions[i], errs[i] = w.cfg.IDs.New(); errs[i] != nil {
+				return errs[i]
+			}
+		}
 		var marks sync.WaitGroup
 		for i, edge := range part {
 			marks.Go(func() {
@@ -138,7 +143,7 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 					if mode.State == schema.ModeLeaving {
 						return w.endPull(ctx, mode, user)
 					}
-					return w.beginPull(ctx, mode, user)
+					return w.beginPull(ctx, mode, user, versions[i])
 				})
 			})
 		}
@@ -162,8 +167,8 @@ func (w *Worker) awake(began time.Time) error {
 // beginPull makes the home of a follower merge the author's posts in, if its mark allows
 // that. A mark of an unfollow stays, and so does that of a later walk. The entries that the
 // home shows so far stay too, so a mark that was absent hides nothing.
-func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user string) error {
-	fresh := schema.Mark{User: user, Author: mode.Author, Kind: schema.MarkPulled, Pull: mode.Since, V: mode.V}
+func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version string) error {
+	fresh := schema.Mark{User: user, Author: mode.Author, Kind: schema.MarkPulled, Pull: mode.Since, V: mode.V, Version: version}
 	for {
 		stored, err := w.replaceMark(ctx, fresh, "")
 		if err != nil || stored == nil || !schema.KnownMark(*stored) {
@@ -174,7 +179,7 @@ func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user string) e
 			return err
 		}
 		kept := fresh // without a ttl
-		kept.From, kept.Pull = mark.From, mark.Pull
+		kept.From, kept.Pull, kept.Version = mark.From, mark.Pull, mark.Version
 		if mark.Kind == schema.MarkPulled {
 			kept.Pull = min(mark.Pull, mode.Since)
 		}
@@ -211,15 +216,17 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 	}
 }
 
-// replaceMark writes a mark with a new version in the place of the version old, "" for no
-// mark. If there is another one it returns that, or an empty item if it has gone.
+// replaceMark writes a mark in the place of the version old, "" for no mark. If it has that
+// version itself it gets a new one. If there is another one it returns that, or an empty item if it has gone.
 func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (stored *table.Item, err error) {
 	same := table.Cond(table.Absent{})
 	if old != "" {
 		same = table.Equal{Name: schema.AttrVersion, Value: table.S(old)}
 	}
-	if m.Version, err = w.cfg.IDs.New(); err != nil {
-		return nil, err
+	if m.Version == old {
+		if m.Version, err = w.cfg.IDs.New(); err != nil {
+			return nil, err
+		}
 	}
 	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: m.Item(), If: same})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {

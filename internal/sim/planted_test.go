@@ -53,6 +53,7 @@ func bugs() []bug {
 		backfill = "internal/fanout/backfill.go"
 		removal  = "internal/fanout/removal.go"
 		write    = "internal/fanout/write.go"
+		walk     = "internal/fanout/walk.go"
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
@@ -113,8 +114,8 @@ func bugs() []bug {
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user, TTL`,
 			`next = schema.Chunk{Post: pl.p.id, First: user + "0", TTL`}}},
 		{"followers read before the post is in the table", "I1", []edit{
-			{posts, "\tref, err := w.cfg.Posts.EnsurePost(ctx, e)", "\tfirst, err := w.followers(ctx, e.AuthorID, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tref, err := w.cfg.Posts.EnsurePost(ctx, e)"},
-			{posts, "\tfirst, err := w.followers(ctx, p.author, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tbegun, err", "\tbegun, err"},
+			{posts, "\tref, err := w.cfg.Posts.EnsurePost(ctx, e)", "\tearly, err := w.followers(ctx, e.AuthorID, span{}, \"\")\n\tif err != nil {\n\t\treturn err\n\t}\n\tref, err := w.cfg.Posts.EnsurePost(ctx, e)"},
+			{posts, "\t\tif first, err = w.followers(ctx, p.author, span{}, \"\"); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !first.more {", "\t\tif first = early; !first.more {"},
 		}},
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
 		{"late follow not stopped by the mark", "I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
@@ -132,13 +133,19 @@ func bugs() []bug {
 		{"message acked that a stop hands back", "I1 I3 I5 I6", []edit{{consume, "receive.RetryAfter(0)\n\t\tlog.Info(\"handed", "msg.Ack()\n\t\tlog.Info(\"handed"}}},
 		{"entries of a post expire after a day", "I1", []edit{{"internal/fanout/worker.go", `ttl := at.Add(w.cfg.TimelineTTL)`, `ttl := at.Add(24 * time.Hour)`}}},
 		{"all likes in the first shard", "I3", []edit{{window, `w.shards = ref.LikeShards`, `w.shards = 1`}}},
+		{"mark walk without conditions", "I1 I2", []edit{{walk, `	same := table.Cond(table.Absent{})`, `	same := table.Cond(nil)`}}},
+		{"mark walk that hides older entries", "I1", []edit{{walk, `Pull: mode.Since, V: mode.V, Version`, `From: mode.Since, V: mode.V, Version`}}},
+		{"pulled mark that keeps the ttl of its backfill", "I1", []edit{{walk, `kept.From, kept.Pull, kept.Version = mark.From, mark.Pull, mark.Version`, `kept.From, kept.Pull, kept.Version, kept.TTL = mark.From, mark.Pull, mark.Version, mark.TTL`}}},
+		{"marks that end when an author leaves pull", "I1", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
+		{"backfill that does not look at the mode", "I1", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
+		{"older posts pulled that come late", "I1", []edit{{"internal/schema/items.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
 		{"comments and likes purged of a post that lives", "I3 I7", []edit{{"internal/fanout/purge.go", `if err != nil || !ref.Deleted {`, `if err != nil {`}}},
 		{"like that was taken back listed among the likers", "I3", []edit{{likes, `timeOf(like.Version)}, like.Liked, err
 	}))`, `timeOf(like.Version)}, true, err
 	}))`}}},
 		{"like that came back left out of the index", "I3", []edit{{like, `w.stamp, w.cfg.IndexLikes`, `w.stamp, w.cfg.IndexLikes && a.old == nil`}}},
 		{"home that shows one like too many", "I3", []edit{{home, `item.LikeCount = schema.ParseLikeCount(&it).Shown()`, `item.LikeCount = schema.ParseLikeCount(&it).Shown() + 1`}}},
-		{"home that looks for the viewer's like in the first shard", "I3", []edit{{home, `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
+		{"home that looks for the viewer's like in the first shard", "I3", []edit{{"internal/feed/ownlikes.go", `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
 		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},`, ``}}},
 		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = heads[1].Other`, `low = justAfter(heads[1].Other)`}}},

@@ -117,6 +117,9 @@ func (w *World) live(ctx context.Context, o Options) {
 		points := crashPoints()
 		// Most seeds aim at the first call of the point, as some calls are rare.
 		w.target = target{points[int(w.seed/2)%len(points)], max(0, w.rng.IntN(8)-4), w.seed%2 == 1}
+		if w.shape.Mix == crowd && w.seed%3 > 0 { // a chunk that is stored and not sent
+			w.target = target{"fanout publish chunks", w.rng.IntN(8), false}
+		}
 	}
 	if w.off[FaultCrash] {
 		w.target.point = ""

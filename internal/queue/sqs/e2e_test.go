@@ -101,7 +101,6 @@ func TestMissingQueueSaysWhatToDo(t *testing.T) {
 	l.options.Prefix = "no-such"
 	b := l.open(t, queuetest.Options{})
 	_, err := b.Subscribe(t.Context(), queue.TopicPosts)
-	if err == nil || !strings.Contains(err.Error(), "fanfare queues create") || queue.Transient(err) {
-		t.Errorf("error %v, want one that says how to create the queue", err)
-	}
+	require.ErrorContains(t, err, "fanfare queues create")
+	assert.True(t, queue.Transient(err), "an operator mends it")
 }
