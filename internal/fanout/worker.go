@@ -1,6 +1,7 @@
 // Package fanout delivers posts. It writes an entry for each post into the timeline of
 // every follower, copies an author's posts into the timeline of each new follower, and
 // removes the entries of unfollowed authors, and the comments and likes of deleted posts.
+// Posts of very large authors it does not deliver: it prepares homes to merge them in.
 // It owns the order of those writes and each post's delivery record: the plan, and the
 // chain of chunks. It must never answer HTTP, decide which users may post, or hold state
 // that a crash could lose.
