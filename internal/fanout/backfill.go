@@ -18,8 +18,8 @@ import (
 // began before the posts were copied still merges them in.
 const markLinger = time.Minute
 
-// markSlack is how much longer than the entries that it hides a home mark lives, as
-// clocks differ.
+// markSlack is how much longer than it merges posts, or than the entries that it hides, a
+// home mark lives, as clocks differ: the table may delete it early by as much.
 const markSlack = time.Hour
 
 // followed copies the author's posts, from the first that the follow shows, into the
@@ -76,8 +76,8 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 		return false, err
 	}
 	until := w.cfg.Now().Add(markLinger)
-	ttl := until
-	if first, err := id.Time(mark.From); err == nil && first.Add(w.cfg.TimelineTTL+markSlack).After(until) {
+	ttl := until.Add(markSlack)
+	if first, err := id.Time(mark.From); err == nil && first.Add(w.cfg.TimelineTTL+markSlack).After(ttl) {
 		ttl = first.Add(w.cfg.TimelineTTL + markSlack)
 	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
