@@ -12,9 +12,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // A failure that nobody knows ends a window after the fifth in a row. One that time mends
@@ -112,7 +114,7 @@ func TestTheOutcomeOfAWindow(t *testing.T) {
 func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
 	var dead error
 	for receives := 1; dead == nil; receives++ {
-		err := unknownPost("post", receives)
+		err := unknownPost("post", receives, time.Now())
 		if later, ok := errors.AsType[*queue.Later](err); ok {
 			assert.Equal(t, queue.Backoff(receives), later.After)
 			continue
@@ -302,4 +304,12 @@ func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
 		assert.True(t, win.prunable(former, schema.LikeCount{}))
 		assert.False(t, win.prunable(former, schema.LikeCount{Fenced: map[string]bool{former: true}}))
 	})
+}
+
+// The event of a post from ahead waits until it is due, so a like of it waits as long.
+func TestALikeOfAPostFromAheadWaitsUntilThePostIsDue(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var later *queue.Later
+	require.ErrorAs(t, unknownPost(id.Floor(now.Add(3*time.Hour)), queue.MaxAttempts+1, now), &later)
+	assert.Equal(t, 3*time.Hour-messages.MaxAhead, later.After)
 }

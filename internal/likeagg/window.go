@@ -60,7 +60,7 @@ func (w *window) begin(ctx context.Context) {
 		w.end(ctx, err)
 	case ref == nil:
 		for _, a := range w.actions {
-			a.err = unknownPost(w.post, a.receives)
+			a.err = unknownPost(w.post, a.receives, w.collector.cfg.Now())
 		}
 		w.end(ctx, nil)
 	case ref.Deleted: // likes of a deleted post have no effect
@@ -130,8 +130,12 @@ func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	return nil, nil
 }
 
-// unknownPost waits for a post whose event may be on its way, then gives up.
-func unknownPost(post string, receives int) error {
+// unknownPost waits for a post whose event may be on its way, then gives up. The event of
+// a post from ahead waits until it is due, and so does the like.
+func unknownPost(post string, receives int, now time.Time) error {
+	if early, ok := errors.AsType[*messages.EarlyError](messages.CheckIDAge("post_id", post, now)); ok {
+		return &queue.Later{After: early.Wait, Reason: "its post is not due yet"}
+	}
 	if receives > queue.MaxAttempts {
 		return &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", post)}
 	}

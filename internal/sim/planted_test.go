@@ -129,7 +129,7 @@ func bugs() []bug {
 		{"unlike expires after an hour", "I3", []edit{{like, `const likeTTL = messages.MaxAge + 3*24*time.Hour`, `const likeTTL = messages.MaxAge - 30*24*time.Hour + time.Hour`}}},
 		{"message of any age applied", "I3", []edit{{"messages/messages.go", `case now.Sub(at) > MaxAge:`, `case now.Sub(at) > 1000*MaxAge:`}}},
 		{"aggregator goes on after a sleep of weeks", "I3", []edit{{attempt, `if version != "" {`, `if version == "-" {`}}},
-		{"like of an unknown post dropped", "I6", []edit{{window, `a.err = unknownPost(w.post, a.receives)`, `_ = unknownPost(w.post, a.receives)`}}},
+		{"like of an unknown post dropped", "I6", []edit{{window, `a.err = unknownPost(w.post, a.receives, w.collector.cfg.Now())`, `_ = unknownPost(w.post, a.receives, w.collector.cfg.Now())`}}},
 		{"message acked that a stop hands back", "I1 I3 I5 I6", []edit{{consume, "receive.RetryAfter(0)\n\t\tlog.Info(\"handed", "msg.Ack()\n\t\tlog.Info(\"handed"}}},
 		{"entries of a post expire after a day", "I1 I6 I7", []edit{{"internal/fanout/worker.go", `ttl := at.Add(w.cfg.TimelineTTL)`, `ttl := at.Add(24 * time.Hour)`}}},
 		{"all likes in the first shard", "I3", []edit{{window, `w.shards = ref.LikeShards`, `w.shards = 1`}}},

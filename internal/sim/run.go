@@ -116,7 +116,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		w.skew()
 		points := crashPoints()
 		// Most seeds aim at the first call of the point, as some calls are rare.
-		w.target = target{points[int(w.seed/2)%len(points)], max(0, w.rng.IntN(8)-4), w.seed%2 == 1}
+		w.target = target{points[int(w.seed/2)%len(points)], max(0, w.rng.IntN(8)-4), int(w.seed/2)/len(points)%2 == 1}
 		if w.shape.Mix == crowd && w.seed%3 > 0 { // a chunk that is stored and not sent
 			w.target = target{"fanout publish chunks", w.rng.IntN(8), false}
 		}
