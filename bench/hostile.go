@@ -296,9 +296,8 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 			for ctx.Err() == nil {
 				conn, err := slowDial(ctx, s.http)
 				if err == nil {
-					// Both fail where the server has cut the connection, as it may.
-					_ = conn.SetWriteDeadline(time.Now().Add(a.again))
-					_, _ = io.WriteString(conn, a.request(i)) // see above
+					_ = conn.SetWriteDeadline(time.Now().Add(a.again)) // a server may have cut the connection
+					_, _ = io.WriteString(conn, a.request(i))          // the same
 				}
 				if first {
 					open.Add(1)

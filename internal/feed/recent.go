@@ -45,7 +45,7 @@ type recentItem struct {
 func newRecentReads(s *Service) *recentReads {
 	kept, err := simplelru.NewLRU[table.Key, *recentItem](maxRecent, nil)
 	if err != nil {
-		panic(err) // it refuses sizes below 1 only
+		panic(err) // unreachable: it refuses a size below 1, and maxRecent is a constant
 	}
 	return &recentReads{
 		kept: kept, now: s.cfg.Now,

@@ -138,7 +138,7 @@ func bugs() []bug {
 		{"pulled mark that keeps the ttl of its backfill", "I1", []edit{{walk, `kept.From, kept.Pull, kept.Version = mark.From, mark.Pull, mark.Version`, `kept.From, kept.Pull, kept.Version, kept.TTL = mark.From, mark.Pull, mark.Version, mark.TTL`}}},
 		{"marks that end when an author leaves pull", "I1 I7", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
 		{"backfill that does not look at the mode", "I1", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
-		{"older posts pulled that come late", "I1", []edit{{"internal/schema/items.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
+		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
 		{"comments and likes purged of a post that lives", "I3 I7", []edit{{"internal/fanout/purge.go", `if err != nil || !ref.Deleted {`, `if err != nil {`}}},
 		{"like that was taken back listed among the likers", "I3", []edit{{likes, `timeOf(like.Version)}, like.Liked, err
 	}))`, `timeOf(like.Version)}, true, err

@@ -133,7 +133,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	if w.shape.Ages {
 		first = o.Operations * 3 / 4
 	}
-	l.todo = l.plan(o, 1, first)
+	l.due = l.plan(o, 1, first)
 	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
@@ -141,7 +141,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		w.quieten(ctx)
 	}
 	w.begin(5)
-	l.todo = l.plan(o, first+1, o.Operations)
+	l.due = l.plan(o, first+1, o.Operations)
 	if !o.Calm {
 		w.faults = w.shape.rates()
 	}
@@ -193,7 +193,7 @@ func (w *World) begin(phase int) {
 }
 
 func (w *World) storm() {
-	for len(w.load.todo) > 0 && w.steps < mostSteps {
+	for len(w.load.due) > 0 && w.steps < mostSteps {
 		w.step(w.load.next)
 		w.load.settled()
 		if w.steps%50 == 0 {

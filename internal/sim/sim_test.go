@@ -193,3 +193,13 @@ func TestWritesPerLike(t *testing.T) {
 		t.Logf("seed %d: %d likes, %d puts, %d flushes, %d windows: %.3f writes a like", seed, fans, puts, flushes, windows, float64(puts+flushes)/fans)
 	}
 }
+
+func TestThePercentagesOfAMixAddUp(t *testing.T) {
+	for name, mix := range mixes() {
+		all := 0
+		for _, of := range mix {
+			all += of.percent
+		}
+		assert.Equal(t, 100, all, name)
+	}
+}

@@ -150,14 +150,15 @@ func (s Shape) drawn(seed uint64, number int) (user int, kind string) {
 	user = r.IntN(s.Users)
 	x := r.IntN(100)
 	for _, of := range mixes()[s.Mix] {
+		kind = of.kind
 		if x -= of.percent; x < 0 {
-			if s.Mix == crowd && r.IntN(3) > 0 && slices.Contains([]string{"post", "delete", "edit"}, of.kind) {
-				user = 0
-			}
-			return user, of.kind
+			break
 		}
 	}
-	panic("the percentages of " + s.Mix + " are below 100 in all")
+	if s.Mix == crowd && r.IntN(3) > 0 && slices.Contains([]string{"post", "delete", "edit"}, kind) {
+		user = 0
+	}
+	return user, kind
 }
 
 // names returns the ids of the users.

@@ -53,7 +53,7 @@ type workload struct {
 	users []string
 	apis  []*Proc
 	serve map[*Proc]*feed.Service
-	todo  []planned // operations still to start
+	due   []planned // operations still to start
 	made  int
 	busy  map[string]*operation
 
@@ -157,13 +157,13 @@ func (l *workload) liked(e *messages.Like, state bool) {
 
 // next starts the first operation whose user is free, if an API is there for it.
 func (l *workload) next() bool {
-	i := slices.IndexFunc(l.todo, func(p planned) bool { return l.busy[p.user] == nil })
+	i := slices.IndexFunc(l.due, func(p planned) bool { return l.busy[p.user] == nil })
 	if i < 0 {
 		return false
 	}
-	p := l.todo[i]
+	p := l.due[i]
 	if p.skip {
-		l.todo = slices.Delete(l.todo, i, i+1)
+		l.due = slices.Delete(l.due, i, i+1)
 		return true
 	}
 	r := draws(l.w.seed, p.number, 1)
@@ -174,7 +174,7 @@ func (l *workload) next() bool {
 	if !api.up() {
 		return false
 	}
-	l.todo = slices.Delete(l.todo, i, i+1)
+	l.due = slices.Delete(l.due, i, i+1)
 	op := l.pick(r, p)
 	op.number = p.number
 	l.run(op, api)

@@ -15,13 +15,11 @@ package sim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -80,98 +78,6 @@ type World struct {
 	steps  int
 }
 
-// Rates are the odds of each fault at each opportunity; the zero value is a calm
-// world.
-type Rates struct {
-	Fail    float64 // a call fails and has no effect
-	Lost    float64 // a call has its effect, but its answer is lost
-	Late    float64 // a call times out, and has its effect later
-	Partial float64 // a batch is done in part, and fails
-	Stale   float64 // an eventually consistent read is stale
-	Crash   float64 // a process is killed before or after the effect of a call
-	Pause   float64 // a process stands still for a while (a zombie)
-	Dup     float64 // a message is delivered, and stays visible
-	Expire  float64 // a message's visibility ends while it is handled
-	AckLost float64 // the removal of a message fails
-	// Throttle begins a stretch in which the table refuses the calls of a partition,
-	// or all calls.
-	Throttle float64
-	Conflict float64 // a transaction meets another write of one of its items
-	Hold     bool    // calls of one kind are slow
-	// Backstop moves a message to the dead letters though nothing is wrong with it.
-	Backstop float64
-	Slow     float64 // the answer of a call comes after the effects of later ones
-	Stop     float64 // a process is stopped, and finishes its work
-	Sleep    float64 // a process is suspended for hours or days
-	Step     float64 // a process's clock is set
-	Leap     float64 // nothing answers for hours
-	Bury     float64 // all aggregators die, and all likes become dead letters for days
-	Sweep    float64 // an expired item is deleted
-	History  float64 // the ledgers get the entries of weeks
-}
-
-// Stormy returns the rates of a faulty run.
-func Stormy() Rates {
-	return Rates{
-		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
-		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
-		Throttle: .003, Conflict: .02, Hold: true,
-		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
-	}
-}
-
-// Counters count events by name.
-type Counters map[string]int
-
-// Kinds of fault, as Counters name them.
-const (
-	FaultFail    = "failed call"
-	FaultLost    = "lost answer"
-	FaultLate    = "late effect"
-	FaultPartial = "partial batch"
-	FaultStale   = "stale read"
-	FaultCrash   = "crash"
-	FaultPause   = "zombie"
-	FaultDup     = "duplicate delivery"
-	FaultReorder = "reordered delivery"
-	FaultExpire  = "visibility expired"
-	FaultAckLost = "lost ack"
-	FaultTimeout = "deadline passed"
-	FaultSkew    = "clock skew"
-	FaultAhead   = "clock far ahead"
-	FaultDays    = "days passed"
-	FaultTTL     = "expired item deleted late"
-	FaultRedrive = "dead letter redriven"
-
-	FaultThrottle = "throttled call"
-	FaultConflict = "conflicting transaction"
-	FaultHold     = "held call"
-
-	FaultSlow     = "answer after later effects"
-	FaultStop     = "graceful stop"
-	FaultSleep    = "sleeper"
-	FaultStep     = "clock step"
-	FaultHours    = "clock skew of hours"
-	FaultMidnight = "midnight in a storm"
-	FaultLeap     = "outage of hours"
-	FaultBury     = "likes buried for days"
-	FaultOld      = "too old message"
-	FaultSweep    = "expired item deleted beside traffic"
-	FaultEarly    = "item deleted early"
-	FaultHistory  = "ledger of weeks"
-)
-
-// Faults returns every kind of fault.
-func Faults() []string {
-	return []string{
-		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
-		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
-		FaultThrottle, FaultConflict, FaultHold,
-		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
-		FaultEarly, FaultHistory,
-	}
-}
-
 // target is the crash point that a seed aims at. So a run of many seeds kills a process
 // at each of them, before and after its effect.
 type target struct {
@@ -179,63 +85,6 @@ type target struct {
 	skip  int
 	after bool
 }
-
-// Proc is one process. When it crashes, only the table and the queues are left.
-type Proc struct {
-	Name   string
-	role   string
-	w      *World
-	ctx    context.Context // ends with the stop, or with the life
-	stop   context.CancelFunc
-	life   *life
-	skew   atomic.Int64 // nanoseconds
-	paused time.Time    // until when
-	asleep bool         // paused for so long that its requests are void
-	ending bool         // stopped, and not ended yet
-	dead   bool
-	begin  func(p *Proc) // starts its goroutines
-	bootAt time.Time     // of a dead one
-	boots  int
-	subs   []*subscription
-	work   sync.WaitGroup
-}
-
-// life is one life of a process: from a boot to a crash, or to the end of a stop. What
-// is left of a former life has no effect any more.
-type life struct {
-	ctx     context.Context
-	kill    context.CancelFunc
-	over    bool // guarded by World.mu, and so is running, the number of its goroutines
-	running int
-}
-
-// Now is the process's clock.
-func (p *Proc) Now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
-
-// Go runs f as a goroutine of the process. The context ends with the stop.
-func (p *Proc) Go(f func(ctx context.Context)) {
-	ctx := p.ctx
-	p.run(func() { f(ctx) })
-}
-
-func (p *Proc) run(f func()) {
-	l := p.life
-	p.w.mu.Lock()
-	l.running++
-	p.w.mu.Unlock()
-	p.work.Go(func() {
-		f()
-		p.w.mu.Lock()
-		defer p.w.mu.Unlock()
-		l.running--
-	})
-}
-
-var (
-	errCrashed   = errors.New("simulated: the process was killed")
-	errThrottled = errors.New("simulated: throttled")
-	errDown      = errors.New("simulated: no answer")
-)
 
 // call is a port call that waits for the driver.
 type call struct {
@@ -267,53 +116,11 @@ type call struct {
 	answered error
 }
 
-// stretch is a number of steps in which the table has no capacity for one partition, or
-// for all.
-type stretch struct {
-	pk    string // "" is all
-	until int    // step
-}
-
-func (s stretch) covers(pk string) bool { return s.pk == "" || s.pk == pk }
-
 type lateEffect struct {
 	at     int // step
 	sent   time.Time
 	label  string
 	effect func(float64) error
-}
-
-// opKey is the key of the name of an operation or message in the context of its work.
-// So two equal calls of a process have different names, the same in each run.
-type opKey struct{}
-
-func withOp(ctx context.Context, op string) context.Context {
-	return context.WithValue(ctx, opKey{}, op)
-}
-
-func opOf(ctx context.Context) string {
-	op, ok := ctx.Value(opKey{}).(string)
-	if !ok {
-		return "-"
-	}
-	return op
-}
-
-// do parks a call until the driver lets it go on. The error is the effect's, or that of
-// a fault.
-func (p *Proc) do(ctx context.Context, l *life, c *call) error {
-	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
-	c.label = opOf(ctx) + " " + c.label
-	c.op = opOf(ctx)
-	p.w.mu.Lock()
-	if l.over {
-		p.w.mu.Unlock()
-		return errCrashed
-	}
-	p.w.parked = append(p.w.parked, c)
-	p.w.mu.Unlock()
-	<-c.done
-	return c.err
 }
 
 func newWorld(seed uint64, shape Shape) *World {
@@ -324,73 +131,6 @@ func newWorld(seed uint64, shape Shape) *World {
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	return w
-}
-
-// start adds a process of a role; begin wires the product's parts to its ports and
-// starts their goroutines.
-func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
-	p := &Proc{Name: fmt.Sprintf("%s-%d", role, n), role: role, w: w, begin: begin}
-	w.procs = append(w.procs, p)
-	w.boot(p)
-	return p
-}
-
-func (w *World) boot(p *Proc) {
-	p.life = &life{}
-	ctx, kill := context.WithCancelCause(context.Background())
-	p.life.ctx, p.life.kill = ctx, func() { kill(errCrashed) }
-	p.ctx, p.stop = context.WithCancel(p.life.ctx)
-	p.dead, p.ending, p.asleep, p.paused, p.subs = false, false, false, time.Time{}, nil
-	p.boots++
-	w.about("boot %s %d", p.Name, p.boots)
-	w.see(event{kind: eventBoot, by: p.Name})
-	p.begin(p)
-}
-
-// crash kills a process: its calls have no effect any more, and its messages come back
-// when their visibility ends.
-func (w *World) crash(p *Proc, at string) {
-	w.Fired[FaultCrash]++
-	w.Fired["crash "+at]++
-	w.note("crash %s %s", p.Name, at)
-	if at != "end" { // of the run
-		w.see(event{kind: eventCrash, by: p.Name, held: p.held()})
-	}
-	w.end(p)
-}
-
-// end ends the life of a process.
-func (w *World) end(p *Proc) {
-	w.mu.Lock()
-	p.dead, p.ending, p.asleep, p.life.over = true, false, false, true
-	kept := w.parked[:0]
-	for _, c := range w.parked {
-		if c.proc == p {
-			c.err = errCrashed
-			close(c.done)
-			continue
-		}
-		kept = append(kept, c)
-	}
-	w.parked = kept
-	w.mu.Unlock()
-	p.life.kill()
-	for _, s := range p.subs {
-		s.end()
-	}
-	p.bootAt = time.Now().Add(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
-}
-
-func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
-
-// strikes draws whether a fault happens. A fault that is switched off is drawn all the
-// same, so that the draws after it stay the same.
-func (w *World) strikes(kind string, rate float64) bool {
-	if !w.chance(rate) || w.off[kind] {
-		return false
-	}
-	w.Fired[kind]++
-	return true
 }
 
 // settle waits until every goroutine but the driver is blocked, and sorts the parked
@@ -448,25 +188,6 @@ func (w *World) step(next func() bool) {
 	default:
 		w.sleep(len(ready) == 0)
 	}
-}
-
-// tighten begins and ends stretches of throttling. Most hit a partition that is in use.
-func (w *World) tighten(ready []*call) {
-	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.until < w.steps })
-	if !w.chance(w.faults.Throttle) || len(ready) == 0 || w.off[FaultThrottle] {
-		return
-	}
-	s := stretch{until: w.steps + 5 + w.rng.IntN(40)}
-	if c := ready[choose(w.rng, ready, nameOf)]; len(c.pks) > 0 && w.rng.IntN(4) > 0 {
-		s.pk = c.pks[0]
-	}
-	w.tight = append(w.tight, s)
-	w.note("throttle %q until step %d", s.pk, s.until)
-}
-
-// short reports whether the table has no capacity for a partition now.
-func (w *World) short(pk string) bool {
-	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.covers(pk) })
 }
 
 func nameOf(c *call) string { return c.name }
@@ -532,15 +253,6 @@ func (w *World) applyLate() {
 func (w *World) later(c *call) {
 	if at := w.steps + 1 + w.rng.IntN(300); c.due == 0 {
 		w.lates = append(w.lates, lateEffect{at, c.at, c.label, c.effect})
-	}
-}
-
-func (w *World) reboot() {
-	for _, p := range w.procs {
-		if p.dead && !time.Now().Before(p.bootAt) {
-			w.note("boot %s", p.Name)
-			w.boot(p)
-		}
 	}
 }
 
@@ -630,23 +342,6 @@ func (w *World) release(c *call) {
 	w.answer(c, c.effect(1), "done")
 }
 
-// faultAt returns the fault of a call by its draw, "" for none.
-func (w *World) faultAt(x float64) string {
-	f := w.faults
-	for _, of := range []struct {
-		kind string
-		rate float64
-	}{{FaultCrash, f.Crash}, {FaultFail, f.Fail}, {FaultLost, f.Lost}, {FaultLate, f.Late}} {
-		if x -= of.rate; x < 0 {
-			if w.off[of.kind] {
-				return ""
-			}
-			return of.kind
-		}
-	}
-	return ""
-}
-
 // answer ends a call.
 func (w *World) answer(c *call, err error, how string) {
 	w.note("%s %s %s %s: %v", c.proc.Name, c.kind, c.label, how, err)
@@ -660,45 +355,6 @@ func (w *World) answer(c *call, err error, how string) {
 	w.mu.Unlock()
 	c.err = err
 	close(c.done)
-}
-
-func unavailable(kind string) error {
-	if strings.HasPrefix(kind, "table.") {
-		return &table.UnavailableError{Op: kind, Err: errDown}
-	}
-	return fmt.Errorf("%s: %w", kind, errDown)
-}
-
-// throttled returns the answer to a call for which there is no capacity. Only a batch
-// has an effect then: it writes the part for which there is capacity.
-func (w *World) throttled(c *call) error {
-	if len(c.ops) > 0 {
-		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return w.short(c.ops[i].Key().PK) })
-	}
-	if c.spare != nil {
-		if err := c.spare(w.short); err != nil {
-			w.note("effect %s: %v", c.label, err)
-		}
-	}
-	return &table.UnavailableError{Op: c.kind, Err: errThrottled}
-}
-
-// cancelled returns the answer to a transaction that some of its operations prevented,
-// for the reason why.
-func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
-	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
-	for i, op := range ops {
-		e.Reasons[i].Key = op.Key()
-		if is(i) {
-			e.Reasons[i].Reason = why
-		}
-	}
-	return e
-}
-
-func isUnavailable(err error) bool {
-	_, ok := errors.AsType[*table.UnavailableError](err)
-	return ok || errors.Is(err, errDown)
 }
 
 // trace is the text of all events in order: two runs of a seed write the same.

@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// PlanPulled is the state of a plan whose post is not delivered, because homes merge the
+// author's posts in.
+const PlanPulled = "pulled"
+
+// Plan is the head item of a post's delivery record.
+type Plan struct {
+	Post, Author string
+	// Planned is the number of the author's followers when the fan-out began, plus one
+	// for the author's own home.
+	Planned int64
+	// Started is the time when a worker began.
+	Started time.Time
+	// Attempts counts the times that a worker began.
+	Attempts int64
+	// State is "" for a fan-out that runs or ran, else the reason why there is none.
+	State string
+	// TTL is the time when the plan expires, zero for never.
+	TTL time.Time
+	// Sum is the summary of the beginning of the chain.
+	Sum Chain
+}
+
+// Chain sums up a post's chain from the open start on, link by link.
+type Chain struct {
+	// Upto is the end of the last link, "" before the first one and at the open end.
+	Upto string
+	// Ended says that the last link has the open end.
+	Ended bool
+	// Total counts the links, Done those that are done, Delivered their entries.
+	Total, Done, Delivered int64
+	// Last is the time when the latest link was done.
+	Last time.Time
+}
+
+// Add links a chunk if it is the next one. Any other chunk is outside the chain.
+func (c *Chain) Add(link Chunk) {
+	if c.Ended || link.First != c.Upto {
+		return
+	}
+	c.Total++
+	c.Upto, c.Ended = link.End, link.End == ""
+	if link.Done.IsZero() {
+		return
+	}
+	c.Done++
+	c.Delivered += link.Delivered
+	if link.Done.After(c.Last) {
+		c.Last = link.Done
+	}
+}
+
+// DeliveryKept is how long a delivery record outlives the entries of its post. A
+// tombstone lives as much longer than the timeline's TTL after the deletion. That is above
+// messages.MaxAge, so a consumer that handles a message finds them.
+const DeliveryKept = 31 * 24 * time.Hour
+
+// Item encodes p.
+func (p Plan) Item() table.Item {
+	attrs := []table.Attr{
+		str(AttrAuthor, p.Author), num("planned", p.Planned), millis("started", p.Started), num(AttrAttempts, p.Attempts),
+	}
+	if p.State != "" {
+		attrs = append(attrs, str("state", p.State))
+	}
+	return table.Item{Key: DeliveryPlanKey(p.Post), Attrs: appendTTL(attrs, p.TTL)}
+}
+
+// ParsePlan decodes the head of a delivery record.
+func ParsePlan(it table.Item) (Plan, error) {
+	post, ok := postOfDelivery(it.Key.PK)
+	if !ok || it.Key.SK != SortPlan {
+		return Plan{}, &ParseError{it.Key, "not a delivery plan"}
+	}
+	return Plan{
+		Post: post, Author: it.Str(AttrAuthor), Planned: it.Int("planned"), Started: timeOf(&it, "started"),
+		Attempts: it.Int(AttrAttempts), State: it.Str("state"), TTL: ttlOf(it),
+		Sum: Chain{
+			Upto: it.Str(AttrUpto), Total: it.Int(AttrSumChunks), Done: it.Int(AttrSumChunks),
+			Delivered: it.Int(AttrSumEntries), Last: timeOf(&it, AttrSumDone),
+		},
+	}, nil
+}
+
+// Chunk is one link of a post's chain: a range of follower ids.
+type Chunk struct {
+	Post string
+	// First is the lowest id of the range, "" for the open start. End is the lowest id
+	// after the range, which is the next chunk's First, "" for the open end.
+	First, End string
+	// Done is the time of its delivery, zero before that.
+	Done      time.Time
+	Delivered int64
+	// TTL is the time when the chunk expires, zero for never.
+	TTL time.Time
+}
+
+// Item encodes c.
+func (c Chunk) Item() table.Item {
+	attrs := []table.Attr{str(AttrEnd, c.End)}
+	if !c.Done.IsZero() {
+		attrs = append(attrs, millis(AttrDone, c.Done), num(AttrDelivered, c.Delivered))
+	}
+	return table.Item{Key: DeliveryChunkKey(c.Post, c.First), Attrs: appendTTL(attrs, c.TTL)}
+}
+
+// ParseChunk decodes a link of a chain.
+func ParseChunk(it table.Item) (Chunk, error) {
+	post, ok := postOfDelivery(it.Key.PK)
+	first, ok2 := strings.CutPrefix(it.Key.SK, "chunk#")
+	if !ok || !ok2 {
+		return Chunk{}, &ParseError{it.Key, "not a delivery chunk"}
+	}
+	return Chunk{
+		Post: post, First: first, End: it.Str(AttrEnd), Done: timeOf(&it, AttrDone), Delivered: it.Int(AttrDelivered), TTL: ttlOf(it),
+	}, nil
+}
+
+func postOfDelivery(pk string) (string, bool) {
+	rest, ok := strings.CutPrefix(pk, "p#")
+	post, ok2 := strings.CutSuffix(rest, "#delivery")
+	return post, ok && ok2 && post != ""
+}

@@ -1,0 +1,118 @@
+package schema
+
+import (
+	"cmp"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Entry is one timeline entry: a reference to a post.
+type Entry struct {
+	Post, Author string
+	LikeShards   int
+}
+
+// EntryAttrs returns the attributes that all entries of one post share. Call it once for
+// a post, not for each follower. ttl is the time in the post's id plus the TTL of
+// timelines, never the time of writing, so that a late entry does not live longer.
+func EntryAttrs(ttl time.Time, likeShards int) []table.Attr {
+	return appendShards([]table.Attr{num(table.AttrTTL, ttl.Unix())}, likeShards)
+}
+
+// ParseEntry decodes a timeline entry.
+func ParseEntry(it table.Item) (Entry, error) {
+	post, author, ok := ParseEntrySK(it.Key.SK)
+	if !ok {
+		return Entry{}, &ParseError{it.Key, "not a timeline entry"}
+	}
+	return Entry{post, author, parseShards(it)}, nil
+}
+
+// MarkKind is the reason why a home treats an author in another way than by its entries.
+type MarkKind string
+
+// The kinds of home mark.
+const (
+	// MarkUnfollowed leaves the author out.
+	MarkUnfollowed MarkKind = "unfollowed"
+	// MarkBackfill merges the author's posts in until they have been copied, and Until.
+	MarkBackfill MarkKind = "backfill"
+	// MarkPulled always merges the author's posts in.
+	MarkPulled MarkKind = "pulled"
+)
+
+// Mark is a home mark.
+type Mark struct {
+	User, Author string
+	Kind         MarkKind
+	// From is the lowest post id that the home shows, "" for all entries that it has.
+	From string
+	// Pull is the lowest post id that is merged in. In items it is absent if it is From.
+	Pull string
+	// V is the number of the change of mode that made the mark pulled, 0 for other kinds.
+	V int64
+	// Version is a ULID, new with each change.
+	Version string
+	// Until is the time until which the posts of a finished backfill are merged in.
+	Until time.Time
+	// TTL is the time after which the mark may be deleted, zero for never.
+	TTL time.Time
+}
+
+// Item encodes m.
+func (m Mark) Item() table.Item {
+	attrs := []table.Attr{str(AttrKind, string(m.Kind)), str(AttrVersion, m.Version)}
+	if m.From != "" {
+		attrs = append(attrs, str(AttrFrom, m.From))
+	}
+	if m.V != 0 {
+		attrs = append(attrs, num(AttrModeV, m.V))
+	}
+	if m.Pull != "" && m.Pull != m.From {
+		attrs = append(attrs, str(AttrPull, m.Pull))
+	}
+	if !m.Until.IsZero() {
+		attrs = append(attrs, num(AttrUntil, m.Until.Unix()))
+	}
+	return table.Item{Key: MarkKey(m.User, m.Author), Attrs: appendTTL(attrs, m.TTL)}
+}
+
+// Merges reports whether homes merge the author's posts in.
+func (m Mark) Merges(now time.Time) bool {
+	return m.Kind == MarkPulled || m.Kind == MarkBackfill && (m.Until.IsZero() || now.Before(m.Until))
+}
+
+// Hides reports whether homes leave out the author's entry of a post.
+func (m Mark) Hides(post string) bool {
+	return m.Kind == MarkUnfollowed || post < m.From
+}
+
+// KnownMark reports whether an item of a home partition is a mark of a known kind. Readers
+// pass by other items, which a later version may write.
+func KnownMark(it table.Item) bool {
+	_, author := UserOfSK(it.Key.SK)
+	switch MarkKind(it.Str(AttrKind)) {
+	case MarkUnfollowed, MarkBackfill, MarkPulled:
+		return author
+	}
+	return false
+}
+
+// ParseMark decodes a home mark.
+func ParseMark(it table.Item) (Mark, error) {
+	user, ok := userOf(it.Key.PK, "#home")
+	author, ok2 := UserOfSK(it.Key.SK)
+	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str(AttrFrom), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
+	m.Pull = cmp.Or(it.Str(AttrPull), m.From)
+	if m.V = it.Int(AttrModeV); m.Kind == MarkPulled && m.V == 0 {
+		m.Kind = MarkBackfill // a follow of an earlier version made it, of a pushed author
+	}
+	if until := it.Int(AttrUntil); until != 0 {
+		m.Until = time.Unix(until, 0).UTC()
+	}
+	if !ok || !ok2 || !KnownMark(it) {
+		return Mark{}, &ParseError{it.Key, "not a home mark"}
+	}
+	return m, nil
+}

@@ -1,0 +1,123 @@
+package schema
+
+import (
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Post is a post.
+type Post struct {
+	ID, Author, Text, ImageURL string
+	EditedAt                   time.Time
+	LikeShards                 int
+	// Deleted posts are in the list only if an earlier version deleted them.
+	Deleted bool
+}
+
+// Item encodes a living post.
+func (p Post) Item() table.Item {
+	attrs := []table.Attr{str(AttrText, p.Text)}
+	if p.ImageURL != "" {
+		attrs = append(attrs, str(AttrImageURL, p.ImageURL))
+	}
+	if !p.EditedAt.IsZero() {
+		attrs = append(attrs, millis(AttrEditedAt, p.EditedAt))
+	}
+	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendShards(attrs, p.LikeShards)}
+}
+
+// ParsePost decodes a post.
+func ParsePost(it table.Item) (Post, error) {
+	author, ok := userOf(it.Key.PK, "#post")
+	post, ok2 := PostOfSK(it.Key.SK)
+	if !ok || !ok2 {
+		return Post{}, &ParseError{it.Key, "not a post"}
+	}
+	return Post{
+		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
+		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
+	}, nil
+}
+
+// PostRef is the post by id: a small item that is read before each page of a fan-out,
+// and wherever the author is enough. That of a deleted post is the tombstone.
+type PostRef struct {
+	ID, Author string
+	LikeShards int
+	Deleted    bool
+	// TTL is the time when a tombstone expires, zero for never.
+	TTL time.Time
+}
+
+// Item encodes r. Only a living post is in the index of posts by time.
+func (r PostRef) Item() table.Item {
+	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
+	if r.Deleted {
+		attrs = append(attrs, num(AttrDeleted, 1))
+	} else {
+		made := PostsMadePK(StretchOf(r.ID), shardOf(r.ID, PostShards))
+		attrs = append(attrs, str(table.AttrGSI1PK, made), str(table.AttrGSI1SK, PostSK(r.ID)))
+	}
+	return table.Item{Key: PostByIDKey(r.ID), Attrs: appendTTL(attrs, r.TTL)}
+}
+
+// ParsePostRef decodes a post by id.
+func ParsePostRef(it table.Item) (PostRef, error) {
+	post, ok := PostOfSK(it.Key.PK)
+	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
+		return PostRef{}, &ParseError{it.Key, "not a post by id"}
+	}
+	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0, ttlOf(it)}, nil
+}
+
+// Comment is a comment of a post.
+type Comment struct{ ID, Post, Author, Text string }
+
+// Item encodes c.
+func (c Comment) Item() table.Item {
+	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: []table.Attr{
+		str(AttrAuthor, c.Author), str(AttrText, c.Text),
+		str(table.AttrGSI1PK, UserCommentsPK(c.Author)), str(table.AttrGSI1SK, CommentSK(c.ID)),
+	}}
+}
+
+// ParseComment decodes a comment, read from the table or from the index.
+func ParseComment(it table.Item) (Comment, error) {
+	rest, ok := strings.CutPrefix(it.Key.PK, "p#")
+	post, ok2 := strings.CutSuffix(rest, "#comment")
+	comment, ok3 := CommentOfSK(it.Key.SK)
+	if !ok || !ok2 || !ok3 {
+		return Comment{}, &ParseError{it.Key, "not a comment"}
+	}
+	return Comment{comment, post, it.Str(AttrAuthor), it.Str(AttrText)}, nil
+}
+
+// Idempotency is the record of an Idempotency-Key.
+type Idempotency struct {
+	User, Key string
+	// Post is the id that the key stands for, BodyHash the hash of the request's body.
+	Post, BodyHash string
+	// LikeShards is the post's, so that all publishes of it agree.
+	LikeShards int
+	TTL        time.Time
+}
+
+// Item encodes r.
+func (r Idempotency) Item() table.Item {
+	attrs := []table.Attr{str("post", r.Post), str("body", r.BodyHash), num(table.AttrTTL, r.TTL.Unix())}
+	return table.Item{Key: IdempotencyKey(r.User, r.Key), Attrs: appendShards(attrs, r.LikeShards)}
+}
+
+// ParseIdempotency decodes the record of an Idempotency-Key.
+func ParseIdempotency(it table.Item) (Idempotency, error) {
+	user, ok := strings.CutPrefix(it.Key.PK, "idem#u#")
+	if !ok || it.Str("post") == "" {
+		return Idempotency{}, &ParseError{it.Key, "not an idempotency record"}
+	}
+	return Idempotency{
+		User: user, Key: it.Key.SK, Post: it.Str("post"), BodyHash: it.Str("body"),
+		LikeShards: parseShards(it), TTL: time.Unix(it.Int(table.AttrTTL), 0).UTC(),
+	}, nil
+}

@@ -1,0 +1,153 @@
+package schema
+
+import (
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// userOf returns the user of a partition "u#USER" + suffix.
+func userOf(pk, suffix string) (string, bool) {
+	rest, ok := strings.CutPrefix(pk, "u#")
+	if !ok {
+		return "", false
+	}
+	user, ok := strings.CutSuffix(rest, suffix)
+	return user, ok && user != "" && !strings.Contains(user, "#")
+}
+
+// Profile is a user's description of itself.
+type Profile struct {
+	User, Name, Bio, ImageURL string
+	CreatedAt                 time.Time
+}
+
+// Item encodes p.
+func (p Profile) Item() table.Item {
+	return table.Item{Key: ProfileKey(p.User), Attrs: []table.Attr{
+		str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis("created", p.CreatedAt),
+	}}
+}
+
+// ParseProfile decodes a profile.
+func ParseProfile(it table.Item) (Profile, error) {
+	user, ok := userOf(it.Key.PK, "")
+	if !ok || it.Key.SK != SortInfo {
+		return Profile{}, &ParseError{it.Key, "not a profile"}
+	}
+	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, "created")}, nil
+}
+
+// Counts are a user's exact counts (I4).
+type Counts struct {
+	Followers, Following, Posts int64
+	// LastDeleted is the id of the newest post that was deleted, "" for none.
+	LastDeleted string
+}
+
+// ParseUser reads the items of the partition UserPK: the profile, if there is one,
+// and the counts.
+func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) {
+	for _, it := range items {
+		switch {
+		case it.Key.SK == SortInfo:
+			p, err := ParseProfile(it)
+			if err != nil {
+				return nil, Counts{}, err
+			}
+			profile = &p
+		case it.Key.SK == SortCount:
+			counts.Posts, counts.Following, counts.LastDeleted = it.Int(AttrPosts), it.Int(AttrFollowing), it.Str(AttrLastDel)
+		case strings.HasPrefix(it.Key.SK, SortCount+"#followers#"):
+			counts.Followers += it.Int(AttrN)
+		}
+	}
+	return profile, counts, nil
+}
+
+// ModeState is the stage of an author between push and pull.
+type ModeState string
+
+// The states of a mode. In all but ModePull new posts are pushed. In all but ModePush some
+// followers' homes may merge the author's posts in.
+const (
+	ModePush      ModeState = "push"
+	ModeSwitching ModeState = "switching" // a mark walk prepares the homes of all followers
+	ModePull      ModeState = "pull"
+	ModeLeaving   ModeState = "leaving" // a mark walk ends the marks
+)
+
+// Mode is an author's mode (docs/HYBRID.md). An author without the item is pushed.
+type Mode struct {
+	Author string
+	State  ModeState
+	// V grows by one with each change to ModeSwitching and to ModeLeaving.
+	V int64
+	// Since is the lowest post id that may be pulled: a ULID made at the change to
+	// ModeSwitching.
+	Since string
+	// At is the time of that change.
+	At time.Time
+	// Walked is the last follower whose mark the last walk has handled, "" for
+	// none. Walker is the event that began the walk, and WalkedAt the time of its last step.
+	Walked, Walker string
+	WalkedAt       time.Time
+}
+
+// Pulls reports whether a post that is handled now is pulled.
+func (m Mode) Pulls(post string) bool { return m.State == ModePull && post >= m.Since }
+
+// Item encodes a mode whose walk has not begun.
+func (m Mode) Item() table.Item {
+	return table.Item{Key: ModeKey(m.Author), Attrs: []table.Attr{
+		str(AttrMode, string(m.State)), num(AttrModeV, m.V), str(AttrFrom, m.Since), millis(AttrAsOf, m.At),
+	}}
+}
+
+// ParseMode finds the mode among the items of the partition UserPK.
+func ParseMode(author string, items []table.Item) (Mode, error) {
+	key := ModeKey(author)
+	for _, it := range items {
+		if it.Key != key {
+			continue
+		}
+		m := Mode{
+			Author: author, State: ModeState(it.Str(AttrMode)), V: it.Int(AttrModeV), Since: it.Str(AttrFrom), At: timeOf(&it, AttrAsOf),
+			Walked: it.Str(AttrWalked), Walker: it.Str(AttrWalker), WalkedAt: timeOf(&it, AttrWalkedAt),
+		}
+		switch m.State {
+		case ModePush, ModeSwitching, ModePull, ModeLeaving:
+			return m, nil
+		}
+		return Mode{}, &ParseError{it.Key, "not the mode of an author"}
+	}
+	return Mode{Author: author, State: ModePush}, nil
+}
+
+// Edge is one direction of a follow. Other is the user that its sort key names.
+type Edge struct {
+	Other string
+	Since time.Time
+	// From is the lowest post id that the follow shows; on the following edge only.
+	From string
+}
+
+// FollowerItem encodes the edge under the followed author.
+func FollowerItem(author, follower string, since time.Time) table.Item {
+	return table.Item{Key: FollowerKey(author, follower), Attrs: []table.Attr{millis(AttrSince, since)}}
+}
+
+// FollowingItem encodes the edge under the follower.
+func FollowingItem(follower, author string, since time.Time, from string) table.Item {
+	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str(AttrFrom, from)}}
+}
+
+// ParseEdge decodes either direction.
+func ParseEdge(it table.Item) (Edge, error) {
+	other, ok := UserOfSK(it.Key.SK)
+	if !ok {
+		return Edge{}, &ParseError{it.Key, "not an edge"}
+	}
+	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom)}, nil
+}

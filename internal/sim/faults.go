@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fanfare/internal/table"
+)
+
+// Rates are the odds of each fault at each opportunity; the zero value is a calm
+// world.
+type Rates struct {
+	Fail    float64 // a call fails and has no effect
+	Lost    float64 // a call has its effect, but its answer is lost
+	Late    float64 // a call times out, and has its effect later
+	Partial float64 // a batch is done in part, and fails
+	Stale   float64 // an eventually consistent read is stale
+	Crash   float64 // a process is killed before or after the effect of a call
+	Pause   float64 // a process stands still for a while (a zombie)
+	Dup     float64 // a message is delivered, and stays visible
+	Expire  float64 // a message's visibility ends while it is handled
+	AckLost float64 // the removal of a message fails
+	// Throttle begins a stretch in which the table refuses the calls of a partition,
+	// or all calls.
+	Throttle float64
+	Conflict float64 // a transaction meets another write of one of its items
+	Hold     bool    // calls of one kind are slow
+	// Backstop moves a message to the dead letters though nothing is wrong with it.
+	Backstop float64
+	Slow     float64 // the answer of a call comes after the effects of later ones
+	Stop     float64 // a process is stopped, and finishes its work
+	Sleep    float64 // a process is suspended for hours or days
+	Step     float64 // a process's clock is set
+	Leap     float64 // nothing answers for hours
+	Bury     float64 // all aggregators die, and all likes become dead letters for days
+	Sweep    float64 // an expired item is deleted
+	History  float64 // the ledgers get the entries of weeks
+}
+
+// Stormy returns the rates of a faulty run.
+func Stormy() Rates {
+	return Rates{
+		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
+		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
+		Throttle: .003, Conflict: .02, Hold: true,
+		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
+	}
+}
+
+// Counters count events by name.
+type Counters map[string]int
+
+// Kinds of fault, as Counters name them.
+const (
+	FaultFail    = "failed call"
+	FaultLost    = "lost answer"
+	FaultLate    = "late effect"
+	FaultPartial = "partial batch"
+	FaultStale   = "stale read"
+	FaultCrash   = "crash"
+	FaultPause   = "zombie"
+	FaultDup     = "duplicate delivery"
+	FaultReorder = "reordered delivery"
+	FaultExpire  = "visibility expired"
+	FaultAckLost = "lost ack"
+	FaultTimeout = "deadline passed"
+	FaultSkew    = "clock skew"
+	FaultAhead   = "clock far ahead"
+	FaultDays    = "days passed"
+	FaultTTL     = "expired item deleted late"
+	FaultRedrive = "dead letter redriven"
+
+	FaultThrottle = "throttled call"
+	FaultConflict = "conflicting transaction"
+	FaultHold     = "held call"
+
+	FaultSlow     = "answer after later effects"
+	FaultStop     = "graceful stop"
+	FaultSleep    = "sleeper"
+	FaultStep     = "clock step"
+	FaultHours    = "clock skew of hours"
+	FaultMidnight = "midnight in a storm"
+	FaultLeap     = "outage of hours"
+	FaultBury     = "likes buried for days"
+	FaultOld      = "too old message"
+	FaultSweep    = "expired item deleted beside traffic"
+	FaultEarly    = "item deleted early"
+	FaultHistory  = "ledger of weeks"
+)
+
+// Faults returns every kind of fault.
+func Faults() []string {
+	return []string{
+		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
+		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
+		FaultThrottle, FaultConflict, FaultHold,
+		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
+		FaultEarly, FaultHistory,
+	}
+}
+
+// stretch is a number of steps in which the table has no capacity for one partition, or
+// for all.
+type stretch struct {
+	pk    string // "" is all
+	until int    // step
+}
+
+func (s stretch) covers(pk string) bool { return s.pk == "" || s.pk == pk }
+
+func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
+
+// strikes draws whether a fault happens. A fault that is switched off is drawn all the
+// same, so that the draws after it stay the same.
+func (w *World) strikes(kind string, rate float64) bool {
+	if !w.chance(rate) || w.off[kind] {
+		return false
+	}
+	w.Fired[kind]++
+	return true
+}
+
+// tighten begins and ends stretches of throttling. Most hit a partition that is in use.
+func (w *World) tighten(ready []*call) {
+	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.until < w.steps })
+	if !w.chance(w.faults.Throttle) || len(ready) == 0 || w.off[FaultThrottle] {
+		return
+	}
+	s := stretch{until: w.steps + 5 + w.rng.IntN(40)}
+	if c := ready[choose(w.rng, ready, nameOf)]; len(c.pks) > 0 && w.rng.IntN(4) > 0 {
+		s.pk = c.pks[0]
+	}
+	w.tight = append(w.tight, s)
+	w.note("throttle %q until step %d", s.pk, s.until)
+}
+
+// short reports whether the table has no capacity for a partition now.
+func (w *World) short(pk string) bool {
+	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.covers(pk) })
+}
+
+// faultAt returns the fault of a call by its draw, "" for none.
+func (w *World) faultAt(x float64) string {
+	f := w.faults
+	for _, of := range []struct {
+		kind string
+		rate float64
+	}{{FaultCrash, f.Crash}, {FaultFail, f.Fail}, {FaultLost, f.Lost}, {FaultLate, f.Late}} {
+		if x -= of.rate; x < 0 {
+			if w.off[of.kind] {
+				return ""
+			}
+			return of.kind
+		}
+	}
+	return ""
+}
+
+func unavailable(kind string) error {
+	if strings.HasPrefix(kind, "table.") {
+		return &table.UnavailableError{Op: kind, Err: errDown}
+	}
+	return fmt.Errorf("%s: %w", kind, errDown)
+}
+
+// throttled returns the answer to a call for which there is no capacity. Only a batch
+// has an effect then: it writes the part for which there is capacity.
+func (w *World) throttled(c *call) error {
+	if len(c.ops) > 0 {
+		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return w.short(c.ops[i].Key().PK) })
+	}
+	if c.spare != nil {
+		if err := c.spare(w.short); err != nil {
+			w.note("effect %s: %v", c.label, err)
+		}
+	}
+	return &table.UnavailableError{Op: c.kind, Err: errThrottled}
+}
+
+// cancelled returns the answer to a transaction that some of its operations prevented,
+// for the reason why.
+func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
+	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
+	for i, op := range ops {
+		e.Reasons[i].Key = op.Key()
+		if is(i) {
+			e.Reasons[i].Reason = why
+		}
+	}
+	return e
+}
+
+func isUnavailable(err error) bool {
+	_, ok := errors.AsType[*table.UnavailableError](err)
+	return ok || errors.Is(err, errDown)
+}

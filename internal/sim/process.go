@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proc is one process. When it crashes, only the table and the queues are left.
+type Proc struct {
+	Name   string
+	role   string
+	w      *World
+	ctx    context.Context // ends with the stop, or with the life
+	stop   context.CancelFunc
+	life   *life
+	skew   atomic.Int64 // nanoseconds
+	paused time.Time    // until when
+	asleep bool         // paused for so long that its requests are void
+	ending bool         // stopped, and not ended yet
+	dead   bool
+	begin  func(p *Proc) // starts its goroutines
+	bootAt time.Time     // of a dead one
+	boots  int
+	subs   []*subscription
+	work   sync.WaitGroup
+}
+
+// life is one life of a process: from a boot to a crash, or to the end of a stop. What
+// is left of a former life has no effect any more.
+type life struct {
+	ctx     context.Context
+	kill    context.CancelFunc
+	over    bool // guarded by World.mu, and so is running, the number of its goroutines
+	running int
+}
+
+// Now is the process's clock.
+func (p *Proc) Now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
+
+// Go runs f as a goroutine of the process. The context ends with the stop.
+func (p *Proc) Go(f func(ctx context.Context)) {
+	ctx := p.ctx
+	p.run(func() { f(ctx) })
+}
+
+func (p *Proc) run(f func()) {
+	l := p.life
+	p.w.mu.Lock()
+	l.running++
+	p.w.mu.Unlock()
+	p.work.Go(func() {
+		f()
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		l.running--
+	})
+}
+
+var (
+	errCrashed   = errors.New("simulated: the process was killed")
+	errThrottled = errors.New("simulated: throttled")
+	errDown      = errors.New("simulated: no answer")
+)
+
+// opKey is the key of the name of an operation or message in the context of its work.
+// So two equal calls of a process have different names, the same in each run.
+type opKey struct{}
+
+func withOp(ctx context.Context, op string) context.Context {
+	return context.WithValue(ctx, opKey{}, op)
+}
+
+func opOf(ctx context.Context) string {
+	op, ok := ctx.Value(opKey{}).(string)
+	if !ok {
+		return "-"
+	}
+	return op
+}
+
+// do parks a call until the driver lets it go on. The error is the effect's, or that of
+// a fault.
+func (p *Proc) do(ctx context.Context, l *life, c *call) error {
+	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
+	c.label = opOf(ctx) + " " + c.label
+	c.op = opOf(ctx)
+	p.w.mu.Lock()
+	if l.over {
+		p.w.mu.Unlock()
+		return errCrashed
+	}
+	p.w.parked = append(p.w.parked, c)
+	p.w.mu.Unlock()
+	<-c.done
+	return c.err
+}
+
+// start adds a process of a role; begin wires the product's parts to its ports and
+// starts their goroutines.
+func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
+	p := &Proc{Name: fmt.Sprintf("%s-%d", role, n), role: role, w: w, begin: begin}
+	w.procs = append(w.procs, p)
+	w.boot(p)
+	return p
+}
+
+func (w *World) boot(p *Proc) {
+	p.life = &life{}
+	ctx, kill := context.WithCancelCause(context.Background())
+	p.life.ctx, p.life.kill = ctx, func() { kill(errCrashed) }
+	p.ctx, p.stop = context.WithCancel(p.life.ctx)
+	p.dead, p.ending, p.asleep, p.paused, p.subs = false, false, false, time.Time{}, nil
+	p.boots++
+	w.about("boot %s %d", p.Name, p.boots)
+	w.see(event{kind: eventBoot, by: p.Name})
+	p.begin(p)
+}
+
+// crash kills a process: its calls have no effect any more, and its messages come back
+// when their visibility ends.
+func (w *World) crash(p *Proc, at string) {
+	w.Fired[FaultCrash]++
+	w.Fired["crash "+at]++
+	w.note("crash %s %s", p.Name, at)
+	if at != "end" { // of the run
+		w.see(event{kind: eventCrash, by: p.Name, held: p.held()})
+	}
+	w.end(p)
+}
+
+// end ends the life of a process.
+func (w *World) end(p *Proc) {
+	w.mu.Lock()
+	p.dead, p.ending, p.asleep, p.life.over = true, false, false, true
+	kept := w.parked[:0]
+	for _, c := range w.parked {
+		if c.proc == p {
+			c.err = errCrashed
+			close(c.done)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	w.parked = kept
+	w.mu.Unlock()
+	p.life.kill()
+	for _, s := range p.subs {
+		s.end()
+	}
+	p.bootAt = time.Now().Add(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
+}
+
+func (w *World) reboot() {
+	for _, p := range w.procs {
+		if p.dead && !time.Now().Before(p.bootAt) {
+			w.note("boot %s", p.Name)
+			w.boot(p)
+		}
+	}
+}
