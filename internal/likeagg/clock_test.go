@@ -79,7 +79,7 @@ func TestOneWrongClockHoldsUpNobody(t *testing.T) {
 		for i := range 30 {
 			w.send(fmt.Sprint("fan", i), true)
 		}
-		pass(2 * time.Minute)
+		w.settle() // chance may give a like to the wrong clock several times in a row
 		w.wantCount(30)
 		w.wantDead(0, "")
 	})
