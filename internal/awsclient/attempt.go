@@ -55,9 +55,10 @@ type bounded struct{ next aws.HTTPClient }
 func (c bounded) Do(req *http.Request) (*http.Response, error) {
 	more, _ := req.Context().Value(patientKey{}).(time.Duration)
 	ctx, cancel := context.WithCancelCause(req.Context())
-	silent := &silentError{timeoutOf(req.URL.Hostname()) + more}
+	pause := timeoutOf(req.URL.Hostname())
+	silent := &silentError{pause + more}
 	timer := time.AfterFunc(silent.after, func() { cancel(silent) })
-	reply := &replyBody{ctx: ctx, cancel: cancel, timer: timer}
+	reply := &replyBody{ctx: ctx, cancel: cancel, timer: timer, pause: pause}
 	res, err := c.next.Do(req.WithContext(ctx))
 	timer.Stop()
 	if err != nil {
@@ -75,11 +76,12 @@ type replyBody struct {
 	ctx    context.Context //nolint:containedctx // it is the life of the attempt
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+	pause  time.Duration // the longest before the next part
 }
 
 // Read implements io.Reader.
 func (b *replyBody) Read(p []byte) (int, error) {
-	b.timer.Reset(attemptTimeout)
+	b.timer.Reset(b.pause)
 	n, err := b.ReadCloser.Read(p)
 	b.timer.Stop()
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -84,7 +84,7 @@ func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 					return nil, req.Context().Err()
 				}
 				text := `{"Attributes":{"PK":{"S":"` + strings.Repeat("x", 8) + `"}}}`
-				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(slowly{strings.NewReader(text)})}, nil
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(slowly{strings.NewReader(text), 2 * time.Second, req})}, nil
 			}
 		}
 		for late, well := range map[time.Duration]bool{22 * time.Second: true, 24 * time.Second: false} {
@@ -96,12 +96,35 @@ func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 	})
 }
 
-// slowly brings a byte every two seconds.
-type slowly struct{ r io.Reader }
+// slowly brings a byte after each pause, until the request ends.
+type slowly struct {
+	io.Reader
+	pause time.Duration
+	req   *http.Request
+}
 
 func (s slowly) Read(p []byte) (int, error) {
-	<-time.After(2 * time.Second)
-	return s.r.Read(p[:1])
+	select {
+	case <-time.After(s.pause):
+		return s.Reader.Read(p[:1])
+	case <-s.req.Context().Done():
+		return 0, s.req.Context().Err()
+	}
+}
+
+// An emulator shares the machine with its callers, so the parts of its reply may be late, too.
+func TestAnEmulatorMayPauseWithinItsReply(t *testing.T) {
+	for endpoint, well := range map[string]bool{"http://localhost:4566": true, "http://aws.test": false} {
+		isolate(t, endpoint)
+		synctest.Test(t, func(t *testing.T) {
+			cfg, err := awsclient.Load(t.Context(), config.WithHTTPClient(doing(func(req *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(slowly{strings.NewReader("{}"), 15 * time.Second, req})}, nil
+			})))
+			require.NoError(t, err)
+			err = put(t.Context(), dynamodb.NewFromConfig(cfg))
+			assert.Equal(t, well, err == nil, "%s: %v", endpoint, err)
+		})
+	}
 }
 
 // Every reply that AWS numbered tells the time. A proxy's does not.
