@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +35,11 @@ var binaries string
 const graph = "../testdata/graphs/socfb-Reed98.edges"
 
 func TestMain(m *testing.M) {
+	// These tests mostly wait for processes. With as many at once as the machine has cores,
+	// they are what the whole suite waits for.
+	if err := flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	ports.Store(rand.Uint32N(20_000))
 	os.Exit(build(m))
