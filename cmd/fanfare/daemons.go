@@ -35,7 +35,7 @@ func called(program string) (service, bool) {
 }
 
 func (a *app) daemon(ctx context.Context, s service, name string, args []string) int {
-	return daemon.Main(ctx, name, s.roles, args, a.environ, a.stderr)
+	return daemon.Main(ctx, name, s.roles, args, a.environ, a.stdout, a.stderr)
 }
 
 // exitError is the exit code of a daemon, which has reported its error.

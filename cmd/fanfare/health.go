@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"time"
 
@@ -72,7 +71,7 @@ func (a *app) versionCommand() *cobra.Command {
 		if asJSON {
 			return a.printJSON(b)
 		}
-		return a.println("fanfare %s, commit %s, %s %s/%s", b.Version, b.Commit, b.Go, runtime.GOOS, runtime.GOARCH)
+		return a.println("fanfare %s", b)
 	}
 	return c
 }

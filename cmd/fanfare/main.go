@@ -15,6 +15,7 @@ import (
 
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/obs"
 )
 
 func main() {
@@ -54,11 +55,12 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
 	}
-	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(err.Error(), help) {
-		err = fmt.Errorf("%w: see %s", err, help) // cobra names the fault, but no remedy
+	line := daemon.OneLine(err)
+	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(line, help) {
+		line += ": see " + help // cobra names the fault, but no remedy
 	}
 	// If stderr is gone, nobody is left to tell.
-	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", daemon.OneLine(err))
+	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line)
 	_, isConfig := errors.AsType[*config.Error](err)
 	_, isUsage := errors.AsType[*usageError](err)
 	if isConfig || isUsage || !*began {
@@ -79,11 +81,12 @@ func (a *app) root() (root *cobra.Command, began *bool) {
 "fanfare api", "fanfare fanout" and "fanfare likeagg" run its daemons; other commands
 set up the table and the queues, and handle dead letters. Settings come from the
 environment (FANFARE_*).`,
+		Version:       obs.ReadBuild().String(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
+	root.SetVersionTemplate("fanfare {{.Version}}\n")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
 		a.deadLettersCommand(), a.reconcileCommand(), a.replayCommand(), a.capacityCommand(),
@@ -94,6 +97,7 @@ environment (FANFARE_*).`,
 	}
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd() // adds it now, so that watch sees it
+	root.InitDefaultVersionFlag()
 	began = new(bool)
 	watch(root, began)
 	return root, began

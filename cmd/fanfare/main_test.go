@@ -338,6 +338,14 @@ func TestHealthAsksAProcess(t *testing.T) {
 	assert.Equal(t, 1, code, "after the stop: exit code")
 }
 
+func TestEveryProgramTellsItsVersion(t *testing.T) {
+	for _, name := range []string{"fanfare", "api", "fanout", "likeagg"} {
+		code, out, errs := result(t, nil, name, "--version")
+		assert.Zero(t, code, errs)
+		assert.Regexp(t, "^"+name+` \S+, commit .+, go1\.\S+ `, out)
+	}
+}
+
 func TestVersionAsJSON(t *testing.T) {
 	code, out, _ := result(t, nil, "fanfare", "version", "--json")
 	var v struct{ Version, Commit, Go string }
@@ -373,10 +381,16 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"unknown variable for a daemon", append(aws, "FANFARE_WORKERS=1"), []string{"fanout"}, 2, "FANFARE_WORKERS"},
 		{"bad value", []string{"FANFARE_LIKE_WINDOW=x"}, []string{"fanfare", "up"}, 2, "FANFARE_LIKE_WINDOW"},
 		{"bad flag value", nil, []string{"fanfare", "up", "--http", "here"}, 2, "FANFARE_HTTP_ADDR"},
-		{"up on aws", append(aws, "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32)), []string{"fanfare", "up"}, 2, "FANFARE_ENGINE"},
+		{"up on aws", aws, []string{"fanfare", "up"}, 2, "up runs on the embedded engine"},
+		{"demo without dev tokens", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i.test/k"}, []string{"fanfare", "up", "--demo"}, 2, "--demo"},
+		{"graph and journal", nil, []string{"fanfare", "replay", "--graph", "g", "--check", "j"}, 2, "leave out --graph"},
+		{"neither graph nor journal", nil, []string{"fanfare", "replay"}, 2, "--graph"},
+		{"no such graph", nil, []string{"fanfare", "replay", "--graph", "nowhere"}, 1, "nowhere"},
 		{"dev tokens on aws", aws, []string{"api"}, 2, "FANFARE_AUTH"},
 		{"daemon on embedded", nil, []string{"likeagg"}, 2, "FANFARE_ENGINE"},
 		{"daemon with an argument", aws, []string{"fanout", "now"}, 2, "no arguments"},
+		{"a command with a typing error", nil, []string{"fanfare", "relpay"}, 2, `"fanfare"; Did you mean this? replay: see fanfare --help`},
+		{"port of a daemon in use", append(aws, "FANFARE_ADMIN_ADDR="+taken, "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i.test/k"), []string{"api"}, 1, "set FANFARE_ADMIN_ADDR\n"},
 		{"http port in use", nil, []string{"fanfare", "up", "--data-dir", t.TempDir(), "--http", taken, "--admin", "127.0.0.1:0"}, 1, taken},
 		{"admin port in use", nil, []string{"fanfare", "up", "--data-dir", t.TempDir(), "--admin", taken, "--http", "127.0.0.1:0"}, 1, taken},
 		{"locked directory", nil, append([]string{"fanfare", "up", "--data-dir", locked}, free...), 1, locked},
@@ -399,6 +413,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"too many dead letters at once", nil, []string{"fanfare", "dlq", "ls", "--limit", "1001"}, 2, "--limit"},
 		{"nobody at the admin address", nil, []string{"fanfare", "dlq", "ls", "--admin", "127.0.0.1:1"}, 1, "--admin"},
 		{"no region", nil, []string{"fanfare", "table", "describe"}, 1, "AWS_REGION"},
+		{"queues of up", nil, []string{"fanfare", "queues", "describe"}, 1, "fanfare_queue_depth"},
 	} {
 		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
 			code, out, errs := result(t, tt.env, tt.args[0], tt.args[1:]...)

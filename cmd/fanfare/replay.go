@@ -37,6 +37,7 @@ type replayRun struct {
 	directed     bool
 	maxUsers     int
 	admin        []string
+	own          string // the admin address of the environment, "" if others were given
 	asJSON       bool
 }
 
@@ -63,10 +64,6 @@ func (a *app) replayCommand() *cobra.Command {
 	flags.StringVar(&r.cfg.Journal, "journal", "", "record every call and answer in a new `file`")
 	flags.StringVar(&r.check, "check", "", "only verify the calls of a journal `file`")
 	flags.BoolVar(&r.asJSON, "json", false, "print one JSON object")
-	c.MarkFlagsOneRequired("graph", "check")
-	for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed"} {
-		c.MarkFlagsMutuallyExclusive("check", name)
-	}
 	return c
 }
 
@@ -98,7 +95,16 @@ func (r *replayRun) run(c *cobra.Command, _ []string) error {
 
 // complete checks the flags, and takes from the environment those that were not given.
 func (r *replayRun) complete(c *cobra.Command) error {
+	if r.check != "" {
+		for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed"} {
+			if c.Flags().Changed(name) {
+				return wrongUse(fmt.Errorf("--check verifies the calls of its journal and plays none: leave out --%s", name))
+			}
+		}
+	}
 	switch {
+	case r.check == "" && r.graph == "":
+		return wrongUse(errors.New("name the graph with --graph, or a journal with --check"))
 	case r.maxUsers < 0 || r.maxUsers == 1:
 		return wrongUse(errors.New("--max-users: at least 2 users, or 0 for all"))
 	case r.cfg.Posts < 0 || r.cfg.Likes < 0 || r.cfg.Rate < 0:
@@ -114,20 +120,28 @@ func (r *replayRun) complete(c *cobra.Command) error {
 		r.cfg.Target = "http://" + env.HTTPAddr
 	}
 	r.cfg.Log, r.cfg.Admin = r.stderr, r.admin
-	if c.Flags().Changed("admin") {
-		return nil
+	if !c.Flags().Changed("admin") {
+		r.own = env.AdminAddr
 	}
-	if err := replay.Probe(c.Context(), env.AdminAddr); err != nil {
-		fmt.Fprintf(r.stderr, "no units and queue depths: %v\n", err)
-		return nil
-	}
-	r.cfg.Admin = []string{env.AdminAddr}
 	return nil
+}
+
+// probe looks whether the default admin address answers, unless addresses were given.
+func (r *replayRun) probe(ctx context.Context) {
+	if r.own == "" {
+		return
+	}
+	if err := replay.Probe(ctx, r.own); err != nil {
+		fmt.Fprintf(r.stderr, "no units and queue depths: %v\n", err)
+		return
+	}
+	r.cfg.Admin = []string{r.own}
 }
 
 // play plays the graph, or checks the journal.
 func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) {
 	if r.check != "" {
+		r.probe(ctx)
 		return replay.Check(ctx, r.check, r.cfg.Service)
 	}
 	if r.cfg.Graph, err = replay.ReadGraph(r.graph, r.directed); err != nil {
@@ -136,5 +150,6 @@ func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) 
 	if r.maxUsers > 0 {
 		r.cfg.Graph = r.cfg.Graph.BestConnected(r.maxUsers)
 	}
+	r.probe(ctx)
 	return replay.Run(ctx, r.cfg)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -66,17 +67,22 @@ func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return a.printJSON(d)
-	}
 	fits := "yes"
 	if len(d.Differences) > 0 {
-		fits = "no: " + strings.Join(d.Differences, "; ")
+		fits = "no"
 	}
-	return a.printTable([][]string{
-		{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"TTL", d.TTL},
-		{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
-	})
+	if asJSON {
+		err = a.printJSON(d)
+	} else {
+		err = a.printTable([][]string{
+			{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"TTL", d.TTL},
+			{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
+		})
+	}
+	if err == nil && len(d.Differences) > 0 {
+		err = fmt.Errorf("table %q is not one of Fanfare (%s): choose another FANFARE_TABLE, or delete it", d.Name, strings.Join(d.Differences, "; "))
+	}
+	return err
 }
 
 // tableModel prints the product's data model, as NoSQL Workbench calls it.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -30,14 +31,18 @@ listens on loopback only, because it gives a token to whoever asks.`,
 	c.Flags().BoolVar(&withDemo, "demo", false, "load a small demo network")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the addresses as one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		// First of all: what else aws would need is of no use to up.
+		if slices.Contains(a.environ, "FANFARE_ENGINE=aws") {
+			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: unset it, or run fanfare api, fanout and likeagg"))
+		}
 		cfg, err := a.load(config.API, c, map[string]string{
 			"data-dir": "FANFARE_DATA_DIR", "http": "FANFARE_HTTP_ADDR", "admin": "FANFARE_ADMIN_ADDR",
 		})
 		if err != nil {
 			return err
 		}
-		if cfg.Engine != config.EngineEmbedded {
-			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: unset it, or run fanfare api, fanout and likeagg"))
+		if withDemo && cfg.Auth != config.AuthDev {
+			return wrongUse(errors.New("--demo signs in as the people of the demo, by dev tokens: leave it out with FANFARE_AUTH=jwt"))
 		}
 		return a.up(c.Context(), cfg, withDemo, asJSON)
 	}

@@ -13,5 +13,5 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := daemon.Signals(context.Background())
 	defer stop()
-	return daemon.Main(ctx, "likeagg", daemon.Roles{Likes: true}, os.Args[1:], os.Environ(), os.Stderr)
+	return daemon.Main(ctx, "likeagg", daemon.Roles{Likes: true}, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 }

@@ -92,6 +92,9 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may call the API, separated by
 	// commas; none by default.
 	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
+	// CORSHeaders are headers that those pages may send besides those of the API and of
+	// tracing, separated by commas.
+	CORSHeaders []string `env:"FANFARE_CORS_HEADERS"`
 	// DevSecret signs dev tokens. The embedded engine makes one if it is absent.
 	DevSecret string `env:"FANFARE_DEV_SECRET"`
 	// DevAuthOnAWS set to allow lets dev tokens be used on aws.
@@ -298,7 +301,12 @@ func (c Config) check(role Role) []string {
 	}
 	for _, origin := range c.CORSOrigins {
 		if !isOrigin(origin) {
-			faults = append(faults, fmt.Sprintf("FANFARE_CORS_ORIGINS: %q is not an origin such as https://app.example", origin))
+			faults = append(faults, fmt.Sprintf("FANFARE_CORS_ORIGINS: %q is not an origin such as https://app.example (each is named in full)", origin))
+		}
+	}
+	for _, name := range c.CORSHeaders {
+		if !headerName(name) {
+			faults = append(faults, fmt.Sprintf("FANFARE_CORS_HEADERS: %q is not the name of a header", name))
 		}
 	}
 	if role == API {
@@ -375,7 +383,14 @@ func keysFault(s string) string {
 
 func isOrigin(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && httpURL(s) && s == u.Scheme+"://"+u.Host
+	return err == nil && httpURL(s) && s == u.Scheme+"://"+u.Host && !strings.Contains(s, "*")
+}
+
+// headerName reports whether s can be the name of a header (RFC 9110, section 5.6.2).
+func headerName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
+	})
 }
 
 // editDistance returns the number of single-byte changes that turn a into b.

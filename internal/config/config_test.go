@@ -32,7 +32,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
-		"FANFARE_METRICS_ADDR=:9091",
+		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.PushLimit != 5 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
@@ -40,7 +40,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 23, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 24, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -62,6 +62,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_MAX_FOLLOWING=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal"},
 			config.Worker, []string{"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_MAX_FOLLOWING", "FANFARE_RATE_LIMIT", "FANFARE_LOG_LEVEL"}},
 		{"origins", []string{"FANFARE_CORS_ORIGINS=*"}, config.API, []string{"FANFARE_CORS_ORIGINS"}},
+		{"a pattern of origins", []string{"FANFARE_CORS_ORIGINS=https://*.example.com"}, config.API, []string{"FANFARE_CORS_ORIGINS"}},
+		{"headers of pages", []string{"FANFARE_CORS_HEADERS=X-Trace, a b"}, config.API, []string{`FANFARE_CORS_HEADERS: "a b"`}},
 		{"short secret", []string{"FANFARE_DEV_SECRET=short"}, config.API, []string{"FANFARE_DEV_SECRET has 5 bytes"}},
 		{"dev tokens on aws", []string{"FANFARE_ENGINE=aws"}, config.API, []string{"FANFARE_AUTH: dev"}},
 		{"dev tokens on aws, allowed, no secret", []string{"FANFARE_ENGINE=aws", "FANFARE_DEV_AUTH_ON_AWS=allow"}, config.API, []string{"FANFARE_DEV_SECRET is missing"}},

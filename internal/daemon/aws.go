@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"strings"
 
@@ -62,7 +63,11 @@ func openTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynam
 // OpenQueues returns the SQS queues of a configuration. It makes no call yet. The caller
 // closes them.
 func OpenQueues(ctx context.Context, cfg config.Config) (*sqs.Broker, error) {
-	return openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, nil)
+	broker, err := openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, nil)
+	if err != nil && cfg.Engine == config.EngineEmbedded {
+		err = fmt.Errorf("%w (fanfare up has queues of its own: see fanfare_queue_depth in the metrics of its admin address)", err)
+	}
+	return broker, err
 }
 
 func openQueues(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broker, error) {

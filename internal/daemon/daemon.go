@@ -55,7 +55,11 @@ const (
 )
 
 // Roles are the duties of a process.
-type Roles struct{ API, Fanout, Likes bool }
+type Roles struct {
+	API    bool `json:"api"`
+	Fanout bool `json:"fanout"`
+	Likes  bool `json:"likes"`
+}
 
 // Options are the settings of Run.
 type Options struct {
@@ -118,7 +122,7 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	operations, err := p.beside(ctx, "admin", "FANFARE_ADMIN_ADDR or --admin", p.cfg.AdminAddr, true)
+	operations, err := p.beside(ctx, "admin", p.setting("FANFARE_ADMIN_ADDR", "--admin"), p.cfg.AdminAddr, true)
 	if err != nil {
 		return err
 	}
@@ -210,6 +214,14 @@ func (f *front) stop(context.Context) error {
 	return serving.wait()
 }
 
+// setting names a setting that has a flag, too. The daemons on AWS have no flags.
+func (p *process) setting(variable, flag string) string {
+	if p.cfg.Engine == config.EngineEmbedded {
+		return variable + " or " + flag
+	}
+	return variable
+}
+
 // beside opens an address beside the API's, and serves on it. With no address it does
 // neither. It outlives the roots, so that an operator can watch a stop.
 func (p *process) beside(ctx context.Context, name, variable, addr string, profiles bool) (*front, error) {
@@ -266,7 +278,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
 		OwnHost: authn.tokens != nil && p.cfg.DevAuthPublic == "",
-		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins,
+		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
 	})
 	if err != nil {
@@ -276,7 +288,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	if err != nil {
 		return "", err
 	}
-	listener, err := listen(ctx, "http", "FANFARE_HTTP_ADDR or --http", p.cfg.HTTPAddr)
+	listener, err := listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
 	if err != nil {
 		return "", err
 	}

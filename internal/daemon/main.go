@@ -21,16 +21,22 @@ const (
 
 // Main is the main function of a production daemon: it reads its configuration from
 // environ, runs until ctx ends, and returns the exit code. A failure is one line on stderr.
-func Main(ctx context.Context, name string, roles Roles, args, environ []string, stderr io.Writer) int {
+func Main(ctx context.Context, name string, roles Roles, args, environ []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
+	version := flags.Bool("version", false, "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		// A failure to write to stderr cannot be reported.
-		_, _ = fmt.Fprintf(stderr, "%s is a daemon of Fanfare on AWS. It takes no arguments and reads FANFARE_* and the variables of the AWS SDK.\n", name)
+		_, _ = fmt.Fprintf(stderr, "%s is a daemon of Fanfare on AWS. It takes no arguments but --version, and reads FANFARE_* and the variables of the AWS SDK.\n", name)
 		return ExitOK
 	case err != nil:
 		return fail(stderr, name, ExitUsage, fmt.Errorf("%w: see %s --help", err, name))
+	}
+	if *version {
+		// A failure to write to stdout cannot be reported.
+		_, _ = fmt.Fprintf(stdout, "%s %s\n", name, obs.ReadBuild())
+		return ExitOK
 	}
 	if flags.NArg() > 0 {
 		return fail(stderr, name, ExitUsage, fmt.Errorf("takes no arguments, but got %q: see %s --help", flags.Arg(0), name))
@@ -61,7 +67,19 @@ func fail(stderr io.Writer, name string, code int, err error) int {
 	return code
 }
 
-// OneLine formats an error as one line. Joined errors have a line each.
+// OneLine formats an error as one line. Joined errors have a line each, and the command
+// line's suggestions have one after their question.
 func OneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	line := ""
+	for text := range strings.Lines(err.Error()) {
+		switch text = strings.TrimSpace(text); {
+		case line == "" || text == "":
+			line += text
+		case strings.HasSuffix(line, "?"):
+			line += " " + text
+		default:
+			line += "; " + text
+		}
+	}
+	return line
 }

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,8 +30,11 @@ import (
 )
 
 const (
-	// requestTimeout bounds the time that a call waits for the table and the queue.
-	requestTimeout = 15 * time.Second
+	// readTimeout and writeTimeout bound the time that a call waits for the table and the
+	// queue. A person waits for a read, and asks again; a write that is given up may have
+	// had its effect.
+	readTimeout  = 5 * time.Second
+	writeTimeout = 15 * time.Second
 	// apiVersion is the version of the contract, not of the program.
 	apiVersion = "1"
 )
@@ -58,11 +62,14 @@ type Config struct {
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
 	// Origins lists the origins of web pages that may call the API.
-	Origins  []string
-	Limits   Limits
-	Counters Counters
-	Now      func() time.Time
-	Log      *zap.Logger
+	Origins []string
+	// PageHeaders are the headers that these pages may send besides those of the API and of
+	// tracing.
+	PageHeaders []string
+	Limits      Limits
+	Counters    Counters
+	Now         func() time.Time
+	Log         *zap.Logger
 }
 
 // API is an http.Handler.
@@ -73,6 +80,8 @@ type API struct {
 	ownHost  bool
 	limiter  *limiter
 	origins  []string
+	// headers are those that pages of origins may send.
+	headers  string
 	work     *admission
 	counters Counters
 	observe  func(route, method string, status int, took time.Duration)
@@ -89,7 +98,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets),
-		origins: cfg.Origins, work: newAdmission(cfg.Limits),
+		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, now: cfg.Now, log: cfg.Log,
 		mux: http.NewServeMux(),
 	}
@@ -159,11 +168,15 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
+	timeout := writeTimeout
+	if op.Method == http.MethodGet {
+		timeout = readTimeout
+	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		if faults := bodyFaults(ctx); len(faults) > 0 {
 			return nil, invalid(faults...)
 		}
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		out, err := call(ctx, in)
 		if err != nil {

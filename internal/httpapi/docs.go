@@ -16,6 +16,7 @@ func (a *API) registerDocs() {
 		w.Header().Set("Cache-Control", "no-cache")
 		send(w, http.StatusOK, a.document)
 	})
+	a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-cache")

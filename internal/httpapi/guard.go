@@ -97,6 +97,11 @@ func knownMethod(method string) string {
 	return "other"
 }
 
+// pageHeaders are the headers that pages may always send: those of the API, and those that
+// browsers' tracing adds to every call.
+const pageHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, " +
+	"Traceparent, Tracestate, Baggage, Sentry-Trace"
+
 // cors lets pages of the configured origins call the API. There are no cookies, so no
 // credentials are allowed. It runs before anything that answers, or a page could not read
 // that the server is busy.
@@ -120,7 +125,7 @@ func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id")
+	h.Set("Access-Control-Allow-Headers", a.headers)
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -412,14 +413,16 @@ func TestSaturatedAPIAnswers503AtOnceAndStaysHealthy(t *testing.T) {
 }
 
 func TestCORSLetsConfiguredOriginsIn(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Origins = []string{"https://app.example"} })
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Origins, c.PageHeaders = []string{"https://app.example"}, []string{"X-Team"}
+	})
 	preflight := func(origin string) *httptest.ResponseRecorder {
 		return w.call(t, "", "OPTIONS", "/v1/posts", "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,idempotency-key")
 	}
 	res := preflight("https://app.example")
 	h := res.Header()
 	if res.Code != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "PATCH") ||
-		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") || h.Get("Access-Control-Allow-Credentials") != "" {
+		!strings.HasSuffix(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, Traceparent, Tracestate, Baggage, Sentry-Trace, X-Team") || h.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("preflight is %d %v", res.Code, h)
 	}
 	if res := preflight("https://evil.example"); res.Code != 405 || res.Header().Get("Access-Control-Allow-Origin") != "" {
@@ -430,6 +433,27 @@ func TestCORSLetsConfiguredOriginsIn(t *testing.T) {
 	if res.Header().Get("Access-Control-Allow-Origin") != "https://app.example" || res.Header().Get("Vary") != "Origin" {
 		t.Errorf("headers are %v", res.Header())
 	}
+}
+
+func TestTheRootLeadsToThePageOfTheAPI(t *testing.T) {
+	res := newWorld(t).call(t, "", "GET", "/", "")
+	assert.Equal(t, "302 /docs", fmt.Sprint(res.Code, " ", res.Header().Get("Location")))
+}
+
+// A person waits for a page, and a table may answer nothing.
+func TestAHungTableAnswersAReadWithinFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.store.get = func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		began := time.Now()
+		res := w.call(t, "ann", "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "")
+		problem(t, res, 503, "unavailable")
+		assert.NotEmpty(t, res.Header().Get("Retry-After"))
+		assert.Equal(t, 5*time.Second, time.Since(began))
+	})
 }
 
 func TestRoutesAreCountedByTheirPattern(t *testing.T) {

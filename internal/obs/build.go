@@ -1,6 +1,10 @@
 package obs
 
-import "runtime/debug"
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
 
 // Build identifies the program.
 type Build struct {
@@ -33,4 +37,9 @@ func ReadBuild() Build {
 		b.Commit += " with changes"
 	}
 	return b
+}
+
+// String formats b for people.
+func (b Build) String() string {
+	return fmt.Sprintf("%s, commit %s, %s %s/%s", b.Version, b.Commit, b.Go, runtime.GOOS, runtime.GOARCH)
 }

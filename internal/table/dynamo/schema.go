@@ -19,13 +19,16 @@ import (
 
 // Description is DynamoDB's description of the table.
 type Description struct {
-	Name, Status, Billing string
+	Name    string `json:"name"`
+	Status  string `json:"status"`
+	Billing string `json:"billing"`
 	// Items and Bytes are up to some hours old: DynamoDB counts them now and then.
-	Items, Bytes int64
+	Items int64 `json:"items"`
+	Bytes int64 `json:"bytes"`
 	// TTL is the attribute that items expire by, "" if they do not.
-	TTL string
-	// Differences name what keeps this table from being a table of Fanfare.
-	Differences []string
+	TTL string `json:"ttl"`
+	// Differences are the reasons why this table cannot be Fanfare's.
+	Differences []string `json:"differences"`
 }
 
 // SchemaError is the failure to use a table of this name that is not Fanfare's.
