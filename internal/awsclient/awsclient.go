@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -40,6 +41,9 @@ const (
 	// writeBuffer holds the request of a batch, head and body, so that it is sent
 	// in one piece. Go's default is 4 KB.
 	writeBuffer = 16 << 10
+
+	// credentialsTime is the time that the source of the credentials has.
+	credentialsTime = 20 * time.Second
 
 	maxAttempts = 4
 	maxBackoff  = 2 * time.Second
@@ -64,8 +68,45 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 	if cfg.Region == "" {
 		return aws.Config{}, errors.New("aws configuration: no region: set AWS_REGION")
 	}
+	if err := checkEndpoint(cfg.BaseEndpoint); err != nil {
+		return aws.Config{}, err
+	}
+	if err := checkCredentials(ctx, cfg.Credentials); err != nil {
+		return aws.Config{}, err
+	}
 	cfg.HTTPClient = replayable{bounded{cfg.HTTPClient}}
 	return cfg, nil
+}
+
+// checkEndpoint returns an error for an endpoint that no call can be sent to. Without it
+// every call would fail, and be tried again.
+func checkEndpoint(endpoint *string) error {
+	if endpoint == nil {
+		return nil
+	}
+	u, err := url.Parse(*endpoint)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
+		return nil
+	}
+	return fmt.Errorf("aws configuration: AWS_ENDPOINT_URL: %q is not a URL such as http://localhost:4566", *endpoint)
+}
+
+// checkCredentials returns an error if there are no credentials.
+func checkCredentials(ctx context.Context, credentials aws.CredentialsProvider) error {
+	ctx, cancel := context.WithTimeout(ctx, credentialsTime)
+	defer cancel()
+	if _, err := credentials.Retrieve(ctx); err != nil {
+		return fmt.Errorf("aws configuration: no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine or the task a role: %w", err)
+	}
+	return nil
+}
+
+// Place formats the region of a client, and its endpoint if it is not AWS's own, for errors.
+func Place(region string, endpoint *string) string {
+	if endpoint == nil {
+		return "in " + region
+	}
+	return "in " + region + " at " + *endpoint
 }
 
 // Observed returns cfg with a client that gives observe the time that each reply of AWS names,

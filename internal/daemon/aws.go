@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
 
@@ -79,6 +81,19 @@ func openQueues(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Br
 	return sqs.New(awssqs.NewFromConfig(aws), opt), nil
 }
 
+// pingTable returns nil if the table answers. A table with other keys is a SchemaError.
+func pingTable(ctx context.Context, store *dynamo.Store) error {
+	err := store.Ping(ctx)
+	if _, shaped := errors.AsType[*table.InvalidError](err); !shaped {
+		return err
+	}
+	described, failed := store.Describe(ctx)
+	if failed != nil || len(described.Differences) == 0 {
+		return err
+	}
+	return &dynamo.SchemaError{Table: described.Name, Differences: described.Differences}
+}
+
 func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	store, err := openTable(ctx, p.cfg, p.clock)
 	if err != nil {
@@ -93,7 +108,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	p.cleanups.addCloser("queue", broker.Close)
 	return &engine{
 		store: store, broker: broker, checks: []admin.Check{
-			{Name: "table", Ask: store.Ping}, {Name: "queue", Ask: broker.Ping},
+			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }}, {Name: "queue", Ask: broker.Ping},
 			{Name: "AWS refuses calls to the table", Ask: func(context.Context) error { return store.Refused() }, Warn: true},
 			{Name: "AWS refuses calls to the queues", Ask: func(context.Context) error { return broker.Refused() }, Warn: true},
 		},

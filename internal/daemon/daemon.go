@@ -27,6 +27,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
+	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
@@ -38,6 +39,7 @@ import (
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
 )
 
 const (
@@ -152,7 +154,7 @@ func (p *process) run(ctx context.Context) error {
 	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
-	if err := awaitDependencies(ctx, health); err != nil {
+	if err := awaitDependencies(ctx, health, p.log); err != nil {
 		return err
 	}
 
@@ -374,24 +376,45 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 	roots.start("likes", aggregator.Run)
 }
 
-// awaitDependencies returns nil when all dependencies answer. After startTime it returns
-// an error that names the others.
-func awaitDependencies(ctx context.Context, health *admin.Health) error {
+// awaitDependencies returns nil when all dependencies answer. It returns an error that names
+// the others after startTime, and at once if waiting cannot mend one.
+func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
+	// reasons are the most telling failures, by dependency: the end of the time cuts the
+	// last calls short, and says nothing about the cause.
+	reasons := map[string]error{}
 	for {
 		failing := slices.DeleteFunc(health.Failing(ctx), func(f admin.Failure) bool { return f.Warn })
 		if len(failing) == 0 {
 			return nil
 		}
-		if backoff.Wait(ctx, startRetry) != nil {
+		over := false
+		for _, f := range failing {
+			known := reasons[f.Name]
+			if known != nil && (errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, context.Canceled)) {
+				continue
+			}
+			if known == nil {
+				log.Warn("waiting for a dependency", zap.String("dependency", f.Name), zap.Error(f.Err))
+			}
+			reasons[f.Name] = f.Err
+			over = over || isPermanent(f.Err)
+		}
+		if over || backoff.Wait(ctx, startRetry) != nil {
 			var names []string
 			var errs []error
 			for _, f := range failing {
 				names = append(names, f.Name)
-				errs = append(errs, fmt.Errorf("%s: %w", f.Name, f.Err))
+				errs = append(errs, fmt.Errorf("%s: %w", f.Name, reasons[f.Name]))
 			}
-			return fmt.Errorf("%s cannot be reached: %w", strings.Join(names, " and "), errors.Join(errs...))
+			return fmt.Errorf("%s cannot be used: %w", strings.Join(names, " and "), errors.Join(errs...))
 		}
 	}
+}
+
+// isPermanent reports whether only an operator can mend a failure at the start.
+func isPermanent(err error) bool {
+	_, shaped := errors.AsType[*dynamo.SchemaError](err)
+	return shaped || awsclient.Refused(err)
 }

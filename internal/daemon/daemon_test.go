@@ -329,7 +329,7 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 		Config: settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
 		Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
 	})
-	if err == nil || !strings.HasPrefix(err.Error(), "keys cannot be reached") {
+	if err == nil || !strings.HasPrefix(err.Error(), "keys cannot be used") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -16,9 +16,9 @@ import (
 func (b *Broker) classify(op string, err error) error {
 	b.refusals.Note(err)
 	if _, ok := errors.AsType[*types.QueueDoesNotExist](err); ok {
-		err = fmt.Errorf("the queue does not exist, or the role may not see it: create it with \"fanfare queues create\": %w", err)
+		err = fmt.Errorf("there is no such queue %s, or the role may not see it: create it with `fanfare queues create`, or correct FANFARE_QUEUE_PREFIX, AWS_REGION or AWS_ENDPOINT_URL: %w", b.place, err)
 	} else if awsclient.Refused(err) {
-		err = fmt.Errorf("AWS refuses these credentials, or the queue's key: check the role's policy: %w", err)
+		err = fmt.Errorf("AWS refuses these credentials, or the queue's key, %s: check the role's policy: %w", b.place, err)
 	}
 	if awsclient.Transient(err) {
 		return &queue.UnavailableError{Op: op, Err: err}

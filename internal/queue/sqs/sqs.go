@@ -93,6 +93,7 @@ type Options struct {
 type Broker struct {
 	client *sqs.Client
 	opt    Options
+	place  string // where the queues are, for errors
 
 	mu     sync.Mutex
 	closed bool
@@ -128,7 +129,7 @@ func New(client *sqs.Client, o Options) *Broker {
 	}
 	life, cut := context.WithCancelCause(context.Background())
 	return &Broker{
-		client: client, opt: o, queues: map[string]*remoteQueue{}, stopping: make(chan struct{}), life: life, cut: cut,
+		client: client, opt: o, place: awsclient.Place(client.Options().Region, client.Options().BaseEndpoint), queues: map[string]*remoteQueue{}, stopping: make(chan struct{}), life: life, cut: cut,
 	}
 }
 

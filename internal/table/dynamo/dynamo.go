@@ -42,8 +42,10 @@ type Store struct {
 	// nothing.
 	client, exact *dynamodb.Client
 	// bulk makes the calls of a fan-out. If it is nil the SDK makes them.
-	bulk     *bulkClient
-	name     string
+	bulk *bulkClient
+	name string
+	// place is where the table is, for errors.
+	place    string
 	parallel int
 	backoff  func(attempt int) time.Duration
 	refusals awsclient.Refusals
@@ -77,6 +79,7 @@ func New(client *dynamodb.Client, name string, options ...Option) *Store {
 		}),
 		bulk:     newBulkClient(client.Options(), name),
 		name:     name,
+		place:    awsclient.Place(client.Options().Region, client.Options().BaseEndpoint),
 		parallel: 8,
 		backoff:  jitter,
 	}

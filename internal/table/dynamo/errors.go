@@ -30,9 +30,9 @@ func (s *Store) fail(op table.Op, err error) error {
 	s.refusals.Note(err)
 	switch ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded); {
 	case code == "ResourceNotFoundException":
-		err = fmt.Errorf("table %q does not exist here: run `fanfare table create`: %w", s.name, err)
+		err = fmt.Errorf("there is no table %q %s: run `fanfare table create`, or correct FANFARE_TABLE, AWS_REGION or AWS_ENDPOINT_URL: %w", s.name, s.place, err)
 	case awsclient.Refused(err):
-		err = fmt.Errorf("AWS refuses these credentials, or the table's key: check the role's policy: %w", err)
+		err = fmt.Errorf("AWS refuses these credentials, or the key of table %q %s: check the role's policy: %w", s.name, s.place, err)
 	case !ended && !awsclient.Transient(err):
 		return fmt.Errorf("table: %s: %w", op, err)
 	}

@@ -1,0 +1,85 @@
+package daemon_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/queue/sqstest"
+)
+
+// startOnAWS starts a worker and returns the error of its start.
+func startOnAWS(t *testing.T) error {
+	t.Helper()
+	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
+	require.NoError(t, err)
+	return daemon.Run(t.Context(), daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()})
+}
+
+// No waiting mends a missing table, other keys or refused credentials: the start fails at
+// the first answer, and says what there is to mend.
+func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
+	fail := func(code string) string {
+		return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m"}`, code)
+	}
+	for name, row := range map[string]struct {
+		answer string
+		want   []string
+	}{
+		"no table":            {fail("ResourceNotFoundException"), []string{`no table "mine" in us-east-1 at http://127.0.0.1:`, "fanfare table create", "AWS_REGION"}},
+		"a table of others":   {fail("ValidationException"), []string{`"mine" exists with another schema`, "the key of the table is id (S)"}},
+		"refused credentials": {fail("UnrecognizedClientException"), []string{"AWS refuses these credentials", `"mine" in us-east-1`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queues := sqstest.New(0)
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+				reply := "{}"
+				switch op {
+				case "GetItem":
+					asked.Add(1)
+					w.WriteHeader(http.StatusBadRequest)
+					reply = row.answer
+				case "DescribeTable":
+					reply = `{"Table":{"TableName":"mine","TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],` +
+						`"AttributeDefinitions":[{"AttributeName":"id","AttributeType":"S"}]}}`
+				case "DescribeTimeToLive":
+				default:
+					queues.ServeHTTP(w, r)
+					return
+				}
+				_, _ = w.Write([]byte(reply)) // the client may have left
+			}))
+			defer server.Close()
+			awsAt(t, server.URL)
+			err := startOnAWS(t)
+			for _, want := range row.want {
+				assert.ErrorContains(t, err, want)
+			}
+			assert.EqualValues(t, 1, asked.Load(), "the table was asked")
+		})
+	}
+}
+
+func TestSettingsOfAWSThatNoCallCanUseFailTheStart(t *testing.T) {
+	for name, row := range map[string]struct{ variable, value, want string }{
+		"no URL":         {"AWS_ENDPOINT_URL", "127.0.0.1:4566", `"127.0.0.1:4566" is not a URL`},
+		"no credentials": {"AWS_ACCESS_KEY_ID", "", "set AWS_PROFILE, or AWS_ACCESS_KEY_ID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			awsAt(t, "http://127.0.0.1:1")
+			t.Setenv(row.variable, row.value)
+			assert.ErrorContains(t, startOnAWS(t), row.want)
+		})
+	}
+}
