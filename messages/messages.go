@@ -45,6 +45,8 @@ const (
 	KindUnfollowed  Kind = "Unfollowed"
 	KindPostDeleted Kind = "PostDeleted"
 	KindMarkWalk    Kind = "MarkWalk"
+	KindSeen        Kind = "Seen"
+	KindReturned    Kind = "Returned"
 	KindFanoutPlan  Kind = "FanoutPlan"
 	KindFanoutChunk Kind = "FanoutChunk"
 )
@@ -163,6 +165,22 @@ type MarkWalk struct {
 	Walker string `json:"walker,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
+// Seen says that a reader read its home, and that the days of its edges are due: none has
+// one yet, or the last day is near.
+type Seen struct {
+	Header
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+}
+
+// Returned says that a reader came back after posts may have been skipped. It asks for the
+// entries that its home lacks.
+type Returned struct {
+	Header
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// V is the number of the return. Only that return is ended.
+	V int64 `json:"v" jsonschema:"minimum=1"`
+}
+
 // FanoutPlan asks a planner to go on cutting a post's followers into chunks.
 type FanoutPlan struct {
 	Header
@@ -206,6 +224,12 @@ func (*PostDeleted) Kind() Kind { return KindPostDeleted }
 func (*MarkWalk) Kind() Kind { return KindMarkWalk }
 
 // Kind implements Event.
+func (*Seen) Kind() Kind { return KindSeen }
+
+// Kind implements Event.
+func (*Returned) Kind() Kind { return KindReturned }
+
+// Kind implements Event.
 func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
 
 // Kind implements Event.
@@ -228,6 +252,12 @@ func (e *PostDeleted) Group() string { return e.AuthorID }
 
 // Group implements Event: an author's walks wait for each other.
 func (e *MarkWalk) Group() string { return e.AuthorID }
+
+// Group implements Event: the refreshes of a reader wait for each other.
+func (e *Seen) Group() string { return e.UserID }
+
+// Group implements Event: the returns of a reader wait for each other.
+func (e *Returned) Group() string { return e.UserID }
 
 // Group implements Event: an author's plans wait for each other (I8).
 func (e *FanoutPlan) Group() string { return e.AuthorID }
@@ -268,6 +298,16 @@ func (e *MarkWalk) check() error {
 	err := userID("author_id", e.AuthorID)
 	if e.Walker != "" {
 		err = errors.Join(err, ulid("walker", e.Walker))
+	}
+	return err
+}
+
+func (e *Seen) check() error { return userID("user_id", e.UserID) }
+
+func (e *Returned) check() error {
+	err := userID("user_id", e.UserID)
+	if e.V < 1 {
+		err = errors.Join(err, fmt.Errorf("v is %d, below 1", e.V))
 	}
 	return err
 }
@@ -362,6 +402,10 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(PostDeleted), true
 	case KindMarkWalk:
 		return new(MarkWalk), true
+	case KindSeen:
+		return new(Seen), true
+	case KindReturned:
+		return new(Returned), true
 	case KindFanoutPlan:
 		return new(FanoutPlan), true
 	case KindFanoutChunk:

@@ -44,6 +44,8 @@ func events() map[string]messages.Event {
 		"unliked":              &messages.Unliked{Like: like},
 		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID},
 		"mark_walk":            &messages.MarkWalk{Header: header(), AuthorID: "ann", Walker: eventID},
+		"seen":                 &messages.Seen{Header: header(), UserID: "fan"},
+		"returned":             &messages.Returned{Header: header(), UserID: "fan", V: 2},
 		"unfollowed":           &messages.Unfollowed{Header: header(), FollowerID: "fan", AuthorID: "ann", MarkVersion: eventID, Before: postID},
 		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann"},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
@@ -136,6 +138,7 @@ func TestEncodeRefusesEventsThatNoConsumerAccepts(t *testing.T) {
 		"nil pointer": none,
 		"no header":   &messages.Liked{Like: messages.Like{PostID: postID, UserID: "fan"}},
 		"no user":     &messages.Liked{Like: messages.Like{Header: header(), PostID: postID}},
+		"no return":   &messages.Returned{Header: header(), UserID: "fan"},
 		"shards":      &messages.Liked{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan", LikeShards: 101}},
 	} {
 		payload, err := messages.Encode(event)
@@ -171,7 +174,7 @@ func TestAgeIsTakenFromTheID(t *testing.T) {
 
 func TestGroupsKeepFairness(t *testing.T) {
 	for name, want := range map[string]string{
-		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "unfollowed": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
+		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "unfollowed": "fan", "seen": "fan", "returned": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
 	} {
 		assert.Equal(t, want, events()[name].Group(), name)
 	}

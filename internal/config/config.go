@@ -81,6 +81,9 @@ type Config struct {
 	// PushLimit is the number of followers above which an author is pulled, 0 to
 	// push always.
 	PushLimit int64 `env:"FANFARE_PUSH_LIMIT" envDefault:"0"`
+	// ActiveDays is how many days ahead the edges of a reader are dated, 0 for never: posts of
+	// later days are not delivered to it until it comes back.
+	ActiveDays int `env:"FANFARE_ACTIVE_DAYS" envDefault:"14"`
 	// MaxFollowing is the number of users whom one user may follow; 0 is no limit.
 	MaxFollowing int64 `env:"FANFARE_MAX_FOLLOWING" envDefault:"5000"`
 	// LikesByUser keeps the index of a user's likes: on (default) or off. It
@@ -287,6 +290,7 @@ func (c Config) check(role Role) []string {
 		{c.LikeWindow < 10*time.Millisecond || c.LikeWindow > time.Minute, fmt.Sprintf("FANFARE_LIKE_WINDOW: %s is not between 10ms and 1m", c.LikeWindow)},
 		{c.TimelineTTL < time.Minute || c.TimelineTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_TIMELINE_TTL: %s is not between 1m and 87600h", c.TimelineTTL)},
 		{c.PushLimit < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative", c.PushLimit)},
+		{c.ActiveDays == 1 || c.ActiveDays < 0 || c.ActiveDays > 3650, fmt.Sprintf("FANFARE_ACTIVE_DAYS: %d is neither 0 (off) nor between 2 and 3650", c.ActiveDays)},
 		{c.MaxFollowing < 0, fmt.Sprintf("FANFARE_MAX_FOLLOWING: %d is negative", c.MaxFollowing)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},

@@ -270,7 +270,7 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 	return feed.New(feed.Config{
 		Store: store, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
-		MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
+		ActiveDays: p.cfg.ActiveDays, MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
 }
 
@@ -341,8 +341,8 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 	store := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
-		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, Writers: eng.writers, PageSize: eng.pageSize,
-		Observe: metrics.Delivered, Log: p.log.Named("fanout"),
+		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.PushLimit, ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: eng.pageSize,
+		Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
 	})
 	for _, c := range []struct {
 		topic   string

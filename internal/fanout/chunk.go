@@ -88,12 +88,13 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 				})
 			})
 		}
-		n, err := w.write(ctx, p, current.items)
+		delivered, skipped, err := w.write(ctx, p, current.items)
 		reading.Wait()
 		if err := errors.Join(err, readErr); err != nil {
 			return err
 		}
-		c.Delivered += n
+		c.Delivered += delivered
+		c.Skipped += skipped
 	}
 	return w.markDone(ctx, c)
 }
@@ -106,6 +107,7 @@ func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 		Set: []table.Attr{
 			{Name: schema.AttrDone, Value: table.N(w.cfg.Now().UnixMilli())},
 			{Name: schema.AttrDelivered, Value: table.N(c.Delivered)},
+			{Name: schema.AttrSkipped, Value: table.N(c.Skipped)},
 		},
 		If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDone}},
 	})
@@ -137,6 +139,9 @@ func (w *Worker) followers(ctx context.Context, author string, r span, after str
 	q := table.Query{
 		PK: schema.FollowersPK(author), Low: schema.UserSK(r.first), After: after,
 		PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},
+	}
+	if w.cfg.ActiveDays != 0 {
+		q.Project = []string{schema.AttrUntil}
 	}
 	if r.end != "" {
 		q.High = schema.BelowUser(r.end)

@@ -101,14 +101,14 @@ func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, beg
 // inline delivers to all followers as one chunk, which is stored when it is done. A
 // crash before that leaves only entries, which the next try writes again.
 func (w *Worker) inline(ctx context.Context, p post, all page, requestID string) error {
-	var delivered int64
+	var delivered, skipped int64
 	if !p.expired {
 		var err error
-		if delivered, err = w.write(ctx, p, all.items); err != nil {
+		if delivered, skipped, err = w.write(ctx, p, all.items); err != nil {
 			return err
 		}
 	}
-	chunk := schema.Chunk{Post: p.id, Done: w.cfg.Now(), Delivered: delivered, TTL: p.recordTTL}
+	chunk := schema.Chunk{Post: p.id, Done: w.cfg.Now(), Delivered: delivered, Skipped: skipped, TTL: p.recordTTL}
 	_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
 		// Another worker has planned the delivery meanwhile, and its chain decides.

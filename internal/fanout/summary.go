@@ -41,6 +41,7 @@ func (w *Worker) summarize(ctx context.Context, postID string) error {
 				{Name: schema.AttrUpto, Value: table.S(sum.Upto)},
 				{Name: schema.AttrSumChunks, Value: table.N(sum.Total)},
 				{Name: schema.AttrSumEntries, Value: table.N(sum.Delivered)},
+				{Name: schema.AttrSumSkipped, Value: table.N(sum.Skipped)},
 				{Name: schema.AttrSumDone, Value: table.N(sum.Last.UnixMilli())},
 			},
 		})

@@ -87,6 +87,8 @@ type Config struct {
 	// delivered: homes pull them. Below 80 % of it the author is pushed again. 0 means
 	// never, and ends the pull of all authors who post.
 	PushLimit int64
+	// ActiveDays is how many days ahead the edges of readers are dated. 0 skips no reader.
+	ActiveDays int
 	// Writers is the number of writes of one page that may be under way at the same
 	// time. 1 suits a store that takes a page in one request, more a store that needs
 	// many requests for it. Default 1.
@@ -108,6 +110,8 @@ type Config struct {
 	// once, and how long after the post's time. If a message is delivered again, its
 	// entries are observed again.
 	Observe func(entries int, sincePost time.Duration)
+	// Skipped is called for followers that were away: how many at once.
+	Skipped func(followers int)
 	// Log takes the worker's log. Default none.
 	Log *zap.Logger
 }
@@ -119,6 +123,9 @@ func (c Config) withDefaults() Config {
 	c.PlanChunks = orDefault(c.PlanChunks, DefaultPlanChunks)
 	if c.Observe == nil {
 		c.Observe = func(int, time.Duration) {}
+	}
+	if c.Skipped == nil {
+		c.Skipped = func(int) {}
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -173,6 +180,10 @@ func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
 		return wrap(e, w.postDeleted(ctx, e))
 	case *messages.MarkWalk:
 		return wrap(e, w.walk(ctx, e))
+	case *messages.Seen:
+		return wrap(e, w.seen(ctx, e))
+	case *messages.Returned:
+		return wrap(e, w.returned(ctx, e))
 	}
 	return unexpected(e, queue.TopicBackfills)
 }
@@ -202,8 +213,9 @@ func unexpected(e messages.Event, topic string) error {
 // post is a post that is being delivered.
 type post struct {
 	id, author string
-	// at is the time of its id.
-	at time.Time
+	// at is the time of its id, day its day.
+	at  time.Time
+	day schema.Day
 	// sk and attrs are the sort key and the attributes of all its timeline entries.
 	sk    string
 	attrs []table.Attr
@@ -224,7 +236,7 @@ func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
 		return post{}, err
 	}
 	return post{
-		id: postID, author: author, at: at, sk: schema.EntrySK(postID, author),
+		id: postID, author: author, at: at, day: schema.DayOf(at), sk: schema.EntrySK(postID, author),
 		attrs: schema.EntryAttrs(ttl, likeShards), expired: expired,
 		recordTTL: ttl.Add(schema.DeliveryKept),
 	}, nil

@@ -224,7 +224,7 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.MarkWalk:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.MarkWalk, *messages.Seen, *messages.Returned:
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)
@@ -332,7 +332,7 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 			}
 			aside := false
 			switch e.(type) {
-			case *messages.Unfollowed, *messages.Followed, *messages.MarkWalk:
+			case *messages.Unfollowed, *messages.Followed, *messages.MarkWalk, *messages.Seen, *messages.Returned:
 				aside = true
 			}
 			if aside != (topic == queue.TopicBackfills) {

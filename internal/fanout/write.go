@@ -22,22 +22,30 @@ type buffers struct {
 }
 
 // write puts the post's entries into the timelines of a page of followers, given by
-// their edges. It returns the number of entries.
-func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (int64, error) {
+// their edges, but not of those that are away for the post: the day of its id decides, so a
+// post that comes late is judged as it would have been in time. It returns the numbers of
+// entries and of skipped followers.
+func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (delivered, skipped int64, err error) {
+	if skipped = int64(len(followers)); w.cfg.ActiveDays != 0 {
+		followers = slices.DeleteFunc(slices.Clone(followers), func(edge table.Item) bool { return !schema.Pushed(&edge, p.day) })
+	}
+	if skipped -= int64(len(followers)); skipped > 0 {
+		w.cfg.Skipped(int(skipped))
+	}
 	if len(followers) == 0 {
-		return 0, nil
+		return 0, skipped, nil
 	}
 	b := w.buffers.Get().(*buffers) //nolint:forcetypeassert // the pool holds nothing else
 	defer w.buffers.Put(b)
 	writes, err := b.entries(p, followers)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := w.writeAll(ctx, writes); err != nil {
-		return 0, fmt.Errorf("write timeline entries of post %s: %w", p.id, err)
+		return 0, 0, fmt.Errorf("write timeline entries of post %s: %w", p.id, err)
 	}
 	w.cfg.Observe(len(followers), w.cfg.Now().Sub(p.at))
-	return int64(len(followers)), nil
+	return int64(len(followers)), skipped, nil
 }
 
 // entries builds the writes of a page. A single entry costs no allocation: the

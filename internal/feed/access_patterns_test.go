@@ -137,8 +137,11 @@ func writePatterns() []accessPattern {
 			_, err := s.PutProfile(ctx, "newcomer", feed.ProfileInput{Name: "Newcomer"})
 			return err
 		}},
-		{"follow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
+		{"first follow of a reader", "two edges, two counts, the mark, the presence", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
 		{"follow again", "nothing", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
+		{"follow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error {
+			return s.Follow(ctx, "newcomer", s.authors[0])
+		}},
 		{"unfollow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error { return s.Unfollow(ctx, "newcomer", "viewer") }},
 		{"post", "post, post by id (in GSI1 too), count, own entry", func(ctx context.Context, s *sample) error {
 			_, err := s.CreatePost(ctx, "viewer", feed.PostInput{Text: strings.Repeat("x", sampleText)})
@@ -210,7 +213,7 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 	var mu sync.Mutex
 	var units table.Units
 	var tp *tap
-	s := newSample(t, clock, sharing, func(c *feed.Config) {
+	s := newSample(t, clock, sharing, active(14), func(c *feed.Config) {
 		tp = &tap{Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -319,7 +322,11 @@ list goes on to 12 calls at most, and answers a short page with a cursor.
 
 ## Writes
 
-In a transaction each write costs twice. Reads that a call makes first are in RCU.
+In a transaction each write costs twice. Reads that a call makes first are in RCU. Readers
+have 14 active days: the presence is read by the Query of the marks, and written by the first
+follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one. A refresh or an
+enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2
+more, and 1 for each post that was missed, 200 at most.
 
 `
 

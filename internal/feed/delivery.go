@@ -31,7 +31,8 @@ type Delivery struct {
 	State DeliveryState
 	// Planned counts the followers when the fan-out began, and the author. Delivered
 	// counts the entries of done chunks, and the author's own, which came with the post.
-	Planned, Delivered *int64
+	// Skipped counts the followers of done chunks that were away.
+	Planned, Delivered, Skipped *int64
 	// ChunksTotal is known when the last chunk is planned.
 	ChunksDone, ChunksTotal *int64
 	// AcceptedAt is the time of the post's id.
@@ -63,7 +64,7 @@ func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, e
 	if plan != nil {
 		delivered := chain.Delivered + 1
 		d.State, d.Attempts, d.StartedAt = DeliveryRunning, plan.Attempts, &plan.Started
-		d.Planned, d.Delivered, d.ChunksDone = &plan.Planned, &delivered, &chain.Done
+		d.Planned, d.Delivered, d.Skipped, d.ChunksDone = &plan.Planned, &delivered, &chain.Skipped, &chain.Done
 		if chain.Ended {
 			d.ChunksTotal = &chain.Total
 		}

@@ -75,7 +75,7 @@ func topicOf(e messages.Event) string {
 	switch e.(type) {
 	case *messages.PostCreated:
 		return queue.TopicPosts
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.Seen, *messages.Returned:
 		return queue.TopicBackfills
 	}
 	return queue.TopicLikes

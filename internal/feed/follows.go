@@ -51,7 +51,7 @@ func (s *Service) Follow(ctx context.Context, follower, author string) error {
 // follow tries once. changed says that another call has changed the follow since this
 // one read it.
 func (s *Service) follow(ctx context.Context, follower, author string) (changed bool, err error) {
-	now, err := s.readFollow(ctx, follower, author)
+	now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
 	if err != nil || now.edge != nil {
 		return false, err
 	}
@@ -65,15 +65,21 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	}
 	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 	since := s.cfg.Now()
-	err = s.transactFollow(ctx, follower, author,
-		table.TransactOp{Put: &table.PutInput{Item: schema.FollowerItem(author, follower, since), If: table.Absent{}}},
-		table.TransactOp{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
-		table.TransactOp{Update: s.oneMoreFollowing(follower)},
-		table.TransactOp{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
-		table.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
-	)
+	until, enrols := s.edgeUntil(now.upto)
+	ops := []table.TransactOp{
+		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
+		{Update: s.oneMoreFollowing(follower, until, enrols)},
+		{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
+		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
+	}
+	if enrols {
+		first := schema.Presence{User: follower, State: schema.PresenceHere, Until: until}
+		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: first.Item(), If: table.Absent{}}})
+	}
+	err = s.transactFollow(ctx, follower, author, ops...)
 	if conditionFailed(err) {
-		if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(2) && !cancelled.Failed(1) { // the count's, not the edge's
+		if s.followsMost(err) {
 			return false, &Error{
 				Kind: FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
 			}
@@ -165,16 +171,47 @@ func addTo(key table.Key, attr string, n int64) *table.UpdateInput {
 	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
 }
 
+// edgeUntil returns the day of a new edge of a reader whose counts have the day upto, 0 for
+// none: that is the presence's day at least. enrols reports whether the follow makes the
+// presence, because an edge has a day only beside one.
+func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
+	if upto == 0 && s.cfg.ActiveDays == 0 {
+		return 0, false
+	}
+	return max(upto, schema.DayOf(s.cfg.Now())+schema.DaysAhead(s.cfg.ActiveDays)), upto == 0
+}
+
 // oneMoreFollowing adds 1 to the number of users whom follower follows, which must be below
-// the limit. The count is exact (I4), and so is the limit.
-func (s *Service) oneMoreFollowing(follower string) *table.UpdateInput {
+// the limit. The count is exact (I4), and so is the limit. The day of the new edge must not
+// be below a day that the reader's edges are being raised to: whoever raises them may have
+// read the edges before this one.
+func (s *Service) oneMoreFollowing(follower string, until schema.Day, enrols bool) *table.UpdateInput {
 	update := addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)
+	raised := table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}}
+	if until != 0 {
+		raised = append(raised, table.Less{Name: schema.AttrUptoDay, Value: table.N(int64(until) + 1)})
+	}
+	if enrols {
+		update.Set = []table.Attr{{Name: schema.AttrUptoDay, Value: table.N(int64(until))}}
+	}
+	update.If = raised
 	if s.cfg.MaxFollowing > 0 {
-		update.If = table.Any{
+		update.If = table.All{raised, table.Any{
 			table.AttrAbsent{Name: schema.AttrFollowing}, table.Less{Name: schema.AttrFollowing, Value: table.N(s.cfg.MaxFollowing)},
-		}
+		}}
 	}
 	return update
+}
+
+// followsMost reports whether a follow failed because the follower follows as many users as
+// it may. If the edge is there, the follow was made before.
+func (s *Service) followsMost(err error) bool {
+	cancelled, ok := errors.AsType[*table.CancelledError](err)
+	if !ok || s.cfg.MaxFollowing == 0 || cancelled.Failed(1) || !cancelled.Failed(2) {
+		return false
+	}
+	counts := cancelled.Reasons[2].Old
+	return counts != nil && counts.Int(schema.AttrFollowing) >= s.cfg.MaxFollowing
 }
 
 func notSelf(user, other string) error {
@@ -185,13 +222,17 @@ func notSelf(user, other string) error {
 }
 
 // following is the stored state of a follow: the edge under the follower, and the home
-// mark. Each is nil if it is absent.
-type following struct{ edge, mark *table.Item }
+// mark. Each is nil if it is absent. upto is the day of the follower's counts.
+type following struct {
+	edge, mark *table.Item
+	upto       schema.Day
+}
 
-// readFollow reads a follow consistently, with both profiles, which must exist.
-func (s *Service) readFollow(ctx context.Context, follower, author string) (following, error) {
+// readFollow reads a follow consistently, with both profiles, which must exist, and with
+// other keys.
+func (s *Service) readFollow(ctx context.Context, follower, author string, also ...table.Key) (following, error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.batchGet(ctx, []table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, true)
+	found, err := s.batchGet(ctx, append(also, edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)), true)
 	if err != nil {
 		return following{}, err
 	}
@@ -204,6 +245,9 @@ func (s *Service) readFollow(ctx context.Context, follower, author string) (foll
 	var now following
 	if it, ok := found[edge]; ok {
 		now.edge = &it
+	}
+	if it, ok := found[schema.CountsKey(follower)]; ok {
+		now.upto = schema.Day(it.Int(schema.AttrUptoDay))
 	}
 	if it, ok := found[mark]; ok {
 		now.mark = &it

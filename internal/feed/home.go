@@ -3,6 +3,7 @@ package feed
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -53,6 +54,9 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 		return s.gather(ctx, viewer, query, at, followees)
 	}
 	refs, again, err := source.next(ctx, before, in.limit()+1)
+	if errors.Is(err, errByPull) {
+		return s.Home(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
+	}
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -72,7 +76,11 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 		if !calls.take(again + 1 + batches(3*missing)) {
 			return homePage(items, before, scope), nil
 		}
-		if refs, again, err = source.next(ctx, before, table.MaxBatchGet); err != nil {
+		refs, again, err = source.next(ctx, before, table.MaxBatchGet)
+		if errors.Is(err, errByPull) {
+			return s.Home(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
+		}
+		if err != nil {
 			return List[HomeItem]{}, err
 		}
 		var shown []HomeItem

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 
 	"fanfare/internal/schema"
 )
@@ -60,6 +61,9 @@ func (s *Service) HomeNews(ctx context.Context, viewer string, query HomeQuery, 
 	}
 	for before := at.before; ; {
 		refs, again, err := source.next(ctx, before, MaxUnread)
+		if errors.Is(err, errByPull) {
+			return s.HomeNews(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
+		}
 		if err != nil {
 			return HomeNews{}, err
 		}

@@ -43,7 +43,8 @@ import (
 type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
-	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Liked and Unliked.
+	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked and
+	// Unliked.
 	Publisher message.Publisher
 	// IDs makes the ids of posts, comments and events. A process has one.
 	IDs *id.Generator
@@ -65,6 +66,8 @@ type Config struct {
 	// that had to skip them asks for their removal. Default 100: an entry costs two write
 	// units to remove, and reading 100 entries costs two read units.
 	RemoveFrom int
+	// ActiveDays is how many days ahead the edges of readers are dated. 0 enrols nobody.
+	ActiveDays int
 	// MaxFollowing is the number of users whom one user may follow. 0 is no limit.
 	MaxFollowing int64
 	// FollowersPerLikeShard is the number of followers for which the like lists of
@@ -127,6 +130,7 @@ const (
 type Service struct {
 	cfg       Config
 	reminders *reminders
+	seen      *seenReaders
 	posts     *sharedReads
 	recent    *recentReads
 	turns     *turns
@@ -134,7 +138,7 @@ type Service struct {
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now), turns: newTurns()}
+	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now), seen: newSeenReaders(cfg.Now), turns: newTurns()}
 	s.posts = newSharedReads(func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 		return s.batchGet(ctx, keys, true)
 	})

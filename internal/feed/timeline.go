@@ -10,8 +10,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
-	"fanfare/internal/panics"
-	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -42,6 +40,8 @@ type marks struct {
 	late []schema.Mark
 	// last is the last author of the page if there may be more, else "".
 	last string
+	// presence is the reader's presence, nil for none. The first page has it.
+	presence *schema.Presence
 }
 
 func (p *pushSource) next(ctx context.Context, before string, want int) (top stretch[ref], calls int, err error) {
@@ -56,6 +56,13 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	}
 	if err := all(ctx, reads...); err != nil {
 		return stretch[ref]{}, 0, err
+	}
+	seen := false
+	if firstCall {
+		var pull bool
+		if pull, seen = p.s.byPull(ctx, p.viewer, p.marks.presence); pull {
+			return stretch[ref]{}, 0, errByPull
+		}
 	}
 	left := map[schema.Mark]int{} // the entries of unfollowed authors, by the mark
 	for size := want; ; {
@@ -88,12 +95,19 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	var reminding sync.WaitGroup
 	defer reminding.Wait()
 	calls = 1 // the entries
+	low := max(p.oldest, top.cut)
+	if len(top.items) == want {
+		low = top.items[want-1].post
+	}
+	if inGap(p.marks.presence, low, before) {
+		return stretch[ref]{}, 0, errByPull
+	}
 	for page := p.marks; ; calls++ {
 		if firstCall {
 			late := slices.Concat(page.late, p.s.hiding(left))
 			left = nil
 			reminding.Wait()
-			reminding.Go(func() { p.s.remind(ctx, late) })
+			reminding.Go(func() { p.s.remind(ctx, p.viewer, late, seen) })
 		}
 		calls += len(page.merged)
 		if top, err = p.s.newestOf(ctx, p.budget, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
@@ -168,7 +182,13 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	if after != "" {
 		q.After = schema.UserSK(after)
 	}
+	read := &marks{of: map[string]schema.Mark{}}
 	page, err := collect(ctx, s.cfg.Store, q, marksPage, refill{}, each(func(it table.Item) (schema.Mark, bool, error) {
+		if it.Key.SK == schema.SortPresence {
+			presence, err := schema.ParsePresence(it)
+			read.presence = &presence
+			return schema.Mark{}, false, err
+		}
 		if !schema.KnownMark(it) {
 			return schema.Mark{}, false, nil
 		}
@@ -178,7 +198,6 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	if err != nil {
 		return nil, err
 	}
-	read := &marks{of: map[string]schema.Mark{}}
 	for _, m := range page.items {
 		read.of[m.Author] = m
 		if m.Merges(s.cfg.Now()) {
@@ -214,9 +233,9 @@ func (s *Service) hiding(left map[schema.Mark]int) (many []schema.Mark) {
 }
 
 // remind publishes, at a limited rate, Followed again for marks whose event may have been
-// lost in a crash, and Unfollowed for marks that hide many entries. Without it the home is
-// right too, but each read costs more.
-func (s *Service) remind(ctx context.Context, late []schema.Mark) {
+// lost in a crash, Unfollowed for marks that hide many entries, and Seen. Without it the home
+// is right too, but each read costs more.
+func (s *Service) remind(ctx context.Context, viewer string, late []schema.Mark, seen bool) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)
 	defer cancel()
@@ -238,11 +257,21 @@ func (s *Service) remind(ctx context.Context, late []schema.Mark) {
 		}
 		msgs = append(msgs, msg)
 	}
+	if seen = seen && s.seen.allow(viewer); seen {
+		msg, err := s.message(ctx, &messages.Seen{UserID: viewer}, "")
+		if err != nil {
+			s.cfg.Log.Error("refresh not requested", zap.String("user_id", viewer), zap.Error(err))
+		} else {
+			msgs = append(msgs, msg)
+		}
+	}
 	if len(msgs) == 0 {
 		return
 	}
-	err := panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicBackfills, msgs...) })
-	if err != nil {
-		s.cfg.Log.Warn("late backfills or removals not requested again", zap.Int("messages", len(msgs)), zap.Error(err))
+	if err := s.send(msgs...); err != nil {
+		if seen {
+			s.seen.forget(viewer)
+		}
+		s.cfg.Log.Warn("late backfills, removals or refreshes not requested", zap.Int("messages", len(msgs)), zap.Error(err))
 	}
 }

@@ -11,6 +11,7 @@ type Delivery struct {
 	State       string     `json:"state" enum:"queued,running,complete,pulled,cancelled"`
 	Planned     *int64     `json:"planned" doc:"The homes to reach: followers when the fan-out began, and the author."`
 	Delivered   *int64     `json:"delivered" doc:"The homes that have the post."`
+	Skipped     *int64     `json:"skipped" doc:"The followers that were away. Their homes show the post when they come back."`
 	ChunksDone  *int64     `json:"chunks_done"`
 	ChunksTotal *int64     `json:"chunks_total" doc:"Known when all chunks are planned."`
 	AcceptedAt  time.Time  `json:"accepted_at"`
@@ -28,7 +29,7 @@ func (a *API) registerDelivery() {
 				return nil, err
 			}
 			return &deliveryOut{Delivery{
-				State: string(d.State), Planned: d.Planned, Delivered: d.Delivered, ChunksDone: d.ChunksDone, ChunksTotal: d.ChunksTotal,
+				State: string(d.State), Planned: d.Planned, Delivered: d.Delivered, Skipped: d.Skipped, ChunksDone: d.ChunksDone, ChunksTotal: d.ChunksTotal,
 				AcceptedAt: d.AcceptedAt.UTC(), StartedAt: utc(d.StartedAt), CompletedAt: utc(d.CompletedAt), Attempts: d.Attempts,
 			}}, nil
 		})

@@ -30,6 +30,7 @@ const (
 type Metrics struct {
 	posts       prometheus.Counter
 	deliveries  prometheus.Counter
+	skipped     prometheus.Counter
 	likes       prometheus.Counter
 	likeWrites  prometheus.Counter
 	visible     prometheus.Histogram
@@ -48,6 +49,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		posts:      prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_posts_total", Help: "Posts accepted."}),
 		deliveries: prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_deliveries_total", Help: "Timeline entries written for followers, redeliveries included."}),
+		skipped:    prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_deliveries_skipped_total", Help: "Followers without an entry because they were away, redeliveries included."}),
 		likes:      prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_likes_total", Help: "Likes and unlikes accepted."}),
 		likeWrites: prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_like_flushes_total", Help: "Writes of like counts."}),
 		lostWindows: prometheus.NewCounter(prometheus.CounterOpts{
@@ -82,7 +84,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}, []string{"route", "method"}),
 	}
 	for _, c := range []prometheus.Collector{
-		m.posts, m.deliveries, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.visible, m.units, m.calls, m.requests, m.requestTime,
+		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.visible, m.units, m.calls, m.requests, m.requestTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -119,6 +121,9 @@ func (m *Metrics) Delivered(entries int, sincePost time.Duration) {
 	m.deliveries.Add(float64(entries))
 	m.visible.Observe(sincePost.Seconds())
 }
+
+// Skipped counts followers that were away.
+func (m *Metrics) Skipped(followers int) { m.skipped.Add(float64(followers)) }
 
 // Request counts an answered request. route is the pattern that the request matched.
 func (m *Metrics) Request(route, method string, status int, took time.Duration) {

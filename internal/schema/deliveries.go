@@ -35,8 +35,9 @@ type Chain struct {
 	Upto string
 	// Ended says that the last link has the open end.
 	Ended bool
-	// Total counts the links, Done those that are done, Delivered their entries.
-	Total, Done, Delivered int64
+	// Total counts the links, Done those that are done, Delivered their entries, and Skipped
+	// their followers that were away.
+	Total, Done, Delivered, Skipped int64
 	// Last is the time when the latest link was done.
 	Last time.Time
 }
@@ -53,6 +54,7 @@ func (c *Chain) Add(link Chunk) {
 	}
 	c.Done++
 	c.Delivered += link.Delivered
+	c.Skipped += link.Skipped
 	if link.Done.After(c.Last) {
 		c.Last = link.Done
 	}
@@ -85,7 +87,7 @@ func ParsePlan(it table.Item) (Plan, error) {
 		Attempts: it.Int(AttrAttempts), State: it.Str("state"), TTL: ttlOf(it),
 		Sum: Chain{
 			Upto: it.Str(AttrUpto), Total: it.Int(AttrSumChunks), Done: it.Int(AttrSumChunks),
-			Delivered: it.Int(AttrSumEntries), Last: timeOf(&it, AttrSumDone),
+			Delivered: it.Int(AttrSumEntries), Skipped: it.Int(AttrSumSkipped), Last: timeOf(&it, AttrSumDone),
 		},
 	}, nil
 }
@@ -97,8 +99,9 @@ type Chunk struct {
 	// after the range, which is the next chunk's First, "" for the open end.
 	First, End string
 	// Done is the time of its delivery, zero before that.
-	Done      time.Time
-	Delivered int64
+	Done time.Time
+	// Delivered counts its entries, Skipped its followers that were away.
+	Delivered, Skipped int64
 	// TTL is the time when the chunk expires, zero for never.
 	TTL time.Time
 }
@@ -108,6 +111,9 @@ func (c Chunk) Item() table.Item {
 	attrs := []table.Attr{str(AttrEnd, c.End)}
 	if !c.Done.IsZero() {
 		attrs = append(attrs, millis(AttrDone, c.Done), num(AttrDelivered, c.Delivered))
+	}
+	if c.Skipped != 0 {
+		attrs = append(attrs, num(AttrSkipped, c.Skipped))
 	}
 	return table.Item{Key: DeliveryChunkKey(c.Post, c.First), Attrs: appendTTL(attrs, c.TTL)}
 }
@@ -120,7 +126,8 @@ func ParseChunk(it table.Item) (Chunk, error) {
 		return Chunk{}, &ParseError{it.Key, "not a delivery chunk"}
 	}
 	return Chunk{
-		Post: post, First: first, End: it.Str(AttrEnd), Done: timeOf(&it, AttrDone), Delivered: it.Int(AttrDelivered), TTL: ttlOf(it),
+		Post: post, First: first, End: it.Str(AttrEnd), Done: timeOf(&it, AttrDone), Delivered: it.Int(AttrDelivered), Skipped: it.Int(AttrSkipped),
+		TTL: ttlOf(it),
 	}, nil
 }
 

@@ -27,11 +27,15 @@ const (
 	AttrAuthor     = "a"         // post by id, plan: the author
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
 	AttrKind       = "kind"      // mark
-	AttrUntil      = "until"     // mark
+	AttrUntil      = "until"     // mark; presence, edge under the author: the last day whose posts are pushed
+	AttrUptoDay    = "upto"      // counts: no edge of the user with a lower day may be made
+	AttrPresence   = "state"     // presence
+	AttrGapLow     = "lo"        // presence: the first post of the gap
+	AttrGapHigh    = "hi"        // presence: the first post behind the gap
 	AttrFrom       = "from"      // mark, following edge, mode: the first post
 	AttrPull       = "pull"      // pulled mark: the first post that is merged in, if it is not "from"
 	AttrMode       = "mode"      // mode
-	AttrModeV      = "v"         // mode, pulled mark: the number of the author's change of mode
+	AttrModeV      = "v"         // mode, pulled mark: the number of the author's change of mode; presence: of the return
 	AttrWalked     = "walked"    // mode: the last follower of the mark walk so far
 	AttrWalker     = "walker"    // mode: the event that the mark walk began with
 	AttrWalkedAt   = "wat"       // mode: when the walk last went on
@@ -40,14 +44,16 @@ const (
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count
-	AttrAsOf       = "at"        // like count: when it was last flushed
+	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended
 	AttrEnd        = "end"       // chunk: the lowest follower after it
 	AttrDone       = "done"      // chunk: when it was done
 	AttrDelivered  = "n"         // chunk: entries written
+	AttrSkipped    = "skip"      // chunk: followers that were away
 	AttrAttempts   = "tries"     // plan: how often a worker began
 	AttrUpto       = "upto"      // plan: the end of its summary; its other attributes are below
 	AttrSumChunks  = "sc"
 	AttrSumEntries = "sn"
+	AttrSumSkipped = "ss"
 	AttrSumDone    = "sd"
 )
 

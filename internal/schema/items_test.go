@@ -43,6 +43,12 @@ func TestItemsComeBack(t *testing.T) {
 		profile := schema.Profile{User: u, Name: text, Bio: text, ImageURL: text, CreatedAt: born}
 		comesBack(t, profile, profile.Item(), schema.ParseProfile)
 		comesBack(t, schema.Edge{Other: v, Since: born}, schema.FollowerItem(u, v, born), schema.ParseEdge)
+		day := schema.DayOf(born)
+		comesBack(t, schema.Edge{Other: v, Since: born, Until: day}, schema.DatedFollowerItem(u, v, born, day), schema.ParseEdge)
+		presence := schema.Presence{User: u, State: rapid.SampledFrom([]schema.PresenceState{schema.PresenceHere, schema.PresenceReturning}).Draw(t, "state"), Until: day, V: n, At: at}
+		comesBack(t, presence, presence.Item(), schema.ParsePresence)
+		presence.Lo, presence.Hi = p, q
+		comesBack(t, presence, presence.Item(), schema.ParsePresence)
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
 		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards}
 		comesBack(t, post, post.Item(), schema.ParsePost)
@@ -69,7 +75,7 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, record, record.Item(), schema.ParseIdempotency)
 		plan := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n, State: text, TTL: ttl}
 		comesBack(t, plan, plan.Item(), schema.ParsePlan)
-		chunk := schema.Chunk{Post: p, First: u, End: v, Done: born, Delivered: n, TTL: ttl}
+		chunk := schema.Chunk{Post: p, First: u, End: v, Done: born, Delivered: n, Skipped: n, TTL: ttl}
 		comesBack(t, chunk, chunk.Item(), schema.ParseChunk)
 		lasting := schema.Plan{Post: p, Author: u, Planned: n, Started: born, Attempts: n}
 		comesBack(t, lasting, lasting.Item(), schema.ParsePlan)
@@ -102,11 +108,22 @@ func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 		return table.Item{Key: schema.FollowerCountKey("u", follower), Attrs: []table.Attr{attr(schema.AttrN, table.N(n))}}
 	}
 	profile := schema.Profile{User: "u", Name: "U", CreatedAt: time.UnixMilli(1).UTC()}
-	counts := table.Item{Key: schema.CountsKey("u"), Attrs: []table.Attr{attr(schema.AttrPosts, table.N(2)), attr(schema.AttrFollowing, table.N(3)), attr(schema.AttrLastDel, table.S("p"))}}
+	counts := table.Item{Key: schema.CountsKey("u"), Attrs: []table.Attr{attr(schema.AttrPosts, table.N(2)), attr(schema.AttrFollowing, table.N(3)), attr(schema.AttrLastDel, table.S("p")), attr(schema.AttrUptoDay, table.N(5))}}
 	got, sum, err := schema.ParseUser([]table.Item{counts, share("a", 4), share("b", 5), profile.Item()})
-	if err != nil || got == nil || *got != profile || sum != (schema.Counts{Followers: 9, Following: 3, Posts: 2, LastDeleted: "p"}) {
+	if err != nil || got == nil || *got != profile || sum != (schema.Counts{Followers: 9, Following: 3, Posts: 2, LastDeleted: "p", Upto: 5}) {
 		t.Errorf("ParseUser = %+v, %+v, %v", got, sum, err)
 	}
+}
+
+func TestADayBeginsAtMidnightUTC(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("", 3600))
+	assert.Equal(t, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), schema.DayOf(noon).Start())
+	assert.Equal(t, schema.DayOf(noon)+1, schema.DayOf(noon.Add(13*time.Hour)))
+	undated, dated := schema.FollowerItem("a", "f", noon), schema.DatedFollowerItem("a", "f", noon, 7)
+	assert.True(t, schema.Pushed(&undated, 1<<30))
+	assert.True(t, schema.Pushed(&dated, 7))
+	assert.False(t, schema.Pushed(&dated, 8))
+	assert.Less(t, schema.SortPresence, schema.UserSK("-"), "the Query of the marks reads it first")
 }
 
 // An item that does not fit its key is refused, never misread.
@@ -115,6 +132,7 @@ func FuzzParsersNeverPanic(f *testing.F) {
 	f.Add("p#P#likelist#03", "u#a", schema.AttrFlush, "inc#", int64(-1))
 	f.Add("u#a", "count#mode", "mode", "later", int64(3))
 	f.Add("p#", "chunk#", schema.AttrKind, "pulled", int64(0))
+	f.Add("u#a#home", schema.SortPresence, schema.AttrPresence, "gone", int64(0))
 	f.Add("idem#u#", "k", "post", "", int64(1)<<62)
 	f.Fuzz(func(t *testing.T, pk, sk, name, text string, n int64) {
 		it := table.Item{Key: table.Key{PK: pk, SK: sk}, Attrs: []table.Attr{attr(name, table.S(text)), attr(table.AttrTTL, table.N(n))}}
@@ -130,6 +148,7 @@ func FuzzParsersNeverPanic(f *testing.F) {
 			func() error { _, err := schema.ParseLikeEnd(it); return err },
 			func() error { _, err := schema.ParseEntry(it); return err },
 			func() error { _, err := schema.ParseMark(it); return err },
+			func() error { _, err := schema.ParsePresence(it); return err },
 			func() error { _, err := schema.ParseMode("a", []table.Item{it}); return err },
 			func() error { _, err := schema.ParseIdempotency(it); return err },
 			func() error { _, err := schema.ParsePlan(it); return err },

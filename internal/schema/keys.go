@@ -186,8 +186,16 @@ func ParseEntrySK(sk string) (post, author string, ok bool) {
 	return post, author, ok && post != "" && author != ""
 }
 
-// MarksPK is the partition of user's home marks; its sort keys are UserSK.
+// MarksPK is the partition of user's home marks, whose sort keys are UserSK, and of its
+// presence.
 func MarksPK(user string) string { return "u#" + user + "#home" }
+
+// SortPresence is the sort key of a presence, below those of the marks: the Query of the
+// marks reads it, too.
+const SortPresence = "presence"
+
+// PresenceKey names the presence of a reader.
+func PresenceKey(user string) table.Key { return table.Key{PK: MarksPK(user), SK: SortPresence} }
 
 // MarkKey names user's home mark for author.
 func MarkKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: UserSK(author)} }

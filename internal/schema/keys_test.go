@@ -59,6 +59,7 @@ func TestKeysAreApart(t *testing.T) {
 			add("following of "+u, schema.FollowingKey(u, other))
 			add("mode of "+u, schema.ModeKey(u))
 			add("mark of "+u, schema.MarkKey(u, other))
+			add("presence of "+u, schema.PresenceKey(u))
 			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))
 			for _, p := range posts {
 				add(u+"'s post "+p, schema.PostKey(u, p))

@@ -44,6 +44,9 @@ type Counts struct {
 	Followers, Following, Posts int64
 	// LastDeleted is the id of the newest post that was deleted, "" for none.
 	LastDeleted string
+	// Upto is the lowest day that a new dated edge of the user may have, 0 for a user without
+	// a presence.
+	Upto Day
 }
 
 // ParseUser reads the items of the partition UserPK: the profile, if there is one,
@@ -59,6 +62,7 @@ func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) 
 			profile = &p
 		case it.Key.SK == SortCount:
 			counts.Posts, counts.Following, counts.LastDeleted = it.Int(AttrPosts), it.Int(AttrFollowing), it.Str(AttrLastDel)
+			counts.Upto = Day(it.Int(AttrUptoDay))
 		case strings.HasPrefix(it.Key.SK, SortCount+"#followers#"):
 			counts.Followers += it.Int(AttrN)
 		}
@@ -131,6 +135,24 @@ type Edge struct {
 	Since time.Time
 	// From is the lowest post id that the follow shows; on the following edge only.
 	From string
+	// Until is the last day whose posts are pushed along the edge, 0 for every day; on the
+	// follower edge only.
+	Until Day
+}
+
+// Pushed reports whether posts of a day are pushed along an edge under the author.
+func Pushed(edge *table.Item, day Day) bool {
+	until := edge.Get(AttrUntil)
+	return until.IsZero() || Day(until.Int()) >= day
+}
+
+// DatedFollowerItem is FollowerItem for an edge whose posts are pushed until a day.
+func DatedFollowerItem(author, follower string, since time.Time, until Day) table.Item {
+	it := FollowerItem(author, follower, since)
+	if until != 0 {
+		it.Attrs = append(it.Attrs, num(AttrUntil, int64(until)))
+	}
+	return it
 }
 
 // FollowerItem encodes the edge under the followed author.
@@ -149,5 +171,5 @@ func ParseEdge(it table.Item) (Edge, error) {
 	if !ok {
 		return Edge{}, &ParseError{it.Key, "not an edge"}
 	}
-	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom)}, nil
+	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom), Day(it.Int(AttrUntil))}, nil
 }

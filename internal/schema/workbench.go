@@ -38,7 +38,7 @@ func facets() []facet {
 		}},
 		{"Counts", CountsKey("USER"), []table.Item{
 			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action)}},
-			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1)}},
+			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1), num(AttrUptoDay, 20301)}},
 		}},
 		{fmt.Sprintf("Follower count (%d shards)", FollowerShards), anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{
 			{Key: FollowerCountKey(alice, bob), Attrs: []table.Attr{num(AttrN, 1)}},
@@ -46,7 +46,7 @@ func facets() []facet {
 		{"Mode of a large author", ModeKey("AUTHOR"), []table.Item{
 			Mode{Author: alice, State: ModePull, V: 2, Since: post, At: at}.Item(),
 		}},
-		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{FollowerItem(alice, bob, at)}},
+		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1}.Item(),
@@ -79,6 +79,9 @@ func facets() []facet {
 		{"Home mark", MarkKey("USER", "AUTHOR"), []table.Item{
 			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action}.Item(),
 			Mark{User: bob, Author: "carol", Kind: MarkUnfollowed, Version: action, TTL: expiry}.Item(),
+		}},
+		{"Presence of a reader", PresenceKey("USER"), []table.Item{
+			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},
 		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{
 			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1, TTL: expiry}.Item(),

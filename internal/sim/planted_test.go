@@ -102,7 +102,7 @@ func bugs() []bug {
 		{"tombstone not checked before a page", "I2", []edit{{chunk, "if err != nil || ref.Deleted {", "if ref.Deleted = false; err != nil {"}}},
 		{"posts of a home read with eventual consistency", "I2", []edit{{service, `return s.batchGet(ctx, keys, true)`, `return s.batchGet(ctx, keys, false)`}}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
-			"\t\ttable.TransactOp{Update: s.oneMoreFollowing(follower)},\n", ""},
+			"\t\t{Update: s.oneMoreFollowing(follower, until, enrols)},\n", ""},
 			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.cfg.Store.Update(ctx, *addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, unavailable(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
 		}},
 		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},

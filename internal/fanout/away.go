@@ -1,0 +1,295 @@
+package fanout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/panics"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Away readers are skipped: docs/HYBRID.md, section 2. Each edge of a reader has the
+// day of the reader's presence at least, or none (I1): an edge gets a day only beside a
+// presence, and edges are raised before the presence is. A follow that commits before a walk
+// over the followees reads them is raised by the walk, and a later one meets the day upto,
+// which the walk raises first.
+
+const (
+	// returnPosts is the number of posts that a return writes as entries. Older ones are left
+	// to the gap.
+	returnPosts = 200
+	// awayReaders is the number of edges that a refresh or a return raises at the same time,
+	// and of post lists that a return reads.
+	awayReaders = walkWriters
+)
+
+// seen enrols a reader, or raises the days of its edges and then of its presence. It may end
+// anywhere: edges without a day are pushed always, and those above the presence's for longer.
+func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
+	began := w.cfg.Now()
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return err
+	}
+	p, err := w.presence(ctx, e.UserID)
+	if err != nil {
+		return err
+	}
+	until := schema.DayOf(began) + schema.DaysAhead(w.cfg.ActiveDays)
+	switch {
+	case p == nil && w.cfg.ActiveDays == 0, p != nil && (p.State != schema.PresenceHere || until <= p.Until):
+		return nil
+	case p == nil:
+		if enrolled, err := w.enrol(ctx, e.UserID, until); err != nil || !enrolled {
+			return err
+		}
+		return w.raiseEdges(ctx, e.UserID, until, began)
+	}
+	if err := w.raise(ctx, e.UserID, until, began); err != nil {
+		return err
+	}
+	// If the refresh came too late, posts may have been skipped before an edge was raised. The
+	// presence stays, and the reader returns.
+	if late := schema.DayOf(w.cfg.Now()) >= p.Until; late || w.cfg.Clock.Doubt() != nil {
+		return w.cfg.Clock.Doubt()
+	}
+	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.PresenceKey(e.UserID), Set: []table.Attr{{Name: schema.AttrUntil, Value: table.N(int64(until))}},
+		If: table.All{
+			table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)}, table.Equal{Name: schema.AttrUntil, Value: table.N(int64(p.Until))},
+		},
+	})
+	return presenceError(err, e.UserID)
+}
+
+// enrol makes the presence of a reader, unless another worker or a follow does.
+func (w *Worker) enrol(ctx context.Context, user string, until schema.Day) (enrolled bool, err error) {
+	first := schema.Presence{User: user, State: schema.PresenceHere, Until: until}
+	_, err = w.cfg.Store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{
+		{Put: &table.PutInput{Item: first.Item(), If: table.Absent{}}},
+		{Update: &table.UpdateInput{
+			Key: schema.CountsKey(user), Set: []table.Attr{{Name: schema.AttrUptoDay, Value: table.N(int64(until))}},
+			If: table.AttrAbsent{Name: schema.AttrUptoDay},
+		}},
+	}})
+	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && !cancelled.Retryable() {
+		return false, nil
+	}
+	return err == nil, presenceError(err, user)
+}
+
+// returned ends the return of a reader: it raises the edges, and then writes the newest posts
+// that may have been skipped as entries. So a post meets the raised edge, or was stored before
+// its author's posts are read here. The presence comes last; until then the home is pulled.
+func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
+	began := w.cfg.Now()
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return err
+	}
+	p, err := w.presence(ctx, e.UserID)
+	if err != nil || p == nil || p.State != schema.PresenceReturning || p.V != e.V {
+		return err
+	}
+	until := schema.DayOf(began) + schema.DaysAhead(w.cfg.ActiveDays)
+	if err := w.raise(ctx, e.UserID, until, began); err != nil {
+		return err
+	}
+	missed, err := w.missedPosts(ctx, *p, began)
+	if err != nil {
+		return err
+	}
+	if err := w.writeMissed(ctx, e.UserID, missed, began); err != nil {
+		return err
+	}
+	here := table.UpdateInput{
+		Key: schema.PresenceKey(e.UserID),
+		Set: []table.Attr{
+			{Name: schema.AttrPresence, Value: table.S(string(schema.PresenceHere))},
+			{Name: schema.AttrUntil, Value: table.N(int64(until))},
+			{Name: schema.AttrAsOf, Value: table.N(w.cfg.Now().UnixMilli())},
+		},
+		If: table.All{
+			table.Equal{Name: schema.AttrPresence, Value: table.S(string(schema.PresenceReturning))},
+			table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)},
+		},
+	}
+	if len(missed) < returnPosts {
+		here.Remove = []string{schema.AttrGapLow}
+	} else {
+		here.Set = append(here.Set, table.Attr{Name: schema.AttrGapHigh, Value: table.S(missed[returnPosts-1].ID)})
+	}
+	if _, err = w.cfg.Store.Update(ctx, here); err == nil {
+		w.cfg.Log.Debug("reader returned", zap.String("user_id", e.UserID), zap.Int("posts", len(missed)), zap.String("request_id", e.RequestID))
+	}
+	return presenceError(err, e.UserID)
+}
+
+func (w *Worker) presence(ctx context.Context, user string) (*schema.Presence, error) {
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.PresenceKey(user), Consistent: true})
+	if err != nil {
+		return nil, fmt.Errorf("read the presence of %s: %w", user, err)
+	}
+	if res.Item == nil {
+		return nil, nil
+	}
+	p, err := schema.ParsePresence(*res.Item)
+	return &p, err
+}
+
+// presenceError wraps the error of a write of a presence. That another worker has changed it
+// is none.
+func presenceError(err error, user string) error {
+	if _, changed := errors.AsType[*table.ConditionError](err); changed || err == nil {
+		return nil
+	}
+	return fmt.Errorf("write the presence of %s: %w", user, err)
+}
+
+// raise notes a day in the reader's counts, and then raises all edges to it.
+func (w *Worker) raise(ctx context.Context, user string, until schema.Day, began time.Time) error {
+	day := table.N(int64(until))
+	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.CountsKey(user), Set: []table.Attr{{Name: schema.AttrUptoDay, Value: day}},
+		If: table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}, table.Less{Name: schema.AttrUptoDay, Value: day}},
+	})
+	if err := presenceError(err, user); err != nil {
+		return err
+	}
+	return w.raiseEdges(ctx, user, until, began)
+}
+
+// raiseEdges raises the day of each of the reader's edges, if the edge exists and has a lower
+// day or none.
+func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day, began time.Time) error {
+	return w.eachFollowee(ctx, user, began, func(author schema.Edge) error {
+		day := table.N(int64(until))
+		_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+			Key: schema.FollowerKey(author.Other, user), Set: []table.Attr{{Name: schema.AttrUntil, Value: day}},
+			If: table.All{table.Exists{}, table.Any{table.AttrAbsent{Name: schema.AttrUntil}, table.Less{Name: schema.AttrUntil, Value: day}}},
+		})
+		if _, passed := errors.AsType[*table.ConditionError](err); err != nil && !passed {
+			return fmt.Errorf("raise the edge of %s to %s: %w", user, author.Other, err)
+		}
+		return nil
+	})
+}
+
+// eachFollowee calls do for all followees of a reader, which are read consistently, for
+// awayReaders of them at the same time. It ends if the worker slept.
+func (w *Worker) eachFollowee(ctx context.Context, user string, began time.Time, do func(schema.Edge) error) error {
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{
+		PK: schema.FollowingPK(user), PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrSince, schema.AttrFrom},
+	}) {
+		if err != nil {
+			return fmt.Errorf("read the followees of %s: %w", user, err)
+		}
+		for part := range slices.Chunk(page.Items, awayReaders) {
+			if err := w.awake(began); err != nil {
+				return err
+			}
+			errs := make([]error, len(part))
+			var calls sync.WaitGroup
+			for i, it := range part {
+				calls.Go(func() {
+					errs[i] = panics.Catch(func() error {
+						edge, err := schema.ParseEdge(it)
+						if err != nil {
+							return err
+						}
+						return do(edge)
+					})
+				})
+			}
+			calls.Wait()
+			if err := errors.Join(errs...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// missedPosts returns the newest returnPosts of the followees' living posts from the begin of
+// the reader's gap on, newest first.
+func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, began time.Time) ([]schema.Post, error) {
+	var mu sync.Mutex
+	var newest []schema.Post
+	low := max(p.Lo, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
+	err := w.eachFollowee(ctx, p.User, began, func(author schema.Edge) error {
+		mu.Lock()
+		from := max(low, author.From)
+		mu.Unlock()
+		posts, err := w.newestPosts(ctx, author.Other, from)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		newest = append(newest, posts...)
+		slices.SortFunc(newest, func(a, b schema.Post) int { return cmp.Compare(b.ID, a.ID) })
+		if len(newest) >= returnPosts {
+			newest = newest[:returnPosts]
+			low = newest[returnPosts-1].ID
+		}
+		return nil
+	})
+	return newest, err
+}
+
+// newestPosts returns the newest returnPosts living posts of an author from an id on.
+func (w *Worker) newestPosts(ctx context.Context, author, from string) (posts []schema.Post, err error) {
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{
+		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: returnPosts, Consistent: true,
+		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
+	}) {
+		if err != nil {
+			return nil, fmt.Errorf("read the posts of %s: %w", author, err)
+		}
+		for _, it := range page.Items {
+			post, err := schema.ParsePost(it)
+			if err != nil {
+				return nil, err
+			}
+			if post.Deleted {
+				continue
+			}
+			if posts = append(posts, post); len(posts) == returnPosts {
+				return posts, nil
+			}
+		}
+	}
+	return posts, nil
+}
+
+// writeMissed writes entries of posts.
+func (w *Worker) writeMissed(ctx context.Context, user string, missed []schema.Post, began time.Time) error {
+	var writes []table.BatchWrite
+	for _, stored := range missed {
+		p, err := w.newPost(stored.ID, stored.Author, stored.LikeShards)
+		if err != nil {
+			return err
+		}
+		if !p.expired {
+			writes = append(writes, table.BatchWrite{Put: &table.Item{Key: table.Key{PK: schema.TimelinePK(user), SK: p.sk}, Attrs: p.attrs}})
+		}
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	if err := w.awake(began); err != nil {
+		return err
+	}
+	if err := w.writeAll(ctx, writes); err != nil {
+		return fmt.Errorf("write the entries of %s's return: %w", user, err)
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+package fanout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+const aDay = 24 * time.Hour
+
+func active(days int) func(*fanout.Config) {
+	return func(c *fanout.Config) { small(c); c.ActiveDays = days }
+}
+
+// date gives a follower's edge a day.
+func (w *world) date(user string, until schema.Day) {
+	w.Helper()
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.DatedFollowerItem(author, user, w.now, until)})
+	w.must(err)
+}
+
+func TestFanOutSkipsFollowersWhoAreAway(t *testing.T) {
+	for _, n := range []int{3, 45} { // at once, and by chunks with a summary
+		skipped := 0
+		w := newWorld(t, n, active(14), func(c *fanout.Config) { c.Skipped = func(n int) { skipped += n } })
+		today := schema.DayOf(w.now)
+		for i := range n {
+			w.date(follower(i), today-schema.Day(i%3)) // every third is here
+		}
+		todays, yesterdays := w.post(), w.post() // one comes late
+		yesterdays.PostID = id.Floor(w.now.Add(-aDay))
+		w.enqueue(todays, yesterdays)
+		w.drain(w.worker)
+		for i := range n {
+			want := []string{yesterdays.PostID, todays.PostID}
+			w.wantHome(follower(i), want[:max(0, 2-i%3)]...)
+		}
+		for e, away := range map[*messages.PostCreated]int64{todays: int64(2 * n / 3), yesterdays: int64(n / 3)} {
+			d := w.delivery(e.PostID)
+			require.Equal(t, feed.DeliveryComplete, d.State)
+			assert.Equal(t, []int64{int64(n + 1), int64(n+1) - away, away}, []int64{*d.Planned, *d.Delivered, *d.Skipped})
+		}
+		assert.Equal(t, n, skipped, "in the metric")
+
+		w.worker = w.newWorker(small)
+		off := w.posted()
+		d := w.delivery(off)
+		assert.Equal(t, []int64{int64(n + 1), 0}, []int64{*d.Delivered, *d.Skipped}, "a worker with the feature off skips nobody")
+	}
+}
+
+const reader = "reader"
+
+// service is another process of the product, without hooks.
+func (w *world) service(days int) *feed.Service {
+	return feed.New(feed.Config{
+		Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL, ActiveDays: days,
+	})
+}
+
+// followed makes the reader follow authors, without presence if days is 0.
+func (w *world) followed(days int, authors ...string) {
+	w.Helper()
+	s := w.service(days)
+	for _, user := range append(authors, reader) {
+		_, err := s.PutProfile(w.Context(), user, feed.ProfileInput{Name: user})
+		w.must(err)
+	}
+	for _, user := range authors {
+		w.must(s.Follow(w.Context(), reader, user))
+	}
+	w.drain(w.worker)
+}
+
+func (w *world) presence() *schema.Presence {
+	w.Helper()
+	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.PresenceKey(reader), Consistent: true})
+	w.must(err)
+	if res.Item == nil {
+		return nil
+	}
+	p, err := schema.ParsePresence(*res.Item)
+	w.must(err)
+	return &p
+}
+
+// days returns the days of the reader's edges to authors, -1 for an edge that is absent.
+func (w *world) days(authors ...string) (days []schema.Day) {
+	w.Helper()
+	for _, user := range authors {
+		res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.FollowerKey(user, reader), Consistent: true})
+		w.must(err)
+		if res.Item == nil {
+			days = append(days, -1)
+			continue
+		}
+		edge, err := schema.ParseEdge(*res.Item)
+		w.must(err)
+		days = append(days, edge.Until)
+	}
+	return days
+}
+
+func (w *world) upto() schema.Day {
+	w.Helper()
+	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.CountsKey(reader), Consistent: true})
+	w.must(err)
+	return schema.Day(res.Item.Int(schema.AttrUptoDay))
+}
+
+func (w *world) seen() *messages.Seen { return &messages.Seen{Header: w.header(), UserID: reader} }
+
+// authors are more than a page.
+var authors = []string{"a0", "a1", "a2", "a3", "a4", "a5"}
+
+func all(day schema.Day) []schema.Day { return slices.Repeat([]schema.Day{day}, len(authors)) }
+
+func TestAReaderIsEnrolledAndRefreshed(t *testing.T) {
+	w := newWorld(t, 0, active(14))
+	w.followed(0, authors...)
+	assert.Equal(t, all(0), w.days(authors...))
+	off := w.newWorker(small)
+	w.must(off.HandleBackfills(t.Context(), w.seen()))
+	assert.Nil(t, w.presence(), "a worker with the feature off enrols nobody")
+
+	first := schema.DayOf(w.now) + 14
+	w.must(w.worker.HandleBackfills(t.Context(), w.seen()))
+	assert.Equal(t, &schema.Presence{User: reader, State: schema.PresenceHere, Until: first}, w.presence())
+	assert.Equal(t, all(first), w.days(authors...))
+	assert.Equal(t, first, w.upto())
+
+	w.now = w.now.Add(8 * aDay)
+	w.must(w.newWorker(active(2)).HandleBackfills(t.Context(), w.seen()))
+	assert.Equal(t, first, w.presence().Until, "fewer days than the presence has")
+	w.must(w.worker.HandleBackfills(t.Context(), w.seen()))
+	assert.Equal(t, append(all(first+8), first+8, first+8), append(w.days(authors...), w.presence().Until, w.upto()))
+	w.must(off.HandleBackfills(t.Context(), w.seen()))
+	assert.Equal(t, append(all(first-14+8+90), first-14+8+90), append(w.days(authors...), w.presence().Until))
+}
+
+// A refresh that ends on the presence's day or later may have raised an edge after a post was
+// skipped, so the presence stays. So it does if the worker stands still for an hour.
+func TestARefreshThatComesTooLateLeavesThePresence(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"midnight": 20 * time.Minute, "an hour": 61 * time.Minute} {
+		w := newWorld(t, 0, active(2))
+		w.followed(2, authors...)
+		before := *w.presence()
+		w.now = before.Until.Start().Add(-10 * time.Minute)
+		if name == "an hour" {
+			w.now = w.now.Add(-2 * time.Hour)
+		}
+		slept := false
+		w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+			if op == table.OpQuery && !slept {
+				slept, w.now = true, w.now.Add(wait)
+			}
+			return do()
+		}
+		err := w.worker.HandleBackfills(t.Context(), w.seen())
+		var later *queue.Later
+		assert.Equal(t, name == "an hour", assert.ErrorAs(new(testing.T), err, &later), "%v", err)
+		assert.Equal(t, &before, w.presence(), name)
+		assert.Greater(t, w.upto(), before.Until, "noted first")
+	}
+}
+
+// During a refresh or an enrolment, at each port call in turn, the reader unfollows an author
+// and follows another one. No edge is left that should not be there, and each has the
+// presence's day, or none.
+func TestFollowsWhileEdgesAreRaised(t *testing.T) {
+	for _, enrolled := range []bool{false, true} {
+		for _, days := range []int{0, 2, 14} { // of the process that follows
+			at := 0
+			for fired := true; fired; at++ {
+				w := newWorld(t, 0, active(14))
+				w.followed(map[bool]int{true: 3}[enrolled], authors...)
+				w.must(func() error {
+					_, err := w.service(0).PutProfile(t.Context(), "new", feed.ProfileInput{Name: "new"})
+					return err
+				}())
+				w.now = w.now.Add(2 * aDay)
+				s := w.service(days)
+				change := w.atCall(at, func() {
+					w.must(s.Unfollow(t.Context(), reader, "a3"))
+					w.must(s.Follow(t.Context(), reader, "new"))
+				})
+				w.enqueue(w.seen())
+				w.drain(w.worker)
+				fired = change()
+				w.store.around = nil
+				got := w.days(append(authors, "new")...)
+				if fired {
+					assert.EqualValues(t, -1, got[3])
+				}
+				for i, day := range got {
+					if day > 0 {
+						assert.GreaterOrEqual(t, day, w.presence().Until, "edge %d, at call %d", i, at)
+					}
+				}
+				require.False(t, t.Failed())
+			}
+			require.Greater(t, at, len(authors))
+		}
+	}
+}
+
+// returning puts the reader's presence to returning, as a home read does.
+func (w *world) returning(v int64, lo string) *messages.Returned {
+	w.Helper()
+	p := schema.Presence{User: reader, State: schema.PresenceReturning, Until: schema.DayOf(w.now), V: v, Lo: lo}
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: p.Item()})
+	w.must(err)
+	return &messages.Returned{Header: w.header(), UserID: reader, V: v}
+}
+
+// stock puts n posts of an author into the table, a second apart.
+func (w *world) stock(user string, n int) (ids []string) {
+	w.Helper()
+	for range n {
+		w.now = w.now.Add(time.Second)
+		ids = append(ids, w.newID())
+		_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: ids[len(ids)-1], Author: user, Text: "x", LikeShards: 1}.Item()})
+		w.must(err)
+	}
+	return ids
+}
+
+func TestAReturnWritesTheNewestPostsThatWereMissed(t *testing.T) {
+	for _, missed := range []int{0, 1, 199, 200, 450} {
+		w := newWorld(t, 0, active(14))
+		w.followed(14, authors...)
+		w.now = w.now.Add(aDay)
+		w.stock("a1", 3) // were pushed
+		w.stock("stranger", 3)
+		w.now = w.now.Add(aDay)
+		lo := id.Floor(w.now)
+		var posts []string
+		for i := range missed {
+			posts = append(posts, w.stock(authors[i*i%len(authors)], 1)...)
+		}
+		w.now = w.now.Add(20 * aDay)
+		e := w.returning(3, lo)
+		stale := *e
+		stale.V = 2
+		w.must(w.worker.HandleBackfills(t.Context(), &stale))
+		assert.Equal(t, schema.PresenceReturning, w.presence().State)
+		w.must(w.worker.HandleBackfills(t.Context(), e))
+		until := schema.DayOf(w.now) + 14
+		want := &schema.Presence{User: reader, State: schema.PresenceHere, Until: until, V: 3, At: w.now}
+		if missed >= 200 {
+			want.Lo, want.Hi = lo, posts[missed-200]
+		}
+		assert.Equal(t, want, w.presence())
+		assert.Equal(t, append(all(until), until), append(w.days(authors...), w.upto()))
+		assert.Equal(t, posts[max(0, missed-200):], w.entriesIn(reader), "%d posts", missed)
+		w.now = w.now.Add(aDay)
+		w.must(w.worker.HandleBackfills(t.Context(), e))
+		assert.Equal(t, want, w.presence(), "a redelivery changes nothing")
+	}
+}
+
+// entriesIn returns the posts in a user's timeline, oldest first.
+func (w *world) entriesIn(user string) (posts []string) {
+	w.Helper()
+	items, _, err := table.Collect(w.mem.Query(w.Context(), table.Query{PK: schema.TimelinePK(user), Consistent: true}), 0)
+	w.must(err)
+	for _, it := range items {
+		e, err := schema.ParseEntry(it)
+		w.must(err)
+		posts = append(posts, e.Post)
+	}
+	return posts
+}
+
+// TestAFaultAtAnyCallOfAReturn makes each port call fail in turn while a reader returns. At
+// each moment its home shows all posts, and in the end its entries are there.
+func TestAFaultAtAnyCallOfAReturn(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			at := 0
+			for fired := true; fired; at++ {
+				w := newWorld(t, 0, active(2))
+				w.followed(2, authors...)
+				w.now = w.now.Add(5 * aDay)
+				var posts []string
+				for i := range 9 {
+					posts = append(posts, w.stock(authors[i%len(authors)], 1)...)
+				}
+				fired = w.drainWithFault(at, f.done, f.dies, w.returning(1, id.Floor(w.now.Add(-aDay))))
+				w.store.around = nil
+				assert.Equal(t, schema.PresenceHere, w.presence().State)
+				assert.Equal(t, posts, w.entriesIn(reader))
+				assert.Equal(t, posts, w.shown(reader))
+				until := schema.DayOf(w.now) + 2
+				assert.Equal(t, append(all(until), until), append(w.days(authors...), w.presence().Until))
+				require.Falsef(t, t.Failed(), "failed with the fault at call %d", at)
+			}
+			require.GreaterOrEqual(t, at, 2*len(authors), "calls")
+		})
+	}
+}
+
+// A post is stored during a return, at each port call in turn, and then fanned out. It meets a
+// raised edge, or the return reads it.
+func TestAPostDuringAReturn(t *testing.T) {
+	at := 0
+	for fired := true; fired; at++ {
+		w := newWorld(t, 0, active(2))
+		w.followed(2, author, "zoe")
+		w.now = w.now.Add(5 * aDay)
+		e := w.post()
+		other := w.newWorker(active(2))
+		change := w.atCall(at, func() {
+			around := w.store.around
+			w.store.around = nil
+			w.must(other.HandlePosts(t.Context(), e))
+			w.store.around = around
+		})
+		w.enqueue(w.returning(1, id.Floor(w.now.Add(-aDay))))
+		w.drain(w.worker)
+		fired = change()
+		w.store.around = nil
+		w.now = w.now.Add(2 * time.Minute) // read by push
+		if fired {
+			require.Equal(t, []string{e.PostID}, w.shown(reader), fmt.Sprint("at call ", at))
+		}
+	}
+	require.Greater(t, at, 6)
+}

@@ -1,0 +1,147 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/panics"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Fan-out skips the away readers: docs/HYBRID.md, section 2. A home read obeys the
+// reader's presence, and never the setting of its own process. The home misses nothing (I1):
+// each edge of the reader has the presence's day at least, or none, so each post up to the end
+// of that day was pushed. From that day on the home is read by pull until its entries are
+// rebuilt, a day before any post can have been skipped: clocks differ by less than that.
+
+const (
+	// returnLinger is how long a home is read by pull after its return: the read may have taken
+	// its entries before the return wrote them, and the presence after.
+	returnLinger = time.Minute
+	// seenEvery is the least time between two events Seen of one reader in a process.
+	seenEvery = time.Hour
+	// maxSeen is the number of readers that a process remembers for that. Above it some are
+	// sent more often.
+	maxSeen = 65_536
+	// mostAhead bounds how long before the presence's day a read asks for a refresh.
+	mostAhead = 7 * 24 * time.Hour
+)
+
+// errByPull says that a home has to be read by pull.
+var errByPull = errors.New("feed: the home is read by pull")
+
+// byPull reports whether the home of the reader is read by pull now. If the reader returns it
+// says so in the table first, and then asks for the entries. seen reports whether a worker has
+// to date the reader's edges.
+func (s *Service) byPull(ctx context.Context, viewer string, p *schema.Presence) (pull, seen bool) {
+	now := s.cfg.Now()
+	switch {
+	case p == nil:
+		return false, s.cfg.ActiveDays != 0
+	case s.cfg.Clock.Doubt() != nil:
+		return true, false
+	case p.State == schema.PresenceReturning:
+		s.askForReturn(ctx, *p, s.reminders.allow("return of "+viewer))
+		return true, false
+	case !now.Before(p.Until.Start()):
+		s.beginReturn(ctx, *p)
+		return true, false
+	}
+	ahead := min(mostAhead, schema.DaysAhead(s.cfg.ActiveDays).Length()/2)
+	return now.Sub(p.At) < returnLinger, p.Until.Start().Sub(now) < ahead
+}
+
+// beginReturn makes the presence returning. If another read did, or the table fails, the next
+// read of the home goes on. The gap begins behind the last day whose posts were all pushed, or
+// where an older gap begins.
+func (s *Service) beginReturn(ctx context.Context, p schema.Presence) {
+	next := schema.Presence{
+		User: p.User, State: schema.PresenceReturning, Until: p.Until, V: p.V + 1, Lo: id.Floor((p.Until + 1).Start()),
+	}
+	if p.Hi > s.oldestShown() {
+		next.Lo = min(next.Lo, p.Lo)
+	}
+	_, err := s.cfg.Store.Put(ctx, table.PutInput{
+		Item: next.Item(), If: table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)},
+	})
+	if err != nil {
+		if _, begun := errors.AsType[*table.ConditionError](err); !begun {
+			s.cfg.Log.Warn("return not begun: the reader's next home read will begin it", zap.String("user_id", p.User), zap.Error(err))
+		}
+		return
+	}
+	s.reminders.allow("return of " + p.User)
+	s.askForReturn(ctx, next, true)
+}
+
+// askForReturn publishes Returned if it may do so now.
+func (s *Service) askForReturn(ctx context.Context, p schema.Presence, now bool) {
+	if !now {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, remindFor)
+	defer cancel()
+	msg, err := s.message(ctx, &messages.Returned{UserID: p.User, V: p.V}, "")
+	if err == nil {
+		err = s.send(msg)
+	}
+	if err != nil {
+		s.cfg.Log.Warn("return not requested: a later home read will request it", zap.String("user_id", p.User), zap.Error(err))
+	}
+}
+
+// send publishes messages for workers beside the posts.
+func (s *Service) send(msgs ...*message.Message) error {
+	return panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicBackfills, msgs...) })
+}
+
+// inGap reports whether posts of the gap may be among those from the id low on, and below the
+// id before ("" for no bound).
+func inGap(p *schema.Presence, low, before string) bool {
+	return p != nil && low < p.Hi && (before == "" || p.Lo < before)
+}
+
+// seenReaders limits how often a process says that it has seen a reader. Its memory is
+// bounded (I9).
+type seenReaders struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	sent *simplelru.LRU[string, time.Time]
+}
+
+func newSeenReaders(now func() time.Time) *seenReaders {
+	sent, err := simplelru.NewLRU[string, time.Time](maxSeen, nil)
+	if err != nil {
+		panic(err) // unreachable: it refuses a size below 1, and maxSeen is a constant
+	}
+	return &seenReaders{now: now, sent: sent}
+}
+
+// allow reports whether Seen may be sent now for a reader. If so, it records that.
+func (r *seenReaders) allow(user string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if at, ok := r.sent.Get(user); ok && !at.After(now) && now.Sub(at) < seenEvery { // after now: the clock was set back
+		return false
+	}
+	r.sent.Add(user, now)
+	return true
+}
+
+// forget takes back what allow recorded.
+func (r *seenReaders) forget(user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent.Remove(user)
+}
