@@ -56,11 +56,12 @@ type options struct {
 	seed                         string
 	seeds                        int
 	jobs                         int
-	// slack is added to the time that a suite may take.
-	slack time.Duration
-	only  string
-	list  bool
-	match *regexp.Regexp
+	// slack is added to the processor time that a suite may take. One that stands still for
+	// as long as idle hangs.
+	slack, idle time.Duration
+	only        string
+	list        bool
+	match       *regexp.Regexp
 }
 
 func main() {
@@ -77,7 +78,7 @@ func main() {
 }
 
 func parse(ctx context.Context) (options, error) {
-	o := options{packages: map[string]part{}, simulation: "internal/sim", slack: 20 * time.Second}
+	o := options{packages: map[string]part{}, simulation: "internal/sim", slack: 10 * time.Second, idle: 20 * time.Second}
 	packages := flag.String("packages", "", "folders of the packages, separated by commas; all by default")
 	match := flag.String("match", "", "a regular expression for the mutants, as the survivors are printed")
 	flag.IntVar(&o.sample, "sample", 0, "how many mutants to draw; 0 takes all")
@@ -159,7 +160,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack}, out: out, tests: map[string]suite{}, scores: map[string]*score{}}
+	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack, idle: o.idle}, out: out, tests: map[string]suite{}, scores: map[string]*score{}}
 	if j.overlay, err = writeOverlay(o.root, temp, sources, chosen); err != nil {
 		return err
 	}

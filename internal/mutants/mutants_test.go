@@ -22,7 +22,7 @@ func toys(t *testing.T, equivalent string, change func(o *options)) (string, err
 	require.NoError(t, err)
 	o := options{
 		root: root, equivalent: filepath.Join(t.TempDir(), "equivalent.txt"), simulation: toy, packages: map[string]part{toy: {alone: true}},
-		seed: "a", seeds: 2, jobs: 2, slack: 3 * time.Second, match: regexp.MustCompile(""),
+		seed: "a", seeds: 2, jobs: 2, slack: 3 * time.Second, idle: time.Minute, match: regexp.MustCompile(""),
 	}
 	require.NoError(t, os.WriteFile(o.equivalent, []byte(equivalent), 0o600))
 	change(&o)
@@ -91,4 +91,18 @@ func TestTheNamedEquivalentsFitTheProduct(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, fit(sources, named))
+}
+
+// A mutant may wait for ever, or go on for ever. The load of the machine decides neither.
+func TestAProgramThatHangsIsEnded(t *testing.T) {
+	r := runner{idle: time.Minute}
+	_, used, err := r.run(t.Context(), suite{binary: "sh"}, 0, time.Second, "-c", "while :; do :; done")
+	require.ErrorIs(t, err, errHangs)
+	assert.GreaterOrEqual(t, used, 900*time.Millisecond)
+	r.idle = 100 * time.Millisecond
+	_, _, err = r.run(t.Context(), suite{binary: "sleep"}, 0, time.Minute, "600")
+	require.ErrorIs(t, err, errHangs)
+	r.idle = time.Minute
+	_, _, err = r.run(t.Context(), suite{binary: "true"}, 0, time.Minute)
+	require.NoError(t, err)
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +37,7 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 		return s, err
 	}
 	start := time.Now()
-	out, err := r.run(ctx, s, 0, time.Hour, "-test.short", "-test.v")
+	out, used, err := r.run(ctx, s, 0, time.Hour, "-test.short", "-test.v")
 	if err != nil {
 		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
 	}
@@ -46,7 +48,7 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 			slow = append(slow, m[1])
 		}
 	}
-	s.parts, s.limit = [][]string{{"-test.short", "-test.failfast"}}, []time.Duration{r.patience(took)}
+	s.parts, s.limit = [][]string{{"-test.short", "-test.failfast"}}, []time.Duration{r.patience(used)}
 	if len(slow) > 0 {
 		these := "^(" + strings.Join(slow, "|") + ")$"
 		s.parts = [][]string{{"-test.short", "-test.failfast", "-test.skip", these}, {"-test.short", "-test.failfast", "-test.run", these}}
@@ -55,19 +57,24 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 	return s, nil
 }
 
-// ofSeeds returns the suite of the simulation's seeds, after a run without a mutant.
+// ofSeeds returns the suite of the simulation's seeds, after a run without a mutant. The
+// first tenth of them runs by itself, so that a mutant that hangs does not have the time of
+// all.
 func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, error) {
-	args := []string{"-test.run", "^TestSeeds$", "-stop", "-shrink", "0", "-seeds", strconv.Itoa(seeds)}
 	binary, err := r.build(ctx, folder)
-	s := suite{name: "simulation", folder: folder, binary: binary, parts: [][]string{args}}
+	s := suite{name: "simulation", folder: folder, binary: binary}
 	if err != nil {
 		return s, err
 	}
-	start := time.Now()
-	if out, err := r.run(ctx, s, 0, time.Hour, args...); err != nil {
-		return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
+	few := (seeds + 9) / 10
+	for _, some := range [][2]int{{1, few}, {few + 1, seeds - few}} {
+		args := []string{"-test.run", "^TestSeeds$", "-stop", "-shrink", "0", "-from", strconv.Itoa(some[0]), "-seeds", strconv.Itoa(some[1])}
+		out, used, err := r.run(ctx, s, 0, time.Hour, args...)
+		if err != nil {
+			return s, fmt.Errorf("%s fails without a mutant: %w\n%s", folder, err, out)
+		}
+		s.parts, s.limit = append(s.parts, args), append(s.limit, r.patience(used))
 	}
-	s.limit = []time.Duration{r.patience(time.Since(start))}
 	return s, nil
 }
 
@@ -75,23 +82,22 @@ func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, 
 type runner struct {
 	root, temp string
 	// overlay is the file for the compiler's -overlay.
-	overlay string
-	slack   time.Duration
+	overlay     string
+	slack, idle time.Duration
 }
 
-// patience is how long a run may take that took d without a mutant: a machine has other
-// things to do, too.
+// patience is the processor time that a run may take that took d without a mutant.
 func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 4*d }
 
 // kills reports whether the suite fails on the mutant of that number, and why: a test, or
-// the limit of time. A mutant that hangs is killed.
+// that it hangs. A mutant that hangs is killed.
 func (r *runner) kills(ctx context.Context, s suite, number int) (why string, err error) {
 	for i, args := range s.parts {
-		out, err := r.run(ctx, s, number, s.limit[i], args...)
+		out, _, err := r.run(ctx, s, number, s.limit[i], args...)
 		switch {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, errHangs):
 			return s.name + ": hangs", nil
 		case err != nil:
 			return s.name + ": " + reason(out), nil //nolint:nilerr // a test that fails is the result
@@ -124,21 +130,64 @@ func (r *runner) build(ctx context.Context, folder string) (binary string, err e
 	return f.Name(), f.Close()
 }
 
+var errHangs = errors.New("it hangs")
+
 // run runs the suite's binary in the folder of its package, as the mutant of that number, 0
-// for none. A mutant may take all memory, so it gets 3 GiB of addresses; and it may have
-// started programs, which end with it.
-func (r *runner) run(ctx context.Context, s suite, number int, limit time.Duration, args ...string) (out string, err error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	cmd := exec.CommandContext(limited, "sh", append([]string{"-c", `ulimit -v 3145728; exec "$0" "$@"`, s.binary}, args...)...)
+// for none, and returns the processor time that it used. It hangs if it needs more than
+// limit: a machine has other things to do, so a clock says nothing. A mutant may take all
+// memory, so it gets 3 GiB of addresses; and it may have started programs, which end with it.
+func (r *runner) run(ctx context.Context, s suite, number int, limit time.Duration, args ...string) (out string, used time.Duration, err error) {
+	limits := fmt.Sprintf(`ulimit -v 3145728; ulimit -t %d; exec "$0" "$@"`, int(math.Ceil(limit.Seconds())))
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", limits, s.binary}, args...)...)
 	cmd.Dir = filepath.Join(r.root, s.folder)
 	cmd.Env = append(os.Environ(), variable+"="+strconv.Itoa(number))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
-	text, err := cmd.CombinedOutput()
-	if limited.Err() != nil {
-		err = limited.Err()
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Start(); err != nil {
+		return "", 0, err
 	}
-	return string(text), err
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		if r.stands(cmd.Process.Pid, ended) {
+			_ = cmd.Cancel() // it may have ended just now
+		}
+	}()
+	err = cmd.Wait()
+	close(ended)
+	<-watched
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		err = errHangs
+	}
+	return text.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
+}
+
+// fewTicks is the processor time, in hundredths of a second, that a process uses at least
+// while it is idle for less than the runner's time.
+const fewTicks = 10
+
+// stands waits until a process has stood still, as its goroutines wait for each other, and
+// returns true, or until it has ended.
+func (r *runner) stands(pid int, ended <-chan struct{}) bool {
+	for before := -fewTicks; ; {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false // it has ended, or the system has no such file
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')'):]))
+		user, _ := strconv.Atoi(fields[12])   // always a number
+		system, _ := strconv.Atoi(fields[13]) // always a number
+		if user+system < before+fewTicks {
+			return true
+		}
+		before = user + system
+		select {
+		case <-ended:
+			return false
+		case <-time.After(r.idle):
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 )
 
 var (
+	from  = flag.Int("from", 1, "")
 	seeds = flag.Int("seeds", 1, "")
 	_     = flag.Bool("stop", false, "")
 	_     = flag.Int("shrink", 0, "")
@@ -26,9 +27,9 @@ func TestCheers(t *testing.T) {
 	}
 }
 
-// It stands for the simulation: one seed finds nothing.
+// It stands for the simulation: the first seed finds nothing.
 func TestSeeds(t *testing.T) {
-	if *seeds > 1 && (Price(9) != 27 || Price(10) != 25) {
+	if *from+*seeds > 2 && (Price(9) != 27 || Price(10) != 25) {
 		t.Error("a wrong price")
 	}
 }
