@@ -97,11 +97,8 @@ func decides(err error, doubtful bool) bool {
 	return !doubtful && refused(err)
 }
 
-// refused reports whether err says that a try wrote nothing.
+// refused reports whether err says that a try wrote nothing, other than by its condition.
 func refused(err error) bool {
-	if _, ok := errors.AsType[*table.ConditionError](err); ok {
-		return true
-	}
 	if _, ok := errors.AsType[*table.InvalidError](err); ok {
 		return true
 	}

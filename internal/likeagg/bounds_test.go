@@ -184,7 +184,7 @@ func TestASmallLedgerIsLeftAlone(t *testing.T) {
 		w.run()
 		w.send("alice", true)
 		w.settle()
-		for i, tt := range []struct{ size, looks int }{{lookFrom - 1, 0}, {lookFrom, 1}, {1024, 1}} {
+		for i, tt := range []struct{ size, looks int }{{lookFrom - 1, 0}, {lookFrom, 1}, {1024, 1}, {1024 + 15, 1}} { // the entry has 14 bytes
 			w.sized(tt.size)
 			w.send(fmt.Sprint("user", i), true)
 			w.settle()
@@ -193,9 +193,14 @@ func TestASmallLedgerIsLeftAlone(t *testing.T) {
 			w.mu.Unlock()
 			pass(time.Hour)
 		}
+		assert.Contains(t, w.count().Done, ended.Inc)
+		w.sized(1024 + 14)
+		w.send("zoe", true)
+		w.settle()
+		assert.NotContains(t, w.count().Done, ended.Inc)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		assert.Zero(t, w.requested["prune"])
+		assert.Equal(t, 1, w.requested["prune"])
 	})
 }
 
@@ -312,4 +317,80 @@ func TestALikeOfAPostFromAheadWaitsUntilThePostIsDue(t *testing.T) {
 	var later *queue.Later
 	require.ErrorAs(t, unknownPost(id.Floor(now.Add(3*time.Hour)), queue.MaxAttempts+1, now), &later)
 	assert.Equal(t, 3*time.Hour-messages.MaxAhead, later.After)
+}
+
+// A zero takes the default, and the smallest value that makes sense stays.
+func TestTheDefaults(t *testing.T) {
+	type sizes struct {
+		window               time.Duration
+		held, puts, receives int
+	}
+	for _, tt := range []struct {
+		cfg  Config
+		want sizes
+	}{
+		{Config{}, sizes{time.Second, 20_000, 256, 4}},
+		{Config{Window: -1, MaxMessages: -1, PutConcurrency: -1, FenceAfter: -1}, sizes{time.Second, 20_000, 256, 4}},
+		{Config{Window: 1, MaxMessages: 1, PutConcurrency: 1, FenceAfter: 1}, sizes{1, 1, 1, 1}},
+	} {
+		got := tt.cfg.withDefaults()
+		assert.Equal(t, tt.want, sizes{got.Window, got.MaxMessages, got.PutConcurrency, got.FenceAfter})
+		assert.WithinDuration(t, time.Now(), got.Now(), time.Minute)
+		assert.NotEqual(t, got.Random(), got.Random(), "names of two incarnations")
+		assert.NotNil(t, got.Log)
+	}
+	assert.Len(t, newIncarnation(1, 1), dayDigits+randDigits, "the name on the second day of 1970")
+}
+
+// Pruning by notes begins when a rollout is over. The time of the first note is written
+// down once, whichever aggregator does it, and read once.
+func TestNotesPruneOnceARolloutIsOver(t *testing.T) {
+	step(t, func(w *world) {
+		p := w.run()
+		may := func(c *collector) bool {
+			may, err := c.mayPrune(t.Context())
+			require.NoError(t, err)
+			return may
+		}
+		first, began := newCollector(Config{Store: p, Now: time.Now}), time.Now()
+		assert.False(t, may(first))
+		pass(time.Until(began.Add(rollout)))
+		assert.False(t, may(first))
+		pass(time.Millisecond)
+		assert.True(t, may(first))
+		assert.True(t, may(newCollector(Config{Store: p, Now: time.Now})))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		assert.Equal(t, 2, w.requested["since"])
+	})
+}
+
+// An aggregator does not read the notes of its own ends.
+func TestAnAggregatorKnowsItsOwnEnds(t *testing.T) {
+	step(t, func(w *world) {
+		w.rolledOut()
+		w.run()
+		w.send("alice", true)
+		w.settle()
+		pass(day)
+		w.send("bob", true) // in a new incarnation
+		w.settle()
+		w.sized(1024 + 1)
+		pass(settled)
+		w.send("carol", true)
+		w.settle()
+		assert.Len(t, w.wantCount(3).Done, 1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		assert.Zero(t, w.requested["ends"])
+	})
+}
+
+// A post without a window is forgotten (I9).
+func TestAPostWithoutAWindowIsForgotten(t *testing.T) {
+	c := newCollector(Config{}.withDefaults())
+	ended := &window{post: "post", inc: &incarnation{running: 1}}
+	c.posts[ended.post] = &postWindows{running: ended}
+	c.ended(t.Context(), ended, false)
+	assert.Empty(t, c.posts)
 }

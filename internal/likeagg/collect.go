@@ -195,7 +195,6 @@ func (c *collector) stop(working context.Context) (idle <-chan struct{}) {
 		w.closed = true
 		c.start(working, w.post)
 	}
-	c.opened = nil
 	if c.held == 0 {
 		close(c.idle)
 	}

@@ -174,7 +174,7 @@ func (e *ends) get(inc string) (knownEnd, bool) {
 	return k, ok
 }
 
-// endsOf reads the notes of incarnations, consistently, and remembers them.
+// readEnds reads the notes of incarnations, consistently, and remembers them.
 func (c *collector) readEnds(ctx context.Context, incs []string) error {
 	keys := make([]table.Key, len(incs))
 	for i, inc := range incs {

@@ -80,16 +80,18 @@ func TestAPoolThatStopsWaitsForTheLastWorker(t *testing.T) {
 
 // The calls of a batch begin at once on the workers that are free.
 func TestABatchBeginsOnAllFreeWorkers(t *testing.T) {
-	step(t, func(*world) {
-		p := newPool(4)
-		p.start()
-		synctest.Wait()
-		begun, release := make(chan int, 9), make(chan struct{})
-		p.enqueue(new(gate), 9, func(i int) { begun <- i; <-release }, nil)
-		synctest.Wait()
-		assert.Len(t, begun, 4)
-		close(release)
-		p.stop()
-		assert.Len(t, begun, 9)
-	})
+	for calls, atOnce := range map[int]int{1: 1, 2: 2, 9: 4} {
+		step(t, func(*world) {
+			p := newPool(4)
+			p.start()
+			synctest.Wait()
+			begun, release := make(chan int, calls), make(chan struct{})
+			p.enqueue(new(gate), calls, func(i int) { begun <- i; <-release }, nil)
+			synctest.Wait()
+			assert.Len(t, begun, atOnce)
+			close(release)
+			p.stop()
+			assert.Len(t, begun, calls)
+		})
+	}
 }

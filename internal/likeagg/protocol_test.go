@@ -36,6 +36,8 @@ func TestWritesWhoseAnswerIsLostCountOnce(t *testing.T) {
 				w.send("alice", true)
 				w.settle()
 				w.wantCount(1)
+				out := w.outcomes()[0]
+				assert.True(t, out.Flushed && !out.Lost, "its one window flushed")
 			})
 		})
 	}
