@@ -87,7 +87,7 @@ type runner struct {
 }
 
 // patience is the processor time that a run may take that took d without a mutant.
-func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 4*d }
+func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 2*d }
 
 // kills reports whether the suite fails on the mutant of that number, and why: a test, or
 // that it hangs. A mutant that hangs is killed.
