@@ -34,6 +34,25 @@ func TestEveryFollowerGetsThePostOnce(t *testing.T) {
 	}
 }
 
+// A page may hold one follower, a chunk one page and a plan one chunk; and a page may hold
+// none though more follow.
+func TestTheSmallestSizesAndEmptyPagesDeliverToAll(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 3, 5, 8} {
+		for _, empty := range []bool{false, true} {
+			w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanChunks = 1, 1, 1 })
+			w.store.empty = empty
+			e := w.post()
+			w.enqueue(e)
+			w.drain(w.worker)
+			w.wantDelivered(e.PostID, n)
+			assert.Equal(t, n, w.observed)
+			w.follow("new", id.Min)
+			w.drain(w.worker)
+			w.wantHome("new", e.PostID)
+		}
+	}
+}
+
 func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
 	for _, n := range []int{2, 20} {
 		w := newWorld(t, n, small)

@@ -57,10 +57,10 @@ func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 }
 
 // drainWithFault handles events and the messages that they cause. The port call with
-// this number fails.
+// this number fails, and so does its message (I5).
 func (w *world) drainWithFault(number int, done, dies bool, events ...messages.Event) (fired bool) {
 	w.Helper()
-	seen, dead := 0, false
+	seen, dead, failed := 0, false, false
 	w.store.around = func(_ table.Op, _ []table.Key, do func() error) error {
 		w.mu.Lock()
 		now := seen == number
@@ -78,11 +78,18 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 				return err
 			}
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		failed = true
 		return errLost
 	}
 	w.enqueue(events...)
 	for e := w.take(); e != nil; e = w.take() {
+		failed = false
 		err := handle(w.Context(), w.worker, e)
+		if failed && err == nil {
+			w.Fatalf("call %d: %s was acked, though a call failed", number, e.Kind())
+		}
 		if _, later := errors.AsType[*queue.Later](err); err != nil && !later && !errors.Is(err, errLost) {
 			w.Fatalf("call %d: %v", number, err)
 		}

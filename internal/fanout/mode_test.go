@@ -130,6 +130,7 @@ func TestASmallerAuthorIsPushedAgain(t *testing.T) {
 	left := w.now.Add(time.Minute)
 	posts = append(posts, w.posted(), w.posted())
 	assert.Equal(t, schema.ModePush, w.mode().State)
+	assert.Equal(t, feed.DeliveryComplete, w.delivery(posts[4]).State, "the post that finds the author small is pushed")
 	w.wantShown(5, posts...)
 	for i := range 5 {
 		m := w.mark(follower(i))
@@ -144,6 +145,28 @@ func TestASmallerAuthorIsPushedAgain(t *testing.T) {
 	assert.Equal(t, schema.ModePull, w.mode().State)
 	w.wantShown(5, posts...)
 	assert.Zero(t, w.mark(follower(0)).TTL)
+}
+
+// The mode changes above the limit, and below 80 % of it.
+func TestTheLimitsOfAChangeOfMode(t *testing.T) {
+	for _, tt := range []struct {
+		followers    int
+		first, limit int64
+		want         schema.ModeState
+	}{
+		{2, 0, 1, schema.ModePull},
+		{1, 0, 1, schema.ModePush},
+		{4, 1, 5, schema.ModePull},
+		{3, 1, 5, schema.ModePush},
+		{2, 1, 1, schema.ModePull},
+		{2, 1, 0, schema.ModePush},
+	} {
+		w := newWorld(t, tt.followers, limit(tt.first))
+		w.posted()
+		w.setLimit(tt.limit)
+		w.posted()
+		assert.Equalf(t, tt.want, w.mode().State, "%d followers, the limit %d after %d", tt.followers, tt.limit, tt.first)
+	}
 }
 
 func TestABackfillKeepsMergingAPulledAuthor(t *testing.T) {

@@ -356,6 +356,8 @@ type hooked struct {
 	around func(op table.Op, keys []table.Key, do func() error) error
 	// short makes each batch report that the store was short of capacity.
 	short bool
+	// empty makes each query begin with a page without items.
+	empty bool
 }
 
 func (h *hooked) hook(op table.Op, keys []table.Key, do func() error) error {
@@ -378,6 +380,9 @@ func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page,
 		// Pulling the pages one by one makes each a call of its own.
 		next, stop := iter.Pull2(h.Store.Query(ctx, q))
 		defer stop()
+		if h.empty && !yield(table.Page{More: true}, nil) {
+			return
+		}
 		for {
 			var page table.Page
 			var more bool
