@@ -169,6 +169,68 @@ func TestTheLimitsOfAChangeOfMode(t *testing.T) {
 	}
 }
 
+// A walk changes a mark as docs/HYBRID.md says, and each change gives it a new version.
+func TestTheMarksThatAWalkChanges(t *testing.T) {
+	w := newWorld(t, 1, small)
+	before, since, behind, at := w.newID(), w.newID(), w.newID(), w.now.Add(-time.Minute)
+	mark := func(kind schema.MarkKind, v int64, from, pull string, ttl time.Time) *schema.Mark {
+		return &schema.Mark{User: follower(0), Author: author, Kind: kind, V: v, From: from, Pull: pull, TTL: ttl, Version: "old"}
+	}
+	pulled := func(v int64, pull string) *schema.Mark { return mark(schema.MarkPulled, v, "", pull, time.Time{}) }
+	expires := func(v int64, pull string) *schema.Mark {
+		return mark(schema.MarkPulled, v, "", pull, at.Add(timelineTTL+time.Hour))
+	}
+	backfill := func() *schema.Mark { return mark(schema.MarkBackfill, 0, before, before, time.Time{}) }
+	kept := mark(schema.MarkPulled, 5, before, before, time.Time{})
+	ended := mark(schema.MarkBackfill, 0, before, before, at)
+	ended.Until = at
+	done, later, unfollowed := pulled(5, since), pulled(6, behind), mark(schema.MarkUnfollowed, 0, "", "", time.Time{})
+	// A mark that stays untouched is the same variable.
+	for i, tt := range []struct{ mark, switching, leaving *schema.Mark }{
+		{nil, pulled(5, since), nil},
+		{backfill(), kept, backfill()},
+		{ended, kept, ended},
+		{expires(3, before), pulled(5, before), expires(3, before)},
+		{pulled(3, behind), pulled(5, since), expires(3, behind)},
+		{done, done, expires(5, since)},
+		{later, later, later},
+		{unfollowed, unfollowed, unfollowed},
+	} {
+		for n := range 6 {
+			state, want, meets := schema.ModeSwitching, tt.switching, n/2
+			if n%2 > 0 {
+				state, want = schema.ModeLeaving, tt.leaving
+			}
+			mode := schema.Mode{Author: author, State: state, V: 5, Since: since, At: at}
+			_, err := w.mem.Put(t.Context(), table.PutInput{Item: mode.Item()})
+			w.must(err)
+			_, err = w.mem.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey(follower(0), author)})
+			w.must(err)
+			if tt.mark != nil {
+				w.putMark(*tt.mark)
+			}
+			puts := 0
+			w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
+				if op == table.OpPut {
+					if puts++; puts == meets && tt.mark != nil { // another one writes the mark before it does
+						other := *tt.mark
+						other.Version = "other"
+						w.putMark(other)
+					}
+				}
+				return do()
+			}
+			w.must(w.worker.HandleBackfills(t.Context(), &messages.MarkWalk{Header: w.header(), AuthorID: author}))
+			got := w.mark(follower(0))
+			if got != nil {
+				assert.Equalf(t, want != tt.mark, got.Version != "old" && got.Version != "other", "%s: mark %d has the version %s", state, i, got.Version)
+				got.Version = "old"
+			}
+			assert.Equalf(t, want, got, "%s: mark %d, which changes before write %d", state, i, meets)
+		}
+	}
+}
+
 func TestABackfillKeepsMergingAPulledAuthor(t *testing.T) {
 	w := newWorld(t, 5, limit(3))
 	posts := []string{w.posted(), w.posted(), w.posted()}
@@ -291,7 +353,9 @@ func TestOfTwoWalksOneGoesOn(t *testing.T) {
 	var later *queue.Later
 	require.ErrorAs(t, w.worker.HandleBackfills(t.Context(), &other), &later)
 	assert.Equal(t, 30*time.Second, later.After)
-	w.now = w.now.Add(later.After)
+	w.now = w.now.Add(later.After - 1)
+	require.ErrorAs(t, w.worker.HandleBackfills(t.Context(), &other), &later)
+	w.now = w.now.Add(1)
 	w.must(w.worker.HandleBackfills(t.Context(), &other))
 	assert.Equal(t, follower(23), w.mode().Walked)
 	w.drain(w.worker)
