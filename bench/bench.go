@@ -31,7 +31,7 @@ type Config struct {
 
 // Result is one measured number beside its baseline and target.
 type Result struct {
-	// ID is the target's, T1 to T13, or hostile.
+	// ID is the target's, T1 to T18, or hostile.
 	ID    string  `json:"id"`
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -90,6 +90,8 @@ func benchmarks() []benchmark {
 		{"T10", "home read under write load", homeRead},
 		{"T12", "post API", postAPI},
 		{"T13", "scaling of workers", scaling},
+		{"T17", "home pages over HTTP", homePages},
+		{"T18", "likes over HTTP", likesOverHTTP},
 		{hostileID, "one user's home while others misbehave", hostile},
 	}
 }

@@ -24,14 +24,24 @@ type Cost struct {
 	AllocBytes uint64 `json:"alloc_bytes"`
 	// Units is the number of things done: deliveries, likes, messages.
 	Units int64 `json:"units"`
+	// LoadCPUSeconds are user and system time of the load generator, where it is a process
+	// of its own: it takes them from the server on the same cores.
+	LoadCPUSeconds float64 `json:"load_cpu_s,omitempty"`
 }
 
 func (c Cost) String() string {
 	n := float64(max(1, c.Units))
-	return fmt.Sprintf("%s in %.2f s wall, %.2f s CPU; each %s µs CPU, %s allocations, %s bytes",
+	text := fmt.Sprintf("%s in %.2f s wall, %.2f s CPU; each %s µs CPU, %s allocations, %s bytes",
 		capacity.Number(float64(c.Units)), c.WallSeconds, c.CPUSeconds,
-		capacity.Number(c.CPUSeconds*1e6/n), capacity.Number(float64(c.Allocs)/n), capacity.Number(float64(c.AllocBytes)/n))
+		capacity.Number(c.cpuEach()), capacity.Number(float64(c.Allocs)/n), capacity.Number(float64(c.AllocBytes)/n))
+	if c.LoadCPUSeconds > 0 {
+		text += fmt.Sprintf("; the load generator %s µs CPU each", capacity.Number(c.LoadCPUSeconds*1e6/n))
+	}
+	return text
 }
+
+// cpuEach is the CPU time of one thing, in microseconds.
+func (c Cost) cpuEach() float64 { return c.CPUSeconds * 1e6 / float64(max(1, c.Units)) }
 
 // rate is the number of things done in a second.
 func (c Cost) rate() float64 { return float64(c.Units) / c.WallSeconds }
@@ -41,6 +51,7 @@ func (c Cost) plus(d Cost) Cost {
 	return Cost{
 		c.WallSeconds + d.WallSeconds, c.CPUSeconds + d.CPUSeconds,
 		c.Allocs + d.Allocs, c.AllocBytes + d.AllocBytes, c.Units + d.Units,
+		c.LoadCPUSeconds + d.LoadCPUSeconds,
 	}
 }
 

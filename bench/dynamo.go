@@ -59,5 +59,5 @@ func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result
 func (e *env) standIn() []string { return []string{e.Self, "standin"} }
 
 func costOf(r dynamobench.Run) Cost {
-	return Cost{r.Wall.Seconds(), r.CPU.Seconds(), r.Allocs, r.AllocBytes, r.Deliveries}
+	return Cost{WallSeconds: r.Wall.Seconds(), CPUSeconds: r.CPU.Seconds(), Allocs: r.Allocs, AllocBytes: r.AllocBytes, Units: r.Deliveries}
 }

@@ -45,7 +45,7 @@ func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
 		return nil, err
 	}
 	var posts recent
-	if err := e.fillHomes(ctx, s, tokens, &posts); err != nil {
+	if err := e.fillHomes(ctx, s, tokens, homeUsers, &posts); err != nil {
 		return nil, err
 	}
 	idle, _, err := e.readHomes(ctx, s, tokens, &posts, false)
@@ -86,10 +86,14 @@ func ring() graph {
 	}}
 }
 
-// fillHomes lets each user post once, and waits until all followers have the posts.
-func (e *env) fillHomes(ctx context.Context, s *server, tokens []string, posts *recent) error {
-	e.say("fill the homes")
-	_, _, err := e.load(ctx, s, 16, time.Minute, homeUsers, func(c *caller, i int) error {
+// fillHomes lets n users post once, and waits until all followers have the posts.
+func (e *env) fillHomes(ctx context.Context, s *server, tokens []string, n int, posts *recent) error {
+	e.say("%d posts to %d followers each", n, homeFollowees)
+	before, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	_, _, err = e.load(ctx, s, 16, time.Minute, n, func(c *caller, i int) error {
 		post, err := c.post(tokens[i], "filling the homes")
 		posts.add(post)
 		return err
@@ -101,7 +105,7 @@ func (e *env) fillHomes(ctx context.Context, s *server, tokens []string, posts *
 	err = until(ctx, func() bool {
 		var m map[string]float64
 		m, failed = s.metrics(ctx)
-		return failed != nil || m["fanfare_deliveries_total"] >= homeUsers*homeFollowees
+		return failed != nil || m["fanfare_deliveries_total"]-before["fanfare_deliveries_total"] >= float64(n*homeFollowees)
 	})
 	return errors.Join(err, failed)
 }

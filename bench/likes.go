@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/likeagg"
@@ -48,9 +46,6 @@ func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 	if run.naive, err = e.naiveLikes(ctx, dir+"/naive"); err != nil {
 		return nil, err
 	}
-	if run.overHTTP, run.times, err = e.likesOverHTTP(ctx, dir+"/http"); err != nil {
-		return nil, err
-	}
 	if run.ours, err = e.likesThroughSQS(ctx, "ours"); err != nil {
 		return nil, err
 	}
@@ -63,9 +58,8 @@ func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 // hotPostRun holds the measurements of T9.
 type hotPostRun struct {
 	// lag is the time from the last like to the exact count.
-	lag                                         time.Duration
-	cost, backlog, naive, overHTTP, ours, stock Cost
-	times                                       *hdrhistogram.Histogram
+	lag                               time.Duration
+	cost, backlog, naive, ours, stock Cost
 }
 
 func (run *hotPostRun) results(n, seconds int) []Result {
@@ -84,10 +78,6 @@ func (run *hotPostRun) results(n, seconds int) []Result {
 		ID: "T9", Name: "lag of the count after the last like", Value: run.lag.Seconds() / likeWindow.Seconds(), Unit: "windows",
 		Note: fmt.Sprintf("windows of %s", likeWindow),
 	}
-	rate := Result{
-		ID: "T9", Name: "likes of one post over HTTP", Value: run.overHTTP.rate(), Unit: "likes/s", Cost: &run.overHTTP, Latency: latencyOf(run.times),
-		Note: "64 connections, distinct users; the cost is that of the server, which counts meanwhile",
-	}
 	through := Result{
 		ID: "T9", Name: "likes of one post through SQS", Value: run.ours.rate(), Unit: "likes/s",
 		Note: "the same aggregator on both transports, against the stand-in without latency; a stock worker holds one message for a whole window",
@@ -97,7 +87,6 @@ func (run *hotPostRun) results(n, seconds int) []Result {
 		r.reach("≥ 10,000/s, exact", reached >= likeRate),
 		lagging.reach("≤ 2 windows", lagging.Value <= 2),
 		full.reported(),
-		rate.reported(),
 		through.reported(),
 	}
 }
@@ -269,47 +258,4 @@ func (e *env) parallel(ctx context.Context, n int, work func() error, done func(
 	running.Wait()
 	cost := ownUsage().since(before, done())
 	return cost, errors.Join(errors.Join(errs...), ctx.Err())
-}
-
-// likesOverHTTP measures the rate that PUT /v1/posts/{id}/like reaches.
-func (e *env) likesOverHTTP(ctx context.Context, dir string) (cost Cost, times *hdrhistogram.Histogram, err error) {
-	const conns, users = 64, 100_000
-	e.say("likes over HTTP")
-	if err := seed(ctx, dir, graph{users: users, name: user, follows: func(func(follow) bool) {}}); err != nil {
-		return cost, nil, err
-	}
-	s, err := e.up(ctx, dir)
-	if err != nil {
-		return cost, nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	tokens, err := s.tokensOf(users)
-	if err != nil {
-		return cost, nil, err
-	}
-	post, err := s.postAs(tokens[0])
-	if err != nil {
-		return cost, nil, err
-	}
-	path := "/v1/posts/" + post + "/like"
-	cost, times, err = e.load(ctx, s, conns, time.Duration(e.size(10, 5))*time.Second, users, func(c *caller, i int) error {
-		return c.want(http.StatusAccepted, nil, http.MethodPut, path, tokens[i], nil)
-	})
-	if err != nil {
-		return cost, times, err
-	}
-	c, err := dial(s.http)
-	if err != nil {
-		return cost, times, err
-	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	var wrong error
-	err = until(ctx, func() bool {
-		var reply struct {
-			Count int64 `json:"count"`
-		}
-		wrong = c.want(http.StatusOK, &reply, http.MethodGet, "/v1/posts/"+post+"/likes/count", tokens[0], nil)
-		return wrong != nil || reply.Count == cost.Units
-	})
-	return cost, times, errors.Join(wrong, err)
 }

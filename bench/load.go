@@ -17,6 +17,7 @@ func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n
 	if err != nil {
 		return Cost{}, nil, err
 	}
+	own := ownUsage()
 	var next, done atomic.Int64
 	times := make([]*hdrhistogram.Histogram, conns)
 	errs := make([]error, conns)
@@ -52,6 +53,7 @@ func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n
 	}
 	running.Wait()
 	wall := time.Since(begin)
+	loader := ownUsage().cpu - own.cpu
 	if err := errors.Join(errs...); err != nil {
 		return Cost{}, nil, err
 	}
@@ -61,7 +63,7 @@ func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n
 	// This ctx may have ended with the measurement.
 	after, err := s.usage(context.WithoutCancel(ctx))
 	cost := after.since(before, done.Load())
-	cost.WallSeconds = wall.Seconds()
+	cost.WallSeconds, cost.LoadCPUSeconds = wall.Seconds(), loader.Seconds()
 	return cost, times[0], err
 }
 

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// restBetween is the time in which the server merges files after writes.
+const restBetween = 10 * time.Second
+
+// homePages is T17: homes are read as fast as the server answers, right after a load of
+// posts and again after a rest.
+func homePages(ctx context.Context, e *env) (_ []Result, err error) {
+	const conns, writes = 32, 1000
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	e.say("load %d users who follow %d each", homeUsers, homeFollowees)
+	if err := seed(ctx, dir, ring()); err != nil {
+		return nil, err
+	}
+	s, err := e.up(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	tokens, err := s.tokensOf(homeUsers)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.fillHomes(ctx, s, tokens, homeUsers, &recent{}); err != nil {
+		return nil, err
+	}
+	if err := e.fillHomes(ctx, s, tokens, writes, &recent{}); err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, when := range []string{"right after writes", "after a rest"} {
+		if len(results) > 0 {
+			e.say("rest for %v", restBetween)
+			select {
+			case <-time.After(restBetween):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		e.say("read homes %s", when)
+		cost, times, err := e.load(ctx, s, conns, time.Duration(e.size(10, 5))*time.Second, 1<<30, func(c *caller, i int) error {
+			return c.want(http.StatusOK, nil, http.MethodGet, "/v1/home?limit=20", tokens[i*7919%homeUsers], nil)
+		})
+		if err != nil {
+			return nil, err
+		}
+		r := Result{
+			ID: "T17", Name: "home pages over HTTP, " + when, Value: cost.rate(), Unit: "pages/s", Cost: &cost, Latency: latencyOf(times),
+			Note: fmt.Sprintf("%d connections, pages of 20 of %d homes, each of %d authors and more posts than a page; the load runs on the same cores",
+				conns, homeUsers, homeFollowees),
+		}
+		results = append(results, r.reach("≥ 4,000/s, ≤ 300 µs CPU each", r.Value >= 4000 && cost.cpuEach() <= 300))
+	}
+	return results, nil
+}
+
+// likesOverHTTP is T18: PUT /v1/posts/{id}/like, each of another user, until the count is exact.
+func likesOverHTTP(ctx context.Context, e *env) (_ []Result, err error) {
+	const conns, users = 64, 200_000
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if err := seed(ctx, dir, graph{users: users, name: user, follows: func(func(follow) bool) {}}); err != nil {
+		return nil, err
+	}
+	s, err := e.up(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	tokens, err := s.tokensOf(users)
+	if err != nil {
+		return nil, err
+	}
+	post, err := s.postAs(tokens[0])
+	if err != nil {
+		return nil, err
+	}
+	path := "/v1/posts/" + post + "/like"
+	cost, times, err := e.load(ctx, s, conns, time.Duration(e.size(15, 8))*time.Second, users, func(c *caller, i int) error {
+		return c.want(http.StatusAccepted, nil, http.MethodPut, path, tokens[i], nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(s.http)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	var wrong error
+	err = until(ctx, func() bool {
+		var reply struct {
+			Count int64 `json:"count"`
+		}
+		wrong = c.want(http.StatusOK, &reply, http.MethodGet, "/v1/posts/"+post+"/likes/count", tokens[0], nil)
+		return wrong != nil || reply.Count == cost.Units
+	})
+	r := Result{
+		ID: "T18", Name: "likes over HTTP, one post", Value: cost.rate(), Unit: "likes/s", Cost: &cost, Latency: latencyOf(times),
+		Note: "64 connections, distinct users, each with its first request; the cost is that of the server, which counts meanwhile",
+	}
+	return []Result{r.reach("≥ 10,000/s, ≤ 100 µs CPU each", r.Value >= 10_000 && cost.cpuEach() <= 100)}, errors.Join(wrong, err)
+}
