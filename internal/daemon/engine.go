@@ -21,7 +21,9 @@ import (
 
 // engine is a table and a queue, with the settings of a process that uses them.
 type engine struct {
-	store  table.Store
+	store table.Store
+	// local says that the store is in this process.
+	local  bool
 	broker queue.Broker
 	checks []admin.Check
 	// stats are the figures of each embedded store.
@@ -89,7 +91,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (*engine, er
 
 // openEmbedded opens the stores. On a full disk it waits for room until ctx ends.
 func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
-	e := &engine{writers: 1, workers: fanoutWorkers{posts: 16, backfills: 4, chunks: 4}, devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{local: true, writers: 1, workers: fanoutWorkers{posts: 16, backfills: 4, chunks: 4}, devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err

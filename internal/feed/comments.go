@@ -46,7 +46,7 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 		q.After = schema.CommentSK(after)
 	}
 	var comments stretch[Comment]
-	err = all(ctx,
+	err = s.all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
 			comments, err = collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Comment, bool, error) {
@@ -67,7 +67,7 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	key := schema.CommentKey(post, comment)
 	var byID schema.PostRef
 	var it *table.Item
-	err := all(ctx,
+	err := s.all(ctx,
 		func(ctx context.Context) (err error) { byID, err = s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) { it, err = s.get(ctx, key, true); return err },
 	)

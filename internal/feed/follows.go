@@ -316,7 +316,7 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 	_, following := found[there]
 	_, followedBy := found[back]
 	if !following && !followedBy { // an edge proves that both users exist
-		if err := all(ctx,
+		if err := s.all(ctx,
 			func(ctx context.Context) error { return s.requireUser(ctx, user) },
 			func(ctx context.Context) error { return s.requireUser(ctx, other) },
 		); err != nil {

@@ -31,7 +31,7 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 	}
 	calls := budgetAfter(3) // the first pages, and the check of the user
 	var heads [2]*schema.Edge
-	if err := all(ctx,
+	if err := s.all(ctx,
 		func(ctx context.Context) (err error) { heads[0], err = sides[0].seek(ctx, low); return err },
 		func(ctx context.Context) (err error) { heads[1], err = sides[1].seek(ctx, low); return err },
 	); err != nil {

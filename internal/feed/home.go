@@ -119,8 +119,8 @@ func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, ref
 	}
 	var foundPosts, found map[table.Key]table.Item
 	var liked map[string]bool
-	err = all(ctx,
-		func(ctx context.Context) (err error) { foundPosts, err = s.posts.get(ctx, posts); return err },
+	err = s.all(ctx,
+		func(ctx context.Context) (err error) { foundPosts, err = s.posts(ctx, posts); return err },
 		func(ctx context.Context) (err error) { found, err = s.recent.get(ctx, others); return err },
 		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, shown); return err },
 	)
@@ -141,7 +141,7 @@ func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, ref
 // more of the next ones may be. It reads the posts first, and the rest only of those to
 // show. more reports whether a living post follows them.
 func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing int) (items []HomeItem, more bool, err error) {
-	posts, err := s.posts.get(ctx, postKeys(refs))
+	posts, err := s.posts(ctx, postKeys(refs))
 	if err != nil {
 		return nil, false, err
 	}
@@ -245,7 +245,7 @@ func (s *Service) newestOf(ctx context.Context, calls *budget, followees []follo
 		}
 		var err error
 		newestFirst := func(a, b string) int { return strings.Compare(b, a) }
-		if top, err = mergeLists(ctx, calls, want, newestFirst, func(r ref) string { return r.post }, top, lists); err != nil {
+		if top, err = mergeLists(ctx, s, calls, want, newestFirst, func(r ref) string { return r.post }, top, lists); err != nil {
 			return stretch[ref]{}, err
 		}
 	}

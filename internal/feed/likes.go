@@ -44,7 +44,7 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (like messag
 		}
 		return err
 	}
-	err = all(ctx,
+	err = s.all(ctx,
 		func(ctx context.Context) (err error) { byID, err = s.writerAndPost(ctx, user, post); return err },
 		func(ctx context.Context) error { return read(ctx, 1) },
 	)
@@ -81,7 +81,7 @@ func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List
 				return s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), cmp.Or(after, position), want, size)
 			}
 		}
-		if likers, err = mergeLists(ctx, calls, want, strings.Compare, userID, likers, lists); err != nil {
+		if likers, err = mergeLists(ctx, s, calls, want, strings.Compare, userID, likers, lists); err != nil {
 			return List[Liker]{}, err
 		}
 	}
@@ -125,7 +125,7 @@ func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) 
 // 0, as of its creation.
 func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
 	var it *table.Item
-	err := all(ctx,
+	err := s.all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
 			it, err = s.get(ctx, schema.LikeCountKey(post), false)

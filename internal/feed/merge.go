@@ -104,7 +104,7 @@ type mergedList[T any] func(ctx context.Context, after string, want, size int) (
 // the last item that the merge needs, and as long as the budget lasts, the list first
 // whose cut comes first. Behind the first cut the merge is not complete, so those items
 // are left out.
-func mergeLists[T any](ctx context.Context, calls *budget, want int, compare func(a, b string) int, position func(T) string, top stretch[T], lists []mergedList[T]) (stretch[T], error) {
+func mergeLists[T any](ctx context.Context, s *Service, calls *budget, want int, compare func(a, b string) int, position func(T) string, top stretch[T], lists []mergedList[T]) (stretch[T], error) {
 	read := make([]stretch[T], len(lists))
 	sizes := make([]int, len(lists))
 	due := make([]int, 0, len(lists))
@@ -123,7 +123,7 @@ func mergeLists[T any](ctx context.Context, calls *budget, want int, compare fun
 				return err
 			}
 		}
-		if err := all(ctx, reads...); err != nil {
+		if err := s.all(ctx, reads...); err != nil {
 			return stretch[T]{}, err
 		}
 		merged := stretch[T]{items: top.items, cut: top.cut}

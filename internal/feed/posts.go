@@ -103,7 +103,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	var byID schema.PostRef
 	var counts *table.Item
-	err := all(ctx,
+	err := s.all(ctx,
 		func(ctx context.Context) (err error) { byID, err = s.ownPost(ctx, user, post); return err },
 		func(ctx context.Context) (err error) {
 			counts, err = s.get(ctx, schema.CountsKey(user), true)

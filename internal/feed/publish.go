@@ -61,7 +61,7 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 	var profile *schema.Profile
 	var counts schema.Counts
 	var newest string
-	err := all(ctx,
+	err := s.all(ctx,
 		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
 		func(ctx context.Context) (err error) { newest, err = s.newestPost(ctx, author); return err },
 	)

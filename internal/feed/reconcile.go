@@ -158,7 +158,7 @@ func (s *Service) publishIncomplete(ctx context.Context, refs []schema.PostRef) 
 		works[i] = func(ctx context.Context) (err error) { again[i], err = s.redeliver(ctx, ref); return err }
 	}
 	for part := range slices.Chunk(works, readers) {
-		if err := all(ctx, part...); err != nil {
+		if err := s.all(ctx, part...); err != nil {
 			return 0, err
 		}
 	}

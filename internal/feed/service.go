@@ -43,6 +43,9 @@ import (
 type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
+	// Local says that Store is in this process. A request then makes its reads one after
+	// the other and shares none of those of posts.
+	Local bool
 	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked and
 	// Unliked.
 	Publisher message.Publisher
@@ -131,17 +134,21 @@ type Service struct {
 	cfg       Config
 	reminders *reminders
 	seen      *seenReaders
-	posts     *sharedReads
-	recent    *recentReads
-	turns     *turns
+	// posts reads posts by their keys, consistently.
+	posts  func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+	recent *recentReads
+	turns  *turns
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now), seen: newSeenReaders(cfg.Now), turns: newTurns()}
-	s.posts = newSharedReads(func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+	read := func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 		return s.batchGet(ctx, keys, true)
-	})
+	}
+	if s.posts = newSharedReads(read).get; s.cfg.Local { // it has no bound for one item
+		s.posts = read
+	}
 	s.recent = newRecentReads(s)
 	return s
 }

@@ -54,7 +54,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	if firstCall {
 		reads = append(reads, func(ctx context.Context) (err error) { p.marks, err = p.s.readMarks(ctx, p.viewer, ""); return err })
 	}
-	if err := all(ctx, reads...); err != nil {
+	if err := p.s.all(ctx, reads...); err != nil {
 		return stretch[ref]{}, 0, err
 	}
 	seen := false
