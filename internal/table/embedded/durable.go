@@ -182,6 +182,21 @@ func (c *commits) pending(slot uint32) *commit {
 	}
 }
 
+// last returns the number of the slot's last commit, and reports whether it and all before
+// it are durable.
+func (c *commits) last(slot uint32) (seq uint64, settled bool) {
+	last := c.slots[slot].Load()
+	if last == nil {
+		return 0, true
+	}
+	select {
+	case <-last.done:
+		return last.seq, last.err == nil
+	default:
+		return last.seq, false
+	}
+}
+
 func slotOf(partition uint64) uint32 { return uint32(partition % slotCount) }
 
 // of returns the two hashes of a key: one chooses its lock, the other its slot.

@@ -27,9 +27,9 @@ func (s *Store) Get(ctx context.Context, in table.GetInput) (table.GetResult, er
 	}
 	defer s.leave()
 	var buf keyBuffer
-	it, size, err := s.read(&buf, in.Key, in.Project)
-	if err == nil {
-		err = s.settle(ctx, slotOf(s.hash.partition(in.Key.PK)))
+	it, size, slot, settled, err := s.recall(&buf, in.Key, in.Project)
+	if err == nil && !settled {
+		err = s.settle(ctx, slot)
 	}
 	if err != nil {
 		return res, s.failure(table.OpGet, err)
@@ -48,21 +48,23 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	}
 	defer s.leave()
 	var buf keyBuffer
+	var waits []uint32
 	res.Items = make([]table.Item, 0, len(in.Keys))
 	for _, key := range in.Keys {
-		it, size, err := s.read(&buf, key, in.Project)
+		it, size, slot, settled, err := s.recall(&buf, key, in.Project)
 		if err != nil {
 			return table.BatchGetResult{}, s.failure(table.OpBatchGet, err)
+		}
+		if !settled {
+			waits = append(waits, slot)
 		}
 		if it != nil {
 			res.Items = append(res.Items, *it)
 		}
 		res.Units.Read += table.ReadUnits(size, in.Consistent)
 	}
-	for _, key := range in.Keys {
-		if err := s.settle(ctx, slotOf(s.hash.partition(key.PK))); err != nil {
-			return table.BatchGetResult{}, s.failure(table.OpBatchGet, err)
-		}
+	if err := s.settle(ctx, waits...); err != nil {
+		return table.BatchGetResult{}, s.failure(table.OpBatchGet, err)
 	}
 	return res, nil
 }
@@ -82,7 +84,7 @@ func (b *keyBuffer) key(k table.Key) []byte {
 }
 
 // read returns an item, nil if it is absent, and its billed size.
-func (s *Store) read(buf *keyBuffer, key table.Key, project []string) (*table.Item, int, error) {
+func (s *Store) read(buf *keyBuffer, key table.Key) (*table.Item, int, error) {
 	value, closer, err := s.db.Get(buf.key(key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, 0, nil
@@ -93,7 +95,7 @@ func (s *Store) read(buf *keyBuffer, key table.Key, project []string) (*table.It
 	it := &table.Item{Key: key}
 	size, err := sizeOf(len(key.PK)+len(key.SK), value)
 	if err == nil {
-		it.Attrs, err = decodeAttrs(string(value), project)
+		it.Attrs, err = decodeAttrs(string(value), nil)
 	}
 	if err := errors.Join(err, closer.Close()); err != nil {
 		return nil, 0, err
@@ -162,6 +164,8 @@ type pageReader struct {
 	ends []int
 	// count is the number of items.
 	count int
+	// items reads the items that hints name, nil before the first hint.
+	items *pebble.Iterator
 }
 
 // keysOnly reports whether the query asks for no attribute.
@@ -170,14 +174,16 @@ func (p *pageReader) keysOnly() bool {
 }
 
 func (p *pageReader) read(lower, upper []byte) (err error) {
-	// One snapshot: the hints and the items that they name are of the same moment.
-	view := p.store.db.NewSnapshot()
-	defer func() { err = errors.Join(err, view.Close()) }()
-	it, err := view.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := p.store.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
+	defer func() {
+		if p.items != nil {
+			err = errors.Join(err, p.items.Close())
+		}
+	}()
 	first, step := it.First, it.Next
 	if p.q.Descending {
 		first, step = it.Last, it.Prev
@@ -187,7 +193,7 @@ func (p *pageReader) read(lower, upper []byte) (err error) {
 			p.page.More = true
 			break
 		}
-		if err := p.add(view, it); err != nil {
+		if err := p.add(it); err != nil {
 			return err
 		}
 		p.last = append(p.last[:0], it.Key()...)
@@ -219,9 +225,9 @@ func (p *pageReader) full() bool {
 }
 
 // add adds to the page the item of a record, or the item that a hint names.
-func (p *pageReader) add(view *pebble.Snapshot, it *pebble.Iterator) error {
+func (p *pageReader) add(it *pebble.Iterator) error {
 	if p.q.Index {
-		return p.addHinted(view, it.Key())
+		return p.addHinted(it)
 	}
 	value, err := it.ValueAndErr()
 	if err != nil {
@@ -253,22 +259,27 @@ func (p *pageReader) add(view *pebble.Snapshot, it *pebble.Iterator) error {
 }
 
 // addHinted adds the item that a hint names, if the hint is right.
-func (p *pageReader) addHinted(view *pebble.Snapshot, hint []byte) error {
-	pk, sk, key, err := parseIndexKey(hint)
+func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
+	pk, sk, key, err := parseIndexKey(hints.Key())
 	if err != nil {
 		return err
 	}
-	var buf keyBuffer
-	value, closer, err := view.Get(buf.key(key))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
+	if p.items == nil {
+		// It sees the state that hints sees: the hints and the items are of the same moment.
+		if p.items, err = hints.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{}}); err != nil {
+			return err
+		}
 	}
+	var buf keyBuffer
+	if !p.items.SeekPrefixGE(buf.key(key)) {
+		return p.items.Error()
+	}
+	value, err := p.items.ValueAndErr()
 	if err != nil {
 		return err
 	}
 	item := table.Item{Key: key}
-	item.Attrs, err = decodeAttrs(string(value), nil)
-	if err := errors.Join(err, closer.Close()); err != nil {
+	if item.Attrs, err = decodeAttrs(string(value), nil); err != nil {
 		return err
 	}
 	if !hinted(&item, pk, sk) {

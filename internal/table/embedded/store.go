@@ -59,7 +59,7 @@ type Options struct {
 	SweepEvery time.Duration
 	// Stop ends an Open that waits for room on a full disk. It may be nil.
 	Stop <-chan struct{}
-	// MemoryBytes bounds the memory for cached blocks and writes that are not
+	// MemoryBytes bounds the memory for cached items, cached blocks and writes that are not
 	// yet in sorted files; 0 is 128 MiB.
 	MemoryBytes int64
 }
@@ -68,12 +68,14 @@ const (
 	defaultSweepEvery  = 10 * time.Minute
 	defaultMemoryBytes = 128 << 20
 	memTables          = 4 // the memory is split over at most this many
+	recentShare        = 8 // of the memory is for decoded items
 )
 
 // Store is a table in one directory. Close ends it.
 type Store struct {
 	db      *disk.DB
 	commits *commits
+	recent  *recent
 	hash    hashes
 	now     func() time.Time
 	doubt   func() error
@@ -118,7 +120,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
-		db: db, commits: newCommits(db.DB), hash: hashes{maphash.MakeSeed()}, now: opts.Now, doubt: opts.Doubt, stopSweep: stop,
+		db: db, commits: newCommits(db.DB), recent: newRecent(opts.MemoryBytes / recentShare), hash: hashes{maphash.MakeSeed()}, now: opts.Now, doubt: opts.Doubt, stopSweep: stop,
 	}
 	if opts.SweepEvery > 0 {
 		s.sweeper.Go(func() { s.sweepForever(ctx, opts.SweepEvery, opts.Log) })
@@ -129,7 +131,7 @@ func Open(dir string, opts Options) (*Store, error) {
 func pebbleOptions(memoryBytes int64) *pebble.Options {
 	o := &pebble.Options{
 		FormatMajorVersion:          pebbleFormat,
-		CacheSize:                   memoryBytes,
+		CacheSize:                   memoryBytes - memoryBytes/recentShare,
 		MemTableSize:                uint64(memoryBytes / memTables),
 		MemTableStopWritesThreshold: memTables,
 		// Compaction takes most of a delivery's CPU time. It begins late and on one
@@ -157,7 +159,11 @@ func (s *Store) Damage() error { return s.db.Damage() }
 func (s *Store) Room() error { return s.db.Room() }
 
 // Stats returns the figures of the store. It must not be called after Close.
-func (s *Store) Stats() disk.Stats { return s.db.Stats() }
+func (s *Store) Stats() disk.Stats {
+	stats := s.db.Stats()
+	stats.ItemBytes = s.recent.used.Load()
+	return stats
+}
 
 // Close waits for calls that have begun and closes the table. Answered writes are
 // durable without it. On a disk in trouble it gives up instead of waiting: the process

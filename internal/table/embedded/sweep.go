@@ -102,7 +102,7 @@ func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (i
 // sweep stages the deletions.
 func (st *stage) sweep(kind byte, found []candidate, now time.Time) (deleted int, err error) {
 	for _, c := range found {
-		it, _, err := st.store.read(&st.buf, c.key, nil)
+		it, _, err := st.store.read(&st.buf, c.key)
 		switch {
 		case st.store.db.Damaged(err) != nil: // it stays
 		case err != nil:
@@ -164,7 +164,7 @@ func (s *Store) candidate(kind byte, it *pebble.Iterator, now int64) (c candidat
 			return c, false, err
 		}
 		var buf keyBuffer
-		item, _, err := s.read(&buf, c.key, nil)
+		item, _, err := s.read(&buf, c.key)
 		return c, !hinted(item, c.pk, c.sk), err
 	}
 	value, err := it.ValueAndErr()

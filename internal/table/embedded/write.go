@@ -50,7 +50,7 @@ func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) 
 	st := stage{store: s, batch: s.db.NewBatch()}
 
 	unlock := s.locks.lockOne(hash)
-	old, _, err := s.read(&st.buf, key, nil)
+	old, _, err := s.read(&st.buf, key)
 	var after *table.Item
 	var answer error
 	switch {
@@ -107,7 +107,7 @@ func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, er
 	cancelled := false
 	for i, op := range ops {
 		key := op.Key()
-		old, _, err := st.store.read(&st.buf, key, nil)
+		old, _, err := st.store.read(&st.buf, key)
 		if err != nil {
 			return units, nil, err
 		}
@@ -221,7 +221,7 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 		if blind(w) {
 			continue
 		}
-		old, _, err := s.read(&st.buf, w.Key(), nil)
+		old, _, err := s.read(&st.buf, w.Key())
 		if err != nil {
 			s.locks.unlock(&set)
 			return nil, units, st.drop(err)

@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/planttest"
+	"fanfare/internal/table"
+)
+
+// Readers take items from memory while writers change them in every way. A read shows at
+// least the writes that were answered before it began, and at most those that had begun when
+// it ended; so what one reader sees never goes back.
+func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
+	const writes, readers = 400, 4
+	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
+	keys := []table.Key{{PK: "p", SK: "0"}, {PK: "p", SK: "1"}, {PK: "q", SK: "0"}}
+	begun, answered := make([]atomic.Int64, len(keys)), make([]atomic.Int64, len(keys))
+	write := func(key table.Key, n int64) error {
+		it := table.Item{Key: key, Attrs: []table.Attr{{Name: "n", Value: table.N(n)}}}
+		var err error
+		switch n % 4 {
+		case 0:
+			_, err = s.Put(t.Context(), table.PutInput{Item: it})
+		case 1:
+			_, err = s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &it}})
+		case 2:
+			_, err = s.Update(t.Context(), table.UpdateInput{Key: key, Add: []table.Attr{{Name: "n", Value: table.N(1)}}})
+		case 3:
+			_, err = s.Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{{Put: &table.PutInput{Item: it}}}})
+		}
+		return err
+	}
+	var writing, reading sync.WaitGroup
+	var done atomic.Bool
+	for k, key := range keys {
+		writing.Go(func() {
+			for n := int64(1); n <= writes && !t.Failed(); n++ {
+				begun[k].Store(n)
+				assert.NoError(t, write(key, n))
+				answered[k].Store(n)
+			}
+		})
+	}
+	for range readers {
+		reading.Go(func() {
+			seen := map[table.Key]int64{}
+			for last := false; !last && !t.Failed(); {
+				last = done.Load()
+				for k, key := range keys {
+					seen[key] = max(seen[key], answered[k].Load())
+				}
+				res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys})
+				assert.NoError(t, err)
+				got := map[table.Key]int64{}
+				for _, it := range res.Items {
+					got[it.Key] = it.Int("n")
+				}
+				for k, key := range keys {
+					assert.GreaterOrEqual(t, got[key], seen[key], "at least the number that was answered or seen before")
+					assert.LessOrEqual(t, got[key], begun[k].Load())
+				}
+				seen = got
+			}
+		})
+	}
+	writing.Wait()
+	done.Store(true)
+	reading.Wait()
+}
+
+func TestConcurrencyShowsItemsInMemoryThatAreOld(t *testing.T) {
+	binary := plant(t, "recent.go", planttest.Edit{Old: "return it, ok && it.seq == seq", New: "return it, ok"})
+	planttest.MustFail(t, binary, "TestItemsInMemoryAreAsNewAsTheTable", "at least", 100)
+}
+
+// Items are read again and again, more than memory has room for, and so are absent ones.
+func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
+	const most = 64 << 10
+	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: most * recentShare})
+	get := func(pk string) *table.Item {
+		res, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: pk, SK: "s"}})
+		require.NoError(t, err)
+		return res.Item
+	}
+	for i := range 600 {
+		pk := fmt.Sprint("p", i)
+		it := table.Item{Key: table.Key{PK: pk, SK: "s"}, Attrs: []table.Attr{{Name: "text", Value: table.S(strings.Repeat("x", 10*(i%200)))}}}
+		putAll(t, s, it)
+		for range 2 {
+			assert.Equal(t, &it, get(pk))
+			assert.Nil(t, get("absent"+pk))
+		}
+		require.LessOrEqual(t, s.Stats().ItemBytes, int64(most))
+	}
+	assert.Greater(t, s.Stats().ItemBytes, int64(most/2))
+}
