@@ -34,8 +34,8 @@ func jsonBytes(s string) int {
 // without texts always fit.
 func fitting[T any](items []T) int {
 	size := 0
-	for i, item := range items {
-		withText, ok := any(item).(interface{ jsonBytes() int })
+	for i := range items {
+		withText, ok := any(&items[i]).(interface{ jsonBytes() int })
 		if !ok {
 			break
 		}

@@ -113,10 +113,8 @@ func homePage(items []HomeItem, last string, scope scope) List[HomeItem] {
 // (I2). Authors, counts and the viewer's likes are not.
 func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref, size int) (items []HomeItem, more bool, err error) {
 	shown, rest := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
-	posts, others := postKeys(shown), otherKeys(shown)
-	if len(rest) > 0 {
-		posts = append(posts, schema.PostKey(rest[0].author, rest[0].post))
-	}
+	keys := homeKeysOf(refs[:len(shown)+min(1, len(rest))])
+	posts, others := postKeys(keys), otherKeys(keys[:len(shown)])
 	var foundPosts, found map[table.Key]table.Item
 	var liked map[string]bool
 	err = s.all(ctx,
@@ -127,11 +125,11 @@ func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, ref
 	if err != nil {
 		return nil, false, err
 	}
-	if items, err = homeItems(shown, foundPosts, found, liked); err != nil {
+	if items, err = homeItems(shown, keys, foundPosts, found, liked); err != nil {
 		return nil, false, err
 	}
 	if len(rest) > 0 {
-		it, ok := foundPosts[schema.PostKey(rest[0].author, rest[0].post)]
+		it, ok := foundPosts[posts[len(shown)]]
 		more = ok && it.Int(schema.AttrDeleted) == 0
 	}
 	return items, more, nil
@@ -141,7 +139,7 @@ func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, ref
 // more of the next ones may be. It reads the posts first, and the rest only of those to
 // show. more reports whether a living post follows them.
 func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing int) (items []HomeItem, more bool, err error) {
-	posts, err := s.posts(ctx, postKeys(refs))
+	posts, err := s.posts(ctx, postKeys(homeKeysOf(refs)))
 	if err != nil {
 		return nil, false, err
 	}
@@ -150,7 +148,8 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 		return !ok || it.Int(schema.AttrDeleted) != 0
 	})
 	shown := living[:min(missing, len(living))]
-	found, err := s.batchGet(ctx, slices.Concat(otherKeys(shown), likeKeys(viewer, shown)), false)
+	keys := homeKeysOf(shown)
+	found, err := s.batchGet(ctx, slices.Concat(otherKeys(keys), likeKeys(viewer, shown)), false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -158,69 +157,70 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = homeItems(shown, posts, found, liked)
+	items, err = homeItems(shown, keys, posts, found, liked)
 	return items, len(living) > missing, err
 }
 
-func postKeys(refs []ref) []table.Key {
-	keys := make([]table.Key, 0, len(refs)+1)
-	for _, r := range refs {
-		keys = append(keys, schema.PostKey(r.author, r.post))
+// homeKeys are the keys of the items of one ref. Each is made once: it is two strings.
+type homeKeys struct{ post, count, author table.Key }
+
+func homeKeysOf(refs []ref) []homeKeys {
+	keys := make([]homeKeys, len(refs))
+	for i, r := range refs {
+		keys[i] = homeKeys{schema.PostKey(r.author, r.post), schema.LikeCountKey(r.post), schema.ProfileKey(r.author)}
 	}
 	return keys
 }
 
-// otherKeys returns the keys of the authors and like counts that a home shows.
-func otherKeys(refs []ref) []table.Key {
-	keys := make([]table.Key, 0, 2*len(refs))
-	authors := make(map[string]bool, len(refs))
-	for _, r := range refs {
-		keys = append(keys, schema.LikeCountKey(r.post))
-		if !authors[r.author] {
-			authors[r.author] = true
-			keys = append(keys, schema.ProfileKey(r.author))
+func postKeys(of []homeKeys) []table.Key {
+	keys := make([]table.Key, len(of))
+	for i, k := range of {
+		keys[i] = k.post
+	}
+	return keys
+}
+
+// otherKeys returns the keys of the authors and like counts that a home shows, each once.
+func otherKeys(of []homeKeys) []table.Key {
+	keys := make([]table.Key, 0, 2*len(of))
+	for i, k := range of {
+		keys = append(keys, k.count)
+		if !slices.ContainsFunc(of[:i], func(before homeKeys) bool { return before.author == k.author }) {
+			keys = append(keys, k.author)
 		}
 	}
 	return keys
 }
 
-// homeItems returns the items of the living posts among refs.
-func homeItems(refs []ref, posts, found map[table.Key]table.Item, liked map[string]bool) ([]HomeItem, error) {
-	var items []HomeItem
-	for _, r := range refs {
-		it, ok := posts[schema.PostKey(r.author, r.post)]
+// homeItems returns the items of the living posts among refs, whose keys are keys.
+func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool) ([]HomeItem, error) {
+	items := make([]HomeItem, 0, len(refs))
+	for i, r := range refs {
+		it, ok := posts[keys[i].post]
 		if !ok {
 			continue
 		}
-		item, living, err := homeItem(r, it, found)
+		p, err := schema.ParsePost(it)
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
-		if living {
-			item.Liked = liked[r.post]
-			items = append(items, item)
+		if p.Deleted {
+			continue
 		}
+		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}, Liked: liked[r.post]}
+		if it, ok := found[keys[i].author]; ok {
+			profile, err := schema.ParseProfile(it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			item.Author.Name, item.Author.ImageURL = profile.Name, profile.ImageURL
+		}
+		if it, ok := found[keys[i].count]; ok {
+			item.LikeCount = schema.ParseLikeCount(&it).Shown()
+		}
+		items = append(items, item)
 	}
 	return items, nil
-}
-
-func homeItem(r ref, it table.Item, found map[table.Key]table.Item) (item HomeItem, living bool, err error) {
-	p, err := schema.ParsePost(it)
-	if err != nil || p.Deleted {
-		return HomeItem{}, false, err
-	}
-	item = HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}}
-	if it, ok := found[schema.ProfileKey(r.author)]; ok {
-		profile, err := schema.ParseProfile(it)
-		if err != nil {
-			return HomeItem{}, false, err
-		}
-		item.Author.Name, item.Author.ImageURL = profile.Name, profile.ImageURL
-	}
-	if it, ok := found[schema.LikeCountKey(r.post)]; ok {
-		item.LikeCount = schema.ParseLikeCount(&it).Shown()
-	}
-	return item, true, nil
 }
 
 // followee is an author whose own post list a home reads, with the lowest post id

@@ -67,7 +67,7 @@ func (s *Service) HomeNews(ctx context.Context, viewer string, query HomeQuery, 
 		if err != nil {
 			return HomeNews{}, err
 		}
-		posts, err := s.batchGet(ctx, postKeys(refs.items), false, schema.AttrDeleted)
+		posts, err := s.batchGet(ctx, postKeys(homeKeysOf(refs.items)), false, schema.AttrDeleted)
 		if err != nil {
 			return HomeNews{}, err
 		}

@@ -67,27 +67,28 @@ func newRecentReads(s *Service) *recentReads {
 
 // get reads distinct keys, or takes answers that are recent enough.
 func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
-	items := make(map[table.Key]*recentItem, len(keys))
+	items := make([]*recentItem, len(keys))
 	var own []table.Key
+	var due []*recentItem
+	done := make(chan struct{})
+	now := r.now()
 	r.mu.Lock()
-	now, done := r.now(), make(chan struct{})
-	for _, key := range keys {
+	for i, key := range keys {
 		it, ok := r.kept.Get(key)
 		if !ok || it.at.After(now) || now.Sub(it.at) >= r.age(key) { // after now: the clock was set back
 			it = &recentItem{at: now, done: done}
 			r.kept.Add(key, it)
-			own = append(own, key)
+			own, due = append(own, key), append(due, it)
 		}
-		items[key] = it
+		items[i] = it
 	}
 	r.mu.Unlock()
 	if len(own) > 0 {
-		r.fetch(ctx, own, items)
+		r.fetch(ctx, own, due)
 		close(done)
 	}
 	found := make(map[table.Key]table.Item, len(keys))
-	for _, key := range keys {
-		it := items[key]
+	for i, it := range items {
 		select {
 		case <-it.done:
 		case <-ctx.Done():
@@ -99,7 +100,7 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 			return nil, it.err
 		}
 		if it.item != nil {
-			found[key] = *it.item
+			found[keys[i]] = *it.item
 		}
 	}
 	return found, nil
@@ -107,7 +108,7 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 
 // fetch reads keys into items. It does not end with the request, because others wait for
 // it. A failed read is not kept.
-func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items map[table.Key]*recentItem) {
+func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items []*recentItem) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trainTime)
 	defer cancel()
 	var found map[table.Key]table.Item
@@ -117,8 +118,8 @@ func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items map[tab
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, key := range keys {
-		own := items[key]
+	for i, key := range keys {
+		own := items[i]
 		if it, ok := found[key]; ok {
 			own.item = &it
 		}
