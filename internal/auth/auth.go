@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -68,19 +67,6 @@ func refusal(err error) error {
 		}
 	}
 	return invalid("the token cannot be verified")
-}
-
-// parser accepts only tokens that expire, and only the given algorithms. So alg=none is
-// refused. leeway is by how much the issuer's clock may differ.
-func parser(algorithms []string, issuer string, leeway time.Duration, now func() time.Time) *jwt.Parser {
-	return jwt.NewParser(
-		jwt.WithValidMethods(algorithms),
-		jwt.WithIssuer(issuer),
-		jwt.WithExpirationRequired(),
-		jwt.WithIssuedAt(),
-		jwt.WithLeeway(leeway),
-		jwt.WithTimeFunc(now),
-	)
 }
 
 // subject returns the user id that the claims name.

@@ -286,6 +286,54 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 	}
 }
 
+// A verified token is refused like any other once its time is over, or its key is withdrawn,
+// replaced by another one of the same name, or too old.
+func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
+	_, renamed := rsaKey(t, 2048, "r2")
+	_, replaced := rsaKey(t, 2048, "r1")
+	for name, end := range map[string]func(w *world){
+		"its time":          func(w *world) { w.Advance(49 * time.Hour) },
+		"a withdrawn key":   func(w *world) { w.publish(renamed) },
+		"a replaced key":    func(w *world) { w.publish(replaced) },
+		"keys that are old": func(w *world) { w.down.Store(true); w.Advance(25 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"exp": w.Now().Add(48 * time.Hour).Unix()}))
+			for range 3 {
+				user, err := w.verifier.Verify(t.Context(), token)
+				require.NoError(t, err)
+				require.Equal(t, "ann", user)
+			}
+			assert.Positive(t, w.verifier.RememberedBytes())
+			end(w)
+			w.Advance(time.Minute)
+			_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "unknown", w.claims(nil)))
+			assert.Error(t, err, "it makes the verifier fetch the keys")
+			for range 2 {
+				_, err := w.verifier.Verify(t.Context(), token)
+				assert.Error(t, err)
+			}
+		})
+	}
+}
+
+func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
+	const most = 8 << 20
+	dev, err := auth.NewDev([]byte(secret), newClock().Now)
+	require.NoError(t, err)
+	for i := range 14_000 {
+		user := fmt.Sprint("user", i)
+		token, _, err := dev.Issue(user, time.Hour)
+		require.NoError(t, err)
+		got, err := dev.Verify(t.Context(), token)
+		require.NoError(t, err)
+		require.Equal(t, user, got)
+	}
+	assert.LessOrEqual(t, dev.RememberedBytes(), int64(most))
+	assert.Greater(t, dev.RememberedBytes(), int64(most/2))
+}
+
 func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	verify := func(key crypto.Signer, kid string) error {

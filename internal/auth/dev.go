@@ -24,9 +24,9 @@ const devIssuer = "fanfare-dev"
 // Dev issues and checks tokens that are signed with one secret (HS256). It is for
 // development: anyone with access can be any user.
 type Dev struct {
+	*signed
 	secret []byte
 	now    func() time.Time
-	parser *jwt.Parser
 }
 
 // NewDev returns a Dev on the clock now.
@@ -34,7 +34,7 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	if len(secret) < MinSecretBytes {
 		return nil, fmt.Errorf("dev secret has %d bytes, it needs at least %d", len(secret), MinSecretBytes)
 	}
-	return &Dev{secret: secret, now: now, parser: parser([]string{"HS256"}, devIssuer, leeway, now)}, nil
+	return &Dev{newSigned([]string{"HS256"}, devIssuer, now), secret, now}, nil
 }
 
 // Issue returns a token for user that is valid for ttl.
@@ -59,9 +59,11 @@ func (d *Dev) Issue(user string, ttl time.Duration) (token string, expiresAt tim
 
 // Verify implements Verifier.
 func (d *Dev) Verify(_ context.Context, token string) (string, error) {
-	var claims jwt.RegisteredClaims
-	if _, err := d.parser.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return d.secret, nil }); err != nil {
-		return "", refusal(err)
+	c, err := d.verify(token,
+		func(map[string]any) (string, error) { return "", nil },
+		func(string, string) (key, id any, err error) { return d.secret, nil, nil })
+	if err != nil {
+		return "", err
 	}
-	return subject(claims)
+	return subject(c.RegisteredClaims)
 }

@@ -19,14 +19,14 @@ const leeway = 30 * time.Second
 // https://cognito-idp.REGION.amazonaws.com/POOL, the audience to the app client id
 // and the key set to ISSUER/.well-known/jwks.json; sub is the user id.
 type JWT struct {
+	*signed
 	audience string
 	keys     *KeySet
-	parser   *jwt.Parser
 }
 
 // NewJWT returns a JWT on the clock now.
 func NewJWT(issuer, audience string, keys *KeySet, now func() time.Time) *JWT {
-	return &JWT{audience: audience, keys: keys, parser: parser([]string{"RS256", "ES256"}, issuer, leeway, now)}
+	return &JWT{newSigned([]string{"RS256", "ES256"}, issuer, now), audience, keys}
 }
 
 type claims struct {
@@ -37,24 +37,29 @@ type claims struct {
 
 // Verify implements Verifier.
 func (j *JWT) Verify(ctx context.Context, token string) (string, error) {
-	var c claims
-	_, err := j.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
-		if _, critical := t.Header["crit"]; critical { // RFC 7515, 4.1.11: JWT supports no extension
-			return nil, invalid("the header demands an extension (crit)")
-		}
-		kid, ok := t.Header["kid"].(string)
-		if !ok || kid == "" {
-			return nil, invalid("the header names no key (kid)")
-		}
-		return j.keys.Key(ctx, kid, t.Method.Alg())
+	c, err := j.verify(token, keyID, func(kid, alg string) (key, id any, err error) {
+		key, err = j.keys.Key(ctx, kid, alg)
+		return key, key, err // a pointer
 	})
 	if err != nil {
-		return "", refusal(err)
+		return "", err
 	}
 	if !c.isFor(j.audience) {
 		return "", invalid("the token is for another audience")
 	}
 	return subject(c.RegisteredClaims)
+}
+
+// keyID returns the key id of a token's header.
+func keyID(header map[string]any) (string, error) {
+	if _, critical := header["crit"]; critical { // RFC 7515, 4.1.11: JWT supports no extension
+		return "", invalid("the header demands an extension (crit)")
+	}
+	kid, ok := header["kid"].(string)
+	if !ok || kid == "" {
+		return "", invalid("the header names no key (kid)")
+	}
+	return kid, nil
 }
 
 // isFor reports whether the token was made for audience. Cognito's client_id counts only

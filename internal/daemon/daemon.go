@@ -151,6 +151,11 @@ func (p *process) run(ctx context.Context) error {
 	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
 		return err
 	}
+	if authn.remembered != nil {
+		if err := obs.RegisterTokens(reg, authn.remembered); err != nil {
+			return err
+		}
+	}
 	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
@@ -315,6 +320,8 @@ type authn struct {
 	checks []admin.Check
 	// run, if not nil, keeps the keys fresh.
 	run func(context.Context) error
+	// remembered returns the bytes for tokens that were verified. It is nil without an API.
+	remembered func() int64
 }
 
 func (p *process) newAuthn(eng *engine) (authn, error) {
@@ -326,13 +333,14 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		if err != nil {
 			return authn{}, err
 		}
-		return authn{verifier: dev, tokens: dev}, nil
+		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
 	default:
 		keys := auth.NewKeySet(p.cfg.JWKSURL, &http.Client{Timeout: keyTimeout}, p.opt.Now, p.log.Named("keys"))
+		verifier := auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now)
 		return authn{
-			verifier: auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now),
-			checks:   []admin.Check{{Name: "keys", Ask: keys.Ready}},
-			run:      keys.Run,
+			verifier: verifier, remembered: verifier.RememberedBytes,
+			checks: []admin.Check{{Name: "keys", Ask: keys.Ready}},
+			run:    keys.Run,
 		}, nil
 	}
 }

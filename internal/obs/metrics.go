@@ -224,6 +224,13 @@ func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error 
 	}, func() float64 { return ahead().Seconds() }))
 }
 
+// RegisterTokens adds the memory for verified tokens to reg.
+func RegisterTokens(reg prometheus.Registerer, remembered func() int64) error {
+	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanfare_remembered_token_bytes", Help: "Memory for tokens whose signature was verified.",
+	}, func() float64 { return float64(remembered()) }))
+}
+
 // depthTimeout bounds the time that a scrape waits for the queues.
 const depthTimeout = 3 * time.Second
 

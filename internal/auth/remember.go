@@ -1,0 +1,109 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+const (
+	// rememberedBytes bounds the memory for tokens whose signature was good.
+	rememberedBytes = 8 << 20
+	// rememberedToken is more than the memory of one without its text.
+	rememberedToken = 512
+)
+
+// signed checks tokens, and remembers those whose signature was good: a client sends the
+// same token with each request. Only the signature is remembered. Times are checked each
+// time, and so is the key, which the issuer may have withdrawn. It holds no token, only its
+// hash and its claims.
+type signed struct {
+	parser    *jwt.Parser
+	validator *jwt.Validator
+
+	mu   sync.Mutex
+	kept *simplelru.LRU[[sha256.Size]byte, remembered]
+	used int64
+}
+
+type remembered struct {
+	claims   claims
+	kid, alg string
+	// key identifies the key of the signature.
+	key   any
+	bytes int64
+}
+
+// newSigned accepts only tokens that expire, and only the given algorithms. So alg=none is
+// refused.
+func newSigned(algorithms []string, issuer string, now func() time.Time) *signed {
+	options := []jwt.ParserOption{
+		jwt.WithValidMethods(algorithms),
+		jwt.WithIssuer(issuer),
+		jwt.WithExpirationRequired(),
+		jwt.WithIssuedAt(),
+		jwt.WithLeeway(leeway),
+		jwt.WithTimeFunc(now),
+	}
+	s := &signed{parser: jwt.NewParser(options...), validator: jwt.NewValidator(options...)}
+	var err error
+	s.kept, err = simplelru.NewLRU(rememberedBytes/rememberedToken, func(_ [sha256.Size]byte, r remembered) { s.used -= r.bytes })
+	if err != nil {
+		panic(err) // unreachable: it refuses a size below 1, and this one is a constant
+	}
+	return s
+}
+
+// verify returns the claims of a token. keyOf returns the key of a key id and an algorithm,
+// and a comparable value that identifies it. header checks the rest of the token's header.
+func (s *signed) verify(token string, header func(map[string]any) (kid string, err error), keyOf func(kid, alg string) (key, id any, err error)) (claims, error) {
+	sum := sha256.Sum256([]byte(token))
+	if known, ok := s.recall(sum); ok {
+		if _, id, err := keyOf(known.kid, known.alg); err == nil && id == known.key {
+			if err := s.validator.Validate(&known.claims); err != nil {
+				return claims{}, refusal(err)
+			}
+			return known.claims, nil
+		}
+	}
+	seen := remembered{bytes: int64(len(token) + rememberedToken)}
+	_, err := s.parser.ParseWithClaims(token, &seen.claims, func(t *jwt.Token) (key any, err error) {
+		if seen.kid, err = header(t.Header); err != nil {
+			return nil, err
+		}
+		seen.alg = t.Method.Alg()
+		key, seen.key, err = keyOf(seen.kid, seen.alg)
+		return key, err
+	})
+	if err != nil {
+		return claims{}, refusal(err)
+	}
+	s.keep(sum, seen)
+	return seen.claims, nil
+}
+
+func (s *signed) recall(sum [sha256.Size]byte) (remembered, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.Get(sum)
+}
+
+func (s *signed) keep(sum [sha256.Size]byte, r remembered) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.Remove(sum)
+	s.kept.Add(sum, r)
+	for s.used += r.bytes; s.used > rememberedBytes; {
+		s.kept.RemoveOldest()
+	}
+}
+
+// RememberedBytes returns the memory for tokens whose signature was good.
+func (s *signed) RememberedBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
