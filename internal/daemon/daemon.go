@@ -275,7 +275,8 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 	return feed.New(feed.Config{
 		Store: store, Local: eng.local, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
-		ActiveDays: p.cfg.ActiveDays, MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
+		HeadAge: time.Second, HeadsHeld: metrics.Heads, ActiveDays: p.cfg.ActiveDays,
+		MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
 }
 

@@ -225,7 +225,11 @@ func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Ite
 
 // followee is an author whose own post list a home reads, with the lowest post id
 // that the home shows of it, "" for all.
-type followee struct{ author, from string }
+type followee struct {
+	author, from string
+	// pulled says that all homes of the author's followers read this list.
+	pulled bool
+}
 
 // newestOf merges the followees' newest posts below before into top and returns it,
 // want references at most. Once top is full, or the budget has cut it, it reads only
@@ -240,6 +244,9 @@ func (s *Service) newestOf(ctx context.Context, calls *budget, followees []follo
 		lists := make([]mergedList[ref], len(part))
 		for i, f := range part {
 			lists[i] = func(ctx context.Context, after string, want, size int) (stretch[ref], error) {
+				if f.pulled && s.cfg.HeadAge > 0 && before == "" && after == "" {
+					return s.heads.get(ctx, f.author, max(oldest, f.from), want)
+				}
 				return s.recentPosts(ctx, &budget{}, f.author, max(oldest, f.from), cmp.Or(after, before), want, size)
 			}
 		}

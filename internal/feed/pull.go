@@ -48,7 +48,7 @@ func (s *Service) followees(ctx context.Context, viewer, after string, want int)
 	}
 	read, err := collect(ctx, s.cfg.Store, q, want, refill{}, each(func(it table.Item) (followee, bool, error) {
 		edge, err := schema.ParseEdge(it)
-		return followee{edge.Other, edge.From}, true, err
+		return followee{author: edge.Other, from: edge.From}, true, err
 	}))
 	return read.items, err
 }

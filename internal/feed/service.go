@@ -62,6 +62,13 @@ type Config struct {
 	// LikeWindow is the window of the like aggregators. Home reads of this Service share
 	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
 	LikeWindow time.Duration
+	// HeadAge is how old the newest posts of a pulled author may be on a first page of a
+	// home. First pages share them for so long. With 0 each reads them.
+	HeadAge time.Duration
+	// HeadBytes bounds the memory of what they share. Default 16 MiB.
+	HeadBytes int
+	// HeadsHeld is called with the size of that memory when it changes.
+	HeadsHeld func(bytes int)
 	// RecentPosts is how many of an author's newest posts a new follow shows. Default
 	// 100.
 	RecentPosts int
@@ -90,6 +97,12 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Store = table.MeasureContext(table.HideExpired(c.Store, c.Now), addCost)
+	if c.HeadBytes <= 0 {
+		c.HeadBytes = defaultHeadBytes
+	}
+	if c.HeadsHeld == nil {
+		c.HeadsHeld = func(int) {}
+	}
 	if c.RecentPosts <= 0 {
 		c.RecentPosts = 100
 	}
@@ -137,6 +150,7 @@ type Service struct {
 	// posts reads posts by their keys, consistently.
 	posts  func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 	recent *recentReads
+	heads  *heads
 	turns  *turns
 }
 
@@ -149,6 +163,6 @@ func New(cfg Config) *Service {
 	if s.posts = newSharedReads(read).get; s.cfg.Local { // it has no bound for one item
 		s.posts = read
 	}
-	s.recent = newRecentReads(s)
+	s.recent, s.heads = newRecentReads(s), newHeads(s)
 	return s
 }

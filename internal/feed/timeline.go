@@ -201,7 +201,7 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	for _, m := range page.items {
 		read.of[m.Author] = m
 		if m.Merges(s.cfg.Now()) {
-			read.merged = append(read.merged, followee{m.Author, m.Pull})
+			read.merged = append(read.merged, followee{m.Author, m.Pull, m.Kind == schema.MarkPulled})
 		}
 		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.cfg.Now().Sub(timeOf(m.Version)) > lateAfter {
 			read.late = append(read.late, m)

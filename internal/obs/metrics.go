@@ -40,6 +40,7 @@ type Metrics struct {
 	fences      prometheus.Counter
 	pruned      prometheus.Counter
 	ledgers     prometheus.Histogram
+	heads       prometheus.Gauge
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 }
@@ -65,6 +66,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "fanfare_like_ledger_bytes", Help: "Size of a like count with its ledger at each flush. One above 65536 needs a look, at 409600 its post's likes become dead letters.",
 			Buckets: []float64{1024, 2048, 4096, 16384, 65536, 262144},
 		}),
+		heads: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fanfare_shared_heads_bytes", Help: "Memory of the lists of pulled authors' newest posts that homes share for a second, at most 16 MiB.",
+		}),
 		visible: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "fanfare_post_visible_seconds", Help: "Time from a post to its entry in a follower's home.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
@@ -84,7 +88,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}, []string{"route", "method"}),
 	}
 	for _, c := range []prometheus.Collector{
-		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.visible, m.units, m.calls, m.requests, m.requestTime,
+		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.requests, m.requestTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -115,6 +119,9 @@ func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 	m.fences.Add(float64(fences))
 	m.pruned.Add(float64(pruned))
 }
+
+// Heads notes the size of the shared lists of pulled authors' newest posts.
+func (m *Metrics) Heads(bytes int) { m.heads.Set(float64(bytes)) }
 
 // Delivered counts entries written for followers, and their time since the post.
 func (m *Metrics) Delivered(entries int, sincePost time.Duration) {
