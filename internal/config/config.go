@@ -78,9 +78,10 @@ type Config struct {
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
 	// TimelineTTL is the time that a post stays in homes.
 	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" envDefault:"720h"`
-	// PushLimit is the number of followers above which an author is pulled, 0 to
-	// push always.
-	PushLimit int64 `env:"FANFARE_PUSH_LIMIT" envDefault:"0"`
+	// PushLimit is the number of followers above which an author is pulled, 0 to push
+	// always. The default is 50,000 on embedded, and 0 on aws, where workers of a version
+	// that only pushes may be at work (docs/decisions/0022).
+	PushLimit *int64 `env:"FANFARE_PUSH_LIMIT"`
 	// ActiveDays is how many days ahead the edges of a reader are dated, 0 for never: posts of
 	// later days are not delivered to it until it comes back.
 	ActiveDays int `env:"FANFARE_ACTIVE_DAYS" envDefault:"14"`
@@ -211,6 +212,18 @@ func (c Config) RequestsPerSecond() int {
 	}
 }
 
+// FollowersPushed is the number of followers up to which an author is pushed, 0 for any.
+func (c Config) FollowersPushed() int64 {
+	switch {
+	case c.PushLimit != nil:
+		return *c.PushLimit
+	case c.Engine == EngineEmbedded:
+		return 50_000
+	default:
+		return 0
+	}
+}
+
 func parsers() map[reflect.Type]env.ParserFunc {
 	return map[reflect.Type]env.ParserFunc{
 		reflect.TypeFor[[]string](): func(v string) (any, error) {
@@ -289,7 +302,7 @@ func (c Config) check(role Role) []string {
 		{c.MetricsAddr != "" && !address(c.MetricsAddr), fmt.Sprintf("FANFARE_METRICS_ADDR: %q is not HOST:PORT", c.MetricsAddr)},
 		{c.LikeWindow < 10*time.Millisecond || c.LikeWindow > time.Minute, fmt.Sprintf("FANFARE_LIKE_WINDOW: %s is not between 10ms and 1m", c.LikeWindow)},
 		{c.TimelineTTL < time.Minute || c.TimelineTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_TIMELINE_TTL: %s is not between 1m and 87600h", c.TimelineTTL)},
-		{c.PushLimit < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative", c.PushLimit)},
+		{c.FollowersPushed() < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative: 0 is never to pull", c.FollowersPushed())},
 		{c.ActiveDays == 1 || c.ActiveDays < 0 || c.ActiveDays > 3650, fmt.Sprintf("FANFARE_ACTIVE_DAYS: %d is neither 0 (off) nor between 2 and 3650", c.ActiveDays)},
 		{c.MaxFollowing < 0, fmt.Sprintf("FANFARE_MAX_FOLLOWING: %d is negative", c.MaxFollowing)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},

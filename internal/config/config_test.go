@@ -35,7 +35,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace",
 	}, config.API)
 	require.NoError(t, err)
-	if c.Table != "t.1" || c.PushLimit != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
+	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel {
 		t.Errorf("read %+v", c)
@@ -92,6 +92,18 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 			assert.NotContains(t, err.Error(), "hunter2", "the message has the password")
 			assert.NotContains(t, err.Error(), "\n", "the message has more than one line")
 		})
+	}
+}
+
+// On aws a version that only pushes may still be at work when this one starts.
+func TestLargeAuthorsArePulledByDefaultWhereNoOtherVersionCanBeAtWork(t *testing.T) {
+	for env, want := range map[string]int64{
+		"": 50_000, "FANFARE_PUSH_LIMIT=": 50_000, "FANFARE_PUSH_LIMIT=0": 0, "FANFARE_PUSH_LIMIT=7": 7,
+		"FANFARE_ENGINE=aws": 0, "FANFARE_ENGINE=aws FANFARE_PUSH_LIMIT=7": 7,
+	} {
+		c, err := config.Load(strings.Fields(env), config.Worker)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.FollowersPushed(), env)
 	}
 }
 
