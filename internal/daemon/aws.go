@@ -21,7 +21,7 @@ import (
 
 // awsWorkers are the workers of one process on AWS, where each step waits for the
 // network.
-func awsWorkers() fanoutWorkers { return fanoutWorkers{posts: 32, backfills: 16, chunks: 16} }
+func awsWorkers() fanoutWorkers { return fanoutWorkers{posts: 32, backfills: 16, walks: 4, chunks: 16} }
 
 // awsWriters bounds the writes of one page that are under way at once.
 const awsWriters = 8

@@ -351,7 +351,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: eng.pageSize,
-		Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
+		Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
 	})
 	for _, c := range []struct {
 		topic   string

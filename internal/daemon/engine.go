@@ -58,8 +58,14 @@ func (e *engine) register(reg prometheus.Registerer) error {
 const likesInFlight = 20_000
 
 // fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes
-// the workers of another (I8).
-type fanoutWorkers struct{ posts, backfills, chunks int }
+// the workers of another (I8). Mark walks take some of the workers of the backfills.
+type fanoutWorkers struct{ posts, backfills, walks, chunks int }
+
+// embeddedWorkers are the workers of a process on the embedded engine, which waits for the
+// disk and shares its processors with the API.
+func embeddedWorkers() fanoutWorkers {
+	return fanoutWorkers{posts: 16, backfills: 4, walks: 1, chunks: 4}
+}
 
 func (w fanoutWorkers) maxInFlight() map[string]int {
 	return map[string]int{
@@ -91,7 +97,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (*engine, er
 
 // openEmbedded opens the stores. On a full disk it waits for room until ctx ends.
 func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
-	e := &engine{local: true, writers: 1, workers: fanoutWorkers{posts: 16, backfills: 4, chunks: 4}, devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{local: true, writers: 1, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err

@@ -1,13 +1,16 @@
 package fanout_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
@@ -332,6 +335,38 @@ func TestFollowsDuringAChangeOfMode(t *testing.T) {
 			require.GreaterOrEqual(t, at, 20, "calls")
 		})
 	}
+}
+
+// Mark walks have a number of workers of their own. One more walk is left for later and
+// begins when another has ended, so the other workers of the topic are free for backfills.
+func TestMarkWalksTakeNoMoreWorkersThanTheirs(t *testing.T) {
+	w := newWorld(t, 0, func(c *fanout.Config) { c.Walks = 2 })
+	begun, release := make(chan struct{}, 2), make(chan struct{})
+	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+		if op == table.OpQuery && strings.HasSuffix(keys[0].PK, "#follower") {
+			begun <- struct{}{}
+			<-release
+		}
+		return do()
+	}
+	walk := func(author string) error {
+		_, err := w.mem.Put(t.Context(), table.PutInput{Item: schema.Mode{Author: author, State: schema.ModeSwitching, V: 1, At: w.now}.Item()})
+		assert.NoError(t, err)
+		return w.worker.HandleBackfills(t.Context(), &messages.MarkWalk{Header: w.header(), AuthorID: author})
+	}
+	var walks errgroup.Group
+	for _, author := range []string{"ann", "bob"} {
+		walks.Go(func() error { return walk(author) })
+	}
+	<-begun
+	<-begun
+	later, ok := errors.AsType[*queue.Later](walk("cid"))
+	require.True(t, ok)
+	assert.Positive(t, later.After)
+	w.must(w.worker.HandleBackfills(t.Context(), w.follow("fan", "")))
+	close(release)
+	w.must(walks.Wait())
+	w.must(walk("cid"))
 }
 
 // Two workers get the first message of one walk. The second one waits until the first has

@@ -42,38 +42,54 @@ func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
 	if walker == "" {
 		walker = e.EventID
 	}
-	for range w.cfg.PlanChunks {
-		began := w.cfg.Now()
-		mode, _, err := w.readMode(ctx, e.AuthorID)
-		if err != nil || mode.State != schema.ModeSwitching && mode.State != schema.ModeLeaving {
-			return err
-		}
-		if rest := mode.WalkedAt.Add(walkRest).Sub(began); mode.Walker != walker && rest > 0 {
-			return &queue.Later{After: rest, Reason: "another walk goes on"}
-		}
-		after := ""
-		if mode.Walked != "" {
-			after = schema.UserSK(mode.Walked)
-		}
-		page, err := w.followers(ctx, e.AuthorID, span{}, after)
-		if err != nil {
-			return err
-		}
-		if err := w.markPage(ctx, mode, page.items, began); err != nil {
-			return err
-		}
-		if !page.more {
-			return w.endWalk(ctx, mode)
-		}
-		if err := w.walked(ctx, mode, page.last(), walker); err != nil {
-			return err
-		}
+	if more, err := w.walkPages(ctx, e.AuthorID, walker); err != nil || !more {
+		return err
 	}
 	head, err := w.header(e.RequestID)
 	if err != nil {
 		return err
 	}
 	return w.publish(ctx, queue.TopicBackfills, &messages.MarkWalk{Header: head, AuthorID: e.AuthorID, Walker: walker})
+}
+
+// walkPages walks PlanChunks pages, in one of the few places for walks: the workers of the
+// topic are there for backfills (I8). It reports whether more pages follow. The place is
+// free again before the message for these is sent.
+func (w *Worker) walkPages(ctx context.Context, author, walker string) (more bool, err error) {
+	select {
+	case w.walks <- struct{}{}:
+		defer func() { <-w.walks }()
+	default:
+		return false, &queue.Later{After: walkRest, Reason: "other mark walks are under way"}
+	}
+	for range w.cfg.PlanChunks {
+		began := w.cfg.Now()
+		mode, _, err := w.readMode(ctx, author)
+		if err != nil || mode.State != schema.ModeSwitching && mode.State != schema.ModeLeaving {
+			return false, err
+		}
+		if rest := mode.WalkedAt.Add(walkRest).Sub(began); mode.Walker != walker && rest > 0 {
+			return false, &queue.Later{After: rest, Reason: "another walk goes on"}
+		}
+		after := ""
+		if mode.Walked != "" {
+			after = schema.UserSK(mode.Walked)
+		}
+		page, err := w.followers(ctx, author, span{}, after)
+		if err != nil {
+			return false, err
+		}
+		if err := w.markPage(ctx, mode, page.items, began); err != nil {
+			return false, err
+		}
+		if !page.more {
+			return false, w.endWalk(ctx, mode)
+		}
+		if err := w.walked(ctx, mode, page.last(), walker); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // walked stores how far the walk has come, unless another walk is further or at its end.

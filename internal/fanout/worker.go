@@ -29,7 +29,8 @@
 //     repeated: entries get the same keys, and the delivery record is written under
 //     conditions.
 //   - I8: chunks have their own topic, and a group for each author. Backfills have
-//     their own topic too. So neither delays the posts of other authors.
+//     their own topic too. So neither delays the posts of other authors. Mark walks share
+//     that topic, and take Config.Walks of its workers at most.
 //   - I9: memory does not grow with the number of followers. A handler holds one page
 //     of followers and the next. A planner reads only the last key of each page, and
 //     holds a page of at most Config.PlanChunks stored chunks and ten new ones. A page
@@ -106,6 +107,9 @@ type Config struct {
 	// number of pages of a timeline that one Unfollowed message cleans. The rest is left
 	// to another message. Default DefaultPlanChunks.
 	PlanChunks int
+	// Walks is the number of mark walks that go on at the same time. A walk takes a worker
+	// of the backfills for minutes, and the others are left for later. Default 1.
+	Walks int
 	// Observe is called for entries that were written for followers: how many at
 	// once, and how long after the post's time. If a message is delivered again, its
 	// entries are observed again.
@@ -121,6 +125,7 @@ func (c Config) withDefaults() Config {
 	c.PageSize = orDefault(c.PageSize, 1024)
 	c.ChunkSize = orDefault(c.ChunkSize, DefaultChunkSize)
 	c.PlanChunks = orDefault(c.PlanChunks, DefaultPlanChunks)
+	c.Walks = orDefault(c.Walks, 1)
 	if c.Observe == nil {
 		c.Observe = func(int, time.Duration) {}
 	}
@@ -146,6 +151,8 @@ type Worker struct {
 	writers parallelism
 	// buffers holds *buffers, one for each page that is being written.
 	buffers sync.Pool
+	// walks has a value for each mark walk that goes on.
+	walks chan struct{}
 }
 
 // New returns a worker. It starts nothing.
@@ -154,6 +161,7 @@ func New(cfg Config) *Worker {
 	return &Worker{
 		cfg: cfg, writers: parallelism{limit: cfg.Writers, most: cfg.Writers},
 		buffers: sync.Pool{New: func() any { return new(buffers) }},
+		walks:   make(chan struct{}, cfg.Walks),
 	}
 }
 

@@ -13,9 +13,17 @@ import (
 
 // fifo is one queue. Its operations take constant or logarithmic time, since benchmarks
 // put hundreds of thousands of messages into it.
+//
+// It is fair as SQS's standard queues are: messages of a noisy group are received only when
+// there is no other. A group becomes noisy when it has at least noisyMessages in flight and
+// more than a tenth of all, and is quiet again when none of its messages is ready. SQS also
+// counts the time that a group's messages take; the fake does not, so SQS is as fair or fairer.
 type fifo struct {
-	// ready has the messages that may be received, as *stored.
-	ready *list.List
+	// ready has the messages that may be received, as *stored. Of a noisy group they are in
+	// loud, or move there when they come to the front.
+	ready, loud *list.List
+	// groups has the groups with messages.
+	groups map[string]*group
 	// hidden has the others. The next one to become ready comes first.
 	hidden byTime
 	// out has the messages by the receipt of their last receive.
@@ -38,10 +46,10 @@ type stored struct {
 }
 
 func newFIFO() *fifo {
-	return &fifo{ready: list.New(), out: map[string]*stored{}, arrived: make(chan struct{})}
+	return &fifo{ready: list.New(), loud: list.New(), groups: map[string]*group{}, out: map[string]*stored{}, arrived: make(chan struct{})}
 }
 
-func (q *fifo) len() int { return q.ready.Len() + len(q.hidden) }
+func (q *fifo) len() int { return q.visible() + len(q.hidden) }
 
 func (q *fifo) number() string {
 	q.last++
@@ -52,7 +60,8 @@ func (q *fifo) number() string {
 func (q *fifo) show(now time.Time) {
 	for len(q.hidden) > 0 && !q.hidden[0].until.After(now) {
 		m := heap.Pop(&q.hidden).(*stored)
-		m.waiting = q.ready.PushBack(m)
+		q.moved(m.group, 0, -1)
+		q.makeReady(m)
 	}
 }
 
@@ -73,13 +82,15 @@ func (q *fifo) wake() {
 func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []received {
 	q.show(now)
 	var got []received
-	for len(got) < most && q.ready.Len() > 0 {
-		m := q.ready.Remove(q.ready.Front()).(*stored)
+	for len(got) < most && q.visible() > 0 {
+		m := q.front()
+		q.unready(m)
 		delete(q.out, m.receipt)
 		m.receives++
-		m.waiting, m.receipt, m.until = nil, q.number(), now.Add(visibility)
+		m.receipt, m.until = q.number(), now.Add(visibility)
 		q.out[m.receipt] = m
 		heap.Push(&q.hidden, m)
+		q.moved(m.group, 0, 1)
 		r := received{MessageID: m.id, ReceiptHandle: m.receipt, Body: m.body, MD5OfBody: m.sum, MessageAttributes: m.attributes}
 		r.Attributes.ApproximateReceiveCount = strconv.Itoa(m.receives)
 		got = append(got, r)
@@ -138,7 +149,7 @@ func (q *fifo) send(e *entry) (success, error) {
 	}
 	sum := md5.Sum([]byte(e.MessageBody))
 	m := &stored{id: q.number(), body: e.MessageBody, sum: hex.EncodeToString(sum[:]), group: e.MessageGroupID, attributes: e.MessageAttributes}
-	m.waiting = q.ready.PushBack(m)
+	q.makeReady(m)
 	return success{MessageID: m.id, MD5OfMessageBody: m.sum}, nil
 }
 
@@ -149,9 +160,10 @@ func (q *fifo) remove(e *entry) (success, error) {
 	}
 	delete(q.out, m.receipt)
 	if m.waiting != nil {
-		q.ready.Remove(m.waiting)
+		q.unready(m)
 	} else {
 		heap.Remove(&q.hidden, m.at)
+		q.moved(m.group, 0, -1)
 	}
 	return success{}, nil
 }
@@ -169,6 +181,63 @@ func (q *fifo) hide(e *entry) (success, error) {
 	heap.Fix(&q.hidden, m.at)
 	return success{}, nil
 }
+
+// noisyMessages is the least number of messages in flight of a noisy group.
+const noisyMessages = 30
+
+// group is the state of the messages of one group.
+type group struct {
+	ready, inFlight int
+	noisy           bool
+}
+
+// moved counts messages of a group that became ready, or went in flight.
+func (q *fifo) moved(name string, ready, inFlight int) {
+	if name == "" {
+		return // each message without a group is a group of its own
+	}
+	g := q.groups[name]
+	if g == nil {
+		g = &group{}
+		q.groups[name] = g
+	}
+	g.ready += ready
+	g.inFlight += inFlight
+	g.noisy = g.ready > 0 && (g.noisy || g.inFlight >= noisyMessages && g.inFlight*10 > len(q.hidden))
+	if *g == (group{}) {
+		delete(q.groups, name)
+	}
+}
+
+// front returns the next message to receive.
+func (q *fifo) front() *stored {
+	for e := q.ready.Front(); e != nil; e = q.ready.Front() {
+		m := e.Value.(*stored)
+		if g := q.groups[m.group]; g == nil || !g.noisy {
+			return m
+		}
+		q.ready.Remove(e)
+		m.waiting = q.loud.PushBack(m)
+	}
+	return q.loud.Front().Value.(*stored)
+}
+
+// makeReady puts a message behind the others.
+func (q *fifo) makeReady(m *stored) {
+	m.waiting = q.ready.PushBack(m)
+	q.moved(m.group, 1, 0)
+}
+
+// unready takes a message out of the list that it waits in.
+func (q *fifo) unready(m *stored) {
+	q.ready.Remove(m.waiting) // nothing happens in the list that it is not in
+	q.loud.Remove(m.waiting)
+	m.waiting = nil
+	q.moved(m.group, -1, 0)
+}
+
+// visible returns how many messages may be received.
+func (q *fifo) visible() int { return q.ready.Len() + q.loud.Len() }
 
 // byTime is a heap by the end of the visibility timeout.
 type byTime []*stored

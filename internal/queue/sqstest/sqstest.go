@@ -10,6 +10,7 @@ package sqstest
 import (
 	"bytes"
 	"cmp"
+	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,7 +105,7 @@ func (s *Server) Visible(name string) int {
 	defer s.mu.Unlock()
 	q := s.queue(name)
 	q.show(time.Now())
-	return q.ready.Len()
+	return q.visible()
 }
 
 // Groups returns the group ids of the messages of a queue that may be received now.
@@ -114,8 +115,10 @@ func (s *Server) Groups(name string) []string {
 	q := s.queue(name)
 	q.show(time.Now())
 	var groups []string
-	for e := q.ready.Front(); e != nil; e = e.Next() {
-		groups = append(groups, e.Value.(*stored).group)
+	for _, l := range []*list.List{q.ready, q.loud} {
+		for e := l.Front(); e != nil; e = e.Next() {
+			groups = append(groups, e.Value.(*stored).group)
+		}
 	}
 	return groups
 }
@@ -290,7 +293,7 @@ func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fau
 	q.show(time.Now())
 	if op == "GetQueueAttributes" {
 		return map[string]any{"Attributes": map[string]string{
-			"ApproximateNumberOfMessages": strconv.Itoa(q.ready.Len()), "ApproximateNumberOfMessagesNotVisible": strconv.Itoa(len(q.hidden)),
+			"ApproximateNumberOfMessages": strconv.Itoa(q.visible()), "ApproximateNumberOfMessagesNotVisible": strconv.Itoa(len(q.hidden)),
 			"ApproximateNumberOfMessagesDelayed": "0", "QueueArn": "arn:fake",
 		}}, nil
 	}
