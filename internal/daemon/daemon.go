@@ -94,6 +94,7 @@ type process struct {
 	cfg      config.Config
 	log      *zap.Logger
 	clock    *clock.Clock
+	pace     table.Pace
 	cleanups cleanups
 }
 
@@ -281,7 +282,7 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 }
 
 func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator) (string, error) {
-	store := table.Measure(eng.store, metrics.Table(obs.FlowAPI))
+	store := p.pace.Store(table.Measure(eng.store, metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
 	api, err := httpapi.New(httpapi.Config{
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
@@ -347,23 +348,25 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 }
 
 func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {
-	store := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
-	worker := fanout.New(fanout.Config{
-		Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
-		TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: eng.pageSize,
-		Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
-	})
+	measured := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
 	for _, c := range []struct {
 		topic   string
-		handle  queue.Handler
+		handle  func(*fanout.Worker) queue.Handler
 		workers int
+		urgency table.Urgency
 	}{
-		{queue.TopicPosts, worker.HandlePosts, eng.workers.posts},
-		{queue.TopicBackfills, worker.HandleBackfills, eng.workers.backfills},
-		{queue.TopicChunks, worker.HandleChunks, eng.workers.chunks},
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, eng.workers.posts, table.UrgencyPosts},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, eng.workers.backfills, table.UrgencyBackfills},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, eng.workers.chunks, table.UrgencyChunks},
 	} {
+		store := p.pace.Store(measured, c.urgency)
+		worker := fanout.New(fanout.Config{
+			Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
+			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: eng.pageSize,
+			Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
+		})
 		consumer := &queue.Consumer{
-			Topic: c.topic, Broker: eng.broker, Handle: c.handle, Workers: c.workers,
+			Topic: c.topic, Broker: eng.broker, Handle: c.handle(worker), Workers: c.workers,
 			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Log: p.log.Named("fanout"),
 		}
 		roots.start("fanout of "+c.topic, consumer.Run)

@@ -90,6 +90,8 @@ func (e *InvalidError) Error() string { return "table: invalid request: " + e.Pr
 type UnavailableError struct {
 	Op  string
 	Err error
+	// Throttled means that the table was short of capacity.
+	Throttled bool
 }
 
 func (e *UnavailableError) Error() string {

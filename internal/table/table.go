@@ -304,7 +304,7 @@ type WriteResult struct {
 	// Item is the changed item, if UpdateInput.ReturnNew asked for it.
 	Item  *Item
 	Units Units
-	// Throttled means that a BatchWrite had to send parts again for lack of capacity
-	// before it was done. A caller that sends much should send less at once.
+	// Throttled means that the write, or parts of a BatchWrite, had to be sent again for
+	// lack of capacity. A caller that sends much should send less at once.
 	Throttled bool
 }

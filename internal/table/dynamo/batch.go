@@ -212,7 +212,7 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 		case left < n:
 			n, attempt = left, 1
 		case attempt == maxStalled:
-			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}}
+			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}, Throttled: true}
 		}
 		if err := backoff.Wait(ctx, s.backoff(attempt)); err != nil {
 			return s.fail(op, err)

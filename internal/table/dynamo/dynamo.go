@@ -127,7 +127,7 @@ func (s *Store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, 
 	if err != nil {
 		return table.WriteResult{}, s.failWrite(table.OpPut, table.TransactOp{Put: &in}, err)
 	}
-	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}, nil
+	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity), Throttled: sentAgain(out.ResultMetadata)}, nil
 }
 
 // Update implements table.Store.
@@ -150,7 +150,7 @@ func (s *Store) Update(ctx context.Context, in table.UpdateInput) (table.WriteRe
 	if err != nil {
 		return table.WriteResult{}, s.failWrite(table.OpUpdate, table.TransactOp{Update: &in}, err)
 	}
-	res := table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}
+	res := table.WriteResult{Units: writeUnits(out.ConsumedCapacity), Throttled: sentAgain(out.ResultMetadata)}
 	if in.ReturnNew {
 		res.Item, err = decodeOptional(out.Attributes)
 	}
@@ -173,7 +173,7 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	if err != nil {
 		return table.WriteResult{}, s.failWrite(table.OpDelete, table.TransactOp{Delete: &in}, err)
 	}
-	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity)}, nil
+	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity), Throttled: sentAgain(out.ResultMetadata)}, nil
 }
 
 // clientFor returns the client for a write. A repeatable write has the same effect

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
 
 	"fanfare/internal/awsclient"
 	"fanfare/internal/table"
@@ -36,7 +39,7 @@ func (s *Store) fail(op table.Op, err error) error {
 	case !ended && !awsclient.Transient(err):
 		return fmt.Errorf("table: %s: %w", op, err)
 	}
-	return &table.UnavailableError{Op: string(op), Err: err}
+	return &table.UnavailableError{Op: string(op), Err: err, Throttled: throttled(err)}
 }
 
 // Refused returns the last refusal of a call that an operator has to mend, for some
@@ -77,6 +80,12 @@ func throttled(err error) bool {
 		return true
 	}
 	return false
+}
+
+// sentAgain reports whether the SDK had to send a call again for lack of capacity.
+func sentAgain(answered middleware.Metadata) bool {
+	attempts, _ := retry.GetAttemptResults(answered)
+	return slices.ContainsFunc(attempts.Results, func(a retry.AttemptResult) bool { return throttled(a.Err) })
 }
 
 // refused reports whether a call certainly did nothing and may succeed the next time.

@@ -33,7 +33,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	if err != nil {
 		return table.WriteResult{}, s.fail(table.OpTransact, err)
 	}
-	var res table.WriteResult
+	res := table.WriteResult{Throttled: sentAgain(out.ResultMetadata)}
 	for _, c := range out.ConsumedCapacity {
 		// A retry whose first try had gone through is billed as a read.
 		units := table.Units{Read: aws.ToFloat64(c.ReadCapacityUnits), Write: aws.ToFloat64(c.WriteCapacityUnits)}

@@ -1,0 +1,244 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Urgency orders the kinds of work of a process. Under throttling those of the least
+// urgency slow down first.
+type Urgency int
+
+// The kinds of work, the most urgent first.
+const (
+	// UrgencyAPI is for writes that a client waits for. They never wait here, so they
+	// have what the table gives, and their refusals slow down all others.
+	UrgencyAPI Urgency = iota
+	UrgencyPosts
+	UrgencyChunks
+	UrgencyBackfills
+	urgencies
+)
+
+const (
+	// A refusal lowers the limit to paceCut of it, or of the units that were written in a
+	// second if that is less, once a paceRest. The limit grows by paceGrowth each second.
+	paceCut    = 0.7
+	paceRest   = time.Second
+	paceGrowth = 1.2
+	// leastPace is the lowest limit, a batch a second.
+	leastPace = MaxBatchWrite
+	// paceCalm is the time without a refusal after which there is no limit any more.
+	paceCalm = time.Minute
+	// paceLook is the least time for which a write waits, and mostWait the most: then it
+	// fails. Work that reads, waits and then writes relies on that (I2).
+	paceLook = 5 * time.Millisecond
+	mostWait = 2 * time.Minute
+)
+
+// Pace shares a table that is short of capacity between the kinds of work of a process.
+// While the table refuses no write, Pace does nothing. When the table does, Pace limits the
+// write units a second, and finds the limit as TCP finds its own: it lowers it with
+// refusals and raises it with time. Writes wait for their units, and of those that wait
+// the most urgent go first. So it needs no knowledge of the table's capacity, nor of other
+// processes, which share it in the same way.
+type Pace struct {
+	mu sync.Mutex
+	// limit is in units a second, 0 for none. credit is the units that may be written
+	// now. It is negative after a large write.
+	limit, credit float64
+	// at is the time of both, refused that of the last refusal, lowered that of the last
+	// lower limit.
+	at, refused, lowered time.Time
+	// count is the units of the second that began at second, and last those a second before.
+	second      time.Time
+	count, last float64
+	// waiting is the number of writes that wait.
+	waiting [urgencies]int
+}
+
+// Store returns s for the work of one kind.
+func (p *Pace) Store(s Store, u Urgency) Store { return &paced{s, p, u} }
+
+// Limit returns the limit in write units a second, 0 if there is none.
+func (p *Pace) Limit() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pass()
+	return p.limit
+}
+
+// pass brings limit and credit up to now. The caller holds mu.
+func (p *Pace) pass() time.Time {
+	now := time.Now()
+	passed := now.Sub(p.at).Seconds()
+	p.at = now
+	if now.Sub(p.refused) >= paceCalm {
+		p.limit, p.credit = 0, 0
+	}
+	if p.limit > 0 {
+		p.limit *= math.Pow(paceGrowth, passed)
+		p.credit = min(p.credit+p.limit*passed, max(MaxBatchWrite, p.limit/10))
+	}
+	return now
+}
+
+// ShortError is the failure of a write that was not sent, because the table is short of
+// capacity and more urgent work goes first.
+type ShortError struct{ Op Op }
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("table: %s: the table is short of write capacity, and more urgent work goes first: raise its capacity, or wait", e.Op)
+}
+
+// Unavailable marks the error for queue.Transient.
+func (*ShortError) Unavailable() {}
+
+// take waits until units may be written.
+func (p *Pace) take(ctx context.Context, op Op, u Urgency, units float64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting[u]++
+	defer func() { p.waiting[u]-- }()
+	for began := time.Now(); ; {
+		now := p.pass()
+		wait := p.wait(u)
+		if wait == 0 {
+			if p.limit > 0 && u != UrgencyAPI {
+				p.credit -= units
+			}
+			return nil
+		}
+		if now.Sub(began) >= mostWait {
+			return &ShortError{op}
+		}
+		p.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// wait returns how long a write has to wait before it looks again.
+func (p *Pace) wait(u Urgency) time.Duration {
+	if p.limit == 0 || u == UrgencyAPI {
+		return 0
+	}
+	wait := time.Duration(-p.credit / p.limit * float64(time.Second))
+	for _, n := range p.waiting[:u] {
+		if n > 0 { // these take what there is
+			return max(wait, time.Duration(MaxBatchWrite/p.limit*float64(time.Second)), paceLook)
+		}
+	}
+	if p.credit > 0 {
+		return 0
+	}
+	return max(wait, paceLook)
+}
+
+// done counts a write that ended.
+func (p *Pace) done(u Urgency, res WriteResult, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.pass()
+	if passed := now.Sub(p.second); passed >= time.Second {
+		p.last, p.count, p.second = p.count/passed.Seconds(), 0, now
+	}
+	if u != UrgencyAPI {
+		p.count += res.Units.Write
+	}
+	if !res.Throttled && !refused(err) {
+		return
+	}
+	p.refused = now
+	if now.Sub(p.lowered) < paceRest {
+		return
+	}
+	p.lowered = now
+	written := max(p.last, p.count)
+	if p.limit == 0 || p.limit > written {
+		p.limit = written
+	}
+	p.limit = max(paceCut*p.limit, leastPace)
+	p.credit = min(p.credit, 0)
+}
+
+// refused reports whether a write failed for lack of capacity.
+func refused(err error) bool {
+	if unavailable, ok := errors.AsType[*UnavailableError](err); ok {
+		return unavailable.Throttled
+	}
+	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+		for _, r := range cancelled.Reasons {
+			if r.Reason == CancelThrottled {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// paced is a Store whose writes wait for their units.
+type paced struct {
+	Store
+	pace *Pace
+	u    Urgency
+}
+
+// write does a write of so many units.
+func (s *paced) write(ctx context.Context, op Op, units int, do func() (WriteResult, error)) (WriteResult, error) {
+	if err := s.pace.take(ctx, op, s.u, float64(units)); err != nil {
+		return WriteResult{}, err
+	}
+	res, err := do()
+	s.pace.done(s.u, res, err)
+	return res, err
+}
+
+func (s *paced) Put(ctx context.Context, in PutInput) (WriteResult, error) {
+	return s.write(ctx, OpPut, 1, func() (WriteResult, error) { return s.Store.Put(ctx, in) })
+}
+
+func (s *paced) Update(ctx context.Context, in UpdateInput) (WriteResult, error) {
+	return s.write(ctx, OpUpdate, 1, func() (WriteResult, error) { return s.Store.Update(ctx, in) })
+}
+
+func (s *paced) Delete(ctx context.Context, in DeleteInput) (WriteResult, error) {
+	return s.write(ctx, OpDelete, 1, func() (WriteResult, error) { return s.Store.Delete(ctx, in) })
+}
+
+func (s *paced) Transact(ctx context.Context, in TransactInput) (WriteResult, error) {
+	return s.write(ctx, OpTransact, 2*len(in.Ops), func() (WriteResult, error) { return s.Store.Transact(ctx, in) })
+}
+
+// BatchWrite writes all at once while there is no limit, and else in single requests, so
+// that more urgent writes come in between.
+func (s *paced) BatchWrite(ctx context.Context, writes []BatchWrite) (all WriteResult, err error) {
+	size := max(1, len(writes))
+	if s.pace.Limit() > 0 && s.u != UrgencyAPI {
+		size = MaxBatchWrite
+		if err := ValidateBatch(writes); err != nil { // no part shows that a key is in two of them
+			return all, err
+		}
+	}
+	for part := range slices.Chunk(writes, size) {
+		res, err := s.write(ctx, OpBatchWrite, len(part), func() (WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
+		all.Units, all.Throttled = all.Units.Plus(res.Units), all.Throttled || res.Throttled
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,156 @@
+package table_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// offered is the load of one kind of work: so many units become due each second, and its
+// workers write them, batch at a time.
+type offered struct {
+	urgency              table.Urgency
+	rate, batch, workers int
+}
+
+// Each kind of work offers the same load all the time, while the table becomes smaller.
+// The least urgent kind slows down first, the API last. When the table is large again,
+// everything that was due is written.
+func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
+	kinds := []offered{
+		{table.UrgencyAPI, 25, 1, 8}, {table.UrgencyPosts, 50, 10, 4}, {table.UrgencyChunks, 75, 25, 4}, {table.UrgencyBackfills, 100, 1, 4},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		memory := tabletest.NewMemory()
+		limited := tabletest.NewLimited(memory, 500)
+		var pace table.Pace
+		var due, done [4]atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var running sync.WaitGroup
+		for _, kind := range kinds {
+			u, store := kind.urgency, pace.Store(limited, kind.urgency)
+			queued := make(chan int64, 1<<16)
+			running.Go(func() {
+				defer close(queued)
+				for ctx.Err() == nil {
+					queued <- due[u].Add(int64(kind.batch)) - int64(kind.batch)
+					<-time.After(time.Second * time.Duration(kind.batch) / time.Duration(kind.rate))
+				}
+			})
+			for range kind.workers {
+				running.Go(func() {
+					for first := range queued {
+						writes := make([]table.BatchWrite, kind.batch)
+						for i := range writes {
+							writes[i].Put = &table.Item{Key: table.Key{PK: fmt.Sprint("k", u), SK: strconv.FormatInt(first+int64(i), 10)}}
+						}
+						for failed := true; failed; {
+							var err error
+							if kind.batch == 1 {
+								_, err = store.Put(t.Context(), table.PutInput{Item: *writes[0].Put})
+							} else {
+								_, err = store.BatchWrite(t.Context(), writes)
+							}
+							failed = err != nil
+						}
+						done[u].Add(int64(kind.batch))
+					}
+				})
+			}
+		}
+		for _, step := range []struct {
+			limit float64
+			// slow is the kind that gets a part of what it offers. Those that are more
+			// urgent get all, the others next to nothing.
+			slow table.Urgency
+		}{{500, 4}, {200, table.UrgencyBackfills}, {100, table.UrgencyChunks}, {60, table.UrgencyPosts}} {
+			limited.SetLimit(step.limit)
+			<-time.After(8 * time.Second)
+			const period = 12
+			var before, rates [4]int64
+			for i := range rates {
+				before[i] = done[i].Load()
+			}
+			<-time.After(period * time.Second)
+			for i := range rates {
+				rates[i] = (done[i].Load() - before[i]) / period
+			}
+			t.Logf("%4.0f units/s: %v a second", step.limit, rates)
+			for i, kind := range kinds {
+				switch full := int64(kind.rate); {
+				case kind.urgency < step.slow:
+					assert.GreaterOrEqualf(t, rates[i], full*9/10, "kind %d at %v units/s", i, step.limit)
+				case kind.urgency == step.slow:
+					assert.Positivef(t, rates[i], "kind %d at %v units/s", i, step.limit)
+					assert.Lessf(t, rates[i], full*9/10, "kind %d at %v units/s", i, step.limit)
+				default:
+					assert.LessOrEqualf(t, rates[i], full/10, "kind %d at %v units/s", i, step.limit)
+				}
+			}
+		}
+		stop()
+		limited.SetLimit(1e6)
+		running.Wait()
+		for _, kind := range kinds {
+			items, _, err := table.Collect(memory.Query(t.Context(), table.Query{PK: fmt.Sprint("k", kind.urgency)}), 0)
+			require.NoError(t, err)
+			assert.Len(t, items, int(due[kind.urgency].Load()))
+		}
+		<-time.After(time.Minute)
+		assert.Zero(t, pace.Limit(), "the limit a minute after the last refusal")
+	})
+}
+
+// A write that is not sent within two minutes fails, so nothing is written by reads that
+// are much older. It takes no worker for longer either.
+func TestAWriteThatWaitsTooLongFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pace table.Pace
+		limited := tabletest.NewLimited(tabletest.NewMemory(), 0)
+		write := func(u table.Urgency) error {
+			_, err := pace.Store(limited, u).Put(t.Context(), table.PutInput{Item: table.Item{Key: table.Key{PK: "p", SK: "s"}}})
+			return err
+		}
+		require.Error(t, write(table.UrgencyAPI))
+		assert.Positive(t, pace.Limit())
+		var flood sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		store := pace.Store(tabletest.NewMemory(), table.UrgencyPosts)
+		for range 8 { // far more than the limit, all the time
+			flood.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = store.Delete(ctx, table.DeleteInput{Key: table.Key{PK: "p", SK: "s"}}) // it may wait in vain
+				}
+			})
+		}
+		// A refusal every second keeps the limit low.
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				_ = write(table.UrgencyAPI) // it is refused
+				<-time.After(time.Second)
+			}
+		})
+		began := time.Now()
+		err := write(table.UrgencyBackfills)
+		_, short := errors.AsType[*table.ShortError](err)
+		assert.True(t, short, "%v", err)
+		assert.True(t, queue.Transient(err))
+		assert.InDelta(t, 120, time.Since(began).Seconds(), 2)
+		stop()
+		flood.Wait()
+	})
+}
