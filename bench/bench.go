@@ -88,6 +88,7 @@ func benchmarks() []benchmark {
 		{"T8", "writes of a count", countWrites},
 		{"T9", "likes of a hot post", hotPost},
 		{"T10", "home read under write load", homeRead},
+		{"T11", "ordinary posts beside others", fairness},
 		{"T12", "post API", postAPI},
 		{"T13", "scaling of workers", scaling},
 		{"T17", "home pages over HTTP", homePages},

@@ -29,7 +29,7 @@ target (bench/README.md explains the table). It starts servers, workers and, if 
 installed, Redis, on free ports and in a temporary directory, and stops them. It does
 not touch a Fanfare that runs.
 
-Let nothing else run. A full run takes about fourteen minutes, and 3 GB of disk.`
+Let nothing else run. A full run takes about sixteen minutes, and 3 GB of disk.`
 
 func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 

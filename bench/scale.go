@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table/dynamo"
 )
@@ -39,7 +40,7 @@ type WorkerConfig struct {
 // does.
 func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
 	daemon.CollectLater(cfg.Environ)
-	s, err := openScale(ctx, cfg.Table, cfg.Queue)
+	s, err := openScale(ctx, cfg.Table, cfg.Queue, scaleInFlight)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,11 @@ type scaleParts struct {
 	broker *sqs.Broker
 }
 
-func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, error) {
+// scaleInFlight is small: a process receives few messages ahead, and leaves the rest to
+// others.
+var scaleInFlight = map[string]int{queue.TopicChunks: 8, queue.TopicPosts: 2}
+
+func openScale(ctx context.Context, tableURL, queueURL string, inFlight map[string]int) (scaleParts, error) {
 	tableConfig, err := standInConfig(ctx, tableURL)
 	if err != nil {
 		return scaleParts{}, err
@@ -70,9 +75,7 @@ func openScale(ctx context.Context, tableURL, queueURL string) (scaleParts, erro
 	return scaleParts{
 		dynamo.New(dynamodb.NewFromConfig(tableConfig), standin.Table, dynamo.WithParallel(1)),
 		sqs.New(awssqs.NewFromConfig(queueConfig), sqs.Options{
-			Prefix: scaleName, PollWait: time.Second,
-			// A process receives few messages ahead, and leaves the rest to others.
-			MaxInFlight: map[string]int{"chunks": 8, "posts": 2},
+			Prefix: scaleName, PollWait: time.Second, MaxInFlight: inFlight,
 		}),
 	}, nil
 }
@@ -112,7 +115,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 	defer tables.Stop()
 	queues := startQueues(scaleLatency)
 	defer queues.stop()
-	s, err := openScale(ctx, tables.URL, queues.url)
+	s, err := openScale(ctx, tables.URL, queues.url, scaleInFlight)
 	if err != nil {
 		return 0, cost, err
 	}

@@ -207,13 +207,17 @@ func (in request) bounds() (low, high string) {
 func (e *endpoint) followers(pk string, in request) []byte {
 	low, high := in.bounds()
 	key := func(n int) string { return "u#" + Follower(n) }
-	from := sort.Search(e.opt.Followers, func(n int) bool { return key(n) >= low })
-	if after := in.ExclusiveStartKey.str("SK"); after >= low && after != "" {
-		from = sort.Search(e.opt.Followers, func(n int) bool { return key(n) > after })
+	all, few := e.opt.Few[strings.TrimSuffix(strings.TrimPrefix(pk, "u#"), "#follower")]
+	if !few {
+		all = e.opt.Followers
 	}
-	end := e.opt.Followers
+	from := sort.Search(all, func(n int) bool { return key(n) >= low })
+	if after := in.ExclusiveStartKey.str("SK"); after >= low && after != "" {
+		from = sort.Search(all, func(n int) bool { return key(n) > after })
+	}
+	end := all
 	if high != "" {
-		end = sort.Search(e.opt.Followers, func(n int) bool { return key(n) > high })
+		end = sort.Search(all, func(n int) bool { return key(n) > high })
 	}
 	limit := pageBytes / rowBytes
 	if in.Limit > 0 {

@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// Followers is the number of followers of every author.
 	Followers int
+	// Few has the number of followers of authors who have another number.
+	Few map[string]int
 	// Latency is the delay of each reply.
 	Latency time.Duration
 }
@@ -67,7 +69,7 @@ func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error 
 func (o Options) String() string {
 	text, err := json.Marshal(o)
 	if err != nil {
-		return "{}" // two numbers never fail
+		return "{}" // numbers never fail
 	}
 	return string(text)
 }

@@ -17,7 +17,7 @@ type Urgency int
 // The kinds of work, the most urgent first.
 const (
 	// UrgencyAPI is for writes that a client waits for. They never wait here, so they
-	// have what the table gives, and their refusals slow down all others.
+	// take all that the table gives, and their refusals slow down all others.
 	UrgencyAPI Urgency = iota
 	UrgencyPosts
 	UrgencyChunks

@@ -74,7 +74,7 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 		}
 		for _, step := range []struct {
 			limit float64
-			// slow is the kind that gets a part of what it offers. Those that are more
+			// slow is the kind that gets a part of its offer. Those that are more
 			// urgent get all, the others next to nothing.
 			slow table.Urgency
 		}{{500, 4}, {200, table.UrgencyBackfills}, {100, table.UrgencyChunks}, {60, table.UrgencyPosts}} {

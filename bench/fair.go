@@ -1,0 +1,415 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/bench/standin"
+	"fanfare/internal/capacity"
+	"fanfare/internal/datadir"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	tableembedded "fanfare/internal/table/embedded"
+	"fanfare/messages"
+)
+
+// The load of T11.
+const (
+	fairPairs  = 200 // ordinary authors, and each one's follower
+	fairRate   = 20  // ordinary posts a second
+	botRate    = 17  // 1,000 a minute
+	botFans    = 1000
+	crowdSize  = 20_000
+	crowdPosts = 50
+)
+
+func ordinary(i int) string { return fmt.Sprintf("ordinary-%d", i) }
+func reader(i int) string   { return fmt.Sprintf("reader-%d", i) }
+
+// fairness is T11: the time from an ordinary post to its place in a home, beside others.
+func fairness(ctx context.Context, e *env) ([]Result, error) {
+	embedded, err := e.fairEmbedded(ctx)
+	if err != nil {
+		return embedded, err
+	}
+	onAWS, err := e.fairStandIn(ctx)
+	return append(embedded, onAWS...), err
+}
+
+// besides makes the rows of one engine. The first time is the quiet one.
+func besides(engine, note string, names []string, times []*hdrhistogram.Histogram) []Result {
+	quiet := latencyOf(times[0])
+	results := []Result{Result{
+		ID: "T11", Name: "post to visible, p99, " + engine + ", quiet", Value: quiet.P99, Unit: "ms", Latency: quiet, Note: note,
+	}.reported()}
+	for i, l := range times[1:] {
+		r := Result{ID: "T11", Name: "post to visible, p99, " + engine + ", beside " + names[i+1], Value: latencyOf(l).P99, Unit: "ms", Latency: latencyOf(l)}
+		results = append(results, r.below("quiet", quiet.P99).reach("≤ 1.2 × quiet", r.Value <= 1.2*quiet.P99))
+	}
+	return results
+}
+
+// beside runs load until run ends.
+func beside(ctx context.Context, load, run func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var loading sync.WaitGroup
+	var failed error
+	loading.Go(func() {
+		if failed = load(ctx); failed != nil && ctx.Err() != nil {
+			failed = nil // it was stopped
+		}
+	})
+	err := run(ctx)
+	stop()
+	loading.Wait()
+	return errors.Join(err, failed)
+}
+
+func nothing(context.Context) error { return nil }
+
+// fairGraph is a celebrity, a bot, an author that a crowd has just followed, and ordinary
+// authors with a follower each.
+func fairGraph(followers int) graph {
+	g := star(followers)
+	names := []string{"bot", "crowded"}
+	for i := range fairPairs {
+		names = append(names, ordinary(i), reader(i))
+	}
+	return graph{
+		users: g.users + len(names),
+		name: func(i int) string {
+			if i < g.users {
+				return g.name(i)
+			}
+			return names[i-g.users]
+		},
+		follows: func(yield func(follow) bool) {
+			for i := range fairPairs {
+				if !yield(follow{reader(i), ordinary(i)}) {
+					return
+				}
+			}
+			for i := range botFans {
+				if !yield(follow{user(i), "bot"}) {
+					return
+				}
+			}
+			g.follows(yield)
+		},
+	}
+}
+
+func (e *env) fairEmbedded(ctx context.Context) (_ []Result, err error) {
+	followers := e.size(1_000_000, 100_000)
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	e.say("embedded: load %d followers", followers)
+	if err := seed(ctx, dir, fairGraph(followers)); err != nil {
+		return nil, err
+	}
+	var times []*hdrhistogram.Histogram
+	measure := func(loads ...func(s *server) func(context.Context) error) (err error) {
+		s, err := e.up(ctx, dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.stop()) }()
+		for _, load := range loads {
+			times = append(times, newHistogram())
+			if err := beside(ctx, load(s), func(ctx context.Context) error { return e.ordinaryPosts(ctx, s, times[len(times)-1]) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = measure(
+		func(*server) func(context.Context) error { return nothing },
+		func(s *server) func(context.Context) error {
+			return func(ctx context.Context) error {
+				return s.withToken(author, func(c *caller, token string) error {
+					for ctx.Err() == nil {
+						post, err := c.post(token, "hello, everybody")
+						if err == nil {
+							err = delivered(ctx, c, token, post, followers)
+						}
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+		},
+		func(s *server) func(context.Context) error {
+			return func(ctx context.Context) error {
+				token, err := s.token("bot")
+				if err != nil {
+					return err
+				}
+				return openLoop(ctx, s.http, botRate, e.fairPeriod(), newHistogram(), func(c *caller) error {
+					_, err := c.post(token, "hello, hello")
+					return err
+				})
+			}
+		},
+		func(s *server) func(context.Context) error { // the crowd will copy them
+			return func(context.Context) error {
+				return s.withToken("crowded", func(c *caller, token string) error {
+					for range crowdPosts {
+						if _, err := c.post(token, "welcome"); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	times = times[:3] // the last one only had its load
+	e.say("embedded: %d backfills", crowdSize)
+	if err := crowdFollows(ctx, dir); err != nil {
+		return nil, err
+	}
+	left := 0.0
+	if err := measure(func(s *server) func(context.Context) error {
+		return func(ctx context.Context) error {
+			<-ctx.Done()
+			m, err := s.metrics(context.WithoutCancel(ctx))
+			left = m[`fanfare_queue_depth{state="ready",topic="backfills"}`]
+			return err
+		}
+	}); err != nil {
+		return nil, err
+	}
+	note := fmt.Sprintf("%d posts a second over HTTP by %d authors with a follower each, from when a post was due until the follower's home shows it; the bot has %d followers, a crowd of %s followed an author with %d posts before the start (%.0f backfills were left at the end)",
+		fairRate, fairPairs, botFans, capacity.Number(crowdSize), crowdPosts, left)
+	return besides("embedded", note, []string{"", "fan-outs to " + capacity.Number(float64(followers)), "a bot of 1,000 posts a minute", "20,000 backfills"}, times), nil
+}
+
+func (e *env) fairPeriod() time.Duration { return time.Duration(e.size(20, 4)) * time.Second }
+
+// withToken makes calls as a user on a connection of its own.
+func (s *server) withToken(user string, call func(c *caller, token string) error) error {
+	token, err := s.token(user)
+	if err != nil {
+		return err
+	}
+	return s.with(func(c *caller) error { return call(c, token) })
+}
+
+// ordinaryPosts makes posts at a rate, and measures the time until each is in a home.
+func (e *env) ordinaryPosts(ctx context.Context, s *server, times *hdrhistogram.Histogram) error {
+	authors, readers := make([]string, fairPairs), make([]string, fairPairs)
+	for i := range fairPairs {
+		var err, failed error
+		authors[i], err = s.token(ordinary(i))
+		readers[i], failed = s.token(reader(i))
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+	}
+	var next atomic.Int64
+	return openLoop(ctx, s.http, fairRate, e.fairPeriod(), times, func(c *caller) error {
+		i := int(next.Add(1)) % fairPairs
+		post, err := c.post(authors[i], "an ordinary post")
+		if err != nil {
+			return err
+		}
+		for {
+			var home homeReply
+			if err := c.want(http.StatusOK, &home, http.MethodGet, "/v1/home?limit=1", readers[i], nil); err != nil {
+				return err
+			}
+			if len(home.Items) > 0 && home.Items[0].Post.ID == post {
+				return nil
+			}
+			select {
+			case <-time.After(pollEvery):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+}
+
+// crowd makes the mark and the event of each follow of a crowd, as the API leaves them.
+func crowd(ctx context.Context, store table.Store, publish func(...*message.Message) error) error {
+	ids := id.NewGenerator(time.Now)
+	l := loader{ctx: ctx, store: store}
+	var events []*message.Message
+	for i := range crowdSize {
+		version, err := ids.New()
+		if err != nil {
+			return err
+		}
+		l.put(schema.Mark{User: user(i), Author: "crowded", Kind: schema.MarkBackfill, From: id.Min, Version: version}.Item())
+		head := messages.Header{EventID: version, Time: time.Now().UTC()}
+		m, err := queue.Message(ctx, &messages.Followed{Header: head, FollowerID: user(i), AuthorID: "crowded", From: id.Min, MarkVersion: version})
+		if err != nil {
+			return err
+		}
+		events = append(events, m)
+	}
+	l.flush()
+	if l.err != nil {
+		return l.err
+	}
+	return publish(events...)
+}
+
+// crowdFollows is crowd in the data directory of a server that has stopped.
+func crowdFollows(ctx context.Context, dir string) (err error) {
+	data, err := datadir.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	store, err := tableembedded.Open(data.Path("table"), tableembedded.Options{SweepEvery: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	broker, err := queueembedded.Open(data.Path("queue"), queueembedded.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, broker.Close()) }()
+	return crowd(ctx, store, func(m ...*message.Message) error { return broker.Publish(queue.TopicBackfills, m...) })
+}
+
+// fairStandIn measures the fan-out on the DynamoDB store and the SQS transport, with the
+// workers of a daemon. SQS is fair by its own thresholds. The stand-in keeps no entries, so
+// a post is visible when its follower's entry was written.
+func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
+	const fans = 7 // so that the entries of an ordinary post are known by their number
+	followers := e.size(1_000_000, 100_000)
+	few := map[string]int{"bot": botFans, "crowded": 0}
+	for i := range fairPairs {
+		few[ordinary(i)] = fans
+	}
+	e.say("stand-in: %s a call", scaleLatency)
+	tables, err := standin.Spawn(ctx, e.standIn(), standin.Options{Followers: followers, Few: few, Latency: scaleLatency})
+	if err != nil {
+		return nil, err
+	}
+	defer tables.Stop()
+	queues := startQueues(scaleLatency)
+	defer queues.stop()
+	s, err := openScale(ctx, tables.URL, queues.url, map[string]int{queue.TopicPosts: 64, queue.TopicBackfills: 32, queue.TopicChunks: 32})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.broker.Close()) }()
+	var mu sync.Mutex
+	times := newHistogram()
+	// The numbers of workers are those of a daemon.
+	w := newWorkers(s.store, s.broker, 32, 8, func(n int, sincePost time.Duration) {
+		if n == fans {
+			mu.Lock()
+			defer mu.Unlock()
+			record(times, sincePost)
+		}
+	})
+	stop := w.run(ctx, 16)
+	defer func() { err = errors.Join(err, stop()) }()
+	for name := range few {
+		if _, err := w.feed.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.feed.PutProfile(ctx, author, feed.ProfileInput{Name: author}); err != nil {
+		return nil, err
+	}
+	var made atomic.Int64
+	post := func(ctx context.Context, author string) error {
+		_, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello"})
+		if err == nil && few[author] == fans {
+			made.Add(1)
+		}
+		return err
+	}
+	at := func(ctx context.Context, rate int, author func(i int) string) error {
+		var posts sync.WaitGroup
+		defer posts.Wait()
+		begin := time.Now()
+		for i := range rate * int(e.fairPeriod()/time.Second) {
+			select {
+			case <-time.After(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate)))):
+			case <-ctx.Done():
+				return nil
+			}
+			// A post that fails is missing in the count of the row.
+			posts.Go(func() { _ = post(context.WithoutCancel(ctx), author(i)) })
+		}
+		return nil
+	}
+	loads := []func(context.Context) error{
+		nothing,
+		func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				made, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
+				if err == nil {
+					err = e.complete(ctx, w.feed, made.ID, int64(followers))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(ctx context.Context) error { return at(ctx, botRate, func(int) string { return "bot" }) },
+		nothing,
+	}
+	var all []*hdrhistogram.Histogram
+	for i, load := range loads {
+		if i == 3 {
+			for range crowdPosts {
+				if err := post(ctx, "crowded"); err != nil {
+					return nil, err
+				}
+			}
+			if err := crowd(ctx, s.store, func(m ...*message.Message) error { return s.broker.Publish(queue.TopicBackfills, m...) }); err != nil {
+				return nil, err
+			}
+		}
+		mu.Lock()
+		times = newHistogram()
+		all = append(all, times)
+		mu.Unlock()
+		made.Store(0)
+		if err := beside(ctx, load, func(ctx context.Context) error {
+			if err := at(ctx, fairRate, func(i int) string { return ordinary(i % fairPairs) }); err != nil {
+				return err
+			}
+			return until(ctx, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return times.TotalCount() >= made.Load()
+			})
+		}); err != nil {
+			return nil, err
+		}
+	}
+	note := fmt.Sprintf("the worker, the DynamoDB store and the SQS transport of the product in one process with the stand-in of SQS, which has the thresholds of fair queues, and %s for each call; %d posts a second, from the time of the post until its entries are written; %d backfills were left at the end",
+		scaleLatency, fairRate, queues.Len(scaleName+"-"+queue.TopicBackfills))
+	return besides("stand-in", note, []string{"", "fan-outs to " + capacity.Number(float64(followers)), "a bot of 1,000 posts a minute", "20,000 backfills"}, all), nil
+}
