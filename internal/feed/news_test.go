@@ -70,6 +70,20 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 	}
 }
 
+// A request for news reads no more than the page, while it gathers the home.
+func TestNewsOfAGatheredHomeCostAPage(t *testing.T) {
+	w, tp := tapped(t)
+	w.followees("viewer", 1001)
+	query := feed.HomeQuery{Pull: true, After: id.Min}
+	tp.take()
+	_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{})
+	require.NoError(t, err)
+	page := len(tp.take())
+	news := w.news("viewer", query, 20)
+	assert.NotEmpty(t, news.NextCursor)
+	assert.Len(t, tp.take(), page)
+}
+
 func TestPollsForNewsCost(t *testing.T) {
 	const entries, marks = 1, 1
 	var m meter

@@ -130,6 +130,26 @@ func TestAPostPublishedAgainIsTheStoredOne(t *testing.T) {
 	}
 }
 
+func TestAPostThatIsDeletedMeanwhileIsNotPublishedAgain(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	p := w.post("ann", "x")
+	w.published.take()
+	key := schema.PostKey("ann", p.ID)
+	tp.set(func(c call) fault {
+		if c.key == key {
+			_, err := tp.Store.Update(t.Context(), table.UpdateInput{Key: key, Set: []table.Attr{{Name: schema.AttrDeleted, Value: table.N(1)}}})
+			assert.NoError(t, err)
+		}
+		return works
+	})
+	made := w.clock.now()
+	sum, err := w.Reconcile(t.Context(), made, made.Add(time.Hour), "", 100)
+	require.NoError(t, err)
+	assert.Equal(t, 1, sum.Checked)
+	assert.Empty(t, w.published.take())
+}
+
 func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 	w := newWorld(t)
 	for _, cursor := range []string{"x", "01K9Z.1", "01K9Z.8.", "01K9Z.-1.", "01K9Z.0.x", "8ZZZZ.0.", "01K9.0.", id.Max + "Z.0."} {
