@@ -83,6 +83,29 @@ func TestAFencedLikeKeepsItsNewerStateAndItsBase(t *testing.T) {
 	})
 }
 
+// The item of an unlike may expire between the window's read and its write.
+func TestALikeWhoseFormerItemExpiresMeanwhileIsCounted(t *testing.T) {
+	step(t, func(w *world) {
+		g := others(1)
+		w.store(schema.Like{User: "alice", Version: w.newID(), Flush: g})
+		w.setCount(table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
+		w.fault = func(r request) fault {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if r.op == "put" && w.requested["put"] == 2 { // the first one met the item
+				_, err := w.mem.Delete(w.t.Context(), table.DeleteInput{Key: r.key})
+				assert.NoError(w.t, err)
+			}
+			return none
+		}
+		w.run()
+		w.send("alice", true)
+		w.settle()
+		w.wantCount(1)
+		assert.Equal(t, 1, w.outcomes()[0].Applied)
+	})
+}
+
 func TestTheShardsOfThePostDecideTheItem(t *testing.T) {
 	step(t, func(w *world) {
 		w.post = w.newPost(schema.PostRef{LikeShards: 3})
