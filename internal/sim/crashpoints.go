@@ -1,5 +1,7 @@
 package sim
 
+import "slices"
+
 // crashPoints are the calls at which a process can die, by role, operation and kind
 // of partition: each is a durable step of the product, or a read before one. A run
 // of many seeds fails if a process was not killed before and after each of them, or
@@ -32,4 +34,59 @@ func crashPoints() []string {
 		}
 	}
 	return all
+}
+
+// target is a crash point that a seed aims at, before or after the effect of a call.
+type target struct {
+	point string
+	skip  int // calls that pass
+	after bool
+}
+
+// rarePoints are the crash points that fewer than two of five seeds come to.
+func rarePoints() []string {
+	return []string{
+		"api delete comment", "api get comment", "api get post", "api query comment", "api query like", "api update post",
+		"fanout batch_write comment", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
+		"fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update user",
+	}
+}
+
+// aims and rareAims are the numbers of crash points that a seed aims at, among all and among
+// the rare ones. So in 1,000 seeds 70 or more aim at each point, before and after its
+// effect, and 7 or more of them come to it.
+const aims, rareAims = 3, 2
+
+func (w *World) aim() {
+	if w.off[FaultCrash] {
+		return
+	}
+	at := func(points []string, n, skip int) {
+		w.targets = append(w.targets, target{points[n%len(points)], skip, n/len(points)%2 == 1})
+	}
+	for i := range aims {
+		at(crashPoints(), int(w.seed/2)*aims+i, max(0, w.rng.IntN(8)-5))
+	}
+	for i := range rareAims {
+		at(rarePoints(), int(w.seed/2)*rareAims+i, 0)
+	}
+	if w.shape.Mix == crowd { // a chunk that is stored and not sent
+		w.targets = append(w.targets, target{"fanout publish chunks", w.rng.IntN(8), false})
+	}
+}
+
+// aimedAt reports whether the seed kills the process that comes to a crash point, and
+// whether it does so after the effect. It does in quiet times too: some calls are rare
+// before.
+func (w *World) aimedAt(point string) (aimed, after bool) {
+	for i, t := range w.targets {
+		if t.point != point {
+			continue
+		}
+		if w.targets[i].skip--; t.skip <= 0 {
+			w.targets = slices.Delete(w.targets, i, i+1)
+			return true, t.after
+		}
+	}
+	return false, false
 }

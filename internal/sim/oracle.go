@@ -75,6 +75,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	l := w.load
 	w.checkCounts()
 	w.checkMessages()
+	w.checkModes()
 	living := map[string]map[string]bool{} // author -> posts
 	for _, user := range l.users {
 		living[user] = map[string]bool{}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -29,6 +32,28 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 			l.bad = append(l.bad, l.send(r, fmt.Sprintf("stray-%d", p.number), post, p.user, true))
 		},
 	}
+}
+
+// redriveUnknown redrives the likes that an aggregator gave up, as there was no such post, and
+// whose post is there now: its event had waited for hours for a clock behind. That is no lost
+// like, as long as an operator can redrive it (I6). It reports whether there was one.
+func (w *World) redriveUnknown() (some bool) {
+	w.redrive(queue.TopicLikes, func(d queue.DeadLetter) error {
+		like := likeOf(decoded(d.Payload))
+		if like == nil || w.set[d.ID] || !strings.Contains(d.Reason, "there is no post") {
+			return errDown
+		}
+		res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.PostByIDKey(like.PostID), Consistent: true})
+		if err != nil || res.Item == nil {
+			return errDown
+		}
+		if err := redrivable(d); err != nil {
+			return err
+		}
+		some = true
+		return nil
+	})
+	return some
 }
 
 // burst sends likes and unlikes of many users of one post at once. So windows hold

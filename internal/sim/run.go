@@ -114,15 +114,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	if !o.Calm {
 		w.faults = w.shape.rates()
 		w.skew()
-		points := crashPoints()
-		// Most seeds aim at the first call of the point, as some calls are rare.
-		w.target = target{points[int(w.seed/2)%len(points)], max(0, w.rng.IntN(8)-4), int(w.seed/2)/len(points)%2 == 1}
-		if w.shape.Mix == crowd && w.seed%3 > 0 { // a chunk that is stored and not sent
-			w.target = target{"fanout publish chunks", w.rng.IntN(8), false}
-		}
-	}
-	if w.off[FaultCrash] {
-		w.target.point = ""
+		w.aim()
 	}
 	if o.Fans > 0 {
 		w.fans(ctx, o.Fans)
@@ -216,7 +208,7 @@ func (w *World) quieten(ctx context.Context) {
 			return redrivable(d)
 		})
 	}
-	if !w.calm() {
+	if !w.calm() || w.redriveUnknown() && !w.calm() {
 		return
 	}
 	w.askAgain()
@@ -293,9 +285,13 @@ func (w *World) pass(o Options) bool {
 	if w.shape.Long {
 		most = 40
 	}
-	for range 1 + w.rng.IntN(4) {
+	for i := range 1 + w.rng.IntN(4) {
 		w.about("days %d", w.since)
-		w.pause(time.Duration(1+w.rng.IntN(most*24)) * time.Hour)
+		d := time.Duration(1+w.rng.IntN(most*24)) * time.Hour
+		if i == 0 && late && w.shape.Ages {
+			d += 33 * day // all that expires does
+		}
+		w.pause(d)
 		if err := w.expire(); err != nil {
 			w.load.fail("oracle", "%v", err)
 		}
@@ -409,11 +405,20 @@ func (w *World) pushLimit() int64 {
 	return int64(w.shape.Limit)
 }
 
+// chunkSize draws the chunk size of a worker: somebody may be about to change it, and two
+// planners of one post then cut at other places.
+func (w *World) chunkSize() int {
+	if w.shape.Chunk > 1 && w.rng.IntN(3) == 0 {
+		return w.shape.Chunk - 1
+	}
+	return w.shape.Chunk
+}
+
 func (w *World) fanout(p *Proc) {
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
 		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL, PushLimit: w.pushLimit(),
-		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.shape.Chunk, PlanChunks: w.shape.Plan, Log: zap.NewNop(),
+		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)

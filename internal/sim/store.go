@@ -43,6 +43,9 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.buried(res.Item)
 		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
+		if err := w.modes.wrote(key, res.Item, w.steps, w.actor()); err != nil {
+			return fmt.Errorf("simulated table: %w", err)
+		}
 		delete(w.ttls, key)
 		if res.Item != nil && res.Item.Has(table.AttrTTL) {
 			w.ttls[key] = res.Item.Int(table.AttrTTL)
@@ -333,20 +336,10 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 
 // class returns the name of a crash point: the operation and the kind of partition.
 func class(op, pk string) string {
-	kind := "user"
-	for _, k := range []string{"#followers", "#follower", "#following", "#post", "#timeline", "#home", "#comment", "#likelist", "#likecount", "#delivery"} {
-		if len(pk) > len(k) && strings.Contains(pk, k) {
-			kind = k[1:]
-			break
-		}
-	}
-	switch {
-	case kind == "user" && len(pk) > 5 && pk[:5] == "idem#":
-		kind = "idempotency"
-	case kind == "user" && strings.HasPrefix(pk, "inc"):
-		kind = "like end"
-	case kind == "user" && len(pk) > 2 && pk[:2] == "p#":
-		kind = "post by id"
+	parts := strings.Split(pk, "#")
+	kind := map[string]string{"u": "user", "p": "post by id", "idem": "idempotency", "inc": "like end"}[parts[0]]
+	if len(parts) > 2 && len(parts[0]) == 1 { // a list of a user or of a post
+		kind = parts[2]
 	}
 	return op + " " + kind
 }

@@ -29,17 +29,17 @@ import (
 
 // World is one run.
 type World struct {
-	seed   uint64
-	rng    *rand.Rand // only the driver draws
-	pcg    *rand.PCG  // the source of rng; see about
-	phase  int        // of the world's life
-	since  int        // steps since the phase began
-	faults Rates
-	off    map[string]bool // kinds of fault that are drawn and left out
-	Fired  Counters
-	Met    Counters // calls by crash point
-	target target
-	trace  trace
+	seed    uint64
+	rng     *rand.Rand // only the driver draws
+	pcg     *rand.PCG  // the source of rng; see about
+	phase   int        // of the world's life
+	since   int        // steps since the phase began
+	faults  Rates
+	off     map[string]bool // kinds of fault that are drawn and left out
+	Fired   Counters
+	Met     Counters // calls by crash point
+	targets []target
+	trace   trace
 
 	store *tabletest.Memory
 	stale replica
@@ -53,6 +53,7 @@ type World struct {
 	began  map[string]int      // step in which a message's handling began, by the op
 	tombs  map[string]int      // step in which a post was deleted
 	tight  []stretch           // stretches of throttling
+	modes  modes               // changes of mode that are under way
 	book   likeBook
 	reach  *reach
 	slowed string                    // the kind of call that is slow
@@ -76,14 +77,6 @@ type World struct {
 	mu     sync.Mutex
 	parked []*call // guarded by mu until the driver has seen all others block
 	steps  int
-}
-
-// target is the crash point that a seed aims at. So a run of many seeds kills a process
-// at each of them, before and after its effect.
-type target struct {
-	point string
-	skip  int
-	after bool
 }
 
 // call is a port call that waits for the driver.
@@ -120,6 +113,7 @@ type lateEffect struct {
 	at     int // step
 	sent   time.Time
 	label  string
+	ops    []table.TransactOp
 	effect func(float64) error
 }
 
@@ -127,7 +121,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	return w
@@ -252,7 +246,7 @@ func (w *World) applyLate() {
 
 func (w *World) later(c *call) {
 	if at := w.steps + 1 + w.rng.IntN(300); c.due == 0 {
-		w.lates = append(w.lates, lateEffect{at, c.at, c.label, c.effect})
+		w.lates = append(w.lates, lateEffect{at, c.at, c.label, c.ops, c.effect})
 	}
 }
 
@@ -272,20 +266,14 @@ func (w *World) release(c *call) {
 	w.about("%s %d", c.name, w.released[c.name])
 	point := p.role + " " + c.class
 	w.Met[point]++
-	// The target is hit in quiet times too: some calls are rare before.
-	if w.target.point == point {
-		if w.target.skip--; w.target.skip < 0 {
-			w.target.point = ""
-			if w.target.after {
-				if err := c.effect(1); err != nil {
-					w.note("effect %s: %v", c.label, err)
-				}
-				w.crash(p, "after "+point)
-			} else {
-				w.crash(p, "before "+point)
-			}
-			return
+	if aimed, after := w.aimedAt(point); aimed {
+		if after {
+			w.happen(c)
+			w.crash(p, "after "+point)
+		} else {
+			w.crash(p, "before "+point)
 		}
+		return
 	}
 	x := w.rng.Float64()
 	switch fault := w.faultAt(x); fault {
@@ -294,10 +282,7 @@ func (w *World) release(c *call) {
 			w.crash(p, "before "+point)
 			return
 		}
-		// The effect happens, the process never hears of it.
-		if err := c.effect(1); err != nil {
-			w.note("effect %s: %v", c.label, err)
-		}
+		w.happen(c) // the process never hears of it
 		w.crash(p, "after "+point)
 		return
 	case FaultFail:
@@ -306,9 +291,7 @@ func (w *World) release(c *call) {
 		return
 	case FaultLost:
 		w.Fired[fault]++
-		if err := c.effect(1); err != nil {
-			w.note("effect %s: %v", c.label, err)
-		}
+		w.happen(c)
 		w.answer(c, unavailable(c.kind), "lost")
 		return
 	case FaultLate:
@@ -340,6 +323,13 @@ func (w *World) release(c *call) {
 		return
 	}
 	w.answer(c, c.effect(1), "done")
+}
+
+// happen lets a call have its effect, whatever its caller hears of it.
+func (w *World) happen(c *call) {
+	if err := c.effect(1); err != nil {
+		w.note("effect %s: %v", c.label, err)
+	}
 }
 
 // answer ends a call.

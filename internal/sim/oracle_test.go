@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/messages"
+)
+
+// quietWorld returns a world of no processes.
+func quietWorld() *World {
+	w := newWorld(1, plain())
+	w.load = newWorkload(w)
+	return w
+}
+
+// TestLikesOfALatePostAreRedriven has likes that became dead letters: one of a post that came
+// later, one of a post that never comes, and one that failed for another reason.
+func TestLikesOfALatePostAreRedriven(t *testing.T) {
+	w := quietWorld()
+	r := draws(1, 1, 1)
+	q := w.queue(queue.TopicLikes)
+	bury := func(post, reason string) string {
+		version := w.load.send(r, "like", post, "u0", true)
+		payload := q.messages[len(q.messages)-1].payload
+		q.messages = nil
+		q.dead = append(q.dead, queue.DeadLetter{ID: version, Topic: queue.TopicLikes, Payload: payload, Reason: reason})
+		return version
+	}
+	w.write(schema.PostRef{ID: postID, Author: "u1", LikeShards: 1}.Item())
+	there := bury(postID, "message can never be processed: there is no post "+postID)
+	never := bury(v1, "message can never be processed: there is no post "+v1)
+	other := bury(postID, "message can never be processed: no like")
+
+	assert.True(t, w.redriveUnknown())
+	assert.Len(t, q.messages, 1)
+	assert.Equal(t, there, q.messages[0].id)
+	assert.Len(t, q.dead, 2)
+	w.load.bad = []string{never}
+	q.messages = nil
+	w.checkMessages()
+	assert.Equal(t, []string{"I6: message " + other + " became a dead letter: message can never be processed: no like"}, w.load.violations)
+	assert.False(t, w.redriveUnknown(), "the rest stays")
+}
+
+// TestAWalkThatNobodySendsIsFound follows changes of an author's mode.
+func TestAWalkThatNobodySendsIsFound(t *testing.T) {
+	type step func(w *World)
+	mode := func(state schema.ModeState, v int64, by string) step {
+		return func(w *World) {
+			w.acting = &call{op: by, proc: &Proc{Name: "fanout-0"}, done: make(chan struct{})}
+			w.write(schema.Mode{Author: "u0", State: state, V: v, Since: v1}.Item())
+			w.acting = nil
+			w.steps++
+		}
+	}
+	begin := func(op string) step { return func(w *World) { w.steps++; w.began[op] = w.steps } }
+	end := func(op string) step {
+		return func(w *World) {
+			payload, err := messages.Encode(&messages.PostCreated{Header: messages.Header{EventID: v1, Time: began}, PostID: postID, AuthorID: "u0"})
+			assert.NoError(t, err)
+			w.handled(w.queue(queue.TopicPosts), &queued{id: postID, payload: payload}, op)
+		}
+	}
+	walk := &messages.MarkWalk{Header: messages.Header{EventID: v1, Time: began}, AuthorID: "u0"}
+	for name, of := range map[string]struct {
+		steps []step
+		found bool
+	}{
+		"the post that changes the mode is done":  {[]step{begin("a"), mode(schema.ModeSwitching, 1, "a"), end("a")}, true},
+		"its worker died, and no post came after": {[]step{begin("a"), mode(schema.ModeSwitching, 1, "a")}, false},
+		"a post that began before is done":        {[]step{begin("b"), mode(schema.ModeSwitching, 1, "a"), end("b")}, false},
+		"a post that began after is done":         {[]step{mode(schema.ModeLeaving, 2, "a"), begin("b"), end("b")}, true},
+		"the walk goes on after that":             {[]step{mode(schema.ModeLeaving, 2, "a"), begin("b"), end("b"), mode(schema.ModeLeaving, 2, "c")}, true},
+		"the walk ends":                           {[]step{mode(schema.ModeLeaving, 2, "a"), begin("b"), end("b"), mode(schema.ModePush, 2, "c")}, false},
+		"the next change begins":                  {[]step{mode(schema.ModeSwitching, 1, "a"), begin("b"), end("b"), mode(schema.ModePull, 1, "c"), mode(schema.ModeLeaving, 2, "d")}, false},
+		"the post was deleted":                    {[]step{mode(schema.ModeSwitching, 1, "a"), func(w *World) { w.tombs[postID] = 1 }, begin("b"), end("b")}, false},
+		"the post became a dead letter":           {[]step{mode(schema.ModeSwitching, 1, "a"), begin("b"), dead(queue.TopicPosts, &messages.PostCreated{Header: messages.Header{EventID: postID, Time: began}, PostID: postID, AuthorID: "u0"}), end("b")}, false},
+		"the walk became a dead letter":           {[]step{mode(schema.ModeSwitching, 1, "a"), begin("b"), end("b"), dead(queue.TopicBackfills, walk)}, false},
+	} {
+		w := quietWorld()
+		for _, do := range of.steps {
+			do(w)
+		}
+		w.checkModes()
+		assert.Equal(t, of.found, len(w.load.violations) == 1, name)
+	}
+}
+
+// dead makes a message a dead letter.
+func dead(topic string, e messages.Event) func(w *World) {
+	return func(w *World) {
+		payload, err := messages.Encode(e)
+		if err != nil {
+			w.load.fail("oracle", "%v", err)
+		}
+		q := w.queue(topic)
+		q.dead = append(q.dead, queue.DeadLetter{ID: e.Head().EventID, Topic: topic, Payload: payload})
+	}
+}
