@@ -2,14 +2,11 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
-	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -77,25 +74,33 @@ func (w *World) fireArmed() {
 	if len(w.armed) == 0 {
 		return
 	}
-	moment := func(class string) *Proc {
+	moment := func(class string, is func(in any) bool) *Proc {
 		for _, c := range w.ready() {
-			if c.proc.role == "likeagg" && c.class == class && c.due == 0 && !c.proc.asleep && !c.proc.ending {
+			if c.proc.role == "likeagg" && c.class == class && c.due == 0 && !c.proc.asleep && !c.proc.ending && is(c.in) {
 				return c.proc
 			}
 		}
 		return nil
 	}
-	if until := w.armed[FaultBury]; until > 0 && (w.steps > until || moment("update likecount") != nil) {
+	if until := w.armed[FaultBury]; until > 0 && (w.steps > until || moment("update likecount", w.leavesMuch) != nil) {
 		delete(w.armed, FaultBury)
 		w.fire(FaultBury, w.bury)
 	}
 	if until := w.armed[FaultSleep]; until > 0 {
-		p := moment("put likelist")
+		p := moment("put likelist", func(any) bool { return true })
 		if w.steps > until || p != nil || !w.shape.Ages && w.rng.IntN(20) == 0 {
 			delete(w.armed, FaultSleep)
 			w.fire(FaultSleep, func() bool { return w.suspend(p) })
 		}
 	}
+}
+
+// leavesMuch reports whether a write of a like count is a flush, and in half of the worlds one
+// that takes likes off the count. If it never happens, those unlikes stay open, and their
+// items must not expire.
+func (w *World) leavesMuch(write any) bool {
+	in, ok := write.(table.UpdateInput)
+	return ok && len(in.Add) > 0 && (w.seed%4 < 2 || in.Add[0].Value.Int() < 0)
 }
 
 // awake returns the processes that run, and whose role has another one that runs.
@@ -273,39 +278,6 @@ func (w *World) early() time.Duration {
 		return 0
 	}
 	return w.shape.Early
-}
-
-// history gives each ledger the entries that aggregators of weeks leave: most of them noted
-// their end, and may be pruned.
-func (w *World) history() bool {
-	if w.aged || len(w.load.created) == 0 || w.histories > 0 {
-		return false
-	}
-	w.histories++
-	var names [70]string
-	for i := range names {
-		names[i] = fmt.Sprintf("old%08s", strconv.FormatInt(int64(w.rng.IntN(1<<30)), 36))
-		if w.rng.IntN(8) > 0 {
-			w.write(schema.LikeEnd{Inc: names[i], Lost: map[string]bool{}}.Item())
-		}
-	}
-	since := table.Attr{Name: schema.AttrAsOf, Value: table.N(time.Now().Add(-20 * day).UnixMilli())}
-	w.write(table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{since}})
-	for _, post := range sorted(w.load.created) {
-		in := table.UpdateInput{Key: schema.LikeCountKey(post)}
-		for _, name := range names {
-			if w.rng.IntN(10) > 0 {
-				in.Set = append(in.Set, table.Attr{Name: schema.AttrFlushed(name), Value: table.N(1 + w.rng.Int64N(9000))})
-			}
-		}
-		_, err := w.store.Update(context.Background(), in)
-		w.did(err, in.Key)
-	}
-	if w.rng.IntN(2) == 0 { // so that the notes which are read now have settled afterwards
-		w.leapAt = w.steps + 30 + w.rng.IntN(300)
-	}
-	w.note("ledgers of weeks")
-	return true
 }
 
 // write puts an item into the table, past the ports.

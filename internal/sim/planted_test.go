@@ -148,6 +148,11 @@ func bugs() []bug {
 		{"home that looks for the viewer's like in the first shard", "I3", []edit{{"internal/feed/ownlikes.go", `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
 		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},`, ``}}},
+		{"backfill that ends the mark of a later follow", "I1 I2", []edit{{backfill, `If: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)},`, `If: table.Exists{},`}}},
+		{"late transaction that brings a deleted post back", "I2", []edit{{publish, `Item: byID.Item(), If: table.Absent{}`, `Item: byID.Item()`}}},
+		{"ledger entries of lost windows pruned", "I3", []edit{{ledger, `end.ended && !end.lost[w.post] && time.Since`, `end.ended && time.Since`}}},
+		{"unlike of a counted like expires", "I3", []edit{{like, `if !next.Liked && !next.Base {`, `if !next.Liked {`}}},
+		{"walk not sent again by a post that finds it unfinished", "I6", []edit{{"internal/fanout/mode.go", `case mode.State == schema.ModePush || mode.State == schema.ModePull:`, `default:`}}},
 		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = heads[1].Other`, `low = justAfter(heads[1].Other)`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}

@@ -11,6 +11,8 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -326,10 +328,10 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 		return nil
 	}
 	post := l.choose(r, own)
-	// An edit without an answer may still meet the delete.
-	edited := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe) == 0 })
-	if len(edited) > 0 {
-		post = l.choose(r, edited)
+	// An edit without an answer may still meet the delete, and so may a write of the post.
+	late := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe) == 0 && !l.w.underWay(post) })
+	if len(late) > 0 {
+		post = l.choose(r, late)
 	}
 	l.doubtful[post] = true // its effect may come before its answer
 	return &operation{
@@ -339,6 +341,13 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 			l.deleted[post] = l.deleted[post] || err == nil
 		},
 	}
+}
+
+// underWay reports whether a transaction on a post is to have its effect after its answer.
+func (w *World) underWay(post string) bool {
+	return slices.ContainsFunc(w.lates, func(l lateEffect) bool {
+		return slices.ContainsFunc(l.ops, func(op table.TransactOp) bool { return op.Key() == schema.PostByIDKey(post) })
+	})
 }
 
 func (l *workload) other(r *rand.Rand, user string) string {
