@@ -51,13 +51,17 @@ func (t *turns) take(ctx context.Context, l lane) (done func(), err error) {
 			delete(t.lanes, l)
 		}
 	}
+	pass := func() { <-own.held; leave() }
 	select {
 	case own.held <- struct{}{}:
-		return func() { <-own.held; leave() }, nil
+		if ctx.Err() == nil {
+			return pass, nil
+		}
+		pass() // the select takes one of two that are ready, by chance
 	case <-ctx.Done():
 		leave()
-		return nil, context.Cause(ctx)
 	}
+	return nil, context.Cause(ctx)
 }
 
 // transactFollow is transact for the operations of a follow or an unfollow.

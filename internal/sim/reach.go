@@ -356,8 +356,9 @@ func (r *reach) deliveryWritten(e event) {
 		if c.Done.IsZero() {
 			r.unsent[e.by+" "+e.op] = true
 		}
+		covers := func(a, b schema.Chunk) bool { return a.First < b.First && (a.End == "" || a.End > b.First) }
 		for _, other := range of {
-			if other.First < c.First && (other.End == "" || other.End > c.First) {
+			if covers(other, c) || covers(c, other) {
 				r.when(true, "a chunk lies out of the chain")
 				break
 			}

@@ -405,11 +405,11 @@ func (w *World) pushLimit() int64 {
 	return int64(w.shape.Limit)
 }
 
-// chunkSize draws the chunk size of a worker: somebody may be about to change it, and two
+// chunkSize returns the chunk size of a worker. Somebody may be about to change it, and two
 // planners of one post then cut at other places.
-func (w *World) chunkSize() int {
-	if w.shape.Chunk > 1 && w.rng.IntN(3) == 0 {
-		return w.shape.Chunk - 1
+func (w *World) chunkSize(p *Proc) int {
+	if w.shape.Uneven && p.Name == "fanout-1" {
+		return w.shape.Chunk + 1
 	}
 	return w.shape.Chunk
 }
@@ -418,7 +418,7 @@ func (w *World) fanout(p *Proc) {
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
 		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL, PushLimit: w.pushLimit(),
-		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
+		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)

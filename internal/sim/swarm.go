@@ -44,6 +44,8 @@ type Shape struct {
 	// Long makes the days between two storms weeks. Ages means that likes are left open
 	// before them.
 	Long, Ages bool
+	// Uneven means that the chunks of one worker are larger.
+	Uneven bool
 }
 
 // share is the percentage of a kind of operation.
@@ -141,6 +143,7 @@ func (s *Shape) draw(r *rand.Rand) {
 		s.Early = time.Duration(r.IntN(50)) * time.Minute
 	}
 	s.Limit = one(0, 0, 1, 2, 3)
+	s.Uneven = r.IntN(2) == 0 || s.Mix == crowd
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -198,7 +201,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "uneven chunks": s.Uneven} {
 		if is {
 			more = append(more, what)
 		}

@@ -193,8 +193,28 @@ func (w *World) sleep(idle bool) {
 		if w.rng.IntN(10) == 0 {
 			d *= 20
 		}
+		if w.waits() {
+			d = 10 * time.Second
+		}
 	}
 	time.Sleep(d)
+}
+
+// waits reports whether the storm is over and each message waits for a minute at least, as
+// those from ahead do for hours.
+func (w *World) waits() bool {
+	if w.faults != (Rates{}) || len(w.load.busy) > 0 {
+		return false
+	}
+	left, now := 0, time.Now()
+	for _, q := range w.queues {
+		for _, m := range q.messages {
+			if left++; m.visible.Sub(now) < time.Minute {
+				return false
+			}
+		}
+	}
+	return left > 0
 }
 
 func (w *World) ready() []*call {
