@@ -262,13 +262,14 @@ func (w *World) deliver() bool {
 		w.Fired[FaultReorder]++
 	}
 	duplicates := w.faults.Dup
-	if c.s.topic == queue.TopicChunks && w.slowed == "fanout put delivery" { // so that planners meet
-		duplicates *= 8
+	carried := decoded(c.m.payload)
+	if _, plan := carried.(*messages.FanoutPlan); plan && w.plannersMeet() {
+		duplicates *= 16
 	}
 	if !w.strikes(FaultDup, duplicates) {
 		c.m.visible = now.Add(visibility)
 	}
-	w.see(event{kind: eventDeliver, by: c.s.p.Name, id: c.m.id, message: decoded(c.m.payload), running: w.running(c.m), clock: c.s.p.Now()})
+	w.see(event{kind: eventDeliver, by: c.s.p.Name, id: c.m.id, message: carried, running: w.running(c.m), clock: c.s.p.Now()})
 	c.s.out = append(c.s.out, &receipt{msg, c.m, d})
 	w.note("deliver %s to %s (%d)", c.m.id, c.s.p.Name, d.Receives)
 	return true

@@ -408,7 +408,7 @@ func (w *World) pushLimit() int64 {
 // chunkSize returns the chunk size of a worker. Somebody may be about to change it, and two
 // planners of one post then cut at other places.
 func (w *World) chunkSize(p *Proc) int {
-	if w.shape.Uneven && p.Name == "fanout-1" {
+	if p.Name == "fanout-1" && w.plannersMeet() {
 		return w.shape.Chunk + 1
 	}
 	return w.shape.Chunk

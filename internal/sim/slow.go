@@ -11,8 +11,8 @@ const mostHeld = 2000
 // those between a decision and its effect, and in how many seeds of 20.
 func slowCalls() map[string]int {
 	return map[string]int{
-		"fanout update home": 3, "fanout transact timeline": 3, "fanout put delivery": 4, "likeagg update likecount": 3,
-		"fanout query follower": 1, "fanout publish chunks": 1, "likeagg put likelist": 1, "api update post": 3, "api transact post": 1,
+		"fanout update home": 2, "fanout transact timeline": 3, "fanout put delivery": 4, "likeagg update likecount": 3,
+		"fanout publish chunks": 1, "likeagg put likelist": 1, "api put comment": 1, "api update post": 4, "api transact post": 1,
 	}
 }
 
@@ -20,7 +20,7 @@ func slowCalls() map[string]int {
 // planners meet if they are slow.
 func (w *World) slow() string {
 	if w.shape.Mix == crowd {
-		return []string{"fanout publish chunks", "fanout put delivery", "fanout put delivery"}[w.seed%3]
+		return []string{"fanout publish chunks", "fanout put delivery", "fanout put delivery", "fanout put delivery"}[w.seed%4]
 	}
 	i := int(w.seed/2) % 20
 	for _, kind := range sorted(slowCalls()) {
@@ -43,3 +43,7 @@ func (w *World) holds(c *call) bool {
 	lot := mix(w.seed, c.name+" held "+strconv.Itoa(w.released[c.name]))
 	return lot%2 == 0 && w.steps < c.parked+int(lot>>1%mostHeld)
 }
+
+// plannersMeet reports whether chunks are stored so slowly that several planners of one post
+// may be at work.
+func (w *World) plannersMeet() bool { return w.slowed == "fanout put delivery" }

@@ -44,8 +44,6 @@ type Shape struct {
 	// Long makes the days between two storms weeks. Ages means that likes are left open
 	// before them.
 	Long, Ages bool
-	// Uneven means that the chunks of one worker are larger.
-	Uneven bool
 }
 
 // share is the percentage of a kind of operation.
@@ -74,8 +72,8 @@ func mixes() map[string][]share {
 			{"home", 5}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
 		},
 		crowd: {
-			{"post", 14}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
-			{"home", 16}, {"comment", 3}, {"edit", 2},
+			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
+			{"home", 10}, {"comment", 3}, {"edit", 2},
 		},
 	}
 }
@@ -124,8 +122,8 @@ func (s *Shape) draw(r *rand.Rand) {
 	case x == 0: // a crowd: followers over many pages and chunks
 		s.Users, s.Mix = one(30, 50, 80, 200), crowd
 		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
-	case x < 9: // a small one that changes while planners cut it
-		s.Users, s.Mix, s.Page, s.Chunk, s.Plan = one(9, 12), crowd, 2, one(2, 3, 4), 3
+	case x < 14: // a small one that changes while planners cut it
+		s.Users, s.Mix, s.Page, s.Chunk, s.Plan = one(9, 12, 16), crowd, 2, 2, one(2, 2, 3)
 	}
 	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
 	s.Held = one(2, 5, 10, 10, 20)
@@ -143,7 +141,9 @@ func (s *Shape) draw(r *rand.Rand) {
 		s.Early = time.Duration(r.IntN(50)) * time.Minute
 	}
 	s.Limit = one(0, 0, 1, 2, 3)
-	s.Uneven = r.IntN(2) == 0 || s.Mix == crowd
+	if s.Mix == crowd && r.IntN(4) > 0 { // a pulled author's posts have no chunks
+		s.Limit = 0
+	}
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -201,7 +201,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "uneven chunks": s.Uneven} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages} {
 		if is {
 			more = append(more, what)
 		}
