@@ -24,19 +24,14 @@ import (
 // over the followees reads them is raised by the walk, and a later one meets the day upto,
 // which the walk raises first.
 
-const (
-	// returnPosts is the number of posts that a return writes as entries. Older ones are left
-	// to the gap.
-	returnPosts = 200
-	// awayReaders is the number of edges that a refresh or a return raises at the same time,
-	// and of post lists that a return reads.
-	awayReaders = walkWriters
-)
+// awayReaders is the number of edges that a refresh or a return raises at the same time, and
+// of post lists that a return reads.
+const awayReaders = walkWriters
 
 // seen enrols a reader, or raises the days of its edges and then of its presence. It may end
 // anywhere: edges without a day are pushed always, and those above the presence's for longer.
 func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
-	began := w.cfg.Now()
+	until := schema.DayOf(w.cfg.Now()) + schema.DaysAhead(w.cfg.ActiveDays)
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return err
 	}
@@ -44,7 +39,6 @@ func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 	if err != nil {
 		return err
 	}
-	until := schema.DayOf(began) + schema.DaysAhead(w.cfg.ActiveDays)
 	switch {
 	case p == nil && w.cfg.ActiveDays == 0, p != nil && (p.State != schema.PresenceHere || until <= p.Until):
 		return nil
@@ -52,15 +46,18 @@ func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 		if enrolled, err := w.enrol(ctx, e.UserID, until); err != nil || !enrolled {
 			return err
 		}
-		return w.raiseEdges(ctx, e.UserID, until, began)
+		return w.raiseEdges(ctx, e.UserID, until)
 	}
-	if err := w.raise(ctx, e.UserID, until, began); err != nil {
+	if err := w.raise(ctx, e.UserID, until); err != nil {
 		return err
 	}
 	// If the refresh came too late, posts may have been skipped before an edge was raised. The
 	// presence stays, and the reader returns.
-	if late := schema.DayOf(w.cfg.Now()) >= p.Until; late || w.cfg.Clock.Doubt() != nil {
-		return w.cfg.Clock.Doubt()
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return err
+	}
+	if schema.DayOf(w.cfg.Now()) >= p.Until {
+		return nil
 	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.PresenceKey(e.UserID), Set: []table.Attr{{Name: schema.AttrUntil, Value: table.N(int64(until))}},
@@ -100,14 +97,17 @@ func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 		return err
 	}
 	until := schema.DayOf(began) + schema.DaysAhead(w.cfg.ActiveDays)
-	if err := w.raise(ctx, e.UserID, until, began); err != nil {
+	if err := w.raise(ctx, e.UserID, until); err != nil {
 		return err
 	}
-	missed, err := w.missedPosts(ctx, *p, began)
+	missed, err := w.missedPosts(ctx, *p)
 	if err != nil {
 		return err
 	}
 	if err := w.writeMissed(ctx, e.UserID, missed, began); err != nil {
+		return err
+	}
+	if err := w.awake(began); err != nil {
 		return err
 	}
 	here := table.UpdateInput{
@@ -122,10 +122,10 @@ func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 			table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)},
 		},
 	}
-	if len(missed) < returnPosts {
+	if len(missed) < w.cfg.ReturnPosts {
 		here.Remove = []string{schema.AttrGapLow}
 	} else {
-		here.Set = append(here.Set, table.Attr{Name: schema.AttrGapHigh, Value: table.S(missed[returnPosts-1].ID)})
+		here.Set = append(here.Set, table.Attr{Name: schema.AttrGapHigh, Value: table.S(missed[w.cfg.ReturnPosts-1].ID)})
 	}
 	if _, err = w.cfg.Store.Update(ctx, here); err == nil {
 		w.cfg.Log.Debug("reader returned", zap.String("user_id", e.UserID), zap.Int("posts", len(missed)), zap.String("request_id", e.RequestID))
@@ -155,7 +155,7 @@ func presenceError(err error, user string) error {
 }
 
 // raise notes a day in the reader's counts, and then raises all edges to it.
-func (w *Worker) raise(ctx context.Context, user string, until schema.Day, began time.Time) error {
+func (w *Worker) raise(ctx context.Context, user string, until schema.Day) error {
 	day := table.N(int64(until))
 	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.CountsKey(user), Set: []table.Attr{{Name: schema.AttrUptoDay, Value: day}},
@@ -164,13 +164,13 @@ func (w *Worker) raise(ctx context.Context, user string, until schema.Day, began
 	if err := presenceError(err, user); err != nil {
 		return err
 	}
-	return w.raiseEdges(ctx, user, until, began)
+	return w.raiseEdges(ctx, user, until)
 }
 
 // raiseEdges raises the day of each of the reader's edges, if the edge exists and has a lower
 // day or none.
-func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day, began time.Time) error {
-	return w.eachFollowee(ctx, user, began, func(author schema.Edge) error {
+func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) error {
+	return w.eachFollowee(ctx, user, func(author schema.Edge) error {
 		day := table.N(int64(until))
 		_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
 			Key: schema.FollowerKey(author.Other, user), Set: []table.Attr{{Name: schema.AttrUntil, Value: day}},
@@ -184,8 +184,8 @@ func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day, 
 }
 
 // eachFollowee calls do for all followees of a reader, which are read consistently, for
-// awayReaders of them at the same time. It ends if the worker slept.
-func (w *Worker) eachFollowee(ctx context.Context, user string, began time.Time, do func(schema.Edge) error) error {
+// awayReaders of them at the same time.
+func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.Edge) error) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.FollowingPK(user), PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrSince, schema.AttrFrom},
 	}) {
@@ -193,9 +193,6 @@ func (w *Worker) eachFollowee(ctx context.Context, user string, began time.Time,
 			return fmt.Errorf("read the followees of %s: %w", user, err)
 		}
 		for part := range slices.Chunk(page.Items, awayReaders) {
-			if err := w.awake(began); err != nil {
-				return err
-			}
 			errs := make([]error, len(part))
 			var calls sync.WaitGroup
 			for i, it := range part {
@@ -218,13 +215,13 @@ func (w *Worker) eachFollowee(ctx context.Context, user string, began time.Time,
 	return nil
 }
 
-// missedPosts returns the newest returnPosts of the followees' living posts from the begin of
+// missedPosts returns the newest ReturnPosts of the followees' living posts from the begin of
 // the reader's gap on, newest first.
-func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, began time.Time) ([]schema.Post, error) {
+func (w *Worker) missedPosts(ctx context.Context, p schema.Presence) ([]schema.Post, error) {
 	var mu sync.Mutex
 	var newest []schema.Post
 	low := max(p.Lo, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
-	err := w.eachFollowee(ctx, p.User, began, func(author schema.Edge) error {
+	err := w.eachFollowee(ctx, p.User, func(author schema.Edge) error {
 		mu.Lock()
 		from := max(low, author.From)
 		mu.Unlock()
@@ -236,19 +233,19 @@ func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, began time.
 		defer mu.Unlock()
 		newest = append(newest, posts...)
 		slices.SortFunc(newest, func(a, b schema.Post) int { return cmp.Compare(b.ID, a.ID) })
-		if len(newest) >= returnPosts {
-			newest = newest[:returnPosts]
-			low = newest[returnPosts-1].ID
+		if len(newest) >= w.cfg.ReturnPosts {
+			newest = newest[:w.cfg.ReturnPosts]
+			low = newest[w.cfg.ReturnPosts-1].ID
 		}
 		return nil
 	})
 	return newest, err
 }
 
-// newestPosts returns the newest returnPosts living posts of an author from an id on.
+// newestPosts returns the newest ReturnPosts living posts of an author from an id on.
 func (w *Worker) newestPosts(ctx context.Context, author, from string) (posts []schema.Post, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
-		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: returnPosts, Consistent: true,
+		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: w.cfg.ReturnPosts, Consistent: true,
 		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
 	}) {
 		if err != nil {
@@ -262,7 +259,7 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string) (posts []
 			if post.Deleted {
 				continue
 			}
-			if posts = append(posts, post); len(posts) == returnPosts {
+			if posts = append(posts, post); len(posts) == w.cfg.ReturnPosts {
 				return posts, nil
 			}
 		}
@@ -270,7 +267,7 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string) (posts []
 	return posts, nil
 }
 
-// writeMissed writes entries of posts.
+// writeMissed writes entries of posts, unless the worker slept after its first read.
 func (w *Worker) writeMissed(ctx context.Context, user string, missed []schema.Post, began time.Time) error {
 	var writes []table.BatchWrite
 	for _, stored := range missed {

@@ -110,6 +110,9 @@ type Config struct {
 	// Walks is the number of mark walks that go on at the same time. A walk takes a worker
 	// of the backfills for minutes, and the others are left for later. Default 1.
 	Walks int
+	// ReturnPosts is the number of posts that a return writes as entries. Older ones are left
+	// to the gap. Default 200.
+	ReturnPosts int
 	// Observe is called for entries that were written for followers: how many at
 	// once, and how long after the post's time. If a message is delivered again, its
 	// entries are observed again.
@@ -126,6 +129,7 @@ func (c Config) withDefaults() Config {
 	c.ChunkSize = orDefault(c.ChunkSize, DefaultChunkSize)
 	c.PlanChunks = orDefault(c.PlanChunks, DefaultPlanChunks)
 	c.Walks = orDefault(c.Walks, 1)
+	c.ReturnPosts = orDefault(c.ReturnPosts, 200)
 	if c.Observe == nil {
 		c.Observe = func(int, time.Duration) {}
 	}

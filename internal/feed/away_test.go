@@ -253,6 +253,18 @@ func TestPagesInAGapAreMerged(t *testing.T) {
 	}
 }
 
+// A home whose every page reaches into the gap asks for lost backfills all the same.
+func TestAPageInAGapRemindsOfBackfills(t *testing.T) {
+	w := newWorld(t, active(14))
+	w.users("ann", "bob")
+	w.follow("ann", "bob")
+	p := *w.presence("ann")
+	p.Lo, p.Hi = id.Min, id.Floor(w.clock.now())
+	w.put(p.Item())
+	w.clock.add(time.Minute)
+	assert.Equal(t, []messages.Kind{messages.KindFollowed}, w.asked("ann"))
+}
+
 // The first page behind the gap, and those above it, read no followee's list.
 func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	var m meter

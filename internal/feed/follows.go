@@ -232,7 +232,7 @@ type following struct {
 // other keys.
 func (s *Service) readFollow(ctx context.Context, follower, author string, also ...table.Key) (following, error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.batchGet(ctx, append(also, edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)), true)
+	found, err := s.batchGet(ctx, append([]table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, also...), true)
 	if err != nil {
 		return following{}, err
 	}

@@ -100,6 +100,9 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 		low = top.items[want-1].post
 	}
 	if inGap(p.marks.presence, low, before) {
+		if firstCall {
+			p.s.remind(ctx, p.viewer, slices.Concat(p.marks.late, p.s.hiding(left)), seen)
+		}
 		return stretch[ref]{}, 0, errByPull
 	}
 	for page := p.marks; ; calls++ {

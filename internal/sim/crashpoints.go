@@ -14,15 +14,15 @@ func crashPoints() []string {
 	}{
 		{"api", []string{
 			"batch_get following", "batch_get likecount", "batch_get likelist", "batch_get post", "delete comment", "get comment", "get likelist", "get post", "get post by id",
-			"get user", "publish backfills", "publish likes", "publish posts", "put comment", "put idempotency", "put user", "query comment",
+			"get user", "publish backfills", "publish likes", "publish posts", "put comment", "put home", "put idempotency", "put user", "query comment",
 			"query following", "query home", "query like", "query post", "query timeline", "query user",
 			"transact follower", "transact post", "update post",
 		}},
 		{"fanout", []string{
 			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
 			"get delivery", "get home", "get post", "get post by id", "publish backfills", "publish chunks", "put delivery", "put home", "put user",
-			"query comment", "query delivery", "query follower", "query likelist", "query post", "query timeline", "query user",
-			"transact post", "transact timeline", "update delivery", "update home", "update likecount", "update user",
+			"query comment", "query delivery", "query follower", "query following", "query likelist", "query post", "query timeline", "query user",
+			"transact home", "transact post", "transact timeline", "update delivery", "update follower", "update home", "update likecount", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist",

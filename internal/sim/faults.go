@@ -88,6 +88,7 @@ const (
 	FaultSweep    = "expired item deleted beside traffic"
 	FaultEarly    = "item deleted early"
 	FaultHistory  = "ledger of weeks"
+	FaultNights   = "days passed in a storm"
 )
 
 // Faults returns every kind of fault.
@@ -97,7 +98,7 @@ func Faults() []string {
 		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
 		FaultThrottle, FaultConflict, FaultHold,
 		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
-		FaultEarly, FaultHistory,
+		FaultEarly, FaultHistory, FaultNights,
 	}
 }
 

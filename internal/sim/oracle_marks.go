@@ -54,8 +54,8 @@ func (l *workload) wholeHome(user string) *operation {
 	}
 }
 
-// leftIn returns the work that is left in a home: backfills that are not done, and entries
-// of unfollowed authors.
+// leftIn returns the work that is left in a home: backfills that are not done, entries of
+// unfollowed authors, and a return.
 func (w *World) leftIn(user string) (work []string) {
 	entries := map[string]int{} // by author
 	timeline := w.partition(schema.TimelinePK(user))
@@ -65,7 +65,11 @@ func (w *World) leftIn(user string) (work []string) {
 			entries[e.Author]++
 		}
 	}
+	work = w.awayFrom(user)
 	for _, it := range w.partition(schema.MarksPK(user)) {
+		if it.Key.SK == schema.SortPresence {
+			continue
+		}
 		mark, err := schema.ParseMark(it)
 		made, timeErr := id.Time(mark.Version)
 		switch {

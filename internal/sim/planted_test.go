@@ -53,6 +53,8 @@ func bugs() []bug {
 		backfill = "internal/fanout/backfill.go"
 		removal  = "internal/fanout/removal.go"
 		write    = "internal/fanout/write.go"
+		rebuild  = "internal/fanout/away.go"
+		presence = "internal/feed/away.go"
 		walk     = "internal/fanout/walk.go"
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
@@ -139,6 +141,31 @@ func bugs() []bug {
 		{"marks that end when an author leaves pull", "I1 I7", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
 		{"backfill that does not look at the mode", "I1", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
 		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
+		// About away readers.
+		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},
+		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || s.cfg.ActiveDays == 0:`}}},
+		{"skip by the clock", "I1", []edit{{"internal/fanout/worker.go", `day: schema.DayOf(at)`, `day: schema.DayOf(w.cfg.Now())`}}},
+		{"return that reads posts before it raises edges", "I1", []edit{
+			{rebuild, "	if err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\tmissed, err", "	missed, err"},
+			{rebuild, "\tif err := w.writeMissed(", "\tif err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\tif err := w.writeMissed("},
+		}},
+		{"home read by push while its return begins", "I1 I7", []edit{{presence, "s.beginReturn(ctx, *p)\n\t\treturn true", "s.beginReturn(ctx, *p)\n\t\treturn false"}}},
+		{"refresh that writes the presence first", "I1", []edit{{rebuild, "\tif err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\t// If the refresh",
+			"\tif _, err := w.cfg.Store.Update(ctx, table.UpdateInput{Key: schema.PresenceKey(e.UserID), Set: []table.Attr{{Name: schema.AttrUntil, Value: table.N(int64(until))}}}); err != nil {\n\t\treturn err\n\t}\n\tif err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\t// If the refresh"}}},
+		{"edge raised that does not exist", "I4", []edit{{rebuild, `If: table.All{table.Exists{}, table.Any{`, `If: table.All{table.Any{`}}},
+		{"edge lowered by a slow worker", "I1", []edit{{rebuild, `table.Less{Name: schema.AttrUntil, Value: day}}`, `table.Exists{}}`}}},
+		{"refresh that ends too late", "I1", []edit{{rebuild, `if schema.DayOf(w.cfg.Now()) >= p.Until {`, `if p.Until < 0 {`}}},
+		{"return that sets another day than it raised to", "I1", []edit{{rebuild, "int64(until))},\n\t\t\t{Name: schema.AttrAsOf", "int64(schema.DayOf(w.cfg.Now())+schema.DaysAhead(w.cfg.ActiveDays)))},\n\t\t\t{Name: schema.AttrAsOf"}}},
+		{"home read by push just after its return", "I1 I7", []edit{{presence, `return now.Sub(p.At) < returnLinger,`, `return false,`}}},
+		{"second absence that forgets the gap", "I1", []edit{{presence, `if p.Hi > s.oldestShown() {`, `if p.Hi == "~" {`}}},
+		{"page in a gap read by push", "I1", []edit{{timeline, `if inGap(`, `if p.s == nil && inGap(`}}},
+		{"edge with a day beside no presence", "I1", []edit{{follows, "\tif enrols {\n\t\tfirst", "\tif enrols && s == nil {\n\t\tfirst"}}},
+		{"raise that is not noted", "I1", []edit{{rebuild, `table.Less{Name: schema.AttrUptoDay, Value: day}}`, `table.Less{Name: schema.AttrUptoDay, Value: table.N(0)}}`}}},
+		{"follow that heeds no raise", "I1", []edit{
+			{follows, `raised := table.Any{table.AttrAbsent`, `raised := table.Any{table.Exists{}, table.Absent{}, table.AttrAbsent`},
+			{follows, `return max(upto, schema`, `return max(0, schema`},
+		}},
+		{"return that is asked for only once", "I6", []edit{{presence, `s.reminders.allow("return of "+viewer))`, `false)`}}},
 		{"comments and likes purged of a post that lives", "I3 I7", []edit{{"internal/fanout/purge.go", `if err != nil || !ref.Deleted {`, `if err != nil {`}}},
 		{"like that was taken back listed among the likers", "I3", []edit{{likes, `timeOf(like.Version)}, like.Liked, err
 	}))`, `timeOf(like.Version)}, true, err

@@ -180,12 +180,13 @@ func (w *World) fans(ctx context.Context, n int) {
 // begin starts a phase of the world's life. Its draws do not depend on the length of
 // the phase before.
 func (w *World) begin(phase int) {
-	w.phase, w.since = phase, 0
+	w.phase, w.since, w.slept = phase, 0, 0
 	w.about("phase %d", phase)
 }
 
 func (w *World) storm() {
 	for len(w.load.due) > 0 && w.steps < mostSteps {
+		w.night()
 		w.step(w.load.next)
 		w.load.settled()
 		if w.steps%50 == 0 {
@@ -393,7 +394,7 @@ func (w *World) service(p *Proc) *feed.Service {
 	}
 	return feed.New(feed.Config{
 		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, RecentPosts: w.shape.Recent, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, HeadAge: shared, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), RecentPosts: w.shape.Recent, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, HeadAge: shared, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 
@@ -414,11 +415,19 @@ func (w *World) chunkSize(p *Proc) int {
 	return w.shape.Chunk
 }
 
+// activeDays draws the active days of a process: somebody may be about to change them.
+func (w *World) activeDays() int {
+	if w.shape.Days > 0 && w.rng.IntN(2) == 0 {
+		return []int{0, 2, 3, 14}[w.rng.IntN(4)]
+	}
+	return w.shape.Days
+}
+
 func (w *World) fanout(p *Proc) {
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
 		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL, PushLimit: w.pushLimit(),
-		Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
+		ActiveDays: w.activeDays(), ReturnPosts: w.shape.Recent, Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)

@@ -46,6 +46,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		if err := w.modes.wrote(key, res.Item, w.steps, w.actor()); err != nil {
 			return fmt.Errorf("simulated table: %w", err)
 		}
+		w.sawDays(key, res.Item)
 		delete(w.ttls, key)
 		if res.Item != nil && res.Item.Has(table.AttrTTL) {
 			w.ttls[key] = res.Item.Int(table.AttrTTL)

@@ -41,6 +41,9 @@ type Shape struct {
 	Early time.Duration
 	// Limit is the push limit of most workers, 0 for none.
 	Limit int
+	// Days are the active days of most processes, 0 for none anywhere. Then Night is the
+	// number of operations after each of which time passes, so that readers are away.
+	Days, Night int
 	// Long makes the days between two storms weeks. Ages means that likes are left open
 	// before them.
 	Long, Ages bool
@@ -71,6 +74,9 @@ func mixes() map[string][]share {
 			{"post", 32}, {"delete", 24}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
 			{"home", 5}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
 		},
+		away: {
+			{"post", 26}, {"delete", 3}, {"follow", 16}, {"unfollow", 8}, {"home", 44}, {"edit", 1}, {"poison", 1}, {"profile", 1},
+		},
 		crowd: {
 			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
 			{"home", 10}, {"comment", 3}, {"edit", 2},
@@ -80,6 +86,9 @@ func mixes() map[string][]share {
 
 // crowd is the mix of many users most of whom follow the first one.
 const crowd = "crowd"
+
+// away is the mix of a world in which readers are away for days.
+const away = "away"
 
 // plain returns the shape of a world that draws none: those of tests of the simulation
 // itself, and calm ones.
@@ -144,6 +153,12 @@ func (s *Shape) draw(r *rand.Rand) {
 	if s.Mix == crowd && r.IntN(4) > 0 { // a pulled author's posts have no chunks
 		s.Limit = 0
 	}
+	if !s.Ages && r.IntN(3) == 0 {
+		s.Days, s.Night, s.Recent = one(2, 2, 3), one(6, 10, 15), one(3, 5)
+		if s.Mix != crowd && r.IntN(4) > 0 {
+			s.Mix, s.Users = away, one(2, 3, 3, 4, 6)
+		}
+	}
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -207,7 +222,7 @@ func (s Shape) String() string {
 		}
 	}
 	slices.Sort(more)
-	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, pace %d, storm %.1f, early %s, %s; left out: %s",
-		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Pace, s.Storm, s.Early,
+	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, pace %d, storm %.1f, early %s, %s; left out: %s",
+		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Pace, s.Storm, s.Early,
 		cmp.Or(strings.Join(more, ", "), "nothing more"), cmp.Or(strings.Join(s.Off, ", "), "nothing"))
 }

@@ -474,6 +474,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	limit := 1 + r.IntN(4)
 	pull := r.IntN(3) == 0
 	key := homeOf{user, pull}
+	must := l.owed(user, slices.Clone(followed))
 	var items []feed.HomeItem
 	var ahead bool
 	return &operation{
@@ -514,6 +515,9 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 				}
 			}
 			l.seen[key] = seen
+			if !ahead {
+				l.lacks(user, pull, must, seen)
+			}
 		},
 	}
 }

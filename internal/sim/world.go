@@ -69,6 +69,8 @@ type World struct {
 	leapAt     int            // step of the next one, 0 for none
 	armed      map[string]int // faults that wait for their moment, and until which step
 	histories  int            // ledgers that were filled
+	lastNight  int            // operations that were left at the last night
+	slept      time.Duration  // in the nights of a storm
 
 	released map[string]int    // calls by name
 	names    map[string]string // of messages, by id

@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Here readers are away for days, come back, and are away again, while processes have
+// different numbers of active days.
+
+// mostNights bounds the time that nights take of a storm: messages must not grow too old.
+const mostNights = 18 * day
+
+// night lets a day or more pass between two operations, most often when little is open.
+func (w *World) night() {
+	left := len(w.load.due)
+	if w.shape.Days == 0 || left%w.shape.Night > 0 || left == w.lastNight || w.off[FaultNights] || w.slept > mostNights {
+		return
+	}
+	w.lastNight = left
+	w.about("night %d", left)
+	open, lasts := w.rng.IntN(3) == 0, time.Duration(8+w.rng.IntN(72))*time.Hour
+	if w.rng.IntN(3) == 0 { // it ends shortly before a midnight
+		ends := time.Now().Add(lasts).Truncate(day).Add(day)
+		lasts = time.Until(ends) - time.Duration(w.rng.IntN(4000*w.shape.Pace))*time.Millisecond
+	}
+	for steps := 0; !open && steps < 400 && !w.idle(); steps++ {
+		w.step(func() bool { return false })
+		w.load.settled()
+	}
+	w.Fired[FaultNights]++
+	w.slept += lasts
+	w.pause(lasts)
+}
+
+// sawDays checks after a write of a presence or of an edge that no edge has a lower day than
+// its reader's presence, and that no edge has a day without one. A home that returns is
+// pulled, so its edges do not count (I1).
+func (w *World) sawDays(key table.Key, it *table.Item) {
+	var users []string
+	if key.SK == schema.SortPresence && it != nil {
+		if p, err := schema.ParsePresence(*it); err == nil {
+			users = append(users, p.User)
+		}
+	}
+	if user, ok := schema.UserOfSK(key.SK); ok && it != nil && it.Has(schema.AttrUntil) && class("", key.PK) == " follower" {
+		users = append(users, user)
+	}
+	for _, user := range users {
+		p := w.presenceOf(user)
+		for _, author := range w.load.users {
+			edge := w.itemOf(schema.FollowerKey(author, user))
+			if edge == nil || !edge.Has(schema.AttrUntil) || p != nil && p.State == schema.PresenceReturning {
+				continue
+			}
+			if day := edge.Int(schema.AttrUntil); p == nil || day < int64(p.Until) {
+				w.load.fail("I1", "the edge of %s to %s has the day %d, its presence is %+v", user, author, day, p)
+			}
+		}
+	}
+}
+
+func (w *World) itemOf(key table.Key) *table.Item {
+	for _, it := range w.partition(key.PK) {
+		if it.Key == key {
+			return &it
+		}
+	}
+	return nil
+}
+
+func (w *World) presenceOf(user string) *schema.Presence {
+	it := w.itemOf(schema.PresenceKey(user))
+	if it == nil {
+		return nil
+	}
+	p, err := schema.ParsePresence(*it)
+	if err != nil {
+		w.load.fail("oracle", "%v", err)
+		return nil
+	}
+	return &p
+}
+
+// awayFrom returns the return that a home waits for, or needs at its next read.
+func (w *World) awayFrom(user string) (work []string) {
+	p := w.presenceOf(user)
+	if p != nil && (p.State == schema.PresenceReturning || time.Now().After(p.Until.Start().Add(time.Minute))) {
+		work = append(work, fmt.Sprintf("the return of %s", user))
+	}
+	return work
+}
+
+// owed returns the posts, and their authors, that a home must show from now on: those whose
+// delivery is complete, of authors that the user follows for certain.
+func (l *workload) owed(user string, followed []string) map[string]string {
+	must := map[string]string{}
+	for _, author := range append(followed, user) {
+		_, from := l.w.edge(user, author)
+		for _, post := range l.posts {
+			if l.owner[post] == author && post >= from && !l.deleted[post] && !l.doubtful[post] && l.w.complete(post) {
+				must[post] = author
+			}
+		}
+	}
+	return must
+}
+
+// complete reports whether the delivery of a post has ended.
+func (w *World) complete(post string) bool {
+	var chain schema.Chain
+	pulled := false
+	for _, it := range w.partition(schema.DeliveryPK(post)) {
+		if plan, err := schema.ParsePlan(it); err == nil {
+			pulled = plan.State == string(feed.DeliveryPulled)
+		}
+		if link, err := schema.ParseChunk(it); err == nil {
+			chain.Add(link)
+		}
+	}
+	return pulled || chain.Ended && chain.Done == chain.Total
+}
+
+// lacks reports a home that does not show a post of owed.
+func (l *workload) lacks(user string, pull bool, must, seen map[string]string) {
+	for _, post := range sorted(must) {
+		if seen[post] == "" && !l.w.mayHaveExpired(post) && !l.doubtful[post] {
+			l.fail("I1", "home of %s (pull %v) lacks %s of %s, whose delivery was complete before", user, pull, post, must[post])
+		}
+	}
+}
