@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -196,6 +197,20 @@ func TestAReturningReaderSeesEverythingAtOnce(t *testing.T) {
 		w.clock.add(time.Millisecond)
 		assert.Equal(t, []string{"pushed"}, texts(reader.page("ann", 20)), "the entry that this test did not write")
 	}
+}
+
+func TestTheFirstPageAfterAnAbsenceIsComplete(t *testing.T) {
+	w := newWorld(t, active(14))
+	names := w.followees("viewer", 500)
+	w.users(names[7], names[499])
+	w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() + 14}.Item())
+	w.clock.add(60 * aDay)
+	var want []string
+	for i := range 30 {
+		want = append([]string{w.post([]string{names[7], names[499]}[i%2], fmt.Sprint(i)).Text}, want...)
+	}
+	w.published.take()
+	assert.Equal(t, want[:20], texts(w.page("viewer", 20)))
 }
 
 // A second absence widens the gap, until its posts are too old for a home.

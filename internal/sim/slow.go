@@ -16,11 +16,23 @@ func slowCalls() map[string]int {
 	}
 }
 
+// slowAway are the kinds of call that a world with away readers slows down: those of
+// refreshes, returns, and of home reads beside them.
+func slowAway() []string {
+	return []string{
+		"fanout update follower", "fanout update follower", "fanout update follower", "fanout update home", "fanout query following", "fanout query post",
+		"fanout batch_write timeline", "api query home", "api query home", "",
+	}
+}
+
 // slow returns the kind of call that this world slows down, "" for none. In a crowd
 // planners meet if they are slow.
 func (w *World) slow() string {
 	if w.shape.Mix == crowd {
 		return []string{"fanout publish chunks", "fanout put delivery", "fanout put delivery", "fanout put delivery"}[w.seed%4]
+	}
+	if w.shape.Days > 0 {
+		return slowAway()[int(w.seed/2)%len(slowAway())]
 	}
 	i := int(w.seed/2) % 20
 	for _, kind := range sorted(slowCalls()) {

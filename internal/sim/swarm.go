@@ -75,7 +75,7 @@ func mixes() map[string][]share {
 			{"home", 5}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
 		},
 		away: {
-			{"post", 26}, {"delete", 3}, {"follow", 16}, {"unfollow", 8}, {"home", 44}, {"edit", 1}, {"poison", 1}, {"profile", 1},
+			{"post", 24}, {"delete", 3}, {"follow", 16}, {"unfollow", 12}, {"home", 42}, {"edit", 1}, {"poison", 1}, {"profile", 1},
 		},
 		crowd: {
 			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
