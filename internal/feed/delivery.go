@@ -55,6 +55,15 @@ func (s *Service) Delivery(ctx context.Context, user, post string) (Delivery, er
 	return s.delivery(ctx, ref)
 }
 
+// AnyDelivery is Delivery for operators: of every post.
+func (s *Service) AnyDelivery(ctx context.Context, post string) (Delivery, error) {
+	ref, err := s.postByID(ctx, post)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return s.delivery(ctx, ref)
+}
+
 func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, error) {
 	plan, chain, err := s.readDelivery(ctx, ref.ID)
 	if err != nil {

@@ -270,6 +270,13 @@ func (m *model) check(t *rapid.T, viewer string) {
 			t.Fatalf("%s's home by push is out of order: %q", viewer, pushed)
 		}
 	}
+	if len(m.posts) > 0 {
+		p := m.anyPost(t)
+		all, err := m.w.Explain(m.w.t.Context(), &graveyard{}, viewer, p.ID)
+		require.NoError(t, err)
+		require.Equalf(t, slices.Contains(pushed, p.ID), all[0].Reason.Shown(), "%s's home by push: %q; %s: %s", viewer, pushed, p.ID, all[0])
+		require.NotEqual(t, feed.ReasonMissing, all[0].Reason)
+	}
 	if len(want) > 0 {
 		n := rapid.IntRange(0, len(want)-1).Draw(t, "newer")
 		query := feed.HomeQuery{Pull: true, After: want[n]}

@@ -1,0 +1,463 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// graveyard has dead letters and nothing else.
+type graveyard struct {
+	queue.DeadLetters
+	letters []queue.DeadLetter
+}
+
+func (g *graveyard) ListDead(_ context.Context, topic string, limit int) (dead []queue.DeadLetter, err error) {
+	for _, letter := range g.letters {
+		if letter.Topic == topic && len(dead) < limit {
+			dead = append(dead, letter)
+		}
+	}
+	return dead, nil
+}
+
+// story is a world with the product's own fan-out worker, whose messages wait until the
+// story goes on. Its workers read four followers at once.
+type story struct {
+	*world
+	graveyard
+	worker  *fanout.Worker
+	waiting []waiting
+	// fault lets the worker's writes of keys with this prefix fail.
+	fault string
+}
+
+type waiting struct {
+	topic string
+	event messages.Event
+}
+
+func newStory(t *testing.T, store func(*clock) table.Store, limit int64) *story {
+	t.Helper()
+	s, at := &story{}, newClock()
+	s.world = newWorldAt(t, at, func(c *feed.Config) { c.Store, c.Publisher, c.RecentPosts = store(at), s, 3 })
+	faulty := &tap{Store: s.store, fault: func(c call) fault {
+		if s.fault != "" && (c.op == table.OpPut || c.op == table.OpUpdate) && c.key.SK == s.fault {
+			return lost
+		}
+		return works
+	}}
+	s.worker = fanout.New(fanout.Config{
+		Store: faulty, Posts: s.Service, Publisher: s, IDs: id.NewGenerator(at.now), Now: at.now, TimelineTTL: timelineTTL,
+		PushLimit: limit, PageSize: 4, ChunkSize: 4,
+	})
+	s.users("ann", "fan")
+	return s
+}
+
+// Publish implements message.Publisher.
+func (s *story) Publish(topic string, msgs ...*message.Message) error {
+	for _, msg := range msgs {
+		e, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
+		}
+		s.waiting = append(s.waiting, waiting{topic, e})
+	}
+	return nil
+}
+
+// Close implements message.Publisher.
+func (*story) Close() error { return nil }
+
+// take takes the first waiting message.
+func (s *story) take() waiting {
+	s.t.Helper()
+	require.NotEmpty(s.t, s.waiting)
+	next := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	return next
+}
+
+// work handles the first waiting message, and returns its error.
+func (s *story) work() error {
+	s.t.Helper()
+	switch next := s.take(); next.topic {
+	case queue.TopicPosts:
+		return s.worker.HandlePosts(s.t.Context(), next.event)
+	case queue.TopicChunks:
+		return s.worker.HandleChunks(s.t.Context(), next.event)
+	default:
+		return s.worker.HandleBackfills(s.t.Context(), next.event)
+	}
+}
+
+func (s *story) workAll() {
+	s.t.Helper()
+	for len(s.waiting) > 0 {
+		require.NoError(s.t, s.work())
+	}
+}
+
+// bury makes a dead letter of the first waiting message.
+func (s *story) bury() {
+	s.t.Helper()
+	next := s.take()
+	payload, err := messages.Encode(next.event)
+	require.NoError(s.t, err)
+	s.letters = append(s.letters, queue.DeadLetter{
+		ID: "letter", Topic: next.topic, Payload: payload, Reason: "too often received", FailedAt: s.clock.now(),
+	})
+}
+
+// crowd follows ann with users below and above fan, so that fan is in the second chunk.
+func (s *story) crowd() {
+	s.t.Helper()
+	for _, user := range append(numbered(4, "a"), "zed", "zoe") {
+		s.users(user)
+		s.follow(user, "ann")
+	}
+	s.follow("fan", "ann")
+	s.workAll()
+	s.clock.add(time.Hour)
+}
+
+// followed lets fan follow ann, and an hour pass.
+func (s *story) followed() {
+	s.t.Helper()
+	s.follow("fan", "ann")
+	s.workAll()
+	s.clock.add(time.Hour)
+}
+
+// stories lead to each reason by a sequence of events. Each returns the post that is explained
+// to fan.
+var stories = []struct {
+	name   string
+	limit  int64
+	reason feed.Reason
+	tell   func(*story) feed.Post
+	says   string
+}{
+	{"own", 0, feed.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
+	{"pushed to all at once", 0, feed.ReasonPushed, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		return p
+	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
+	{"pushed by the second chunk", 0, feed.ReasonPushed, func(s *story) feed.Post {
+		s.crowd()
+		p := s.post("ann", "hello")
+		s.workAll()
+		return p
+	}, "chunk 2 pushed it, done at 2026-11-21T13:00:00Z"},
+	{"pushed by a worker that died", 0, feed.ReasonPushed, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.fault = schema.ChunkSK("")
+		assert.Error(s.t, s.work())
+		return p
+	}, "it was pushed, by a chunk that is not done yet"},
+	{"copied", 0, feed.ReasonCopied, func(s *story) feed.Post {
+		p := s.post("ann", "hello")
+		s.clock.add(time.Hour)
+		s.followed()
+		s.clock.add(time.Hour)
+		return p
+	}, "the backfill copied it, after fan followed ann at 2026-11-21T13:00:00Z"},
+	{"merged", 0, feed.ReasonMerged, func(s *story) feed.Post {
+		p := s.post("ann", "hello")
+		s.follow("fan", "ann")
+		return p
+	}, "the mark of the follow merges it in, until the posts of ann are copied"},
+	{"merged for a minute more", 0, feed.ReasonMerged, func(s *story) feed.Post {
+		s.follow("fan", "ann")
+		s.workAll()
+		return s.post("ann", "hello")
+	}, "the mark of the follow merges it in until 2026-11-21T12:01:00Z"},
+	{"pulled", 1, feed.ReasonPulled, func(s *story) feed.Post {
+		s.crowd()
+		s.post("ann", "after which the mode changes")
+		s.workAll()
+		p := s.post("ann", "hello")
+		s.workAll()
+		return p
+	}, "a mark merges it in, because ann is pulled"},
+	{"deleted", 0, feed.ReasonDeleted, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		require.NoError(s.t, s.DeletePost(s.t.Context(), "ann", p.ID))
+		return p
+	}, "its author deleted it"},
+	{"expired", 0, feed.ReasonExpired, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		s.clock.add(timelineTTL)
+		return p
+	}, "it expired at 2026-12-21T13:00:00Z"},
+	{"unfollowed", 0, feed.ReasonUnfollowed, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		s.clock.add(time.Hour)
+		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
+		return p
+	}, "fan unfollowed ann at 2026-11-21T14:00:00Z"},
+	{"not followed", 0, feed.ReasonNotFollowed, func(s *story) feed.Post {
+		p := s.post("ann", "hello")
+		s.workAll()
+		return p
+	}, "fan does not follow ann"},
+	{"before the follow", 0, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+		p := s.post("ann", "hello")
+		for range 3 {
+			s.post("ann", "newer")
+		}
+		s.followed()
+		return p
+	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T12:00:00Z"},
+	{"before the second follow", 0, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll() // its entry stays
+		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
+		for range 3 {
+			s.post("ann", "newer")
+		}
+		s.followed()
+		return p
+	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
+	{"no worker has begun", 0, feed.ReasonQueued, func(s *story) feed.Post {
+		s.followed()
+		return s.post("ann", "hello")
+	}, "its delivery is still queued"},
+	{"not planned so far", 0, feed.ReasonQueued, func(s *story) feed.Post {
+		s.crowd()
+		p := s.post("ann", "hello")
+		require.NoError(s.t, s.work())
+		return p
+	}, "its delivery is still queued"},
+	{"the second chunk waits", 0, feed.ReasonQueued, func(s *story) feed.Post {
+		s.crowd()
+		p := s.post("ann", "hello")
+		for range 3 { // the post, the plan, the first chunk
+			require.NoError(s.t, s.work())
+		}
+		return p
+	}, "its delivery is still queued: chunk 2 is not done"},
+	{"another chunk is dead", 0, feed.ReasonQueued, func(s *story) feed.Post {
+		s.crowd()
+		p := s.post("ann", "hello")
+		for range 2 {
+			require.NoError(s.t, s.work())
+		}
+		s.bury()
+		return p
+	}, "its delivery is still queued: chunk 2 is not done"},
+	{"a dead message of a stranger", 0, feed.ReasonQueued, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.waiting[0].event.(*messages.PostCreated).AuthorID = "zed"
+		s.bury()
+		return p
+	}, "its delivery is still queued"},
+	{"a dead post", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.bury()
+		return p
+	}, "its delivery stopped at dead letter letter of posts at 2026-11-21T13:00:00Z: too often received"},
+	{"a dead plan", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+		s.crowd()
+		p := s.post("ann", "hello")
+		require.NoError(s.t, s.work())
+		s.bury()
+		return p
+	}, "its delivery stopped at dead letter letter of chunks at 2026-11-21T13:00:00Z: too often received"},
+	{"a dead chunk", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+		s.crowd()
+		p := s.post("ann", "hello")
+		for range 3 {
+			require.NoError(s.t, s.work())
+		}
+		s.bury()
+		return p
+	}, "its delivery stopped at dead letter letter of chunks at 2026-11-21T13:00:00Z: too often received"},
+	{"a dead post that never was in the table", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+		post, err := id.NewGenerator(s.clock.now).New()
+		require.NoError(s.t, err)
+		e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
+		s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})
+		s.bury()
+		return feed.Post{ID: post, AuthorID: "ann"}
+	}, "its delivery stopped at dead letter letter of posts at 2026-11-21T12:00:00Z: too often received"},
+	{"lost", 0, feed.ReasonMissing, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		_, err := s.store.Delete(s.t.Context(), table.DeleteInput{Key: table.Key{PK: schema.TimelinePK("fan"), SK: schema.EntrySK(p.ID, "ann")}})
+		require.NoError(s.t, err)
+		return p
+	}, "nothing accounts for it: please report this as a defect"},
+}
+
+func TestEachReasonIsToldByItsEvents(t *testing.T) {
+	for name, store := range map[string]func(*clock) table.Store{
+		"in memory": func(*clock) table.Store { return tabletest.NewMemory() },
+		"embedded": func(c *clock) table.Store {
+			store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, store.Close()) })
+			return store
+		},
+	} {
+		for _, tt := range stories {
+			t.Run(name+"/"+tt.name, func(t *testing.T) {
+				s := newStory(t, store, tt.limit)
+				p := tt.tell(s)
+				all, err := s.Explain(t.Context(), s, "fan", p.ID)
+				require.NoError(t, err)
+				require.Len(t, all, 1)
+				assert.Equal(t, tt.reason, all[0].Reason)
+				assert.Equal(t, tt.says, all[0].String())
+				assert.Equal(t, p.AuthorID, all[0].Author)
+				home := homeIDs(s.home("fan", 10, feed.HomeQuery{}))
+				assert.Equal(t, slices.Contains(home, p.ID), all[0].Reason.Shown(), "the home has %v", home)
+			})
+		}
+	}
+}
+
+func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s.users("bob")
+	var want []string
+	for i := range feed.DefaultLimit {
+		p := s.post([]string{"ann", "bob"}[i%2], fmt.Sprint("post ", i))
+		reason := feed.ReasonBeforeFollow
+		if i >= feed.DefaultLimit-2*3 { // RecentPosts of each
+			reason = feed.ReasonCopied
+		}
+		want = append([]string{p.ID + " " + string(reason)}, want...)
+	}
+	s.users("eve")
+	s.post("eve", "of a stranger")
+	s.post("fan", "own")
+	s.clock.add(time.Hour)
+	s.follow("fan", "bob")
+	s.followed()
+	p := s.post("ann", "waits")
+	want = append([]string{p.ID + " queued"}, want...)[:feed.DefaultLimit]
+	all, err := s.Explain(t.Context(), s, "fan", "")
+	require.NoError(t, err)
+	var got []string
+	for _, e := range all {
+		got = append(got, e.Post+" "+string(e.Reason))
+	}
+	assert.Equal(t, want, got)
+}
+
+func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	for user, post := range map[string]string{"nobody": "", "fan": id.Min} {
+		_, err := s.Explain(t.Context(), s, user, post)
+		wantKind(t, err, feed.NotFound)
+	}
+	_, err := s.AnyDelivery(t.Context(), id.Min)
+	wantKind(t, err, feed.NotFound)
+	p := s.post("ann", "hello")
+	d, err := s.AnyDelivery(t.Context(), p.ID)
+	require.NoError(t, err)
+	assert.Equal(t, feed.DeliveryQueued, d.State)
+}
+
+// A follow that comes between the reads of its edge and of its mark must not look like a loss.
+func TestAnExplanationOfAMovingFollowIsRight(t *testing.T) {
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	p := s.post("ann", "hello")
+	s.workAll()
+	s.follow("fan", "ann")
+	mark := schema.MarkKey("fan", "ann")
+	hidden := &withoutOnce{Store: s.store, key: mark}
+	other := feed.New(feed.Config{Store: hidden, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+	all, err := other.Explain(t.Context(), s, "fan", p.ID)
+	require.NoError(t, err)
+	assert.Equal(t, feed.ReasonMerged, all[0].Reason)
+	assert.True(t, hidden.done)
+}
+
+// withoutOnce leaves a key out of the first batch that asks for it.
+type withoutOnce struct {
+	table.Store
+	key  table.Key
+	done bool
+}
+
+func (w *withoutOnce) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	res, err := w.Store.BatchGet(ctx, in)
+	if !w.done && slices.Contains(in.Keys, w.key) {
+		w.done = true
+		res.Items = slices.DeleteFunc(res.Items, func(it table.Item) bool { return it.Key == w.key })
+	}
+	return res, err
+}
+
+func TestAFailedReadExplainsNothing(t *testing.T) {
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s.crowd()
+	p := s.post("ann", "hello")
+	s.workAll()
+	for n := range 5 {
+		calls := 0
+		broken := &tap{Store: s.store, fault: func(call) fault {
+			if calls++; calls == n+1 {
+				return lost
+			}
+			return works
+		}}
+		other := feed.New(feed.Config{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+		_, err := other.Explain(t.Context(), s, "fan", p.ID)
+		assert.Truef(t, errors.Is(err, errDown), "call %d: %v", n+1, err)
+	}
+}
+
+// The help of fanfare explain names this cost.
+func TestTheExplanationOfAPostCostsEightReadUnits(t *testing.T) {
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s.crowd()
+	p := s.post("ann", "hello")
+	s.workAll()
+	var mu sync.Mutex
+	var units table.Units
+	measured := table.Measure(s.store, func(_ table.Op, u table.Units, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		units = units.Plus(u)
+	})
+	other := feed.New(feed.Config{Store: measured, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+	_, err := other.Explain(t.Context(), s, "fan", p.ID)
+	require.NoError(t, err)
+	assert.Equal(t, table.Units{Read: 8}, units)
+}
