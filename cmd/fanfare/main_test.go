@@ -89,7 +89,12 @@ var readyLine = regexp.MustCompile(`ready at (http://\S+) .* admin: http://(\S+)
 
 func up(t *testing.T, dir string, args ...string) *running {
 	t.Helper()
-	c := command(t, nil, "fanfare", append([]string{"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	return upWith(t, nil, dir, args...)
+}
+
+func upWith(t *testing.T, env []string, dir string, args ...string) *running {
+	t.Helper()
+	c := command(t, env, "fanfare", append([]string{"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	var errs bytes.Buffer
@@ -412,6 +417,11 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"redrive of nothing", nil, []string{"fanfare", "dlq", "redrive", "posts"}, 2, "--all"},
 		{"too many dead letters at once", nil, []string{"fanfare", "dlq", "ls", "--limit", "1001"}, 2, "--limit"},
 		{"nobody at the admin address", nil, []string{"fanfare", "dlq", "ls", "--admin", "127.0.0.1:1"}, 1, "--admin"},
+		{"explain of no user", nil, []string{"fanfare", "explain"}, 2, "see fanfare explain --help"},
+		{"explain of a bad user", nil, []string{"fanfare", "explain", "a b"}, 2, "a b is no user id"},
+		{"explain of a bad post", nil, []string{"fanfare", "explain", "ann", "x"}, 2, "x is no post id"},
+		{"delivery of a bad post", nil, []string{"fanfare", "delivery", "x"}, 2, "x is no post id"},
+		{"nobody to explain", nil, []string{"fanfare", "explain", "ann", "--admin", "127.0.0.1:1"}, 1, "--admin"},
 		{"no region", nil, []string{"fanfare", "table", "describe"}, 1, "AWS_REGION"},
 		{"queues of up", nil, []string{"fanfare", "queues", "describe"}, 1, "fanfare_queue_depth"},
 	} {
@@ -428,7 +438,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range [][]string{
 		{"fanfare"}, {"fanfare", "up"}, {"fanfare", "token"}, {"fanfare", "table"}, {"fanfare", "table", "create"}, {"fanfare", "queues", "describe"},
-		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"fanfare", "capacity"}, {"api"}, {"fanout"}, {"likeagg"},
+		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"fanfare", "capacity"}, {"fanfare", "explain"}, {"fanfare", "delivery"}, {"api"}, {"fanout"}, {"likeagg"},
 	} {
 		code, out, errs := result(t, nil, args[0], append(args[1:], "--help")...)
 		assert.Zerof(t, code, "%v --help: exit code", args)

@@ -37,24 +37,32 @@ are empty (fanfare queues describe). With FANFARE_ENGINE=aws it reads the table 
 queues, else it asks the admin address of a running fanfare up.`,
 		Args: cobra.NoArgs,
 	}
-	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.Flags().StringVar(&flags.since, "since", "", "first `DAY` of the posts, YYYY-MM-DD in UTC (default: the oldest that homes show)")
 	c.Flags().DurationVar(&flags.olderThan, "older-than", time.Hour, "leave out younger posts: they may still be in work")
 	c.Flags().IntVar(&flags.rate, "rate", 100, "most posts a second")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return a.onTable(c, func(ctx context.Context, posts admin.Operations, _ []string) error {
+		return a.reconcile(ctx, posts, flags)
+	})
+}
+
+// onTable gives c operations that need the table: on that of FANFARE_ENGINE=aws, or else
+// through the admin address of a running fanfare up.
+func (a *app) onTable(c *cobra.Command, do func(ctx context.Context, posts admin.Operations, args []string) error) *cobra.Command {
+	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
+	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := a.load(config.Tool, c, map[string]string{"admin": "FANFARE_ADMIN_ADDR"})
 		if err != nil {
 			return err
 		}
-		var posts admin.Reconciler = admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute})
-		end := func() error { return nil }
-		if cfg.Engine == config.EngineAWS {
-			if posts, end, err = daemon.OpenReconciler(c.Context(), cfg); err != nil {
-				return err
-			}
+		if cfg.Engine != config.EngineAWS {
+			return do(c.Context(), admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}), args)
 		}
-		return errors.Join(a.reconcile(c.Context(), posts, flags), end())
+		posts, end, err := daemon.OpenOperations(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(c.Context(), posts, args), end())
 	}
 	return c
 }

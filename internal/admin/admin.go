@@ -190,6 +190,8 @@ type Config struct {
 	Now     func() time.Time
 	// Posts are the posts to reconcile.
 	Posts Reconciler
+	// Explain accounts for posts in homes.
+	Explain Explainer
 	// Host is the name of this address, if it has one.
 	Host string
 	// Profiles adds /debug/pprof/.
@@ -197,8 +199,8 @@ type Config struct {
 }
 
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
-// operations on dead letters, /admin/reconcile, and /debug/pprof/ if the configuration has
-// it.
+// operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
+// /debug/pprof/ if the configuration has it.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -211,6 +213,7 @@ func NewHandler(c Config) http.Handler {
 	}
 	handleDeadLetters(mux, NewOperator(c.Letters, c.Now))
 	handleReconcile(mux, c.Posts)
+	handleExplain(mux, c.Explain)
 	return ownHost(c.Host, mux)
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -216,6 +217,9 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
 	if err != nil {
 		return err
+	}
+	if res.StatusCode == notFound {
+		return &NotFoundError{strings.TrimSpace(string(text))}
 	}
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, text)

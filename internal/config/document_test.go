@@ -41,7 +41,7 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		}
 		want = append(want, field.Tag.Get("env")+" "+value)
 	}
-	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`replay`"}
+	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`explain`", "`delivery`", "`replay`"}
 	for line := range strings.Lines(page(t)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if !strings.HasPrefix(line, "| `FANFARE_") {

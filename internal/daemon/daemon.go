@@ -175,7 +175,7 @@ func (p *process) run(ctx context.Context) error {
 	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
 	operations.set(admin.NewHandler(admin.Config{
 		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
-		Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+		Explain: explainer{posts, eng.broker}, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
 	}))
 	scrapes.set(admin.NewMetricsHandler(reg, health))
 	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask

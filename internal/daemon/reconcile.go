@@ -24,8 +24,15 @@ func (r reconciler) Reconcile(ctx context.Context, since, until time.Time, curso
 	return admin.Reconciled(done), err
 }
 
-// OpenReconciler returns the Reconciler of a configuration on AWS. The caller calls end.
-func OpenReconciler(ctx context.Context, cfg config.Config) (r admin.Reconciler, end func() error, err error) {
+// operations are those of the admin address that need the table.
+type operations struct {
+	reconciler
+	explainer
+}
+
+// OpenOperations returns the operations on the table of a configuration on AWS. The caller
+// calls end.
+func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations, end func() error, err error) {
 	clk := clock.New(time.Now)
 	store, err := openTable(ctx, cfg, clk)
 	if err != nil {
@@ -35,7 +42,8 @@ func OpenReconciler(ctx context.Context, cfg config.Config) (r admin.Reconciler,
 	if err != nil {
 		return nil, nil, err
 	}
-	return reconciler{feed.New(feed.Config{
+	posts := feed.New(feed.Config{
 		Store: store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL,
-	})}, broker.Close, nil
+	})
+	return operations{reconciler{posts}, explainer{posts, broker}}, broker.Close, nil
 }

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/capacity"
+	"fanfare/internal/id"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "explain USER [POST]", Short: "Say why posts are in a user's home, or are not",
+		Long: `Gives the one reason why a post is in the user's home, or is not: which chunk pushed it and
+when, which mark merges or hides it, where its delivery waits or died. Without a post it does
+so for the 20 newest posts of the authors whom the user follows, of the first 1,000 of them.
+
+It changes nothing. With FANFARE_ENGINE=aws it reads the table and the queues, else it asks
+the admin address of a running fanfare up. A post takes some 8 read units.`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return a.onTable(c, func(ctx context.Context, posts admin.Operations, args []string) error {
+		post := ""
+		if len(args) > 1 {
+			post = args[1]
+		}
+		if err := checkIDs(args[0], args[1:]...); err != nil {
+			return err
+		}
+		all, err := posts.Explain(ctx, args[0], post)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(struct {
+				Items []admin.Explanation `json:"items"`
+			}{all})
+		}
+		rows := [][]string{{"POST", "AUTHOR", "IN HOME", "REASON"}}
+		for _, e := range all {
+			in := "no"
+			if e.InHome {
+				in = "yes"
+			}
+			rows = append(rows, []string{e.Post, e.Author, in, printable(e.Text)})
+		}
+		return a.printTable(rows)
+	})
+}
+
+// checkIDs refuses ids that no user, "" for none, and no post can have.
+func checkIDs(user string, posts ...string) error {
+	if user != "" && !id.ValidUser(user) {
+		return wrongUse(fmt.Errorf("%s is no user id: give 1 to 64 letters, digits, - and _", printable(user)))
+	}
+	for _, post := range posts {
+		if !id.Valid(post) {
+			return wrongUse(fmt.Errorf("%s is no post id: give a ULID, 26 digits and capital letters", printable(post)))
+		}
+	}
+	return nil
+}
+
+func (a *app) deliveryCommand() *cobra.Command {
+	var asJSON, watch bool
+	c := &cobra.Command{
+		Use: "delivery POST", Short: "Show how far a post's delivery is, or watch it",
+		Long: `Shows the progress of a post's delivery. With --watch it goes on until the delivery has
+ended: on a terminal as a bar, else with a line for each change. A delivery that rests may have
+stopped at a dead letter, which fanfare dlq ls lists.
+
+With FANFARE_ENGINE=aws it reads the table, else it asks the admin address of a running
+fanfare up.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "go on until the delivery has ended")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, with --watch that of the end")
+	return a.onTable(c, func(ctx context.Context, posts admin.Operations, args []string) error {
+		if err := checkIDs("", args[0]); err != nil {
+			return err
+		}
+		show := a.showDelivery()
+		if asJSON {
+			show = func(d admin.Delivery, last bool) error {
+				if !last {
+					return nil
+				}
+				return a.printJSON(d)
+			}
+		}
+		return watchDelivery(ctx, posts, args[0], watch, show)
+	})
+}
+
+// watchEvery is the time between two looks at a delivery.
+const watchEvery = 500 * time.Millisecond
+
+// watchDelivery shows the delivery of a post once, or again and again until it has ended.
+func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watch bool, show func(d admin.Delivery, last bool) error) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		d, err := posts.Delivery(ctx, post)
+		if err != nil {
+			return err
+		}
+		last := !watch || d.State != "queued" && d.State != "running"
+		if err := show(d, last); err != nil || last {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the delivery goes on, the watch was ended: %w", ctx.Err())
+		}
+	}
+}
+
+// showDelivery prints a line for each change. On a terminal each takes the place of the last.
+func (a *app) showDelivery() func(d admin.Delivery, last bool) error {
+	begin, end := "", "\n"
+	if isTerminal(a.stdout) {
+		begin, end = "\r\x1b[K", ""
+	}
+	shown := ""
+	return func(d admin.Delivery, last bool) error {
+		line := deliveryLine(d)
+		if line != shown {
+			shown = line
+			line = begin + line + end
+		} else {
+			line = ""
+		}
+		if last && end == "" {
+			line += "\n"
+		}
+		_, err := fmt.Fprint(a.stdout, line)
+		return err
+	}
+}
+
+// barWidth is the number of characters of a whole bar.
+const barWidth = 30
+
+// deliveryLine is a delivery as a bar and a sentence.
+func deliveryLine(d admin.Delivery) string {
+	at := func(t *time.Time) string {
+		if t == nil {
+			return "an unknown time"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	share, text := 0.0, ""
+	if d.Planned != nil && *d.Planned > 0 && d.Delivered != nil && d.ChunksDone != nil {
+		share = min(1, float64(*d.Delivered)/float64(*d.Planned))
+		chunks := fmt.Sprint(*d.ChunksDone)
+		if d.ChunksTotal != nil {
+			chunks += fmt.Sprint(" of ", *d.ChunksTotal)
+		}
+		text = fmt.Sprintf(": %s of %s homes, %s chunks", capacity.Number(float64(*d.Delivered)), capacity.Number(float64(*d.Planned)), chunks)
+	}
+	switch d.State {
+	case "queued":
+		text = " since " + at(&d.AcceptedAt) + ": no worker has begun"
+	case "running":
+		share = min(share, 0.99) // a chunk more may have to be done
+		text += fmt.Sprintf(", attempt %d", d.Attempts)
+	case "complete":
+		share = 1
+		if d.CompletedAt != nil {
+			text += ", at " + at(d.CompletedAt)
+		} else {
+			text = ", and its record has expired"
+		}
+	case "pulled":
+		return "pulled: homes merge it in, nothing is delivered"
+	case "cancelled":
+		return "cancelled: the post was deleted before its delivery was complete"
+	}
+	full := int(share * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f %% %s%s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*share, d.State, text)
+}

@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Explanation is the reason why a post is, or is not, in a user's home.
+type Explanation struct {
+	Post   string `json:"post_id"`
+	Author string `json:"author_id"`
+	InHome bool   `json:"in_home"`
+	// Reason is one of a closed set, which feed.Reason lists.
+	Reason string `json:"reason"`
+	// Chunk is the number of the chunk of the delivery that has the user, 0 if it is unknown.
+	Chunk int `json:"chunk,omitempty"`
+	// At is the time of the reason, nil if it has none.
+	At *time.Time `json:"at,omitempty"`
+	// DeadLetter is the id of the dead letter that stopped the delivery, on Topic.
+	DeadLetter string `json:"dead_letter,omitempty"`
+	Topic      string `json:"topic,omitempty"`
+	// Text is the reason as a sentence.
+	Text string `json:"text"`
+}
+
+// Delivery is the progress of a post's delivery, as the HTTP API shows it to the author.
+// Numbers that are not known are nil.
+type Delivery struct {
+	State       string     `json:"state"`
+	Planned     *int64     `json:"planned"`
+	Delivered   *int64     `json:"delivered"`
+	ChunksDone  *int64     `json:"chunks_done"`
+	ChunksTotal *int64     `json:"chunks_total"`
+	AcceptedAt  time.Time  `json:"accepted_at"`
+	StartedAt   *time.Time `json:"started_at"`
+	CompletedAt *time.Time `json:"completed_at"`
+	Attempts    int64      `json:"attempts"`
+}
+
+// Explainer accounts for posts in homes: by the table and the queues, or through the admin
+// address of the process that owns them.
+type Explainer interface {
+	// Explain explains a post in user's home, or with "" the newest ones of user's followees.
+	Explain(ctx context.Context, user, post string) ([]Explanation, error)
+	// Delivery returns the progress of a post.
+	Delivery(ctx context.Context, post string) (Delivery, error)
+}
+
+// Operations are all that need the table.
+type Operations interface {
+	Reconciler
+	Explainer
+}
+
+// NotFoundError says that there is no such user or post.
+type NotFoundError struct{ Detail string }
+
+func (e *NotFoundError) Error() string { return e.Detail }
+
+// handleExplain adds the questions to mux.
+func handleExplain(mux *http.ServeMux, e Explainer) {
+	mux.HandleFunc("GET /admin/explain/{user}", func(w http.ResponseWriter, r *http.Request) {
+		all, err := e.Explain(r.Context(), r.PathValue("user"), r.URL.Query().Get("post"))
+		writeFound(w, all, err)
+	})
+	mux.HandleFunc("GET /admin/delivery/{post}", func(w http.ResponseWriter, r *http.Request) {
+		d, err := e.Delivery(r.Context(), r.PathValue("post"))
+		writeFound(w, d, err)
+	})
+}
+
+// notFound is the answer about a user or post that is not there. Its status is not 404, by
+// which a version without these questions answers.
+const notFound = http.StatusGone
+
+func writeFound(w http.ResponseWriter, out any, err error) {
+	if missing, ok := errors.AsType[*NotFoundError](err); ok {
+		http.Error(w, missing.Detail, notFound)
+		return
+	}
+	write(w, out, err)
+}
+
+// Explain implements Explainer.
+func (c *Client) Explain(ctx context.Context, user, post string) ([]Explanation, error) {
+	var out []Explanation
+	err := c.call(ctx, http.MethodGet, fmt.Sprintf("/admin/explain/%s?post=%s", url.PathEscape(user), url.QueryEscape(post)), nil, &out)
+	return out, err
+}
+
+// Delivery implements Explainer.
+func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
+	var out Delivery
+	err := c.call(ctx, http.MethodGet, "/admin/delivery/"+url.PathEscape(post), nil, &out)
+	return out, err
+}
