@@ -22,7 +22,7 @@ when, which mark merges or hides it, where its delivery waits or died. Without a
 so for the 20 newest posts of the authors whom the user follows, of the first 1,000 of them.
 
 It changes nothing. With FANFARE_ENGINE=aws it reads the table and the queues, else it asks
-the admin address of a running fanfare up. A post takes some 8 read units.`,
+the admin address of a running fanfare up. A post takes some 9 read units.`,
 		Args: cobra.RangeArgs(1, 2),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -159,12 +159,17 @@ func deliveryLine(d admin.Delivery) string {
 	}
 	share, text := 0.0, ""
 	if d.Planned != nil && *d.Planned > 0 && d.Delivered != nil && d.ChunksDone != nil {
-		share = min(1, float64(*d.Delivered)/float64(*d.Planned))
+		reached, skipped := *d.Delivered, ""
+		if d.Skipped != nil && *d.Skipped > 0 {
+			reached += *d.Skipped
+			skipped = fmt.Sprintf(" and %s skipped", capacity.Number(float64(*d.Skipped)))
+		}
+		share = min(1, float64(reached)/float64(*d.Planned))
 		chunks := fmt.Sprint(*d.ChunksDone)
 		if d.ChunksTotal != nil {
 			chunks += fmt.Sprint(" of ", *d.ChunksTotal)
 		}
-		text = fmt.Sprintf(": %s of %s homes, %s chunks", capacity.Number(float64(*d.Delivered)), capacity.Number(float64(*d.Planned)), chunks)
+		text = fmt.Sprintf(": %s%s of %s homes, %s chunks", capacity.Number(float64(*d.Delivered)), skipped, capacity.Number(float64(*d.Planned)), chunks)
 	}
 	switch d.State {
 	case "queued":

@@ -128,12 +128,14 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	var pulled string
 	until(t, "a pulled post", func() bool {
 		pulled = post("big")
-		reason := ""
-		until(t, "its reason", func() bool {
-			reason = p.explained(t, "fan", pulled).Reason
-			return reason == "pushed" || reason == "pulled"
+		state := ""
+		until(t, "its delivery", func() bool {
+			d, err := admin.NewClient(p.admin, http.DefaultClient).Delivery(ctx, pulled)
+			require.NoError(t, err)
+			state = d.State
+			return state == "complete" || state == "pulled"
 		})
-		return reason == "pulled"
+		return state == "pulled"
 	})
 	want[pulled] = "pulled"
 	p.stop(t, os.Interrupt)
@@ -218,7 +220,7 @@ func someDeliveries() []admin.Delivery {
 		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(1), ChunksDone: n(0), Attempts: 1},
 		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(4001), ChunksDone: n(1), ChunksTotal: n(3), Attempts: 2},
 		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(4001), ChunksDone: n(1), ChunksTotal: n(3), Attempts: 2},
-		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(10_001), ChunksDone: n(2), ChunksTotal: n(3), Attempts: 2},
+		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(9001), Skipped: n(1000), ChunksDone: n(2), ChunksTotal: n(3), Attempts: 2},
 		{State: "complete", AcceptedAt: at, Planned: n(10_001), Delivered: n(10_002), ChunksDone: n(3), ChunksTotal: n(3), CompletedAt: &at},
 	}
 }
@@ -226,7 +228,7 @@ func someDeliveries() []admin.Delivery {
 const someLines = `[..............................]   0 % queued since 2026-11-22T08:00:00Z: no worker has begun
 [..............................]   0 % running: 1 of 10,001 homes, 0 chunks, attempt 1
 [############..................]  40 % running: 4,001 of 10,001 homes, 1 of 3 chunks, attempt 2
-[#############################.]  99 % running: 10,001 of 10,001 homes, 2 of 3 chunks, attempt 2
+[#############################.]  99 % running: 9,001 and 1,000 skipped of 10,001 homes, 2 of 3 chunks, attempt 2
 [##############################] 100 % complete: 10,002 of 10,001 homes, 3 of 3 chunks, at 2026-11-22T08:00:00Z
 `
 

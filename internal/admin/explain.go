@@ -33,6 +33,7 @@ type Delivery struct {
 	State       string     `json:"state"`
 	Planned     *int64     `json:"planned"`
 	Delivered   *int64     `json:"delivered"`
+	Skipped     *int64     `json:"skipped"`
 	ChunksDone  *int64     `json:"chunks_done"`
 	ChunksTotal *int64     `json:"chunks_total"`
 	AcceptedAt  time.Time  `json:"accepted_at"`

@@ -46,7 +46,7 @@ func (e explainer) Delivery(ctx context.Context, post string) (admin.Delivery, e
 	}
 	d, err := e.feed.AnyDelivery(ctx, post)
 	return admin.Delivery{
-		State: string(d.State), Planned: d.Planned, Delivered: d.Delivered, ChunksDone: d.ChunksDone, ChunksTotal: d.ChunksTotal,
+		State: string(d.State), Planned: d.Planned, Delivered: d.Delivered, Skipped: d.Skipped, ChunksDone: d.ChunksDone, ChunksTotal: d.ChunksTotal,
 		AcceptedAt: d.AcceptedAt, StartedAt: d.StartedAt, CompletedAt: d.CompletedAt, Attempts: d.Attempts,
 	}, notFound(err)
 }

@@ -17,7 +17,7 @@ import (
 // Reason is the one reason why a home by push shows a post, or does not.
 type Reason string
 
-// The reasons. Homes show the posts of the first five only.
+// The reasons. Homes show the posts of the first eight only.
 const (
 	// ReasonOwn: the user wrote it.
 	ReasonOwn Reason = "own"
@@ -30,6 +30,14 @@ const (
 	ReasonMerged Reason = "merged"
 	// ReasonPulled: the home merges it in, because the author is pulled.
 	ReasonPulled Reason = "pulled"
+	// ReasonSkipped: the user is away, and fan-out skipped it. The home is read by pull, or
+	// where the gap is, so the next read shows it.
+	ReasonSkipped Reason = "skipped"
+	// ReasonReturned: fan-out skipped followers, and the user's return wrote the entry.
+	ReasonReturned Reason = "returned"
+	// ReasonByPull: no entry is there, but the home is read by pull, because the user is away
+	// or returns.
+	ReasonByPull Reason = "by_pull"
 	// ReasonDeleted: its author deleted it.
 	ReasonDeleted Reason = "deleted"
 	// ReasonExpired: it is older than homes show posts.
@@ -50,7 +58,7 @@ const (
 
 // Shown reports whether homes show a post for this reason.
 func (r Reason) Shown() bool {
-	return slices.Contains([]Reason{ReasonOwn, ReasonPushed, ReasonCopied, ReasonMerged, ReasonPulled}, r)
+	return slices.Contains([]Reason{ReasonOwn, ReasonPushed, ReasonCopied, ReasonMerged, ReasonPulled, ReasonSkipped, ReasonReturned, ReasonByPull}, r)
 }
 
 // Explanation is the reason of one post in one home.
@@ -61,7 +69,8 @@ type Explanation struct {
 	// 0 if it is not planned, or not among the first deliveryPage.
 	Chunk int
 	// At is the time of the reason, zero if it has none: when the chunk was done, the author
-	// followed or unfollowed, the letter dead, the post expired, or the merging ends.
+	// followed or unfollowed, the letter dead, the post expired, the merging ends, the user went
+	// away or was back.
 	At time.Time
 	// Letter is the dead letter of ReasonDeadLetter.
 	Letter queue.DeadLetter
@@ -89,6 +98,12 @@ func (e Explanation) String() string {
 		return fmt.Sprintf("the mark of the follow merges it in, until the posts of %s are copied", e.Author)
 	case ReasonPulled:
 		return fmt.Sprintf("a mark merges it in, because %s is pulled", e.Author)
+	case ReasonSkipped:
+		return fmt.Sprintf("fan-out skipped it, as %s is away since %s: the home is read by pull there", e.User, at)
+	case ReasonReturned:
+		return fmt.Sprintf("the return of %s wrote it, done at %s", e.User, at)
+	case ReasonByPull:
+		return fmt.Sprintf("the home is read by pull, as %s is away since %s or returns", e.User, at)
 	case ReasonDeleted:
 		return "its author deleted it"
 	case ReasonExpired:
@@ -204,14 +219,21 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 		return e, err
 	}
 	entryKey := table.Key{PK: schema.TimelinePK(e.User), SK: schema.EntrySK(e.Post, e.Author)}
+	presenceKey := schema.PresenceKey(e.User)
 	markKey, edgeKey, postKey := schema.MarkKey(e.User, e.Author), schema.FollowingKey(e.User, e.Author), schema.PostKey(e.Author, e.Post)
-	found, err := s.batchGet(ctx, []table.Key{entryKey, markKey, edgeKey, postKey}, true)
+	found, err := s.batchGet(ctx, []table.Key{entryKey, markKey, edgeKey, postKey, presenceKey}, true)
 	if err != nil {
 		return e, err
 	}
 	var mark schema.Mark
 	if it, ok := found[markKey]; ok && schema.KnownMark(it) {
 		if mark, err = schema.ParseMark(it); err != nil {
+			return e, unavailable("table", err)
+		}
+	}
+	var presence schema.Presence
+	if it, ok := found[presenceKey]; ok {
+		if presence, err = schema.ParsePresence(it); err != nil {
 			return e, unavailable("table", err)
 		}
 	}
@@ -223,6 +245,7 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 	_, lives := found[postKey]
 	_, follows := found[edgeKey]
 	done := e.link != nil && !e.link.Done.IsZero()
+	skipped := done && e.link.Skipped > 0
 	merges := mark.Merges(s.cfg.Now()) && e.Post >= mark.Pull
 	switch {
 	case !lives:
@@ -233,6 +256,8 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 		e.Reason = ReasonMissing // the transaction of the post wrote it
 	case mark.Kind == schema.MarkUnfollowed:
 		e.Reason, e.At = ReasonUnfollowed, timeOf(mark.Version)
+	case entry && !mark.Hides(e.Post) && skipped && presence.At.After(e.link.Done):
+		e.Reason, e.At = ReasonReturned, presence.At
 	case entry && !mark.Hides(e.Post) && follows && timeOf(e.Post).Before(edge.Since):
 		e.Reason, e.At = ReasonCopied, edge.Since
 	case entry && !mark.Hides(e.Post):
@@ -248,12 +273,27 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 		e.Reason = ReasonNotFollowed
 	case e.Post < edge.From:
 		e.Reason, e.At = ReasonBeforeFollow, edge.Since
+	case s.pulls(presence, e.Post):
+		e.Reason, e.At = ReasonByPull, (presence.Until + 1).Start()
+		if presence.Lo != "" {
+			e.At = timeOf(presence.Lo)
+		}
+		if skipped {
+			e.Reason = ReasonSkipped
+		}
 	case plan == nil || plan.State != schema.PlanPulled && !done:
 		e.Reason = ReasonQueued
 	default:
 		e.Reason = ReasonMissing
 	}
 	return e, nil
+}
+
+// pulls reports whether a home with this presence is read by pull where a post is.
+func (s *Service) pulls(p schema.Presence, post string) bool {
+	now := s.cfg.Now()
+	return p.User != "" && (p.State == schema.PresenceReturning || !now.Before(p.Until.Start()) || now.Sub(p.At) < returnLinger ||
+		p.Lo <= post && post < p.Hi)
 }
 
 // explainedChunk reads the plan of a post, nil for none, and finds the chunk that has the

@@ -51,15 +51,21 @@ type story struct {
 	fault string
 }
 
+// settings are the push limit and the active days of all processes.
+type settings struct {
+	limit int64
+	days  int
+}
+
 type waiting struct {
 	topic string
 	event messages.Event
 }
 
-func newStory(t *testing.T, store func(*clock) table.Store, limit int64) *story {
+func newStory(t *testing.T, store func(*clock) table.Store, set settings) *story {
 	t.Helper()
 	s, at := &story{}, newClock()
-	s.world = newWorldAt(t, at, func(c *feed.Config) { c.Store, c.Publisher, c.RecentPosts = store(at), s, 3 })
+	s.world = newWorldAt(t, at, func(c *feed.Config) { c.Store, c.Publisher, c.RecentPosts, c.ActiveDays = store(at), s, 3, set.days })
 	faulty := &tap{Store: s.store, fault: func(c call) fault {
 		if s.fault != "" && (c.op == table.OpPut || c.op == table.OpUpdate) && c.key.SK == s.fault {
 			return lost
@@ -68,7 +74,7 @@ func newStory(t *testing.T, store func(*clock) table.Store, limit int64) *story 
 	}}
 	s.worker = fanout.New(fanout.Config{
 		Store: faulty, Posts: s.Service, Publisher: s, IDs: id.NewGenerator(at.now), Now: at.now, TimelineTTL: timelineTTL,
-		PushLimit: limit, PageSize: 4, ChunkSize: 4,
+		PushLimit: set.limit, ActiveDays: set.days, PageSize: 4, ChunkSize: 4,
 	})
 	s.users("ann", "fan")
 	return s
@@ -149,53 +155,63 @@ func (s *story) followed() {
 	s.clock.add(time.Hour)
 }
 
+// away lets fan follow ann and stay away, until fan-out skips a post of ann.
+func (s *story) away() feed.Post {
+	s.t.Helper()
+	s.followed()
+	s.clock.add(5 * 24 * time.Hour)
+	p := s.post("ann", "hello")
+	s.workAll()
+	return p
+}
+
 // stories lead to each reason by a sequence of events. Each returns the post that is explained
 // to fan.
 var stories = []struct {
 	name   string
-	limit  int64
+	set    settings
 	reason feed.Reason
 	tell   func(*story) feed.Post
 	says   string
 }{
-	{"own", 0, feed.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
-	{"pushed to all at once", 0, feed.ReasonPushed, func(s *story) feed.Post {
+	{"own", settings{}, feed.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
+	{"pushed to all at once", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		return p
 	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
-	{"pushed by the second chunk", 0, feed.ReasonPushed, func(s *story) feed.Post {
+	{"pushed by the second chunk", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		s.workAll()
 		return p
 	}, "chunk 2 pushed it, done at 2026-11-21T13:00:00Z"},
-	{"pushed by a worker that died", 0, feed.ReasonPushed, func(s *story) feed.Post {
+	{"pushed by a worker that died", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.fault = schema.ChunkSK("")
 		assert.Error(s.t, s.work())
 		return p
 	}, "it was pushed, by a chunk that is not done yet"},
-	{"copied", 0, feed.ReasonCopied, func(s *story) feed.Post {
+	{"copied", settings{}, feed.ReasonCopied, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.clock.add(time.Hour)
 		s.followed()
 		s.clock.add(time.Hour)
 		return p
 	}, "the backfill copied it, after fan followed ann at 2026-11-21T13:00:00Z"},
-	{"merged", 0, feed.ReasonMerged, func(s *story) feed.Post {
+	{"merged", settings{}, feed.ReasonMerged, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.follow("fan", "ann")
 		return p
 	}, "the mark of the follow merges it in, until the posts of ann are copied"},
-	{"merged for a minute more", 0, feed.ReasonMerged, func(s *story) feed.Post {
+	{"merged for a minute more", settings{}, feed.ReasonMerged, func(s *story) feed.Post {
 		s.follow("fan", "ann")
 		s.workAll()
 		return s.post("ann", "hello")
 	}, "the mark of the follow merges it in until 2026-11-21T12:01:00Z"},
-	{"pulled", 1, feed.ReasonPulled, func(s *story) feed.Post {
+	{"pulled", settings{limit: 1}, feed.ReasonPulled, func(s *story) feed.Post {
 		s.crowd()
 		s.post("ann", "after which the mode changes")
 		s.workAll()
@@ -203,21 +219,50 @@ var stories = []struct {
 		s.workAll()
 		return p
 	}, "a mark merges it in, because ann is pulled"},
-	{"deleted", 0, feed.ReasonDeleted, func(s *story) feed.Post {
+	{"skipped", settings{days: 2}, feed.ReasonSkipped, func(s *story) feed.Post { return s.away() },
+		"fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
+	{"skipped, and the return has begun", settings{days: 2}, feed.ReasonSkipped, func(s *story) feed.Post {
+		p := s.away()
+		s.home("fan", 10, feed.HomeQuery{})
+		return p
+	}, "fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
+	{"skipped, and in the gap", settings{days: 2}, feed.ReasonSkipped, func(s *story) feed.Post {
+		p := s.away()
+		for range 200 { // as many as a return writes
+			s.post("ann", "newer")
+		}
+		s.workAll()
+		s.home("fan", 10, feed.HomeQuery{})
+		s.workAll()
+		s.clock.add(time.Hour)
+		return p
+	}, "fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
+	{"returned", settings{days: 2}, feed.ReasonReturned, func(s *story) feed.Post {
+		p := s.away()
+		s.clock.add(time.Hour)
+		s.home("fan", 10, feed.HomeQuery{})
+		s.workAll()
+		return p
+	}, "the return of fan wrote it, done at 2026-11-26T14:00:00Z"},
+	{"queued while fan is away", settings{days: 2}, feed.ReasonByPull, func(s *story) feed.Post {
+		s.away()
+		return s.post("ann", "hello")
+	}, "the home is read by pull, as fan is away since 2026-11-24T00:00:00Z or returns"},
+	{"deleted", settings{}, feed.ReasonDeleted, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		require.NoError(s.t, s.DeletePost(s.t.Context(), "ann", p.ID))
 		return p
 	}, "its author deleted it"},
-	{"expired", 0, feed.ReasonExpired, func(s *story) feed.Post {
+	{"expired", settings{}, feed.ReasonExpired, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		s.clock.add(timelineTTL)
 		return p
 	}, "it expired at 2026-12-21T13:00:00Z"},
-	{"unfollowed", 0, feed.ReasonUnfollowed, func(s *story) feed.Post {
+	{"unfollowed", settings{}, feed.ReasonUnfollowed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
@@ -225,12 +270,12 @@ var stories = []struct {
 		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
 		return p
 	}, "fan unfollowed ann at 2026-11-21T14:00:00Z"},
-	{"not followed", 0, feed.ReasonNotFollowed, func(s *story) feed.Post {
+	{"not followed", settings{}, feed.ReasonNotFollowed, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.workAll()
 		return p
 	}, "fan does not follow ann"},
-	{"before the follow", 0, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+	{"before the follow", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		for range 3 {
 			s.post("ann", "newer")
@@ -238,7 +283,7 @@ var stories = []struct {
 		s.followed()
 		return p
 	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T12:00:00Z"},
-	{"before the second follow", 0, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+	{"before the second follow", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll() // its entry stays
@@ -249,17 +294,17 @@ var stories = []struct {
 		s.followed()
 		return p
 	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
-	{"no worker has begun", 0, feed.ReasonQueued, func(s *story) feed.Post {
+	{"no worker has begun", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
 		s.followed()
 		return s.post("ann", "hello")
 	}, "its delivery is still queued"},
-	{"not planned so far", 0, feed.ReasonQueued, func(s *story) feed.Post {
+	{"not planned so far", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		require.NoError(s.t, s.work())
 		return p
 	}, "its delivery is still queued"},
-	{"the second chunk waits", 0, feed.ReasonQueued, func(s *story) feed.Post {
+	{"the second chunk waits", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		for range 3 { // the post, the plan, the first chunk
@@ -267,7 +312,7 @@ var stories = []struct {
 		}
 		return p
 	}, "its delivery is still queued: chunk 2 is not done"},
-	{"another chunk is dead", 0, feed.ReasonQueued, func(s *story) feed.Post {
+	{"another chunk is dead", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		for range 2 {
@@ -276,27 +321,27 @@ var stories = []struct {
 		s.bury()
 		return p
 	}, "its delivery is still queued: chunk 2 is not done"},
-	{"a dead message of a stranger", 0, feed.ReasonQueued, func(s *story) feed.Post {
+	{"a dead message of a stranger", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.waiting[0].event.(*messages.PostCreated).AuthorID = "zed"
 		s.bury()
 		return p
 	}, "its delivery is still queued"},
-	{"a dead post", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead post", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter letter of posts at 2026-11-21T13:00:00Z: too often received"},
-	{"a dead plan", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead plan", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		require.NoError(s.t, s.work())
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter letter of chunks at 2026-11-21T13:00:00Z: too often received"},
-	{"a dead chunk", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead chunk", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		for range 3 {
@@ -305,7 +350,7 @@ var stories = []struct {
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter letter of chunks at 2026-11-21T13:00:00Z: too often received"},
-	{"a dead post that never was in the table", 0, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead post that never was in the table", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		post, err := id.NewGenerator(s.clock.now).New()
 		require.NoError(s.t, err)
 		e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
@@ -313,7 +358,7 @@ var stories = []struct {
 		s.bury()
 		return feed.Post{ID: post, AuthorID: "ann"}
 	}, "its delivery stopped at dead letter letter of posts at 2026-11-21T12:00:00Z: too often received"},
-	{"lost", 0, feed.ReasonMissing, func(s *story) feed.Post {
+	{"lost", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
@@ -335,7 +380,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 	} {
 		for _, tt := range stories {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
-				s := newStory(t, store, tt.limit)
+				s := newStory(t, store, tt.set)
 				p := tt.tell(s)
 				all, err := s.Explain(t.Context(), s, "fan", p.ID)
 				require.NoError(t, err)
@@ -343,7 +388,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 				assert.Equal(t, tt.reason, all[0].Reason)
 				assert.Equal(t, tt.says, all[0].String())
 				assert.Equal(t, p.AuthorID, all[0].Author)
-				home := homeIDs(s.home("fan", 10, feed.HomeQuery{}))
+				home := homeIDs(s.home("fan", 100, feed.HomeQuery{}))
 				assert.Equal(t, slices.Contains(home, p.ID), all[0].Reason.Shown(), "the home has %v", home)
 			})
 		}
@@ -351,7 +396,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 }
 
 func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
-	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.users("bob")
 	var want []string
 	for i := range feed.DefaultLimit {
@@ -380,7 +425,7 @@ func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
 }
 
 func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {
-	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	for user, post := range map[string]string{"nobody": "", "fan": id.Min} {
 		_, err := s.Explain(t.Context(), s, user, post)
 		wantKind(t, err, feed.NotFound)
@@ -395,7 +440,7 @@ func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {
 
 // A follow that comes between the reads of its edge and of its mark must not look like a loss.
 func TestAnExplanationOfAMovingFollowIsRight(t *testing.T) {
-	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	p := s.post("ann", "hello")
 	s.workAll()
 	s.follow("fan", "ann")
@@ -425,7 +470,7 @@ func (w *withoutOnce) BatchGet(ctx context.Context, in table.BatchGetInput) (tab
 }
 
 func TestAFailedReadExplainsNothing(t *testing.T) {
-	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.crowd()
 	p := s.post("ann", "hello")
 	s.workAll()
@@ -444,8 +489,8 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 }
 
 // The help of fanfare explain names this cost.
-func TestTheExplanationOfAPostCostsEightReadUnits(t *testing.T) {
-	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, 0)
+func TestTheExplanationOfAPostCostsNineReadUnits(t *testing.T) {
+	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.crowd()
 	p := s.post("ann", "hello")
 	s.workAll()
@@ -459,5 +504,5 @@ func TestTheExplanationOfAPostCostsEightReadUnits(t *testing.T) {
 	other := feed.New(feed.Config{Store: measured, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
 	_, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
-	assert.Equal(t, table.Units{Read: 8}, units)
+	assert.Equal(t, table.Units{Read: 9}, units)
 }
