@@ -35,6 +35,11 @@ const (
 	chunkFollowers     = 4000   // of a chunk
 	planChunks         = 50     // of one message to a planner
 	followerBytes      = 102    // a follower's edge, as DynamoDB bills a page of them
+	followeeBytes      = 133    // the edge on the reader's side
+	returnPosts        = 200    // the most entries that a return writes
+	refreshWCU         = 2      // the day in the counts and the presence, beside an edge each
+	returnWCU          = 3      // and the presence before it
+	refreshAhead       = 7      // the most days before the last one that a refresh comes
 	readBytes          = 4096   // of a read unit
 
 	// Stored, with the 100 bytes that DynamoDB adds to each item.
@@ -65,8 +70,18 @@ type Load struct {
 	// LikesAWindow is m: the likes of one post that one window collects.
 	LikesAWindow float64 `json:"likes_a_window"`
 	LikesByUser  bool    `json:"likes_by_user"`
-	TimelineDays float64 `json:"timeline_days"`
-	KeptDays     float64 `json:"kept_days"`
+	// AwayShare is the share of away users, and of deliveries that fan-out skips.
+	// PulledShare is the share of deliveries whose authors are pulled. Both are from 0 to 1.
+	AwayShare   float64 `json:"away_share"`
+	PulledShare float64 `json:"pulled_share"`
+	// PulledPosts is how many posts a pulled author makes in a day: the more, the fewer of
+	// them a home has to read.
+	PulledPosts float64 `json:"pulled_posts_per_day"`
+	// ActiveDays is FANFARE_ACTIVE_DAYS. ReturnsPerDay are those of an away user.
+	ActiveDays    float64 `json:"active_days"`
+	ReturnsPerDay float64 `json:"returns_per_day"`
+	TimelineDays  float64 `json:"timeline_days"`
+	KeptDays      float64 `json:"kept_days"`
 	// Peak is the busiest second divided by the average one.
 	Peak float64 `json:"peak"`
 	// The next three are the work of one CPU-second. Utilisation is how busy a CPU
@@ -79,26 +94,39 @@ type Load struct {
 
 // Prices are in dollars.
 type Prices struct {
-	WCU     float64 `json:"per_million_wcu"`
-	RCU     float64 `json:"per_million_rcu"`
-	SQS     float64 `json:"per_million_sqs_requests"`
+	WCU float64 `json:"per_million_wcu"`
+	RCU float64 `json:"per_million_rcu"`
+	SQS float64 `json:"per_million_sqs_requests"`
+	// Group is the surcharge for messages with a group id, as all of Fanfare's are.
+	Group   float64 `json:"per_million_group_messages"`
 	Storage float64 `json:"per_gb_month"`
 	CPU     float64 `json:"per_cpu_hour"`
+	// ProvisionedWCU and ProvisionedRCU are for a provisioned unit in an hour. TableUse is the
+	// share of provisioned units that is used, Reserved the share that is reserved, and Discount
+	// the part of the price that a reserved unit saves. These three are from 0 to 1.
+	ProvisionedWCU float64 `json:"per_provisioned_wcu_hour"`
+	ProvisionedRCU float64 `json:"per_provisioned_rcu_hour"`
+	TableUse       float64 `json:"table_use"`
+	Reserved       float64 `json:"reserved_share"`
+	Discount       float64 `json:"reserved_discount"`
 }
 
 // DefaultLoad returns a network of a million users.
 func DefaultLoad() Load {
 	return Load{
 		Users: 1e6, Followers: 100, PostsPerDay: 1, ReadsPerDay: 10, LikesPerDay: 5, LikesAWindow: 1, LikesByUser: true,
-		TimelineDays: 30, KeptDays: 365, Peak: 3,
+		PulledPosts: 10, ActiveDays: 14, ReturnsPerDay: 0.02, TimelineDays: 30, KeptDays: 365, Peak: 3,
 		DeliveriesPerCPU: 200_000, RequestsPerCPU: 2000, LikesPerCPU: 5000, Utilisation: 0.5,
 	}
 }
 
-// DefaultPrices returns the on-demand prices of us-east-1 in November 2026, to the best
-// of our knowledge. Users give their own.
+// DefaultPrices returns the prices of us-east-1 in November 2026, to the best of our
+// knowledge; docs/CAPACITY.md has the sources. Users give their own.
 func DefaultPrices() Prices {
-	return Prices{WCU: 0.625, RCU: 0.125, SQS: 0.40, Storage: 0.25, CPU: 0.05}
+	return Prices{
+		WCU: 0.625, RCU: 0.125, SQS: 0.40, Group: 0.10, Storage: 0.25, CPU: 0.05,
+		ProvisionedWCU: 0.00065, ProvisionedRCU: 0.00013, TableUse: 0.7, Reserved: 0.5, Discount: 0.54,
+	}
 }
 
 // Flags adds flags that set l.
@@ -110,6 +138,11 @@ func (l *Load) Flags(f *pflag.FlagSet) {
 	f.Float64Var(&l.LikesPerDay, "likes-per-day", l.LikesPerDay, "likes of a user in a day")
 	f.Float64Var(&l.LikesAWindow, "likes-a-window", l.LikesAWindow, "likes of one post that one window collects")
 	f.BoolVar(&l.LikesByUser, "likes-by-user", l.LikesByUser, "keep the index of likes by user")
+	f.Float64Var(&l.AwayShare, "away-share", l.AwayShare, "away users, and deliveries that are skipped, from 0 to 1")
+	f.Float64Var(&l.PulledShare, "pulled-share", l.PulledShare, "deliveries whose authors are pulled, from 0 to 1 (FANFARE_PUSH_LIMIT)")
+	f.Float64Var(&l.PulledPosts, "pulled-posts-per-day", l.PulledPosts, "posts of a pulled author in a day")
+	f.Float64Var(&l.ActiveDays, "active-days", l.ActiveDays, "days that an edge is dated ahead, if users are away (FANFARE_ACTIVE_DAYS)")
+	f.Float64Var(&l.ReturnsPerDay, "returns-per-day", l.ReturnsPerDay, "returns of an away user in a day")
 	f.Float64Var(&l.TimelineDays, "timeline-days", l.TimelineDays, "days that an entry stays in a timeline (FANFARE_TIMELINE_TTL)")
 	f.Float64Var(&l.KeptDays, "kept-days", l.KeptDays, "days that posts and likes are kept")
 	f.Float64Var(&l.Peak, "peak", l.Peak, "the busiest second divided by the average one")
@@ -124,8 +157,14 @@ func (p *Prices) Flags(f *pflag.FlagSet) {
 	f.Float64Var(&p.WCU, "price-wcu", p.WCU, "dollars for a million write units")
 	f.Float64Var(&p.RCU, "price-rcu", p.RCU, "dollars for a million read units")
 	f.Float64Var(&p.SQS, "price-sqs", p.SQS, "dollars for a million queue requests")
+	f.Float64Var(&p.Group, "price-sqs-group", p.Group, "dollars more for a million messages with a group id")
 	f.Float64Var(&p.Storage, "price-storage", p.Storage, "dollars for a GB in a month")
 	f.Float64Var(&p.CPU, "price-cpu", p.CPU, "dollars for a CPU with its memory in an hour")
+	f.Float64Var(&p.ProvisionedWCU, "price-provisioned-wcu", p.ProvisionedWCU, "dollars for a provisioned write unit in an hour")
+	f.Float64Var(&p.ProvisionedRCU, "price-provisioned-rcu", p.ProvisionedRCU, "dollars for a provisioned read unit in an hour")
+	f.Float64Var(&p.TableUse, "table-use", p.TableUse, "share of provisioned units that is used, above 0 to 1")
+	f.Float64Var(&p.Reserved, "reserved-share", p.Reserved, "share of provisioned units that is reserved, from 0 to 1")
+	f.Float64Var(&p.Discount, "reserved-discount", p.Discount, "part of the price that a reserved unit saves, from 0 to 1")
 }
 
 // Check returns an error if a value of l is impossible.
@@ -137,6 +176,7 @@ func (l Load) Check() error {
 	}{
 		{"users", l.Users, true}, {"followers", l.Followers, false}, {"posts-per-day", l.PostsPerDay, false},
 		{"reads-per-day", l.ReadsPerDay, false}, {"likes-per-day", l.LikesPerDay, false}, {"likes-a-window", l.LikesAWindow, true},
+		{"away-share", l.AwayShare, false}, {"pulled-share", l.PulledShare, false}, {"pulled-posts-per-day", l.PulledPosts, true}, {"active-days", l.ActiveDays, true}, {"returns-per-day", l.ReturnsPerDay, false},
 		{"timeline-days", l.TimelineDays, false}, {"kept-days", l.KeptDays, false}, {"peak", l.Peak, true},
 		{"deliveries-per-cpu-second", l.DeliveriesPerCPU, true}, {"requests-per-cpu-second", l.RequestsPerCPU, true},
 		{"likes-per-cpu-second", l.LikesPerCPU, true}, {"utilisation", l.Utilisation, true},
@@ -148,15 +188,24 @@ func (l Load) Check() error {
 	if l.Utilisation > 1 {
 		return errors.New("--utilisation: a CPU cannot be busier than 1")
 	}
+	if l.AwayShare > 1 || l.PulledShare > 1 {
+		return errors.New("--away-share and --pulled-share: no share is above 1")
+	}
+	if l.ActiveDays < 2 {
+		return errors.New("--active-days: at least 2, as FANFARE_ACTIVE_DAYS")
+	}
 	return nil
 }
 
 // Check returns an error if a price is impossible.
 func (p Prices) Check() error {
-	for _, v := range []float64{p.WCU, p.RCU, p.SQS, p.Storage, p.CPU} {
+	for _, v := range []float64{p.WCU, p.RCU, p.SQS, p.Group, p.Storage, p.CPU, p.ProvisionedWCU, p.ProvisionedRCU, p.TableUse, p.Reserved, p.Discount} {
 		if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 			return errors.New("a price cannot be negative")
 		}
+	}
+	if p.TableUse == 0 || p.TableUse > 1 || p.Reserved > 1 || p.Discount > 1 {
+		return errors.New("--table-use must be above 0, and no share is above 1")
 	}
 	return nil
 }
@@ -167,6 +216,8 @@ type Flow struct {
 	WCU  float64 `json:"wcu_per_day"`
 	RCU  float64 `json:"rcu_per_day"`
 	SQS  float64 `json:"sqs_requests_per_day"`
+	// Messages are sent with a group id.
+	Messages float64 `json:"messages_per_day"`
 	// CPU is in CPU-seconds.
 	CPU float64 `json:"cpu_s_per_day"`
 	// Stored is how many GB stay in the table in the long run.
@@ -174,11 +225,11 @@ type Flow struct {
 }
 
 func (f Flow) plus(g Flow) Flow {
-	return Flow{f.Name, f.WCU + g.WCU, f.RCU + g.RCU, f.SQS + g.SQS, f.CPU + g.CPU, f.Stored + g.Stored}
+	return Flow{f.Name, f.WCU + g.WCU, f.RCU + g.RCU, f.SQS + g.SQS, f.Messages + g.Messages, f.CPU + g.CPU, f.Stored + g.Stored}
 }
 
 func (f Flow) times(n float64) Flow {
-	return Flow{f.Name, n * f.WCU, n * f.RCU, n * f.SQS, n * f.CPU, n * f.Stored}
+	return Flow{f.Name, n * f.WCU, n * f.RCU, n * f.SQS, n * f.Messages, n * f.CPU, n * f.Stored}
 }
 
 // Bill is the cost of a month in dollars.
@@ -189,6 +240,9 @@ type Bill struct {
 	Storage float64 `json:"storage"`
 	CPUs    float64 `json:"cpus"`
 	Total   float64 `json:"total"`
+	// Provisioned is the total with provisioned capacity, a part of it reserved, in place of
+	// capacity on demand.
+	Provisioned float64 `json:"total_provisioned"`
 }
 
 // Way is the load served in one of two ways: by push or by pull.
@@ -271,8 +325,30 @@ func delivery(followers float64) Flow {
 	// Chunks are sent in tens, the first ones in ones, twos, fours and eights. At worst
 	// each message is received and deleted alone.
 	messages := plans + chunks
+	f.Messages = messages
 	f.SQS = 2*messages + math.Min(messages, plans+math.Ceil(chunks/requestMessages)+3)
 	f.Stored = (planBytes + chunks*chunkBytes) / 1e9
+	return f
+}
+
+// away is the cost of a day of the readers who come and go: edges are dated for a time, and
+// raised before it ends, and a return raises them, reads the followees' posts and writes the
+// newest ones as entries.
+func (l Load) away() Flow {
+	f := Flow{Name: "away"}
+	if l.AwayShare == 0 {
+		return f
+	}
+	followees := math.Max(1, math.Ceil(l.Followers*followeeBytes/readBytes))
+	refreshes := l.Users * (1 - l.AwayShare) / (l.ActiveDays - math.Min(refreshAhead, l.ActiveDays/2))
+	returns := l.Users * l.AwayShare * l.ReturnsPerDay
+	entries := math.Min(returnPosts, l.Followers*l.PostsPerDay*l.TimelineDays)
+	f.WCU = refreshes*(l.Followers+refreshWCU) + returns*(l.Followers+returnWCU+entries)
+	f.RCU = refreshes*(1+followees) + returns*(1+2*followees+l.Followers)
+	f.Messages = refreshes + returns
+	f.SQS = f.Messages * messageRequests
+	f.CPU = (f.WCU + f.RCU) / l.DeliveriesPerCPU
+	f.Stored = returns * entries * l.TimelineDays * entryBytes / 1e9
 	return f
 }
 
@@ -283,20 +359,25 @@ func pageRCU(followers float64) float64 {
 
 func way(l Load, p Prices, push bool) Way {
 	posts, reads, likes := l.Users*l.PostsPerDay, l.Users*l.ReadsPerDay, l.Users*l.LikesPerDay
-	deliveries := posts * l.Followers
 	post := Flow{
-		Name: "posts", WCU: posts * postWCU, RCU: posts * postRCU, SQS: posts * messageRequests,
+		Name: "posts", WCU: posts * postWCU, RCU: posts * postRCU, SQS: posts * messageRequests, Messages: posts,
 		CPU: posts / l.RequestsPerCPU, Stored: posts * l.KeptDays * postBytes / 1e9,
 	}
 	home := Flow{Name: "homes", RCU: reads * homePushRCU, CPU: reads / l.RequestsPerCPU}
 	if !l.LikesByUser {
 		home.RCU += reads * likesByKeyRCU
 	}
-	fanout := Flow{Name: "fan-out"}
+	fanout, away := Flow{Name: "fan-out"}, Flow{Name: "away"}
 	if push {
-		fanout = delivery(l.Followers).times(posts)
-		fanout.CPU = deliveries / l.DeliveriesPerCPU
-		fanout.Stored = fanout.Stored*l.recordDays() + deliveries*l.TimelineDays*entryBytes/1e9
+		// A pulled author's followers are not read. Those of others are, and the away ones skipped.
+		fanout = delivery(l.Followers).times(posts * (1 - l.PulledShare))
+		read := posts * (1 - l.PulledShare) * l.Followers
+		fanout.WCU -= read * l.AwayShare
+		fanout.CPU = read / l.DeliveriesPerCPU
+		fanout.Stored = fanout.Stored*l.recordDays() + read*(1-l.AwayShare)*l.TimelineDays*entryBytes/1e9
+		// A home reads the list of each pulled followee.
+		home.RCU += reads * math.Min(l.Followers, l.PulledShare*l.Followers*l.PostsPerDay/l.PulledPosts) * followeeRCU
+		away = l.away()
 	} else {
 		home.RCU += reads * l.Followers * followeeRCU
 		// A query of a post list takes about a tenth of a request's CPU time.
@@ -308,10 +389,13 @@ func way(l Load, p Prices, push bool) Way {
 	}
 	like := Flow{
 		Name: "likes", WCU: likes * perLike, RCU: likes * (likeRCU + countRCU/l.LikesAWindow),
-		SQS: likes * messageRequests / math.Min(requestMessages, math.Max(1, l.LikesAWindow)),
+		Messages: likes, SQS: likes * messageRequests / math.Min(requestMessages, math.Max(1, l.LikesAWindow)),
 		CPU: likes/l.RequestsPerCPU + likes/l.LikesPerCPU, Stored: likes * l.KeptDays * stored / 1e9,
 	}
 	w := Way{Flows: []Flow{post, fanout, home, like}}
+	if away.WCU > 0 {
+		w.Flows = append(w.Flows, away)
+	}
 	w.Total = Flow{Name: "all", Stored: l.Users * l.Followers * edgeBytes / 1e9}
 	for _, f := range w.Flows {
 		w.Total = w.Total.plus(f)
@@ -320,14 +404,17 @@ func way(l Load, p Prices, push bool) Way {
 	w.PeakWCU, w.PeakRCU = w.Total.WCU*peak, w.Total.RCU*peak
 	cpus := func(seconds float64) float64 { return math.Max(1, math.Ceil(seconds*peak/l.Utilisation)) }
 	w.APIWorkers = cpus(post.CPU + home.CPU + likes/l.RequestsPerCPU)
-	w.FanoutWorkers, w.LikeWorkers = cpus(fanout.CPU), cpus(likes/l.LikesPerCPU)
+	w.FanoutWorkers, w.LikeWorkers = cpus(fanout.CPU+away.CPU), cpus(likes/l.LikesPerCPU)
 	const million = 1e6
 	b := Bill{
 		Writes: w.Total.WCU * daysAMonth * p.WCU / million, Reads: w.Total.RCU * daysAMonth * p.RCU / million,
-		Queues: w.Total.SQS * daysAMonth * p.SQS / million, Storage: w.Total.Stored * p.Storage,
+		Queues: (w.Total.SQS*p.SQS + w.Total.Messages*p.Group) * daysAMonth / million, Storage: w.Total.Stored * p.Storage,
 		CPUs: (w.APIWorkers + w.FanoutWorkers + w.LikeWorkers) * 24 * daysAMonth * p.CPU,
 	}
 	b.Total = b.Writes + b.Reads + b.Queues + b.Storage + b.CPUs
+	// A provisioned unit serves one unit in each second.
+	hours := (w.Total.WCU*p.ProvisionedWCU + w.Total.RCU*p.ProvisionedRCU) * daysAMonth / 3600 / p.TableUse
+	b.Provisioned = b.Total - b.Writes - b.Reads + hours*(1-p.Reserved*p.Discount)
 	w.Bill = b
 	return w
 }
@@ -380,8 +467,8 @@ func (e Estimate) String() string {
 		fmt.Fprintf(&s, "  at the peak %s WCU/s, %s RCU/s; CPUs: %s api, %s fanout, %s likeagg\n",
 			Number(w.way.PeakWCU), Number(w.way.PeakRCU), Number(w.way.APIWorkers), Number(w.way.FanoutWorkers), Number(w.way.LikeWorkers))
 		b := w.way.Bill
-		fmt.Fprintf(&s, "  a month $%s: writes $%s, reads $%s, queues $%s, storage $%s, CPUs $%s\n\n",
-			Number(b.Total), Number(b.Writes), Number(b.Reads), Number(b.Queues), Number(b.Storage), Number(b.CPUs))
+		fmt.Fprintf(&s, "  a month $%s: writes $%s, reads $%s, queues $%s, storage $%s, CPUs $%s; with provisioned capacity $%s\n\n",
+			Number(b.Total), Number(b.Writes), Number(b.Reads), Number(b.Queues), Number(b.Storage), Number(b.CPUs), Number(b.Provisioned))
 	}
 	if e.PullCheaper == "always" {
 		fmt.Fprintf(&s, "pulling an author is cheaper at any number of followers: followers read too seldom for the posts\n")

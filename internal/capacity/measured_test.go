@@ -253,6 +253,14 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 	threeLikes := func(l *Load) { l.LikesAWindow = 3 }
 	small, middle, large := estimate(1e4, 50), estimate(1e7, 200), estimate(1e9, 300, threeLikes)
 	middleWeek, middleOff, largeWeek := estimate(1e7, 200, week), estimate(1e7, 200, noIndex), estimate(1e9, 300, threeLikes, week)
+	away := func(l *Load) { l.AwayShare = 0.4 }
+	pulled := func(l *Load) { l.PulledShare = 0.1 }
+	row := func(name string, w Way) string {
+		return fmt.Sprintf("| %s | %s million | %s million | $%s | $%s |", name, about(w.Total.WCU/1e6, 3), about(w.Total.RCU/1e6, 3),
+			about(w.Bill.Total, 3), about(w.Bill.Provisioned, 3))
+	}
+	prices := DefaultPrices()
+	part := prices.ProvisionedWCU / 3600 * 1e6 / prices.TableUse / prices.WCU
 	million := func(v float64) string { return about(v/1e6, 2) }
 	each := func(of func(Flow) float64, followers float64) string {
 		return about(of(delivery(followers))/followers, 2)
@@ -287,6 +295,18 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 			about((middle.Total.Stored-middleWeek.Total.Stored)/1e3, 1), about(middle.Bill.Total-middleWeek.Bill.Total, 2)),
 		fmt.Sprintf("`FANFARE_LIKES_BY_USER=off` costs $%s a month more", about(middleOff.Bill.Total-middle.Bill.Total, 2)),
 		fmt.Sprintf("it adds %v read units to each home page", likesByKeyRCU),
+
+		row("before: every follower is written to", middle),
+		row("40 % of the users are away", estimate(1e7, 200, away)),
+		row("10 % of the deliveries are pulled", estimate(1e7, 200, pulled)),
+		row("both", estimate(1e7, 200, away, pulled)),
+		fmt.Sprintf("Of the $%s for queues $%s are the surcharge of $%.2f for a million messages with a group id", about(middle.Bill.Queues, 2),
+			about(middle.Total.Messages*daysAMonth*prices.Group/1e6, 2), prices.Group),
+		fmt.Sprintf("a unit of provisioned capacity that is used by %.0f %% costs %.0f %% of one on demand, and %.0f %% with half of it reserved for a year",
+			100*prices.TableUse, 100*part, 100*part*(1-prices.Reserved*prices.Discount)),
+		fmt.Sprintf("$%v and $%v for a write and a read unit in an hour", prices.ProvisionedWCU, prices.ProvisionedRCU),
+		fmt.Sprintf("| refresh of a reader's edges, each %d days with 14 active days | 1 for each followee, and %d |", refreshAhead, refreshWCU),
+		fmt.Sprintf("| return of a reader | 1 for each followee, %d, and the entries, up to %d |", returnWCU, returnPosts),
 
 		fmt.Sprintf("At the peak %s million WCU/s and %s million RCU/s; %v CPUs of api, %v of fanout, %v of likeagg.",
 			million(large.PeakWCU), million(large.PeakRCU), large.APIWorkers, large.FanoutWorkers, large.LikeWorkers),
