@@ -19,7 +19,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Use: "explain USER [POST]", Short: "Say why posts are in a user's home, or are not",
 		Long: `Gives the one reason why a post is in the user's home, or is not: which chunk pushed it and
 when, which mark merges or hides it, where its delivery waits or died. Without a post it does
-so for the 20 newest posts of the authors whom the user follows, of the first 1,000 of them.
+so for the 20 newest posts of the user's first 1,000 followees.
 
 It changes nothing. With FANFARE_ENGINE=aws it reads the table and the queues, else it asks
 the admin address of a running fanfare up. A post takes some 9 read units.`,
