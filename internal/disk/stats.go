@@ -14,7 +14,7 @@ type Stats struct {
 	// LogBytes are the bytes of the log that a start has to read again, MemtableBytes
 	// the writes in memory that are in no sorted file yet.
 	LogBytes, MemtableBytes uint64
-	// ItemBytes are the bytes of the decoded items in memory, for a store that keeps some.
+	// ItemBytes are the bytes of decoded items and pages in memory, for a store that keeps some.
 	ItemBytes int64
 	// L0Files and L0Sublevels are the sorted files that compactions have not merged yet,
 	// and how many of them a read may have to look into. DebtBytes are the bytes that

@@ -182,7 +182,7 @@ var storeFigures = [...]struct { //nolint:gochecknoglobals // a table that does 
 	{"fanfare_store_bytes", "Size of an embedded store on its disk.", "", func(s disk.Stats) float64 { return float64(s.DiskBytes) }},
 	{"fanfare_store_log_bytes", "Log of an embedded store that a start reads again.", "", func(s disk.Stats) float64 { return float64(s.LogBytes) }},
 	{"fanfare_store_memtable_bytes", "Writes of an embedded store that are in no sorted file yet.", "", func(s disk.Stats) float64 { return float64(s.MemtableBytes) }},
-	{"fanfare_store_item_bytes", "Decoded items of an embedded store that are in memory.", "", func(s disk.Stats) float64 { return float64(s.ItemBytes) }},
+	{"fanfare_store_item_bytes", "Decoded items and pages of an embedded store that are in memory.", "", func(s disk.Stats) float64 { return float64(s.ItemBytes) }},
 	{"fanfare_store_l0_files", "Sorted files of an embedded store that are not merged yet.", "", func(s disk.Stats) float64 { return float64(s.L0Files) }},
 	{"fanfare_store_l0_sublevels", "Unmerged sorted files that one read of an embedded store may look into.", "", func(s disk.Stats) float64 { return float64(s.L0Sublevels) }},
 	{"fanfare_store_compaction_debt_bytes", "Bytes of an embedded store that compactions still have to move.", "", func(s disk.Stats) float64 { return float64(s.DebtBytes) }},

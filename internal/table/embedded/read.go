@@ -111,8 +111,8 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 			return
 		}
 		lower, upper := bounds(q)
-		for {
-			page, last, err := s.page(ctx, q, lower, upper)
+		for first := true; ; first = false {
+			page, last, err := s.page(ctx, q, first, lower, upper)
 			if err != nil {
 				yield(table.Page{}, s.failure(table.OpQuery, err))
 				return
@@ -130,8 +130,8 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// page reads one page and returns the key of its last record.
-func (s *Store) page(ctx context.Context, q table.Query, lower, upper []byte) (table.Page, []byte, error) {
+// page reads one page, perhaps the first one, and returns the key of its last record.
+func (s *Store) page(ctx context.Context, q table.Query, first bool, lower, upper []byte) (table.Page, []byte, error) {
 	p := pageReader{store: s, q: q}
 	if slices.Compare(lower, upper) >= 0 {
 		p.page.Units.Read = table.ReadUnits(0, q.Consistent)
@@ -141,10 +141,12 @@ func (s *Store) page(ctx context.Context, q table.Query, lower, upper []byte) (t
 		return p.page, nil, err
 	}
 	defer s.leave()
-	if err := p.read(lower, upper); err != nil {
-		return table.Page{}, nil, err
+	partition := s.hash.partition(q.PK)
+	settled, err := s.recallPage(&p, partition, first, lower, upper)
+	if err == nil && !settled {
+		err = s.settle(ctx, slotOf(partition))
 	}
-	if err := s.settle(ctx, slotOf(s.hash.partition(q.PK))); err != nil {
+	if err != nil {
 		return table.Page{}, nil, err
 	}
 	p.page.Units.Read = table.ReadUnits(p.size, q.Consistent)
@@ -158,6 +160,8 @@ type pageReader struct {
 	page  table.Page
 	size  int
 	last  []byte
+	// next is the sort key that follows a descending page, "" if none does.
+	next string
 	// text is the sort key and value of one item. In a page of keys alone it is the
 	// sort keys of all items, which end at ends.
 	text []byte
@@ -191,6 +195,9 @@ func (p *pageReader) read(lower, upper []byte) (err error) {
 	for ok := first(); ok; ok = step() {
 		if p.full() {
 			p.page.More = true
+			if p.q.Descending && !p.q.Index {
+				p.next = string(it.Key()[3+len(p.q.PK):])
+			}
 			break
 		}
 		if err := p.add(it); err != nil {

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// recent holds the items that were read last, decoded, within a number of bytes. An absent
-// item is nil.
+// recent holds the items and the first pages of partitions that were read last, decoded,
+// within a number of bytes.
 //
 // An entry is right as long as its slot has no newer commit, because a commit is noted in
 // its slots before it shows (commits.apply). So a write does nothing for an entry and no
@@ -22,22 +22,38 @@ type recent struct {
 	used   atomic.Int64
 }
 
-const recentShards = 16
+const (
+	recentShards = 16
+	// mostRecentPage is the billed size of the largest page that is kept.
+	mostRecentPage = 16 << 10
+)
 
 // recentShard is a part of recent with a lock of its own.
 type recentShard struct {
 	mu   sync.Mutex
-	kept *simplelru.LRU[table.Key, recentItem]
+	kept *simplelru.LRU[recentKey, recentRead]
 	// used and most are bytes.
 	used, most int64
 }
 
-type recentItem struct {
-	item *table.Item
-	// size is the billed size, 0 if the item is absent.
+// recentKey names an item, or the first page of a partition: then it has no sort key.
+type recentKey struct {
+	table.Key
+	pageSize   int
+	descending bool
+}
+
+// recentRead is the answer of a read.
+type recentRead struct {
+	items []table.Item // one or none for an item
+	// size is the billed size.
 	size int
-	// seq is the last commit of the slot when the item was read.
+	// seq is the last commit of the slot when it was read.
 	seq uint64
+	// low is the bound of a page. If there is more, next is the sort key that follows: a
+	// descending page is the same for each bound up to it.
+	low, next string
+	more      bool
 }
 
 func newRecent(most int64) *recent {
@@ -45,8 +61,8 @@ func newRecent(most int64) *recent {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.most = most / recentShards
-		// The bound is in bytes; the least entry has more than 128.
-		kept, err := simplelru.NewLRU(max(1, int(s.most/128)), func(key table.Key, it recentItem) { s.used -= bytesOf(key, it) })
+		// The bound is in bytes; each entry has more than 256.
+		kept, err := simplelru.NewLRU(max(1, int(s.most/256)), func(key recentKey, it recentRead) { s.used -= bytesOf(key, it) })
 		if err != nil {
 			panic(err) // unreachable: it refuses a size below 1
 		}
@@ -55,20 +71,20 @@ func newRecent(most int64) *recent {
 	return r
 }
 
-// bytesOf is the memory that an entry takes: its key, its attributes, the entry itself, and
-// its share of the map.
-func bytesOf(key table.Key, it recentItem) int64 {
-	n := 2*(len(key.PK)+len(key.SK)) + 256
-	if it.item != nil {
-		n += it.size + len(it.item.Attrs)*int(unsafe.Sizeof(table.Attr{}))
+// bytesOf is the memory that an entry takes: its key, its items, the entry itself, and its
+// share of the map.
+func bytesOf(key recentKey, read recentRead) int64 {
+	n := len(key.PK) + len(key.SK) + len(read.low) + len(read.next) + 384 + read.size
+	for _, it := range read.items {
+		n += int(unsafe.Sizeof(it)) + len(it.Attrs)*int(unsafe.Sizeof(table.Attr{}))
 	}
 	return int64(n)
 }
 
 func (r *recent) shard(hash uint64) *recentShard { return &r.shards[hash>>32%recentShards] }
 
-// get returns the item of a key, if it was read after the commit seq of its slot.
-func (r *recent) get(key table.Key, hash, seq uint64) (recentItem, bool) {
+// get returns the read of a key, if it was made after the commit seq of its slot.
+func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	s := r.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,14 +92,14 @@ func (r *recent) get(key table.Key, hash, seq uint64) (recentItem, bool) {
 	return it, ok && it.seq == seq
 }
 
-func (r *recent) put(key table.Key, hash uint64, it recentItem) {
+func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	s := r.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.used
 	s.kept.Remove(key)
-	s.kept.Add(key, it)
-	for s.used += bytesOf(key, it); s.used > s.most; {
+	s.kept.Add(key, read)
+	for s.used += bytesOf(key, read); s.used > s.most; {
 		s.kept.RemoveOldest()
 	}
 	r.used.Add(s.used - before)
@@ -96,8 +112,11 @@ func (s *Store) recall(buf *keyBuffer, key table.Key, project []string) (_ *tabl
 	slot = slotOf(partition)
 	seq, settled := s.commits.last(slot)
 	if settled {
-		if it, ok := s.recent.get(key, hash, seq); ok {
-			return projected(it.item, project), it.size, slot, true, nil
+		if read, ok := s.recent.get(recentKey{Key: key}, hash, seq); ok {
+			if len(read.items) == 0 {
+				return nil, 0, slot, true, nil
+			}
+			return projected(&read.items[0], project), read.size, slot, true, nil
 		}
 	}
 	it, size, err := s.read(buf, key)
@@ -106,11 +125,56 @@ func (s *Store) recall(buf *keyBuffer, key table.Key, project []string) (_ *tabl
 	}
 	// A commit that came meanwhile may have shown or not.
 	if now, _ := s.commits.last(slot); settled && now == seq {
-		s.recent.put(key, hash, recentItem{it, size, seq})
+		read := recentRead{size: size, seq: seq}
+		if it != nil {
+			read.items = []table.Item{*it}
+		}
+		s.recent.put(recentKey{Key: key}, hash, read)
 	} else {
 		settled = false
 	}
 	return projected(it, project), size, slot, settled, nil
+}
+
+// recallPage is pageReader.read: for the first page of a partition from memory if it can.
+func (s *Store) recallPage(p *pageReader, partition uint64, first bool, lower, upper []byte) (settled bool, err error) {
+	seq, settled := s.commits.last(slotOf(partition))
+	key := recentKey{Key: table.Key{PK: p.q.PK}, pageSize: p.q.PageSize, descending: p.q.Descending}
+	first = first && !p.q.Index && !p.q.EndsOnly && p.q.Project == nil && p.q.High == "" && p.q.After == ""
+	if first && settled {
+		if read, ok := s.recent.get(key, partition, seq); ok && (p.q.Low == read.low || read.next != "" && p.q.Low <= read.next) {
+			p.page.Items, p.page.More, p.size = ownItems(read.items), read.more, read.size
+			if read.more {
+				p.last = appendKey(nil, read.items[len(read.items)-1].Key)
+			}
+			return true, nil
+		}
+	}
+	if err := p.read(lower, upper); err != nil {
+		return false, err
+	}
+	if now, _ := s.commits.last(slotOf(partition)); !settled || now != seq {
+		return false, nil
+	}
+	if first && p.size <= mostRecentPage {
+		s.recent.put(key, partition, recentRead{ownItems(p.page.Items), p.size, seq, p.q.Low, p.next, p.page.More})
+	}
+	return true, nil
+}
+
+// ownItems returns a copy of items, for another owner.
+func ownItems(items []table.Item) []table.Item {
+	n := 0
+	for i := range items {
+		n += len(items[i].Attrs)
+	}
+	own, attrs := make([]table.Item, len(items)), make([]table.Attr, 0, n)
+	for i, it := range items {
+		from := len(attrs)
+		attrs = append(attrs, it.Attrs...)
+		own[i] = table.Item{Key: it.Key, Attrs: attrs[from:len(attrs):len(attrs)]}
+	}
+	return own
 }
 
 // projected returns an item of the caller's own, with the attributes that project names, nil

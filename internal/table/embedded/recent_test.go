@@ -2,12 +2,15 @@ package embedded
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -49,7 +52,7 @@ func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
 			}
 		})
 	}
-	for range readers {
+	for reader := range readers {
 		reading.Go(func() {
 			seen := map[table.Key]int64{}
 			for last := false; !last && !t.Failed(); {
@@ -57,11 +60,21 @@ func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
 				for k, key := range keys {
 					seen[key] = max(seen[key], answered[k].Load())
 				}
-				res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys})
-				assert.NoError(t, err)
 				got := map[table.Key]int64{}
-				for _, it := range res.Items {
-					got[it.Key] = it.Int("n")
+				if byKey := reader%2 == 0; byKey {
+					res, err := s.BatchGet(t.Context(), table.BatchGetInput{Keys: keys})
+					assert.NoError(t, err)
+					for _, it := range res.Items {
+						got[it.Key] = it.Int("n")
+					}
+				}
+				for _, pk := range []string{"p", "q"} {
+					items, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: pk}), 0)
+					assert.NoError(t, err)
+					for _, it := range items {
+						assert.GreaterOrEqual(t, it.Int("n"), got[it.Key], "at least the number that was seen before")
+						got[it.Key] = it.Int("n")
+					}
 				}
 				for k, key := range keys {
 					assert.GreaterOrEqual(t, got[key], seen[key], "at least the number that was answered or seen before")
@@ -101,4 +114,40 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 		require.LessOrEqual(t, s.Stats().ItemBytes, int64(most))
 	}
 	assert.Greater(t, s.Stats().ItemBytes, int64(most/2))
+}
+
+// One store keeps its reads in memory, the other does not. Their answers are the same, to
+// the unit, though bounds rise and items come and go.
+func TestPagesInMemoryAreThoseOfTheTable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	with := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
+	without := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: 1 << 20})
+	without.recent = newRecent(0)
+	sk := func() string { return fmt.Sprintf("%02d", rng.IntN(30)) }
+	for range 600 {
+		pk := fmt.Sprint(rng.IntN(2))
+		if rng.IntN(6) == 0 {
+			w := table.BatchWrite{Delete: table.Key{PK: pk, SK: sk()}}
+			if rng.IntN(2) == 0 {
+				w = table.BatchWrite{Put: &table.Item{Key: w.Delete, Attrs: []table.Attr{{Name: "text", Value: table.S(strings.Repeat("x", rng.IntN(1000)))}}}}
+			}
+			for _, s := range []*Store{with, without} {
+				_, err := s.BatchWrite(t.Context(), []table.BatchWrite{w})
+				require.NoError(t, err)
+			}
+		}
+		q := table.Query{PK: pk, Descending: rng.IntN(2) == 0, PageSize: rng.IntN(4)}
+		if rng.IntN(2) == 0 {
+			q.Low = sk()
+		}
+		read := func(s *Store) (pages []table.Page) {
+			for page, err := range s.Query(t.Context(), q) {
+				require.NoError(t, err)
+				pages = append(pages, page)
+			}
+			return pages
+		}
+		require.Empty(t, cmp.Diff(read(without), read(with), cmp.AllowUnexported(table.Value{}), cmpopts.EquateEmpty()), "%+v", q)
+	}
+	assert.Zero(t, without.Stats().ItemBytes)
 }

@@ -68,7 +68,7 @@ const (
 	defaultSweepEvery  = 10 * time.Minute
 	defaultMemoryBytes = 128 << 20
 	memTables          = 4 // the memory is split over at most this many
-	recentShare        = 8 // of the memory is for decoded items
+	recentShare        = 8 // recent takes one part in so many of the memory
 )
 
 // Store is a table in one directory. Close ends it.
