@@ -124,7 +124,7 @@ func TestPagesInMemoryAreThoseOfTheTable(t *testing.T) {
 	without := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: 1 << 20})
 	without.recent = newRecent(0)
 	sk := func() string { return fmt.Sprintf("%02d", rng.IntN(30)) }
-	for range 600 {
+	for range 300 {
 		pk := fmt.Sprint(rng.IntN(2))
 		if rng.IntN(6) == 0 {
 			w := table.BatchWrite{Delete: table.Key{PK: pk, SK: sk()}}
