@@ -93,6 +93,7 @@ func benchmarks() []benchmark {
 		{"T13", "scaling of workers", scaling},
 		{"T17", "home pages over HTTP", homePages},
 		{"T18", "likes over HTTP", likesOverHTTP},
+		{overloadID, "a table that is short of capacity", overload},
 		{hostileID, "one user's home while others misbehave", hostile},
 	}
 }

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Followers is the number of followers of every author.
 	Followers int
-	// Few has the number of followers of authors who have another number.
+	// Few has the numbers of followers of authors with another one.
 	Few map[string]int
 	// Latency is the delay of each reply.
 	Latency time.Duration
