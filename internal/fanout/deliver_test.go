@@ -332,6 +332,23 @@ func TestAPlanGoesOnWhereAStoredChunkEnds(t *testing.T) {
 	w.wantDelivered(e.PostID, n)
 }
 
+// Another worker found more followers than a page, stored a chunk, and died.
+func TestAPageOfFollowersGoesOnWithAChainThatIsThereByThen(t *testing.T) {
+	w := newWorld(t, 3, small)
+	e := w.post()
+	key := schema.DeliveryChunkKey(e.PostID, "")
+	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+		if op == table.OpPut && keys[0] == key {
+			_, err := w.mem.Put(t.Context(), table.PutInput{Item: schema.Chunk{Post: e.PostID, End: follower(1)}.Item(), If: table.Absent{}})
+			assert.True(t, err == nil || errors.As(err, new(*table.ConditionError)), err)
+		}
+		return do()
+	}
+	w.enqueue(e)
+	w.drain(w.worker)
+	w.wantDelivered(e.PostID, 3)
+}
+
 // TestAPlanIsFoundBehindChunksOutOfTheChain goes on where a chunk ends that many chunks
 // out of the chain follow: another planner had stored them when it lost to this chunk.
 func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {

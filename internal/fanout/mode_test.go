@@ -224,6 +224,9 @@ func TestTheMarksThatAWalkChanges(t *testing.T) {
 				return do()
 			}
 			w.must(w.worker.HandleBackfills(t.Context(), &messages.MarkWalk{Header: w.header(), AuthorID: author}))
+			if meets == 0 {
+				assert.LessOrEqualf(t, puts, 2, "%s: writes of mark %d", state, i)
+			}
 			got := w.mark(follower(0))
 			if got != nil {
 				assert.Equalf(t, want != tt.mark, got.Version != "old" && got.Version != "other", "%s: mark %d has the version %s", state, i, got.Version)
