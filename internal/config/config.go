@@ -93,6 +93,12 @@ type Config struct {
 	// RateLimit is the number of requests that a user may make in a second; 0 is no
 	// limit. The default is 100, and 0 with dev tokens.
 	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
+	// Streams is the number of live homes that a process serves at once.
+	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
+	// StreamsPerUser is the number of live homes of one user that a process serves at once.
+	StreamsPerUser int `env:"FANFARE_STREAMS_PER_USER" envDefault:"8"`
+	// StreamPoll is the time between two looks at a live home.
+	StreamPoll time.Duration `env:"FANFARE_STREAM_POLL" envDefault:"1s"`
 	// CORSOrigins are the origins whose pages may call the API, separated by
 	// commas; none by default.
 	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
@@ -306,6 +312,9 @@ func (c Config) check(role Role) []string {
 		{c.ActiveDays == 1 || c.ActiveDays < 0 || c.ActiveDays > 3650, fmt.Sprintf("FANFARE_ACTIVE_DAYS: %d is neither 0 (off) nor between 2 and 3650", c.ActiveDays)},
 		{c.MaxFollowing < 0, fmt.Sprintf("FANFARE_MAX_FOLLOWING: %d is negative", c.MaxFollowing)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
+		{c.Streams < 1, fmt.Sprintf("FANFARE_STREAMS: %d is below 1", c.Streams)},
+		{c.StreamsPerUser < 1, fmt.Sprintf("FANFARE_STREAMS_PER_USER: %d is below 1", c.StreamsPerUser)},
+		{c.StreamPoll < 100*time.Millisecond || c.StreamPoll > time.Minute, fmt.Sprintf("FANFARE_STREAM_POLL: %s is not between 100ms and 1m", c.StreamPoll)},
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
 		{c.DevAuthPublic != "" && c.DevAuthPublic != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_PUBLIC: %q is not allow", c.DevAuthPublic)},
 		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},

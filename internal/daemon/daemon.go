@@ -36,6 +36,7 @@ import (
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
+	"fanfare/internal/live"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -144,6 +145,10 @@ func (p *process) run(ctx context.Context) error {
 	}
 	if err := eng.register(reg); err != nil {
 		return err
+	}
+	eng.wakes = new(live.Wakes)
+	if p.opt.Roles.API {
+		eng.store = eng.wakes.Store(eng.store)
 	}
 	authn, err := p.newAuthn(eng)
 	if err != nil {
@@ -283,17 +288,21 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 
 func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator) (string, error) {
 	store := p.pace.Store(table.Measure(eng.store, metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
+	files, err := descriptors()
+	if err != nil {
+		return "", err
+	}
 	api, err := httpapi.New(httpapi.Config{
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
 		OwnHost: authn.tokens != nil && p.cfg.DevAuthPublic == "",
 		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
+		Streams: httpapi.Streams{
+			// The other half of the connections is for requests.
+			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: eng.wakes,
+		},
 		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
 	})
-	if err != nil {
-		return "", err
-	}
-	files, err := descriptors()
 	if err != nil {
 		return "", err
 	}
@@ -308,6 +317,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	if authn.run != nil {
 		roots.start("keys", authn.run)
 	}
+	roots.start("streams", api.Run)
 	roots.start("http", func(ctx context.Context) error {
 		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.opt.Grace)
 	})

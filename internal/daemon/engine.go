@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/live"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -23,7 +24,9 @@ import (
 type engine struct {
 	store table.Store
 	// local says that the store is in this process.
-	local  bool
+	local bool
+	// wakes wakes the streams of homes that this process writes into.
+	wakes  *live.Wakes
 	broker queue.Broker
 	checks []admin.Check
 	// stats are the figures of each embedded store.

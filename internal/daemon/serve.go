@@ -38,10 +38,15 @@ func descriptors() (uint64, error) {
 	return limit.Cur, nil
 }
 
-// bounded keeps a quarter of the descriptors for the stores and the queue. Further
-// connections wait in the kernel until one ends.
+// connections returns the number of connections of the API. It keeps a quarter of the
+// descriptors for the stores and the queue.
+func connections(descriptors uint64) int {
+	return int(min(maxConns, max(1, descriptors-descriptors/4)))
+}
+
+// bounded bounds the connections. Further ones wait in the kernel until one ends.
 func bounded(l net.Listener, descriptors uint64) net.Listener {
-	return netutil.LimitListener(l, int(min(maxConns, max(1, descriptors-descriptors/4))))
+	return netutil.LimitListener(l, connections(descriptors))
 }
 
 // listen opens addr. Its error names the variable that sets the address.

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/live"
 )
 
 const (
@@ -240,6 +241,10 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 		busy().write(w)
 		return
 	}
+	if out.stream != nil {
+		a.serve(w, r, user, out.stream)
+		return
+	}
 	size := out.body.Len()
 	limitTime(w, size)
 	held := a.work.hold(user, size, r.Method == http.MethodGet || r.Method == http.MethodHead, func() {
@@ -287,6 +292,8 @@ type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	// stream, if not nil, is to be sent instead.
+	stream *live.Stream
 }
 
 func (o *answer) Header() http.Header { return o.header }

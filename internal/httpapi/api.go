@@ -8,7 +8,8 @@
 //
 // A request passes ServeHTTP (request id, panics, metrics), cors, route (404, 405), then
 // huma's middlewares: authenticate, admit (the work of one user, the answer in memory),
-// checkRequest (the body) and handle (the work of the process), and the operation.
+// checkRequest (the body) and handle (the work of the process), and the operation. A stream
+// (stream.go) is opened like that, and sent when it counts as a request no more.
 package httpapi
 
 import (
@@ -27,6 +28,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
+	"fanfare/internal/live"
 )
 
 const (
@@ -44,8 +46,9 @@ type TokenIssuer interface {
 	Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error)
 }
 
-// Counters count accepted likes and answered requests.
+// Counters count accepted likes, answered requests and the events of streams.
 type Counters interface {
+	live.Counters
 	Like()
 	Request(route, method string, status int, took time.Duration)
 }
@@ -67,6 +70,7 @@ type Config struct {
 	// tracing.
 	PageHeaders []string
 	Limits      Limits
+	Streams     Streams
 	Counters    Counters
 	Now         func() time.Time
 	Log         *zap.Logger
@@ -83,6 +87,7 @@ type API struct {
 	// headers are those that pages of origins may send.
 	headers  string
 	work     *admission
+	streams  *live.Hub
 	counters Counters
 	observe  func(route, method string, status int, took time.Duration)
 	now      func() time.Time
@@ -103,6 +108,7 @@ func New(cfg Config) (*API, error) {
 		mux: http.NewServeMux(),
 	}
 	cfg.Health.Watch(a.work.overloaded)
+	a.streams = a.newStreams(cfg.Streams)
 	a.huma = humago.New(a.mux, humaConfig())
 	a.huma.UseMiddleware(a.authenticate, a.admit, checkRequest, a.handle)
 	a.registerUsers()
@@ -112,6 +118,7 @@ func New(cfg Config) (*API, error) {
 	a.registerComments()
 	a.registerLikes()
 	a.registerHome()
+	a.registerStream()
 	if a.tokens != nil {
 		a.registerTokens()
 	}

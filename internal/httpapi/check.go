@@ -125,7 +125,7 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 		switch {
 		case len(values) > 1:
 			faults = append(faults, FieldError{param.Name, "occurs more than once"})
-		case len(values) == 1 && values[0] == "" && param.Name != "cursor": // an empty cursor is the first page
+		case len(values) == 1 && values[0] == "" && param.Name != "cursor" && param.Name != "Last-Event-ID": // empty is the start
 			faults = append(faults, FieldError{param.Name, "is empty"})
 		}
 	}

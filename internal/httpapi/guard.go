@@ -17,6 +17,8 @@ import (
 type recorder struct {
 	http.ResponseWriter
 	status int
+	// answered is the time at which a stream began; zero for other answers.
+	answered time.Time
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -58,6 +60,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it with == too
+				a.done(r, rec, start)
 				panic(p)
 			}
 			a.log.Error("handler panicked", zap.String("request_id", requestID), zap.String("method", r.Method),
@@ -69,12 +72,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			problem.RequestID = requestID
 			problem.write(rec)
 		}
-		a.done(r, rec.status, start)
+		a.done(r, rec, start)
 	}()
 	a.cors(rec, r)
 }
 
-func (a *API) done(r *http.Request, status int, start time.Time) {
+func (a *API) done(r *http.Request, rec *recorder, start time.Time) {
+	status := rec.status
 	if status == 0 {
 		status = http.StatusOK
 	}
@@ -82,7 +86,11 @@ func (a *API) done(r *http.Request, status int, start time.Time) {
 	if !ok {
 		route = "none"
 	}
-	took := a.now().Sub(start)
+	end := rec.answered // a stream's length is no time to answer
+	if end.IsZero() {
+		end = a.now()
+	}
+	took := end.Sub(start)
 	a.observe(route, knownMethod(r.Method), status, took)
 	a.log.Debug("answered", zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", r.Method),
 		zap.String("route", route), zap.Int("status", status), zap.Duration("took", took))

@@ -56,13 +56,48 @@ func (p *published) Publish(_ string, msgs ...*message.Message) error {
 
 func (p *published) Close() error { return nil }
 
-// counted keeps the counted requests.
+// counted keeps the counted requests, and counts streams.
 type counted struct {
 	mu       sync.Mutex
 	requests []string
+	streams  int
+	polls    int
+	ended    map[string]int
 }
 
-func (c *counted) Like() {}
+func (c *counted) Like()                    {}
+func (c *counted) StreamEvents(string, int) {}
+
+func (c *counted) Streams(change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams += change
+}
+
+func (c *counted) StreamPoll(error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.polls++
+}
+
+func (c *counted) StreamEnded(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended[reason]++
+}
+
+func (c *counted) open() int  { return counter(c, func() int { return c.streams }) }
+func (c *counted) looks() int { return counter(c, func() int { return c.polls }) }
+func (c *counted) endedBy(reason string) int {
+	return counter(c, func() int { return c.ended[reason] })
+}
+
+func counter(c *counted, read func() int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return read()
+}
+
 func (c *counted) Request(route, method string, _ int, _ time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +131,7 @@ func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
 	dev, err := auth.NewDev([]byte(strings.Repeat("s", 32)), time.Now)
 	require.NoError(t, err)
 	w := &world{
-		store: &faulty{tabletest.NewMemory(), func(context.Context) error { return nil }}, published: &published{}, counted: &counted{}, dev: dev,
+		store: &faulty{tabletest.NewMemory(), func(context.Context) error { return nil }}, published: &published{}, counted: &counted{ended: map[string]int{}}, dev: dev,
 	}
 	w.cfg = httpapi.Config{
 		Feed: feed.New(feed.Config{
@@ -197,7 +232,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 27, calls, "calls: a new one needs rows in apitest and a number here")
+	assert.Equal(t, 28, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {

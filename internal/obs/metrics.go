@@ -43,6 +43,10 @@ type Metrics struct {
 	heads       prometheus.Gauge
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
+	streams     prometheus.Gauge
+	events      *prometheus.CounterVec
+	polls       *prometheus.CounterVec
+	ended       *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with reg.
@@ -86,9 +90,20 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "fanfare_http_request_seconds", Help: "Time to answer a request.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route", "method"}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fanfare_streams", Help: "Open streams of homes."}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanfare_stream_events_total", Help: "Events handed to streams of homes, by kind.",
+		}, []string{"event"}),
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanfare_stream_polls_total", Help: "Looks at homes for their streams.",
+		}, []string{"result"}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process.",
+		}, []string{"reason"}),
 	}
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.requests, m.requestTime,
+		m.streams, m.events, m.polls, m.ended,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -137,6 +152,18 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.requestTime.WithLabelValues(route, method).Observe(took.Seconds())
 }
+
+// Streams changes the number of open streams.
+func (m *Metrics) Streams(change int) { m.streams.Add(float64(change)) }
+
+// StreamEvents counts events that were handed to streams.
+func (m *Metrics) StreamEvents(kind string, n int) { m.events.WithLabelValues(kind).Add(float64(n)) }
+
+// StreamPoll counts a look at a home for its streams.
+func (m *Metrics) StreamPoll(err error) { m.polls.WithLabelValues(result(err)).Inc() }
+
+// StreamEnded counts a stream that the server ended.
+func (m *Metrics) StreamEnded(reason string) { m.ended.WithLabelValues(reason).Inc() }
 
 // Table returns an observer for table.Measure.
 func (m *Metrics) Table(flow Flow) func(table.Op, table.Units, error) {

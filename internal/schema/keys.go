@@ -197,6 +197,18 @@ const SortPresence = "presence"
 // PresenceKey names the presence of a reader.
 func PresenceKey(user string) table.Key { return table.Key{PK: MarksPK(user), SK: SortPresence} }
 
+// UserOfHome is the reverse of TimelinePK and of MarksPK.
+func UserOfHome(pk string) (user string, ok bool) {
+	rest, ok := strings.CutPrefix(pk, "u#")
+	if !ok {
+		return "", false
+	}
+	if user, ok = strings.CutSuffix(rest, "#timeline"); ok {
+		return user, true
+	}
+	return strings.CutSuffix(rest, "#home")
+}
+
 // MarkKey names user's home mark for author.
 func MarkKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: UserSK(author)} }
 

@@ -333,6 +333,7 @@ func homeRows() []row {
 		{name: "news by pull", as: "cat", method: "GET", path: "/v1/home?after={once}&source=pull", status: 200, want: object{"items": []any{object{"post": object{"id": "{news}"}}, object{"post": object{"id": "{free}"}}}, "next_cursor": nil, "unread": 2}},
 		{name: "news, first page", as: "cat", method: "GET", path: "/v1/home?after={once}&limit=1", status: 200, want: object{"items": []any{object{"post": object{"id": "{news}"}}}, "next_cursor": "*", "unread": 2}, keep: member("cursor of news", "next_cursor")},
 		{name: "news, second page", as: "cat", method: "GET", path: "/v1/home?after={once}&limit=1&cursor={cursor of news}", status: 200, want: object{"items": []any{object{"post": object{"id": "{free}"}}}, "next_cursor": nil, "unread": nil}},
+		{name: "live home after an id that is none", as: "cat", method: "GET", path: "/v1/home/stream", header: headers("Last-Event-ID", "01h"), status: 400, problem: "malformed"},
 		bad("cursor of news for a home", "cat", "GET", "/v1/home?cursor={cursor of news}", "", 400, "malformed"),
 		bad("cursor of news after another post", "cat", "GET", "/v1/home?after={free}&cursor={cursor of news}", "", 400, "malformed"),
 		{name: "no news", as: "cat", method: "GET", path: "/v1/home?after={news}", status: 200, want: object{"items": []any{}, "unread": 0}, check: hasHeader("ETag", "")},
@@ -536,7 +537,7 @@ func protocolRows() []row {
 		"GET /v1/posts/{post}", "PATCH /v1/posts/{post}", "DELETE /v1/posts/{post}", "GET /v1/users/u/posts",
 		"POST /v1/posts/{post}/comments", "GET /v1/posts/{post}/comments", "DELETE /v1/posts/{post}/comments/{post}", "GET /v1/users/u/comments",
 		"PUT /v1/posts/{post}/like", "DELETE /v1/posts/{post}/like", "GET /v1/posts/{post}/likes", "GET /v1/posts/{post}/likes/count",
-		"GET /v1/posts/{post}/likes/u", "GET /v1/users/u/likes", "GET /v1/home", "GET /v1/posts/{post}/delivery",
+		"GET /v1/posts/{post}/likes/u", "GET /v1/users/u/likes", "GET /v1/home", "GET /v1/home/stream", "GET /v1/posts/{post}/delivery",
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		rows = append(rows, bad("stranger "+strings.ReplaceAll(call, "/", "."), "", method, path, "", 401, "unauthenticated"))

@@ -1,0 +1,197 @@
+package httpapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/feed"
+	"fanfare/internal/live"
+)
+
+// Streams are the settings of live homes.
+type Streams struct {
+	// Process bounds the open streams; 0 is 4,096.
+	Process int
+	// User bounds the open streams of one user; 0 is 8.
+	User int
+	// Poll is the time between two looks at a home; 0 is live.DefaultPoll.
+	Poll time.Duration
+	// Wakes, if not nil, wakes streams when this process writes into their homes.
+	Wakes *live.Wakes
+}
+
+// stopTime is the time that a client has to take the end of its stream when the process stops.
+const stopTime = time.Second
+
+// LikesChange is the data of the event likes.
+type LikesChange struct {
+	PostID string `json:"post_id"`
+	Count  int64  `json:"count"`
+}
+
+// newStreams returns the hub of the streams. Their bytes and their capacity units count as
+// those of answers do (I11).
+func (a *API) newStreams(cfg Streams) *live.Hub {
+	hub := live.New(live.Config{
+		Homes: a.feed, Poll: cfg.Poll, Streams: cmp.Or(cfg.Process, 4096), UserStreams: cmp.Or(cfg.User, 8),
+		Frames: live.Frames{
+			Entry: func(item feed.HomeItem) ([]byte, error) {
+				return event("entry", item.Post.ID, toHomeItem(item))
+			},
+			Likes: func(likes feed.PostLikes) ([]byte, error) {
+				return event("likes", "", LikesChange(likes))
+			},
+			// A block without data is no event: it sets the client's Last-Event-ID.
+			Position:  func(position string) []byte { return []byte("id: " + position + "\n\n") },
+			Heartbeat: []byte(": heartbeat\n\n"),
+		},
+		Hold: func(user string, size int, cut func()) func() {
+			held := a.work.hold(user, size, true, cut)
+			if held == nil {
+				return nil
+			}
+			return func() { a.work.release(held) }
+		},
+		Charge:   func(user string, units int) { a.limiter.charge(user, units, a.now()) },
+		Counters: a.counters, Now: a.now, Log: a.log,
+	})
+	if cfg.Wakes != nil {
+		cfg.Wakes.Wake(hub)
+	}
+	return hub
+}
+
+// Run ends the streams when ctx ends.
+func (a *API) Run(ctx context.Context) error { return a.streams.Run(ctx) }
+
+// event encodes a server-sent event.
+func event(name, id string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("event: " + name + "\n")
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	b.WriteString("data: ")
+	if err := huma.DefaultJSONFormat.Marshal(&b, data); err != nil { // it ends with a newline, and has no other
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+func (a *API) registerStream() {
+	type streamIn struct {
+		LastEventID string `header:"Last-Event-ID" doc:"The last id that the client received on a stream of this home: the newer posts come first, oldest first. A post id, or the id of a block without data. Without it the stream begins with what comes."` //nolint:tagliatelle // its name in the HTML standard
+	}
+	op := operation(http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come", http.StatusOK)
+	schemas := a.huma.OpenAPI().Components.Schemas
+	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[LikesChange]())
+	op.Responses = map[string]*huma.Response{"200": {
+		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
+			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. " +
+			"`likes` is a new like count of one of the newest 20 posts. " +
+			"A block that has an id and no data is the place of the stream behind all that came before: " +
+			"sent as Last-Event-ID it goes on without a gap and without a repetition, where a post id shows newer posts only. Clients that follow the standard do so by themselves.",
+		Content: map[string]*huma.MediaType{"text/event-stream": {
+			Schema: &huma.Schema{
+				Type: huma.TypeString, Description: "The data of each event is JSON.",
+				Extensions: map[string]any{"x-events": map[string]any{"entry": entry, "likes": likes}},
+			},
+			Example: "event: entry\nid: 01JZ0000000000000000000000\ndata: {\"post\":{\"id\":\"01JZ0000000000000000000000\"}}\n\n: heartbeat\n\n",
+		}},
+	}}
+	register(a, op, func(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
+		st, err := a.streams.Open(ctx, userOf(ctx), in.LastEventID)
+		switch {
+		case errors.Is(err, live.ErrUserFull):
+			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
+				"you have too many open streams: close one, or share one").retryAfter(live.Heartbeat)
+		case errors.Is(err, live.ErrFull), errors.Is(err, live.ErrStopping):
+			return nil, busy()
+		case err != nil:
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) {
+			_, w := humago.Unwrap(ctx)
+			w.(*answer).stream = st //nolint:forcetypeassert // admit gives each operation one
+		}}, nil
+	})
+}
+
+// errToken is the end of a stream whose token is not valid any more.
+var errToken = errors.New("the token of the stream is not valid any more")
+
+// serve sends a stream until its end. It holds no slot of a request, and the time of one
+// event's bytes is limited as an answer's is.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, user string, st *live.Stream) {
+	defer st.Close()
+	if rec, ok := w.(*recorder); ok {
+		rec.answered = a.now()
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // of a proxy
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	conn := http.NewResponseController(w)
+	// Else the server takes the end of the time to read a request for the end of the client.
+	// A connection without deadlines is a test's.
+	_ = conn.SetReadDeadline(time.Time{})
+	ended := func() {
+		left := time.Unix(1, 0)
+		if a.streams.Stopping() {
+			left = time.Now().Add(stopTime)
+		}
+		_ = conn.SetWriteDeadline(left) // as above
+	}
+	defer context.AfterFunc(st.Ended(), ended)()
+	checked := time.Now()
+	err := st.Serve(r.Context(), func(frames []byte) error {
+		if time.Since(checked) >= live.Heartbeat { // I10: a stream outlives no token
+			checked = time.Now()
+			if err := a.stillValid(r, user); err != nil {
+				return err
+			}
+		}
+		limitTime(w, len(frames))
+		if st.Ended().Err() != nil {
+			ended()
+		}
+		if _, err := w.Write(frames); err != nil {
+			return err
+		}
+		return conn.Flush()
+	})
+	if errors.Is(err, live.ErrSlow) {
+		panic(http.ErrAbortHandler) // the client must not take half an event for a whole one
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(stopTime)) // for the end of the answer; as above
+	a.log.Debug("stream ended", zap.String("user_id", user), zap.Error(err))
+}
+
+// stillValid checks the token of a request again. An issuer that does not answer ends no stream.
+func (a *API) stillValid(r *http.Request, user string) error {
+	token, p := bearer(r)
+	if p != nil {
+		return errToken
+	}
+	now, err := a.verifier.Verify(r.Context(), token)
+	if _, unknown := errors.AsType[*auth.UnavailableError](err); unknown {
+		return nil
+	}
+	if err != nil || now != user {
+		return errToken
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/httpapi"
+	"fanfare/internal/id"
+	"fanfare/internal/live"
+	"fanfare/internal/table"
+)
+
+// events is a client of a stream. It follows the standard, and reads all the time.
+type events struct {
+	net.Conn
+	status   int
+	incoming chan event
+	// err is the end of the stream, once incoming is closed.
+	err error
+
+	mu sync.Mutex
+	// last is the client's Last-Event-ID.
+	last string
+	// beats counts the comments.
+	beats int
+}
+
+type event struct{ name, id, data string }
+
+// stream opens a stream.
+func (w *world) stream(t *testing.T, network pipes, user, last string) *events {
+	t.Helper()
+	var header []string
+	if last != "" {
+		header = append(header, "Last-Event-ID: "+last)
+	}
+	e := &events{Conn: network.send(t, w.request(t, user, "GET /v1/home/stream", header...)), incoming: make(chan event, 1000)}
+	res, err := http.ReadResponse(bufio.NewReader(e), nil)
+	require.NoError(t, err)
+	if e.status = res.StatusCode; e.status != http.StatusOK {
+		assert.NotEmpty(t, res.Header.Get("Retry-After"))
+		res.Body.Close()
+		return e
+	}
+	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+	go e.read(res.Body)
+	return e
+}
+
+func (e *events) read(body io.Reader) {
+	defer close(e.incoming)
+	var ev event
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		e.mu.Lock()
+		switch field {
+		case "event":
+			ev.name = value
+		case "id":
+			ev.id, e.last = value, value
+		case "data":
+			ev.data = value
+		case "":
+			if value != "" {
+				e.beats++
+				break
+			}
+			if ev.data != "" {
+				e.incoming <- ev
+			}
+			ev = event{}
+		}
+		e.mu.Unlock()
+	}
+	e.err = lines.Err()
+}
+
+// next returns the next event, and io.EOF at the end of the stream.
+func (e *events) next() (event, error) {
+	ev, ok := <-e.incoming
+	if !ok {
+		return event{}, cmp.Or(e.err, io.EOF)
+	}
+	return ev, nil
+}
+
+// place returns the client's Last-Event-ID, and the comments that it has read.
+func (e *events) place() (last string, beats int) {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last, e.beats
+}
+
+// entries reads n entries and returns their posts.
+func (e *events) entries(t *testing.T, n int) (posts []string) {
+	t.Helper()
+	for range n {
+		ev, err := e.next()
+		require.NoError(t, err)
+		var item httpapi.HomeItem
+		require.NoError(t, json.Unmarshal([]byte(ev.data), &item))
+		assert.Equal(t, event{"entry", item.Post.ID, ev.data}, ev)
+		posts = append(posts, item.Post.ID)
+	}
+	return posts
+}
+
+// post makes posts of user, who sees them at once.
+func (w *world) posts(t *testing.T, user string, n int) (posts []string) {
+	t.Helper()
+	for range n {
+		p, err := w.cfg.Feed.CreatePost(t.Context(), user, feed.PostInput{Text: strings.Repeat("😀", 5000)})
+		require.NoError(t, err)
+		posts = append(posts, p.ID)
+	}
+	return posts
+}
+
+func TestAStreamGoesOnWhereItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		w.posts(t, "ann", 3)
+		first := w.stream(t, network, "ann", "")
+		want := w.posts(t, "ann", 5)
+		assert.Equal(t, want, first.entries(t, 5))
+		last, _ := first.place()
+		require.NoError(t, first.Close())
+		want = append(want, w.posts(t, "ann", 150)...)
+		second := w.stream(t, network, "ann", last)
+		want = append(want, w.posts(t, "ann", 2)...)
+		got := second.entries(t, 152)
+		assert.Equal(t, want[5:], got)
+		third := w.stream(t, network, "ann", want[100])
+		assert.Equal(t, want[101:], third.entries(t, 56))
+		// Longer than any time limit of the server.
+		<-time.After(time.Minute)
+		assert.Equal(t, w.posts(t, "ann", 1), second.entries(t, 1))
+		_, beats := second.place()
+		assert.Equal(t, 4, beats)
+	})
+}
+
+func TestAStreamIsRefusedWithAProblem(t *testing.T) {
+	w := newWorld(t)
+	w.profile(t, "ann")
+	const path = "/v1/home/stream"
+	problem(t, w.call(t, "", "GET", path, ""), http.StatusUnauthorized, "unauthenticated")
+	for _, last := range []string{"x", strings.ToLower(id.Max), id.Max + "0"} {
+		problem(t, w.call(t, "ann", "GET", path, "", "Last-Event-ID", last), http.StatusBadRequest, "malformed")
+	}
+	res := w.call(t, "ann", "HEAD", path, "")
+	assert.Equal(t, "200 text/event-stream", fmt.Sprint(res.Code, " ", res.Header().Get("Content-Type")))
+	w = newWorld(t, func(c *httpapi.Config) {
+		c.Feed = feed.New(feed.Config{Store: down{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour})
+	})
+	problem(t, w.call(t, "ann", "GET", path, ""), http.StatusServiceUnavailable, "unavailable")
+	problem(t, w.call(t, "ann", "GET", path, "", "Last-Event-ID", id.Min), http.StatusServiceUnavailable, "unavailable")
+	assert.Zero(t, w.counted.open())
+}
+
+// down is a table that answers nothing.
+type down struct{ table.Store }
+
+func (down) Query(context.Context, table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) { yield(table.Page{}, errors.New("down")) }
+}
+
+func TestStreamsOfAUserShareTheirLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		looks := func() int {
+			before := w.counted.looks()
+			<-time.After(10*live.DefaultPoll + live.DefaultPoll/2)
+			return w.counted.looks() - before
+		}
+		first := w.stream(t, network, "ann", "")
+		assert.Equal(t, 10, looks())
+		second := w.stream(t, network, "ann", "")
+		assert.InDelta(t, 10, looks(), 1)
+		want := w.posts(t, "ann", 1)
+		for _, client := range []*events{first, second} {
+			assert.Equal(t, want, client.entries(t, 1))
+			require.NoError(t, client.Close())
+		}
+		synctest.Wait()
+		assert.Zero(t, looks())
+	})
+}
+
+func TestOpenStreamsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Process = 20; c.Limits.Requests = 2 })
+		network := w.serve(t)
+		found := map[int]int{}
+		var open []*events
+		for i := range 100 {
+			e := w.stream(t, network, "ann", "")
+			if found[e.status]++; i < 8 {
+				open = append(open, e)
+			}
+		}
+		assert.Equal(t, map[int]int{200: 8, 429: 92}, found, "of one user")
+		clear(found)
+		for i := range 20 {
+			e := w.stream(t, network, fmt.Sprint("u", i), "")
+			found[e.status]++
+		}
+		assert.Equal(t, map[int]int{200: 12, 503: 8}, found, "of all users")
+		assert.Equal(t, http.StatusConflict, w.call(t, "ann", "GET", "/v1/me", "").Code, "a request beside the streams")
+		require.NoError(t, open[0].Close())
+		synctest.Wait()
+		assert.Equal(t, http.StatusOK, w.stream(t, network, "ann", "").status)
+		assert.Equal(t, 20, w.counted.open())
+	})
+}
+
+func TestAClientThatDoesNotReadIsClosedAndGoesOnLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		slow := network.send(t, w.request(t, "ann", "GET /v1/home/stream"))
+		res, err := http.ReadResponse(bufio.NewReader(slow), nil)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		fast := w.stream(t, network, "ann", "")
+		var want []string
+		for range 10 {
+			more := w.posts(t, "ann", 10)
+			want = append(want, more...)
+			assert.Equal(t, more, fast.entries(t, 10), "a client that reads")
+		}
+		<-time.After(10 * time.Second)
+		_, err = io.Copy(io.Discard, res.Body)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Equal(t, 1, w.counted.open())
+		again := w.stream(t, network, "ann", want[0])
+		assert.Equal(t, want[1:], again.entries(t, 99))
+	})
+}
+
+// A burst is more than the buffer of a stream holds, and more than a user's may.
+func TestABurstEndsTheStreamsThatCannotHoldIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 500_000 })
+		w.profile(t, "ann")
+		network := w.serve(t)
+		slow := network.send(t, w.request(t, "ann", "GET /v1/home/stream"))
+		res, err := http.ReadResponse(bufio.NewReader(slow), nil)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		w.posts(t, "ann", 60)
+		<-time.After(live.DefaultPoll + time.Millisecond)
+		assert.Zero(t, w.counted.open())
+		assert.Equal(t, 1, w.counted.endedBy("slow"))
+		assert.Equal(t, http.StatusOK, w.call(t, "ann", "GET", "/v1/me", "").Code, "the memory is free again")
+	})
+}
+
+func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- w.api.Run(ctx) }()
+		idle := w.stream(t, network, "ben", "")
+		blocked := network.send(t, w.request(t, "ann", "GET /v1/home/stream"))
+		res, err := http.ReadResponse(bufio.NewReader(blocked), nil)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		<-time.After(2 * live.DefaultPoll) // it is being written, and nobody reads
+		stop()
+		require.NoError(t, <-stopped)
+		began := time.Now()
+		_, err = idle.next()
+		assert.Equal(t, io.EOF, err, "the end of a stream whose client reads")
+		assert.Zero(t, time.Since(began))
+		<-time.After(time.Second + time.Millisecond)
+		assert.Zero(t, w.counted.open())
+		assert.Equal(t, 2, w.counted.endedBy("stop"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.stream(t, network, "ann", "").status)
+	})
+}
+
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		network := w.serve(t)
+		began := time.Now()
+		_, err := w.stream(t, network, "ann", "").next()
+		assert.Equal(t, io.EOF, err)
+		assert.InDelta(t, time.Hour, time.Since(began), float64(time.Minute), "a token is valid for an hour")
+	})
+}

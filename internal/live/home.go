@@ -1,0 +1,212 @@
+package live
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/feed"
+)
+
+// home is a home with open streams.
+type home struct {
+	hub  *Hub
+	user string
+	open int             // under Hub.mu
+	ctx  context.Context //nolint:containedctx // its end stops the looks
+	stop context.CancelFunc
+	// woken has a value if this process wrote into the home since the last look.
+	woken chan struct{}
+	// turn holds one value while somebody looks at the home, or joins. It guards seen, looks
+	// and units.
+	turn chan struct{}
+	// seen is what every joined stream has seen or does not want; nil before the first look.
+	seen *feed.Seen
+	// looks counts the looks since the one that read like counts.
+	looks int
+	// units are used and not charged yet.
+	units int
+
+	mu sync.Mutex
+	// streams have joined: what comes is sent to them.
+	streams map[*Stream]struct{}
+}
+
+func newHome(h *Hub, user string) *home {
+	hm := &home{hub: h, user: user, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), streams: map[*Stream]struct{}{}}
+	hm.ctx, hm.stop = context.WithCancel(h.ctx)
+	return hm
+}
+
+func (hm *home) wake() {
+	select {
+	case hm.woken <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at the home until its last stream is closed.
+func (hm *home) run() {
+	defer hm.stop()
+	failed := backoff.Exponential{First: hm.hub.cfg.Poll, Most: mostGap}
+	failures, gap := 0, time.Duration(0)
+	for began := time.Now(); ; {
+		timer := time.NewTimer(time.Until(began.Add(max(hm.hub.cfg.Poll, gap))))
+		select {
+		case <-timer.C:
+		case <-hm.woken:
+			timer.Stop()
+		case <-hm.ctx.Done():
+			timer.Stop()
+			return
+		}
+		if backoff.Wait(hm.ctx, time.Until(began.Add(gap))) != nil {
+			return
+		}
+		began = time.Now()
+		units, err := hm.poll(hm.ctx)
+		gap = max(leastGap, time.Since(began)+time.Duration(units)*unitTime)
+		if failures++; err == nil {
+			failures = 0
+			continue
+		}
+		gap = max(gap, failed.Bound(failures))
+		if hm.ctx.Err() == nil {
+			hm.hub.cfg.Log.Debug("home not read for its streams", zap.String("user_id", hm.user), zap.Error(err))
+		}
+	}
+}
+
+// locked runs f in the turn of this caller.
+func (hm *home) locked(ctx context.Context, f func() error) error {
+	select {
+	case hm.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-hm.turn }()
+	return f()
+}
+
+// poll looks at the home once, if it has streams, and returns the units that it used.
+func (hm *home) poll(ctx context.Context) (units int, err error) {
+	err = hm.locked(ctx, func() error {
+		if len(hm.joined()) > 0 {
+			units, err = hm.look(ctx)
+		}
+		return err
+	})
+	return units, err
+}
+
+// joined returns the streams that have joined.
+func (hm *home) joined() []*Stream {
+	hm.mu.Lock()
+	defer hm.mu.Unlock()
+	return slices.Collect(maps.Keys(hm.streams))
+}
+
+// look sends to the streams the posts that have come into the home since the last look. The caller has
+// the turn.
+func (hm *home) look(ctx context.Context) (int, error) {
+	ctx, cost := feed.WithCost(ctx)
+	err := hm.hub.reading(ctx, func(ctx context.Context) error {
+		if hm.seen == nil {
+			seen, err := hm.hub.cfg.Homes.HomeSeen(ctx, hm.user, "")
+			hm.seen = seen
+			return err
+		}
+		for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, hm.seen) {
+			if err != nil {
+				return err
+			}
+			if err := hm.publish(items); err != nil {
+				return err
+			}
+		}
+		streams := hm.joined()
+		if hm.looks++; hm.looks < pollsOfLikes || len(streams) == 0 {
+			return nil
+		}
+		hm.looks = 0
+		changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, hm.seen)
+		if err != nil {
+			return err
+		}
+		return hm.publishLikes(changes, streams...)
+	})
+	now := hm.hub.cfg.Now()
+	for _, st := range hm.joined() {
+		st.settle(now)
+	}
+	hm.hub.cfg.Counters.StreamPoll(err)
+	hm.charge(cost.Units())
+	return cost.Units(), err
+}
+
+// charge counts units until they are a request's worth.
+func (hm *home) charge(units int) {
+	const worth = 100
+	if hm.units += units; hm.units >= worth {
+		hm.hub.cfg.Charge(hm.user, hm.units)
+		hm.units = 0
+	}
+}
+
+func (hm *home) publish(items []feed.HomeItem) error {
+	for _, item := range items {
+		frame, err := hm.hub.cfg.Frames.Entry(item)
+		if err != nil {
+			return err
+		}
+		for _, st := range hm.joined() {
+			st.entry(item.Post.ID, frame)
+		}
+	}
+	return nil
+}
+
+func (hm *home) publishLikes(changes []feed.PostLikes, streams ...*Stream) error {
+	for _, change := range changes {
+		frame, err := hm.hub.cfg.Frames.Likes(change)
+		if err != nil {
+			return err
+		}
+		for _, st := range streams {
+			st.push("likes", frame)
+		}
+	}
+	return nil
+}
+
+// join adds a stream that has seen everything that is visible now, and sends it the like
+// counts that it does not know. The caller has the turn.
+func (hm *home) join(ctx context.Context, st *Stream) error {
+	err := hm.hub.reading(ctx, func(ctx context.Context) error {
+		changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, st.seen)
+		if err != nil {
+			return err
+		}
+		return hm.publishLikes(changes, st)
+	})
+	if err != nil {
+		return err
+	}
+	hm.mu.Lock()
+	hm.streams[st] = struct{}{}
+	hm.mu.Unlock()
+	st.joined, st.moved = true, true
+	st.settle(hm.hub.cfg.Now())
+	return nil
+}
+
+func (hm *home) remove(st *Stream) {
+	hm.mu.Lock()
+	defer hm.mu.Unlock()
+	delete(hm.streams, st)
+}

@@ -1,0 +1,220 @@
+// Package live streams homes: it sends each post that comes into a home to the open streams
+// of its user, once. The streams of one user share one look at the table, at regular
+// intervals, and sooner when this process writes into that home.
+//
+// It must never wait for a client: a stream whose buffer is full ends, and its client comes
+// back and goes on where it was. It must never hold anything that a reconnect needs: a
+// client may come back to another process, so everything is in the table and in the position
+// that the client sends.
+package live
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/panics"
+)
+
+const (
+	// Heartbeat is the time between two signs of life on a stream.
+	Heartbeat = 15 * time.Second
+	// DefaultPoll is the time between two looks at a home.
+	DefaultPoll = time.Second
+	// pollsOfLikes is the number of looks at a home for each look at its like counts.
+	pollsOfLikes = 2
+	// readTime bounds a look.
+	readTime = 15 * time.Second
+	// reads is the number of looks at once, of all streams.
+	reads = 64
+	// unitTime is the time that a look takes from its user's share for each capacity unit: the
+	// streams of a user use 100 units a second at most (I11).
+	unitTime = 10 * time.Millisecond
+	// leastGap is the least time between two looks at one home.
+	leastGap = 20 * time.Millisecond
+	// mostGap is the most time between two looks at a table that fails.
+	mostGap = 30 * time.Second
+	// mostPending is the size of a stream's buffer.
+	mostPending = 1 << 20
+	// replayBytes is the size from which the answers to one look are sent before the next.
+	replayBytes = 64 << 10
+)
+
+// The refusals of a new stream.
+var (
+	ErrStopping = errors.New("live: the process stops")
+	ErrFull     = errors.New("live: too many streams")
+	ErrUserFull = errors.New("live: too many streams of this user")
+)
+
+// ErrSlow is the end of a stream whose client does not keep up.
+var ErrSlow = errors.New("live: the client is too slow")
+
+// Homes is the part of feed.Service that streams use.
+type Homes interface {
+	HomeSeen(ctx context.Context, viewer, last string) (*feed.Seen, error)
+	Arrivals(ctx context.Context, viewer string, seen *feed.Seen) iter.Seq2[[]feed.HomeItem, error]
+	LikeChanges(ctx context.Context, seen *feed.Seen) ([]feed.PostLikes, error)
+}
+
+// Frames encode what a stream sends.
+type Frames struct {
+	Entry    func(feed.HomeItem) ([]byte, error)
+	Likes    func(feed.PostLikes) ([]byte, error)
+	Position func(string) []byte
+	// Heartbeat is a sign of life without a meaning.
+	Heartbeat []byte
+}
+
+// Counters count the events of streams.
+type Counters interface {
+	// Streams changes the number of open streams.
+	Streams(change int)
+	// StreamEvents counts events that were handed to streams.
+	StreamEvents(kind string, n int)
+	// StreamPoll counts a look at a home.
+	StreamPoll(err error)
+	// StreamEnded counts the end of a stream that its client did not ask for.
+	StreamEnded(reason string)
+}
+
+// Config holds the parts and settings of a Hub.
+type Config struct {
+	Homes  Homes
+	Frames Frames
+	// Poll is the time between two looks at a home; 0 is DefaultPoll.
+	Poll time.Duration
+	// Streams and UserStreams bound the open streams of the process, and of one user.
+	Streams, UserStreams int
+	// Hold counts bytes in the memory of user's streams until release is called, and returns
+	// nil if there is no room. cut is called if the room is needed for others.
+	Hold func(user string, size int, cut func()) (release func())
+	// Charge counts the capacity units that user's streams used.
+	Charge   func(user string, units int)
+	Counters Counters
+	Now      func() time.Time
+	Log      *zap.Logger
+}
+
+// Hub holds the open streams of a process.
+type Hub struct {
+	cfg   Config
+	reads chan struct{}
+	ctx   context.Context //nolint:containedctx // its end stops all polls and streams
+	stop  context.CancelFunc
+	polls sync.WaitGroup
+	// open is the number of open streams. Wake reads it without the lock.
+	open atomic.Int64
+
+	mu    sync.RWMutex
+	homes map[string]*home
+}
+
+// New returns a Hub. It must be closed, or run.
+func New(cfg Config) *Hub {
+	if cfg.Poll <= 0 {
+		cfg.Poll = DefaultPoll
+	}
+	h := &Hub{cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*home{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	return h
+}
+
+// Run closes the hub when ctx ends.
+func (h *Hub) Run(ctx context.Context) error {
+	<-ctx.Done()
+	h.Close()
+	return nil
+}
+
+// Close ends all streams and waits for the looks at their homes.
+func (h *Hub) Close() {
+	h.mu.Lock() // after it, no stream opens
+	h.stop()
+	h.mu.Unlock()
+	h.polls.Wait()
+}
+
+// Stopping reports whether the hub was closed.
+func (h *Hub) Stopping() bool { return h.ctx.Err() != nil }
+
+// Wake says that this process wrote into user's home.
+func (h *Hub) Wake(user string) {
+	if h.open.Load() == 0 {
+		return
+	}
+	h.mu.RLock()
+	home := h.homes[user]
+	h.mu.RUnlock()
+	if home != nil {
+		home.wake()
+	}
+}
+
+// reading runs a look at a home when one of the few slots is free.
+func (h *Hub) reading(ctx context.Context, look func(context.Context) error) error {
+	select {
+	case h.reads <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.reads }()
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return panics.Catch(func() error { return look(ctx) })
+}
+
+// Open opens a stream of user's home that goes on after last (feed.Service.HomeSeen). The
+// stream needs a Close, and does nothing before Serve.
+func (h *Hub) Open(ctx context.Context, user, last string) (*Stream, error) {
+	st, err := h.admit(user)
+	if err != nil {
+		return nil, err
+	}
+	if err := st.begin(ctx, last); err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// admit counts a new stream.
+func (h *Hub) admit(user string) (*Stream, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hm := h.homes[user]
+	switch {
+	case h.Stopping():
+		return nil, ErrStopping
+	case h.open.Load() >= int64(h.cfg.Streams):
+		return nil, ErrFull
+	case hm != nil && hm.open >= h.cfg.UserStreams:
+		return nil, ErrUserFull
+	case hm == nil:
+		hm = newHome(h, user)
+		h.homes[user] = hm
+		h.polls.Go(hm.run)
+	}
+	hm.open++
+	h.open.Add(1)
+	h.cfg.Counters.Streams(1)
+	return newStream(hm), nil
+}
+
+// leave ends the count of a stream, and the looks at a home without streams.
+func (h *Hub) leave(hm *home) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open.Add(-1)
+	h.cfg.Counters.Streams(-1)
+	if hm.open--; hm.open == 0 {
+		delete(h.homes, hm.user)
+		hm.stop()
+	}
+}

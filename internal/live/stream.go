@@ -1,0 +1,249 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"fanfare/internal/feed"
+)
+
+// Stream is an open stream of a home.
+type Stream struct {
+	home *home
+	// joined, seen and moved belong to the holder of the home's turn; before the stream has
+	// joined, to Serve.
+	joined bool
+	seen   *feed.Seen
+	// moved says that the client's position is older than seen.
+	moved bool
+
+	// ended is closed at the end of the stream, whose reason is err.
+	ended context.Context //nolint:containedctx // its end ends the stream
+	end   context.CancelCauseFunc
+	// filled has a value if there are frames.
+	filled chan struct{}
+
+	mu       sync.Mutex
+	frames   [][]byte
+	pending  int
+	releases []func()
+}
+
+func newStream(hm *home) *Stream {
+	st := &Stream{home: hm, filled: make(chan struct{}, 1)}
+	st.ended, st.end = context.WithCancelCause(hm.hub.ctx)
+	return st
+}
+
+// begin finds the place where the stream begins. A table that does not answer shows here.
+func (st *Stream) begin(ctx context.Context, last string) (err error) {
+	hm := st.home
+	if last != "" {
+		err := hm.hub.reading(ctx, func(ctx context.Context) (err error) {
+			st.seen, err = hm.hub.cfg.Homes.HomeSeen(ctx, hm.user, last)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return hm.locked(ctx, func() error {
+		_, err := hm.look(ctx)
+		if err == nil && last == "" {
+			st.seen = hm.seen.Clone()
+			err = hm.join(ctx, st)
+		}
+		return err
+	})
+}
+
+// Close ends the stream. Nobody may be in Serve.
+func (st *Stream) Close() {
+	st.end(nil)
+	st.home.remove(st)
+	_, release := st.take()
+	release()
+	st.home.hub.leave(st.home)
+}
+
+// Ended returns a context that ends when the stream must not be written to any more.
+func (st *Stream) Ended() context.Context { return st.ended }
+
+// Serve writes the stream until ctx ends, a write fails, or the stream ends. It returns nil
+// if the process stops.
+func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(st.ended, func() { cancel(context.Cause(st.ended)) })()
+	err := st.serve(ctx, write)
+	switch {
+	case st.home.hub.Stopping():
+		st.home.hub.cfg.Counters.StreamEnded("stop")
+		return nil
+	case errors.Is(err, ErrSlow), errors.Is(context.Cause(st.ended), ErrSlow):
+		st.home.hub.cfg.Counters.StreamEnded("slow")
+		return ErrSlow
+	}
+	return err
+}
+
+func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
+	if !st.joined {
+		if err := st.catchUp(ctx, write); err != nil {
+			return err
+		}
+	}
+	beat := time.NewTicker(Heartbeat)
+	defer beat.Stop()
+	for {
+		frame := st.home.hub.cfg.Frames.Heartbeat
+		select {
+		case <-st.filled:
+			frames, release := st.take()
+			err := write(bytes.Join(frames, nil))
+			release()
+			if err != nil {
+				return err
+			}
+			continue
+		case <-beat.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := write(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// catchUp sends the posts that came into the home since the client's place, as fast as the client
+// takes it. When hardly anything is left, the stream takes its turn, in which nobody else
+// looks at the home, and joins the others.
+func (st *Stream) catchUp(ctx context.Context, write func([]byte) error) error {
+	hm := st.home
+	for took := hm.hub.cfg.Poll; took >= hm.hub.cfg.Poll; {
+		began := time.Now()
+		err := st.replay(ctx, func(frames []byte) error {
+			frames = append(frames, hm.hub.cfg.Frames.Position(st.seen.Position(hm.user))...)
+			release := hm.hub.cfg.Hold(hm.user, len(frames), st.tooSlow)
+			if release == nil {
+				return ErrSlow
+			}
+			defer release()
+			return write(frames)
+		})
+		if err != nil {
+			return err
+		}
+		took = time.Since(began)
+	}
+	return hm.locked(ctx, func() error {
+		err := st.replay(ctx, func(frames []byte) error { st.push("", frames); return nil })
+		if err != nil {
+			return err
+		}
+		return hm.join(ctx, st)
+	})
+}
+
+// replay hands over the frames of the posts that the stream has not seen. No look takes a slot while
+// a client is written to.
+func (st *Stream) replay(ctx context.Context, send func([]byte) error) error {
+	hm := st.home
+	for more := true; more; {
+		more = false
+		var frames []byte
+		costly, cost := feed.WithCost(ctx)
+		err := hm.hub.reading(costly, func(ctx context.Context) error {
+			for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, st.seen) {
+				if err != nil {
+					return err
+				}
+				for _, item := range items {
+					frame, err := hm.hub.cfg.Frames.Entry(item)
+					if err != nil {
+						return err
+					}
+					frames = append(frames, frame...)
+				}
+				hm.hub.cfg.Counters.StreamEvents("entry", len(items))
+				if more = len(frames) >= replayBytes; more {
+					break
+				}
+			}
+			return nil
+		})
+		hm.hub.cfg.Charge(hm.user, cost.Units())
+		if err != nil {
+			return err
+		}
+		if len(frames) > 0 {
+			if err := send(frames); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entry sends a post, if the stream has not seen it. The caller has the home's turn.
+func (st *Stream) entry(post string, frame []byte) {
+	if st.seen.Add(post) {
+		st.moved = true
+		st.push("entry", frame)
+	}
+}
+
+// settle ends a look at the home: the client gets its new position. The caller has the turn.
+func (st *Stream) settle(now time.Time) {
+	if !st.moved {
+		return
+	}
+	st.moved = false
+	st.seen.Settle(now)
+	st.push("", st.home.hub.cfg.Frames.Position(st.seen.Position(st.home.user)))
+}
+
+// push puts a frame into the buffer. It ends the stream if there is no room.
+func (st *Stream) push(kind string, frame []byte) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended.Err() != nil {
+		return
+	}
+	if st.pending > 0 && st.pending+len(frame) > mostPending {
+		st.tooSlow()
+		return
+	}
+	release := st.home.hub.cfg.Hold(st.home.user, len(frame), st.tooSlow)
+	if release == nil {
+		st.tooSlow()
+		return
+	}
+	st.frames, st.releases, st.pending = append(st.frames, frame), append(st.releases, release), st.pending+len(frame)
+	if kind != "" {
+		st.home.hub.cfg.Counters.StreamEvents(kind, 1)
+	}
+	select {
+	case st.filled <- struct{}{}:
+	default:
+	}
+}
+
+func (st *Stream) tooSlow() { st.end(ErrSlow) }
+
+// take takes the frames of the buffer. They count until release is called.
+func (st *Stream) take() (frames [][]byte, release func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	frames, releases := st.frames, st.releases
+	st.frames, st.releases, st.pending = nil, nil, 0
+	return frames, func() {
+		for _, release := range releases {
+			release()
+		}
+	}
+}
