@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,8 @@ type call struct {
 	open   bool   // needs no token
 	known  string // If-None-Match
 	etag   *string
+	accept string // the media type of the answer, "" for JSON
+	last   string // Last-Event-ID
 }
 
 func path(parts ...string) string {
@@ -94,23 +97,26 @@ func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 	return max(asked, jittered), true
 }
 
-// send makes one attempt.
-func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
+// request returns one attempt.
+func (c *Client) request(ctx context.Context, k call, body []byte) (*http.Request, error) {
 	u := *c.base
 	escaped := u.EscapedPath() + k.path
 	plain, err := url.PathUnescape(escaped)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	u.Path, u.RawPath, u.RawQuery = plain, escaped, k.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, k.method, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set("Accept", "application/json, application/problem+json")
+	req.Header.Set("Accept", cmp.Or(k.accept, "application/json")+", application/problem+json")
+	if k.last != "" {
+		req.Header.Set("Last-Event-ID", k.last)
+	}
 	if k.key != "" {
 		req.Header.Set("Idempotency-Key", k.key)
 	}
@@ -120,9 +126,18 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 	if !k.open && c.token != nil {
 		token, err := c.token(ctx)
 		if err != nil {
-			return fmt.Errorf("token: %w", err)
+			return nil, fmt.Errorf("token: %w", err)
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, nil
+}
+
+// send makes one attempt.
+func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
+	req, err := c.request(ctx, k, body)
+	if err != nil {
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

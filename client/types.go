@@ -116,6 +116,23 @@ type News struct {
 	ETag string `json:"-"`
 }
 
+// Update is one event of a live home: an entry or a like count. The other is nil.
+type Update struct {
+	// Entry is a post that came into the home. It may be older than the one before.
+	Entry *HomeItem
+	// Likes is the new like count of a post.
+	Likes *LikesUpdate
+	// Place is where the stream is: Live goes on after it. It covers all updates before this
+	// one.
+	Place string
+}
+
+// LikesUpdate is the new like count of a post.
+type LikesUpdate struct {
+	PostID string `json:"post_id"`
+	Count  int64  `json:"count"`
+}
+
 // Author holds the values of an author that a home shows.
 type Author struct {
 	ID       string `json:"id"`

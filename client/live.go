@@ -1,0 +1,159 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// silence is the time without a sign of life after which a stream is taken for dead. The
+	// service sends one every 15 seconds.
+	silence = 40 * time.Second
+	// maxEvent bounds a line of a stream.
+	maxEvent = 1 << 20
+)
+
+// Live iterates over the posts that come into the caller's home, and over like counts of its
+// newest posts, until ctx ends or the loop does. It begins after the post last or at a Place,
+// and with "" at what comes from now on.
+//
+// When a connection breaks it opens a new one that goes on where the former was: the loop
+// gets each post once. If the service cannot be reached in as many attempts as WithAttempts
+// allows, or refuses the stream, the error is yielded once and ends the loop. An HTTP client
+// of the caller's must not limit the time of a request.
+func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		s := &live{call: call{method: http.MethodGet, path: path("v1", "home", "stream"), accept: "text/event-stream", last: last}}
+		for attempt := 1; ; attempt++ {
+			s.heard = false
+			goOn, err := c.receive(ctx, s, yield)
+			if !goOn {
+				return
+			}
+			if s.heard {
+				attempt = 1
+			}
+			wait, repeat := c.backoff(s.call, err, attempt)
+			if !repeat || !sleep(ctx, wait) {
+				yield(Update{}, fmt.Errorf("client: %s %s: %w", s.call.method, s.call.path, err))
+				return
+			}
+		}
+	}
+}
+
+// live is the state of Live between two connections.
+type live struct {
+	call call
+	// since are the posts that came after the place that call names. A new connection brings
+	// them again.
+	since map[string]bool
+	// heard says that this connection was answered.
+	heard bool
+}
+
+var errSilent = errors.New("the stream is silent")
+
+// receive opens a stream and yields its updates until it breaks. goOn is false if the loop
+// has ended.
+func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error) bool) (goOn bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := c.request(ctx, s.call, nil)
+	if err != nil {
+		return true, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return true, lost(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		if err != nil {
+			return true, lost(ctx, err)
+		}
+		return true, problemOf(resp, answer, time.Now())
+	}
+	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer quiet.Stop()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxEvent)
+	var name, id, data string
+	for lines.Scan() {
+		s.heard = true
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		switch value = strings.TrimPrefix(value, " "); field {
+		case "event":
+			name = value
+		case "id":
+			id = value
+		case "data":
+			data += value
+		case "":
+			if lines.Text() != "" { // a comment
+				break
+			}
+			update, ok, err := s.update(name, id, data)
+			if name, id, data = "", "", ""; err != nil {
+				return true, err
+			}
+			quiet.Stop() // the loop may take its time
+			if ok && !yield(update, nil) {
+				return false, nil
+			}
+		}
+		quiet.Reset(silence)
+	}
+	err = lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		return true, fmt.Errorf("an event is larger than %d bytes", maxEvent)
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return true, lost(ctx, err)
+}
+
+// update takes a block of the stream. It returns false if the block has nothing new.
+func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
+	switch {
+	case data == "" && id != "":
+		s.call.last, s.since = id, nil
+		return Update{}, false, nil
+	case name == "entry":
+		u.Entry = new(HomeItem)
+		err = json.Unmarshal([]byte(data), u.Entry)
+	case name == "likes":
+		u.Likes = new(LikesUpdate)
+		err = json.Unmarshal([]byte(data), u.Likes)
+	default:
+		return Update{}, false, nil
+	}
+	if err != nil {
+		return Update{}, false, fmt.Errorf("decode an event: %w", err)
+	}
+	u.Place = s.call.last
+	if u.Entry == nil {
+		return u, true, nil
+	}
+	if s.since[id] {
+		return Update{}, false, nil
+	}
+	if s.since == nil {
+		s.since = map[string]bool{}
+	}
+	s.since[id] = true
+	if s.call.last == "" { // no place came before it
+		s.call.last = id
+	}
+	return u, true, nil
+}

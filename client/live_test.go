@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func entry(id string) string {
+	return fmt.Sprintf("event: entry\nid: %s\ndata: {\"post\":{\"id\":%q}}\n\n", id, id)
+}
+
+func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{
+			{status: 200, body: "id: place1\n\n: heartbeat\n\n" + entry("b") + entry("a") + "event: entry\nid: c\ndata: {\"po"},
+			{status: 503, header: after("3")},
+			{},
+			{status: 200, body: entry("a") + entry("b") + entry("c") + "id: place2\n\nevent: likes\ndata: {\"post_id\":\"a\",\"count\":3}\n\nevent: other\ndata: 1\n\n"},
+			{status: 200, body: entry("d")},
+			{status: 403, header: http.Header{"Content-Type": {"application/problem+json"}}, body: `{"type":"forbidden"}`},
+		}}
+		var got []string
+		var end error
+		for u, err := range scripted(t, s).Live(t.Context(), "start") {
+			switch {
+			case err != nil:
+				end = err
+			case u.Entry != nil:
+				got = append(got, u.Place+" "+u.Entry.Post.ID)
+			default:
+				got = append(got, fmt.Sprint(u.Place, " ", u.Likes.PostID, " ", u.Likes.Count))
+			}
+		}
+		p, _ := errors.AsType[*Problem](end)
+		require.NotNil(t, p)
+		assert.Equal(t, http.StatusForbidden, p.Status)
+		assert.Equal(t, []string{"place1 b", "place1 a", "place1 c", "place2 a 3", "place2 d"}, got)
+		var places []string
+		for _, r := range s.requests {
+			places = append(places, r.Header.Get("Last-Event-ID"))
+		}
+		assert.Equal(t, []string{"start", "place1", "place1", "place1", "place2", "place2"}, places)
+		assert.GreaterOrEqual(t, s.at[2].Sub(s.at[1]), 3*time.Second, "Retry-After")
+	})
+}
+
+func TestALiveHomeEndsWithItsLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{{status: 200, body: entry("a") + entry("b")}}}
+		for range scripted(t, s).Live(t.Context(), "") {
+			break
+		}
+		assert.Len(t, s.requests, 1)
+		s = &script{steps: []step{{}}}
+		failures := 0
+		for _, err := range scripted(t, s, WithAttempts(3)).Live(t.Context(), "") {
+			require.ErrorIs(t, err, errCut)
+			failures++
+		}
+		assert.Equal(t, 1, failures)
+		assert.Len(t, s.requests, 3)
+	})
+}
+
+// mute answers with streams on which nothing comes.
+type mute struct{ opened []time.Time }
+
+func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.opened = append(m.opened, time.Now())
+	body, w := io.Pipe()
+	go func() {
+		<-r.Context().Done()
+		w.CloseWithError(r.Context().Err())
+	}()
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(io.MultiReader(strings.NewReader(": hello\n\n"), body))}, nil
+}
+
+func TestASilentStreamIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(mute)
+		c, err := New("http://fanfare.test", WithHTTPClient(&http.Client{Transport: m}))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		for _, err := range c.Live(ctx, "") {
+			require.ErrorIs(t, err, ctx.Err())
+		}
+		require.Len(t, m.opened, 3)
+		assert.InDelta(t, silence, m.opened[1].Sub(m.opened[0]), float64(time.Second))
+	})
+}

@@ -1,0 +1,319 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/live"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// api is a process that serves streams.
+type api struct {
+	*live.Hub
+	store table.Store
+	ids   *id.Generator
+
+	mu      sync.Mutex
+	looks   []time.Time
+	units   float64
+	charged int
+	// fail fails the reads.
+	fail bool
+}
+
+func newAPI(t *testing.T, store table.Store) *api {
+	t.Helper()
+	wakes := new(live.Wakes)
+	a := &api{store: wakes.Store(store), ids: id.NewGenerator(time.Now)}
+	homes := feed.New(feed.Config{
+		Store: table.Measure(&failing{a.store, a}, func(_ table.Op, u table.Units, _ error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.units += u.Read
+		}),
+		IDs: a.ids, Now: time.Now, TimelineTTL: time.Hour,
+	})
+	a.Hub = live.New(live.Config{
+		Homes: homes, Streams: 100, UserStreams: 10,
+		Frames: live.Frames{
+			Entry:     func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
+			Likes:     func(l feed.PostLikes) ([]byte, error) { return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil },
+			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
+			Heartbeat: []byte("beat\n"),
+		},
+		Hold:     func(string, int, func()) func() { return func() {} },
+		Charge:   func(_ string, units int) { a.mu.Lock(); defer a.mu.Unlock(); a.charged += units },
+		Counters: a, Now: time.Now, Log: zap.NewNop(),
+	})
+	wakes.Wake(a.Hub)
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (*api) Streams(int)              {}
+func (*api) StreamEvents(string, int) {}
+func (*api) StreamEnded(string)       {}
+
+func (a *api) StreamPoll(error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.looks = append(a.looks, time.Now())
+}
+
+// looked returns the number of looks since the last call.
+func (a *api) looked() int {
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer func() { a.looks = nil }()
+	return len(a.looks)
+}
+
+// used returns the units that looks used since the last call, and those that were charged.
+func (a *api) used() (units float64, charged int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer func() { a.units, a.charged = 0, 0 }()
+	return a.units, a.charged
+}
+
+// failing is a table whose queries fail on demand.
+type failing struct {
+	table.Store
+	api *api
+}
+
+func (f *failing) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	f.api.mu.Lock()
+	defer f.api.mu.Unlock()
+	if f.api.fail {
+		return func(yield func(table.Page, error) bool) { yield(table.Page{}, errors.New("down")) }
+	}
+	return f.Store.Query(ctx, q)
+}
+
+func (a *api) failReads(fail bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fail = fail
+}
+
+// post makes a post without entries.
+func (a *api) post(t *testing.T, author string) string {
+	t.Helper()
+	post, err := a.ids.New()
+	require.NoError(t, err)
+	p := schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}
+	_, err = a.store.Put(t.Context(), table.PutInput{Item: p.Item()})
+	require.NoError(t, err)
+	return post
+}
+
+// deliver puts a post into the homes of users.
+func (a *api) deliver(t *testing.T, author, post string, users ...string) {
+	t.Helper()
+	var writes []table.BatchWrite
+	for _, user := range users {
+		writes = append(writes, table.BatchWrite{Put: &table.Item{
+			Key: table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)}, Attrs: schema.EntryAttrs(time.Now().Add(time.Hour), 1),
+		}})
+	}
+	_, err := a.store.BatchWrite(t.Context(), writes)
+	require.NoError(t, err)
+}
+
+// client reads a stream.
+type client struct {
+	cancel context.CancelFunc
+	done   chan error
+
+	mu    sync.Mutex
+	posts []string
+	at    []time.Time
+	beats int
+	last  string
+}
+
+func (a *api) client(t *testing.T, user, last string) *client {
+	t.Helper()
+	st, err := a.Open(t.Context(), user, last)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &client{cancel: cancel, done: make(chan error, 1), last: last}
+	go func() {
+		defer st.Close()
+		c.done <- st.Serve(ctx, c.write)
+	}()
+	t.Cleanup(cancel)
+	return c
+}
+
+func (c *client) write(frames []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for line := range strings.Lines(string(frames)) {
+		switch kind, value, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
+		case "entry":
+			c.posts, c.at = append(c.posts, value), append(c.at, time.Now())
+		case "position":
+			c.last = value
+		case "beat":
+			c.beats++
+		}
+	}
+	return nil
+}
+
+// leave ends the client and returns its posts and its position.
+func (c *client) leave() (posts []string, last string) {
+	synctest.Wait()
+	c.cancel()
+	<-c.done
+	return c.posts, c.last
+}
+
+// Posts come in any order, clients come and go between two processes, and one of these
+// delivers. Each client gets each post once.
+func TestClientsMoveBetweenProcesses(t *testing.T) {
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			store := tabletest.NewMemory()
+			apis := []*api{newAPI(t, store), newAPI(t, store)}
+			const users = 2
+			var clients [users]*client
+			var got [users][]string
+			var names, want []string
+			for i := range users {
+				names = append(names, fmt.Sprint("user", i))
+				clients[i] = apis[0].client(t, names[i], "")
+			}
+			late := map[int][]string{}
+			for step := range 120 {
+				if step < 100 {
+					post := apis[0].post(t, "author")
+					want = append(want, post)
+					when := step + rng.IntN(20)
+					late[when] = append(late[when], post)
+				}
+				for _, post := range late[step] {
+					apis[rng.IntN(2)].deliver(t, "author", post, names...)
+				}
+				if i := rng.IntN(2 * users); i < users {
+					posts, last := clients[i].leave()
+					got[i] = append(got[i], posts...)
+					<-time.After(time.Duration(rng.IntN(500)) * time.Millisecond)
+					clients[i] = apis[rng.IntN(2)].client(t, names[i], last)
+				}
+				<-time.After(time.Duration(rng.IntN(300)) * time.Millisecond)
+			}
+			<-time.After(2 * live.DefaultPoll)
+			for i, c := range clients {
+				posts, _ := c.leave()
+				got[i] = append(got[i], posts...)
+				slices.Sort(got[i])
+				require.Truef(t, slices.Equal(want, got[i]), "seed %d: %s got %d posts, want %d", seed, names[i], len(got[i]), len(want))
+			}
+		})
+	}
+}
+
+func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := tabletest.NewMemory()
+		here, there := newAPI(t, store), newAPI(t, store)
+		clients := []*client{here.client(t, "ann", ""), there.client(t, "ann", "")}
+		<-time.After(live.DefaultPoll / 2)
+		began := time.Now()
+		here.deliver(t, "author", here.post(t, "author"), "ann", "ben")
+		<-time.After(live.DefaultPoll)
+		for _, c := range clients {
+			c.leave()
+		}
+		assert.Zero(t, clients[0].at[0].Sub(began), "where the entry was written")
+		assert.Equal(t, live.DefaultPoll/2, clients[1].at[0].Sub(began), "elsewhere")
+	})
+}
+
+func TestLooksAreSharedAndPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory())
+		var clients []*client
+		for range 10 {
+			clients = append(clients, a.client(t, "ann", ""))
+		}
+		_, err := a.Open(t.Context(), "ann", "")
+		require.ErrorIs(t, err, live.ErrUserFull)
+		a.looked()
+		<-time.After(time.Minute + live.DefaultPoll/2)
+		assert.Equal(t, 60, a.looked(), "ten streams of a user")
+		a.used()
+		for range 1000 { // 100 posts a second
+			a.deliver(t, "author", a.post(t, "author"), "ann")
+			<-time.After(10 * time.Millisecond)
+		}
+		<-time.After(10 * live.DefaultPoll)
+		units, charged := a.used()
+		assert.LessOrEqual(t, units, 2100.0, "100 units a second")
+		assert.InDelta(t, units, charged, 200)
+		for _, c := range clients {
+			posts, _ := c.leave()
+			assert.Len(t, posts, 1000)
+			assert.True(t, slices.IsSorted(posts))
+		}
+		synctest.Wait()
+		a.looked()
+		<-time.After(time.Minute)
+		assert.Zero(t, a.looked(), "nobody is there any more")
+	})
+}
+
+func TestStreamsOutliveATableThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory())
+		c := a.client(t, "ann", "")
+		a.failReads(true)
+		_, err := a.Open(t.Context(), "ben", "")
+		require.Error(t, err)
+		a.looked()
+		<-time.After(2 * time.Minute)
+		assert.InDelta(t, 8, a.looked(), 2, "looks at a table that fails")
+		a.deliver(t, "author", a.post(t, "author"), "ann")
+		a.failReads(false)
+		<-time.After(time.Minute)
+		posts, _ := c.leave()
+		assert.Len(t, posts, 1)
+		assert.Equal(t, 12, c.beats)
+	})
+}
+
+func TestCloseEndsStreamsAndRefusesNewOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory())
+		c := a.client(t, "ann", "")
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		require.NoError(t, a.Run(ctx))
+		assert.NoError(t, <-c.done)
+		_, err := a.Open(t.Context(), "ann", "")
+		assert.ErrorIs(t, err, live.ErrStopping)
+	})
+}
