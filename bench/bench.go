@@ -31,7 +31,7 @@ type Config struct {
 
 // Result is one measured number beside its baseline and target.
 type Result struct {
-	// ID is the target's, T1 to T18, or hostile.
+	// ID is the target's, T1 to T18, or the name of a benchmark without a target.
 	ID    string  `json:"id"`
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -94,6 +94,7 @@ func benchmarks() []benchmark {
 		{"T17", "home pages over HTTP", homePages},
 		{"T18", "likes over HTTP", likesOverHTTP},
 		{overloadID, "a table that is short of capacity", overload},
+		{streamID, "live homes", liveHomes},
 		{hostileID, "one user's home while others misbehave", hostile},
 	}
 }

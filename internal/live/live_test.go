@@ -54,8 +54,10 @@ func newAPI(t *testing.T, store table.Store) *api {
 	a.Hub = live.New(live.Config{
 		Homes: homes, Streams: 100, UserStreams: 10,
 		Frames: live.Frames{
-			Entry:     func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
-			Likes:     func(l feed.PostLikes) ([]byte, error) { return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil },
+			Entry: func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
+			Likes: func(l feed.PostLikes) ([]byte, error) {
+				return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil
+			},
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
 			Heartbeat: []byte("beat\n"),
 		},
