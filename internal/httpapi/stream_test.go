@@ -24,6 +24,7 @@ import (
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
 	"fanfare/internal/live"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -158,6 +159,34 @@ func TestAStreamGoesOnWhereItWas(t *testing.T) {
 		assert.Equal(t, w.posts(t, "ann", 1), second.entries(t, 1))
 		_, beats := second.place()
 		assert.Equal(t, 4, beats)
+	})
+}
+
+func TestLikeCountsAreStreamedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		post := w.posts(t, "ann", 1)[0]
+		like := func(count int64) event {
+			_, err := w.store.Update(t.Context(), table.UpdateInput{
+				Key: schema.LikeCountKey(post), Set: []table.Attr{{Name: schema.AttrLikes, Value: table.N(count)}},
+			})
+			require.NoError(t, err)
+			return event{"likes", "", fmt.Sprintf(`{"post_id":%q,"count":%d}`, post, count)}
+		}
+		want := like(1)
+		clients := []*events{w.stream(t, network, "ann", ""), w.stream(t, network, "ann", post)}
+		for count := range int64(3) {
+			<-time.After(10 * live.DefaultPoll)
+			for _, client := range clients {
+				ev, err := client.next()
+				require.NoError(t, err)
+				assert.Equal(t, want, ev)
+				assert.Empty(t, client.incoming)
+			}
+			want = like(2 - count) // 0 in the end
+		}
 	})
 }
 

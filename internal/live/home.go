@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -134,11 +135,7 @@ func (hm *home) look(ctx context.Context) (int, error) {
 			return nil
 		}
 		hm.looks = 0
-		changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, hm.seen)
-		if err != nil {
-			return err
-		}
-		return hm.publishLikes(changes, streams...)
+		return hm.lookAtLikes(ctx, hm.seen, streams...)
 	})
 	now := hm.hub.cfg.Now()
 	for _, st := range hm.joined() {
@@ -171,7 +168,12 @@ func (hm *home) publish(items []feed.HomeItem) error {
 	return nil
 }
 
-func (hm *home) publishLikes(changes []feed.PostLikes, streams ...*Stream) error {
+// lookAtLikes sends to streams the like counts that seen does not know.
+func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Seen, streams ...*Stream) error {
+	changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, seen)
+	if err != nil {
+		return err
+	}
 	for _, change := range changes {
 		frame, err := hm.hub.cfg.Frames.Likes(change)
 		if err != nil {
@@ -188,11 +190,8 @@ func (hm *home) publishLikes(changes []feed.PostLikes, streams ...*Stream) error
 // counts that it does not know. The caller has the turn.
 func (hm *home) join(ctx context.Context, st *Stream) error {
 	err := hm.hub.reading(ctx, func(ctx context.Context) error {
-		changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, st.seen)
-		if err != nil {
-			return err
-		}
-		return hm.publishLikes(changes, st)
+		// First the others', so that the next look finds nothing new.
+		return errors.Join(hm.lookAtLikes(ctx, hm.seen, hm.joined()...), hm.lookAtLikes(ctx, st.seen, st))
 	})
 	if err != nil {
 		return err
