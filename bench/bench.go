@@ -23,6 +23,8 @@ type Config struct {
 	Self string
 	// Fanfare is the path of the product's binary. If it is empty, Run builds one.
 	Fanfare string
+	// Graph and Trace are the files of T15: an edge list, and lines `user unixtime`.
+	Graph, Trace string
 	// Dir holds the data directories; "" is the system's for temporary files.
 	Dir string
 	// Progress receives one line for each step.
@@ -91,8 +93,10 @@ func benchmarks() []benchmark {
 		{"T11", "ordinary posts beside others", fairness},
 		{"T12", "post API", postAPI},
 		{"T13", "scaling of workers", scaling},
+		{"T15", "cost of readers who are away", actives},
 		{"T17", "home pages over HTTP", homePages},
 		{"T18", "likes over HTTP", likesOverHTTP},
+		{returnID, "the first home page of a reader who comes back", comeBack},
 		{overloadID, "a table that is short of capacity", overload},
 		{streamID, "live homes", liveHomes},
 		{hostileID, "one user's home while others misbehave", hostile},

@@ -29,7 +29,7 @@ target (bench/README.md explains the table). It starts servers, workers and, if 
 installed, Redis, on free ports and in a temporary directory, and stops them. It does
 not touch a Fanfare that runs.
 
-Let nothing else run. A full run takes about sixteen minutes, and 3 GB of disk.`
+Let nothing else run. A full run takes about half an hour, and 3 GB of disk.`
 
 func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 
@@ -58,7 +58,10 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure speed and cost beside baselines", Long: help,
-		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		Args: func(c *cobra.Command, args []string) error {
+			return errors.Join(cobra.NoArgs(c, args), c.ValidateFlagGroups()) // before anything starts
+		},
+		SilenceErrors: true, SilenceUsage: true,
 	}
 	c.SetOut(stdout)
 	c.SetErr(stderr)
@@ -66,6 +69,9 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	c.Flags().StringSliceVar(&cfg.Only, "only", nil, "run only these: "+strings.Join(IDs(), ","))
 	c.Flags().BoolVar(&cfg.Quick, "quick", false, "take at most a minute for each, and be less exact")
 	c.Flags().StringVar(&cfg.Dir, "dir", "", "where to make data directories (default: the system's temporary directory)")
+	c.Flags().StringVar(&cfg.Graph, "graph", "", "the edge list of T15: lines `a b`, a follows b (default: a network that it makes)")
+	c.Flags().StringVar(&cfg.Trace, "trace", "", "the activity of T15: lines `user unixtime`, each a home read and a post")
+	c.MarkFlagsRequiredTogether("graph", "trace")
 	c.Flags().StringVar(&cfg.Fanfare, "fanfare", "", "the fanfare `binary` to measure (default: build it)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {

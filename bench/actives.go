@@ -1,0 +1,499 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/daemon"
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/replay"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// activeDays is the number of days for which T15 dates edges.
+const activeDays = 7
+
+// activity is a moment at which a user reads the home, and then posts.
+type activity struct {
+	user int
+	at   time.Time
+}
+
+// history is a network and what its users do, in the order of time.
+type history struct {
+	graph *replay.Graph
+	acts  []activity
+}
+
+// actives is T15: the product's own feed and fan-out on a table in memory, at the times of
+// an activity trace. The clock is a variable, so weeks pass in minutes.
+func actives(ctx context.Context, e *env) ([]Result, error) {
+	h, err := e.history()
+	if err != nil {
+		return nil, err
+	}
+	e.say("%d users, %d follows, %d times a home read and a post", len(h.graph.Names), len(h.graph.Edges), len(h.acts))
+	l, err := e.live(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	e.say("compare the homes")
+	exact, err := l.compare(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	promised := float64(l.promised)
+	records := l.writes[flowDelivery] - float64(l.entries)
+	units := l.writes[flowDelivery] + l.writes[flowRefresh] + l.writes[flowReturn] + l.writes[flowHome]
+	r := Result{
+		ID: "T15", Name: fmt.Sprintf("write units a promised delivery, %d active days", activeDays), Value: units / promised, Unit: "WCU",
+		Note: fmt.Sprintf("%d users, %d follows, %d home reads and posts; %d promised deliveries, %.1f %% of them to readers without activity for %d days",
+			len(h.graph.Names), len(h.graph.Edges), len(h.acts), l.promised, 100*float64(l.idle)/promised, activeDays),
+	}
+	r = r.below("all readers are pushed", (promised+records)/promised)
+	if r.Target, r.Met = "reported", nil; !e.Quick {
+		r = r.reach("≤ 0.65", r.Value <= 0.65)
+	}
+	results := []Result{r}
+	for _, flow := range []struct {
+		name  string
+		units float64
+	}{
+		{"entries", float64(l.entries)}, {"delivery records", records}, {"refreshes", l.writes[flowRefresh]}, {"returns", l.writes[flowReturn]},
+		{"home reads", l.writes[flowHome]}, {"follows, not counted", l.writes[flowFollow]}, {"the posts themselves, not counted", l.writes[flowPost]},
+	} {
+		results = append(results, Result{ID: "T15", Name: "of these " + flow.name, Value: flow.units / promised, Unit: "WCU"}.reported())
+	}
+	homes := Result{
+		ID: "T15", Name: "homes that differ from the graph and the posts", Value: float64(exact.wrong), Unit: "homes",
+		Note: fmt.Sprintf("%d homes with %d posts at the end, and the %d that had returned since once more", len(h.graph.Names), exact.posts, exact.returned),
+	}
+	return append(results, homes.reach("0", exact.wrong == 0)), nil
+}
+
+// history reads the files, or makes a network.
+func (e *env) history() (history, error) {
+	if e.Graph == "" {
+		return powerLaw(e.size(20_000, 3000), float64(e.size(60, 30))), nil
+	}
+	graph, err := replay.ReadGraph(e.Graph, true)
+	if err != nil {
+		return history{}, err
+	}
+	acts, err := readTrace(e.Trace, graph)
+	return history{graph, acts}, err
+}
+
+// readTrace reads lines `user unixtime`. It leaves out users who are not in the graph.
+func readTrace(file string, graph *replay.Graph) ([]activity, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the trace: %w", err)
+	}
+	numbers := make(map[string]int, len(graph.Names))
+	for i, name := range graph.Names {
+		numbers[name] = i
+	}
+	var acts []activity
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for line := 1; lines.Scan(); line++ {
+		fields := bytes.Fields(lines.Bytes())
+		if len(fields) == 0 || fields[0][0] == '#' {
+			continue
+		}
+		var at int64
+		if len(fields) == 2 {
+			at, err = strconv.ParseInt(string(fields[1]), 10, 64)
+		}
+		if len(fields) != 2 || err != nil {
+			return nil, fmt.Errorf("%s:%d: %.60q is not a user and a unix time", file, line, lines.Bytes())
+		}
+		if user, ok := numbers[string(fields[0])]; ok {
+			acts = append(acts, activity{user, time.Unix(at, 0).UTC()})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(acts) == 0 {
+		return nil, fmt.Errorf("%s: no line has a user of the graph", file)
+	}
+	slices.SortStableFunc(acts, func(a, b activity) int { return a.at.Compare(b.at) })
+	return acts, nil
+}
+
+// powerLaw makes a network in which followers, followees, the pauses between two activities
+// and the time until a user leaves for good have power laws. Who has many followers is
+// active more often, once an hour at most.
+func powerLaw(users int, days float64) history {
+	random := rand.New(rand.NewPCG(15, 0))
+	pareto := func(least, exponent float64) float64 { return least * math.Pow(1-random.Float64(), -1/exponent) }
+	g := &replay.Graph{}
+	upTo := make([]float64, users) // the sum of the attractions of the users so far
+	sum := 0.0
+	for i := range users {
+		g.Names = append(g.Names, fmt.Sprintf("user%05d", i))
+		sum += 1 / float64(i+20)
+		upTo[i] = sum
+	}
+	for from := range users {
+		seen := map[int]bool{from: true}
+		for range min(users/4, int(pareto(2, 1.6))) {
+			if to := min(users-1, sort.SearchFloat64s(upTo, random.Float64()*sum)); !seen[to] {
+				seen[to] = true
+				g.Edges = append(g.Edges, replay.Edge{From: from, To: to})
+			}
+		}
+	}
+	begin := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+	var acts []activity
+	for i := range users {
+		pause := max(1, 120*float64(i+20)/float64(users)*pareto(1, 1.5)) // the shortest, in hours
+		leaves := 24 * min(days, pareto(2, 0.4))
+		for at := random.Float64() * 2 * pause; at < leaves; at += pareto(pause, 2) {
+			acts = append(acts, activity{i, begin.Add(time.Duration(at * float64(time.Hour)))})
+		}
+	}
+	slices.SortStableFunc(acts, func(a, b activity) int { return a.at.Compare(b.at) })
+	return history{g, acts}
+}
+
+// The flows of T15.
+const (
+	flowFollow   = "follows"
+	flowHome     = "home reads"
+	flowPost     = "posts"
+	flowDelivery = "delivery"
+	flowRefresh  = "refreshes"
+	flowReturn   = "returns"
+)
+
+// life is a history that is played: the product's parts with a clock that is a variable.
+type life struct {
+	now    time.Time
+	feed   *feed.Service
+	worker *fanout.Worker
+	posts  map[int][]string // by author, in order
+	// promised counts the deliveries to followers, and idle those of them to readers
+	// without activity for a week.
+	promised, idle int64
+	// entries are those that were written for followers when the posts were delivered.
+	entries int64
+	// writes are the write units by flow.
+	writes map[string]float64
+	// returned are the users whose returns have ended.
+	returned map[string]bool
+
+	mu     sync.Mutex
+	spent  float64
+	events []topicEvent
+}
+
+type topicEvent struct {
+	topic string
+	event messages.Event
+}
+
+// Publish implements message.Publisher.
+func (l *life) Publish(topic string, msgs ...*message.Message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, msg := range msgs {
+		event, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
+		}
+		l.events = append(l.events, topicEvent{topic, event})
+	}
+	return nil
+}
+
+// Close implements message.Publisher.
+func (*life) Close() error { return nil }
+
+// do runs a step, and books its write units on a flow.
+func (l *life) do(flow string, step func() error) error {
+	l.spent = 0
+	err := step()
+	l.writes[flow] += l.spent
+	if err != nil {
+		return fmt.Errorf("%s: %w", flow, err)
+	}
+	return nil
+}
+
+// work handles all events, and those that they lead to.
+func (l *life) work(ctx context.Context) error {
+	for len(l.events) > 0 {
+		next := l.events[0]
+		l.events = l.events[1:]
+		handle, flow := l.worker.HandlePosts, flowDelivery
+		switch next.topic {
+		case queue.TopicChunks:
+			handle = l.worker.HandleChunks
+		case queue.TopicBackfills:
+			handle = l.worker.HandleBackfills
+		}
+		switch e := next.event.(type) {
+		case *messages.Followed:
+			flow = flowFollow
+		case *messages.Seen:
+			flow = flowRefresh
+		case *messages.Returned:
+			flow, l.returned[e.UserID] = flowReturn, true
+		}
+		if err := l.do(flow, func() error { return handle(ctx, next.event) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newLife returns the product's parts on a table, at a time.
+func newLife(store table.Store, begin time.Time) *life {
+	l := &life{now: begin, posts: map[int][]string{}, writes: map[string]float64{}, returned: map[string]bool{}}
+	clock := func() time.Time { return l.now }
+	store = table.Measure(store, func(_ table.Op, u table.Units, _ error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.spent += u.Write
+	})
+	ids := id.NewGenerator(clock)
+	l.feed = feed.New(feed.Config{
+		Store: store, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL, LikesByUser: true,
+		LikeWindow: time.Second, HeadAge: time.Second, ActiveDays: activeDays, Log: zap.NewNop(),
+	})
+	l.worker = fanout.New(fanout.Config{
+		Store: store, Posts: l.feed, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL,
+		PageSize: daemon.PageSize, ActiveDays: activeDays,
+		Observe: func(entries int, _ time.Duration) { l.entries += int64(entries) },
+	})
+	return l
+}
+
+// live plays a history. The follows are made just before it begins.
+func (e *env) live(ctx context.Context, h history) (*life, error) {
+	l := newLife(tabletest.NewMemory(), h.acts[0].at.Add(-time.Hour))
+	followers := make([][]int, len(h.graph.Names))
+	for _, name := range h.graph.Names {
+		if _, err := l.feed.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
+			return nil, err
+		}
+	}
+	for _, edge := range h.graph.Edges {
+		followers[edge.To] = append(followers[edge.To], edge.From)
+		err := l.do(flowFollow, func() error { return l.feed.Follow(ctx, h.graph.Names[edge.From], h.graph.Names[edge.To]) })
+		if err == nil {
+			err = l.work(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	active := make([]time.Time, len(h.graph.Names))
+	e.say("%d follows are made", len(h.graph.Edges))
+	for n, act := range h.acts {
+		if n%(1+len(h.acts)/10) == 0 {
+			e.say("%s", act.at.Format(time.DateOnly))
+		}
+		l.now = act.at
+		if err := l.act(ctx, h.graph.Names[act.user], act.user); err != nil {
+			return nil, err
+		}
+		active[act.user] = act.at
+		l.promised += int64(len(followers[act.user]))
+		for _, reader := range followers[act.user] {
+			if act.at.Sub(active[reader]) > activeDays*24*time.Hour {
+				l.idle++
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// act lets a user read the home and post.
+func (l *life) act(ctx context.Context, name string, user int) error {
+	err := l.do(flowHome, func() error {
+		_, err := l.feed.Home(ctx, name, feed.HomeQuery{}, feed.PageRequest{})
+		return err
+	})
+	if err == nil {
+		err = l.work(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	err = l.do(flowPost, func() error {
+		post, err := l.feed.CreatePost(ctx, name, feed.PostInput{Text: "a post of " + name})
+		l.posts[user] = append(l.posts[user], post.ID)
+		return err
+	})
+	return errors.Join(err, l.work(ctx))
+}
+
+// comeBack measures the first home page of readers who follow 500 authors and were away for
+// 60 days, on the embedded engine. The clock of the service jumps; the time of a page is
+// real.
+func comeBack(ctx context.Context, e *env) (_ []Result, err error) {
+	const (
+		followees = 500
+		away      = 60 * 24 * time.Hour
+		limit     = 200
+	)
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	store, err := embedded.Open(dir, embedded.Options{SweepEvery: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	now := time.Now()
+	l := newLife(store, now.Add(-away))
+	readers := e.size(20, 5)
+	name := func(i int) string { return fmt.Sprintf("user%05d", i) } // the readers come after the authors
+	e.say("let %d readers follow %d authors, who post while they are away", readers, followees)
+	for i := range followees + readers {
+		if _, err := l.feed.PutProfile(ctx, name(i), feed.ProfileInput{Name: name(i)}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range followees * readers {
+		if err := l.feed.Follow(ctx, name(followees+i/followees), name(i%followees)); err != nil {
+			return nil, err
+		}
+		if err := l.work(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var want []string
+	for i := range 2 * followees {
+		l.now = now.Add(-time.Duration(2*followees-i) * 20 * time.Minute)
+		post, err := l.feed.CreatePost(ctx, name(i%followees), feed.PostInput{Text: "while you were away"})
+		if err = errors.Join(err, l.work(ctx)); err != nil {
+			return nil, err
+		}
+		want = append(want, post.ID)
+	}
+	slices.Reverse(want)
+	if l.entries > 0 {
+		return nil, fmt.Errorf("%d entries were written for readers who are away", l.entries)
+	}
+	l.now = now
+	times, before := newHistogram(), ownUsage()
+	for i := range readers {
+		began := time.Now()
+		page, err := l.feed.Home(ctx, name(followees+i), feed.HomeQuery{}, feed.PageRequest{})
+		record(times, time.Since(began))
+		if err != nil {
+			return nil, err
+		}
+		got := make([]string, 0, feed.DefaultLimit)
+		for _, item := range page.Items {
+			got = append(got, item.Post.ID)
+		}
+		if !slices.Equal(got, want[:feed.DefaultLimit]) {
+			return nil, fmt.Errorf("the home of %s shows %d posts, and not the newest %d", name(followees+i), len(got), feed.DefaultLimit)
+		}
+	}
+	cost := ownUsage().since(before, int64(readers))
+	r := Result{
+		ID: returnID, Cost: &cost, Name: "first home page after 60 days away, 500 followees, the slowest", Value: float64(times.Max()) / 1000, Unit: "ms", Latency: latencyOf(times),
+		Note: fmt.Sprintf("%d readers; each page holds the 20 newest of %d posts, none of which was delivered; feed.Service on the embedded table, without HTTP", readers, len(want)),
+	}
+	return []Result{r.reach(fmt.Sprintf("≤ %d ms, complete", limit), r.Value <= limit)}, nil
+}
+
+// returnID names the benchmark of a reader who comes back.
+const returnID = "return"
+
+// comparison is the result of reading all homes.
+type comparison struct{ wrong, posts, returned int }
+
+// compare reads every home to its end and compares it with the graph and the posts, first
+// as the trace left it, and again when all returns have ended.
+func (l *life) compare(ctx context.Context, h history) (c comparison, err error) {
+	followees := make([][]int, len(h.graph.Names))
+	for _, edge := range h.graph.Edges {
+		followees[edge.From] = append(followees[edge.From], edge.To)
+	}
+	l.now = l.now.Add(time.Hour)
+	l.returned = map[string]bool{}
+	for _, again := range []bool{false, true} {
+		for user, name := range h.graph.Names {
+			if again && !l.returned[name] {
+				continue
+			}
+			// Entries expire by the second, and posts by the millisecond.
+			oldest := id.Floor(l.now.Add(-timelineTTL + time.Second))
+			var want []string
+			for _, author := range append([]int{user}, followees[user]...) {
+				for _, post := range l.posts[author] {
+					if post >= oldest {
+						want = append(want, post)
+					}
+				}
+			}
+			slices.Sort(want)
+			slices.Reverse(want)
+			got, err := l.home(ctx, name)
+			if err != nil {
+				return c, err
+			}
+			got = slices.DeleteFunc(got, func(post string) bool { return post < oldest })
+			if !slices.Equal(got, want) {
+				c.wrong++
+			}
+			if !again {
+				c.posts += len(got)
+			}
+		}
+		if err := l.work(ctx); err != nil {
+			return c, err
+		}
+		c.returned, l.now = len(l.returned), l.now.Add(2*time.Minute)
+	}
+	return c, nil
+}
+
+// home returns the ids of all posts of a home.
+func (l *life) home(ctx context.Context, name string) (ids []string, err error) {
+	in := feed.PageRequest{Limit: feed.MaxLimit}
+	for {
+		page, err := l.feed.Home(ctx, name, feed.HomeQuery{}, in)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page.Items {
+			ids = append(ids, item.Post.ID)
+		}
+		if in.Cursor = page.NextCursor; in.Cursor == "" {
+			return ids, nil
+		}
+	}
+}
