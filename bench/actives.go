@@ -104,7 +104,7 @@ func (e *env) history() (history, error) {
 	return history{graph, acts}, err
 }
 
-// readTrace reads lines `user unixtime`. It leaves out users who are not in the graph.
+// readTrace reads lines `user unixtime`. It leaves out users that are not in the graph.
 func readTrace(file string, graph *replay.Graph) ([]activity, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -402,7 +402,7 @@ func comeBack(ctx context.Context, e *env) (_ []Result, err error) {
 	}
 	slices.Reverse(want)
 	if l.entries > 0 {
-		return nil, fmt.Errorf("%d entries were written for readers who are away", l.entries)
+		return nil, fmt.Errorf("%d entries were written for readers that are away", l.entries)
 	}
 	l.now = now
 	times, before := newHistogram(), ownUsage()

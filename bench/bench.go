@@ -93,7 +93,7 @@ func benchmarks() []benchmark {
 		{"T11", "ordinary posts beside others", fairness},
 		{"T12", "post API", postAPI},
 		{"T13", "scaling of workers", scaling},
-		{"T15", "cost of readers who are away", actives},
+		{"T15", "cost of readers that are away", actives},
 		{"T17", "home pages over HTTP", homePages},
 		{"T18", "likes over HTTP", likesOverHTTP},
 		{returnID, "the first home page of a reader who comes back", comeBack},

@@ -23,7 +23,8 @@ the same load.
 
 A delivery is a post in a home, and the author's own home counts too. The processes that
 --admin names report capacity units; wcu_per_delivery is the write units of the fan-out
-for each delivery to a follower, wcu_per_like those of like counting for each like.
+for each delivery to a follower, wcu_per_like those of like counting for each like, and
+wcu_by_flow all of them. skipped counts deliveries to readers that were away.
 
 With --journal it records every call before it sends it, and then the answer. If a run
 is cut short, --check reads the journal and only verifies: a call that was answered with

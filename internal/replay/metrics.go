@@ -17,7 +17,8 @@ import (
 const (
 	startMetric = "process_start_time_seconds"
 	unitsMetric = "fanfare_table_capacity_units_total" // flow, op, kind
-	depthMetric = "fanfare_queue_depth"                // topic, state
+	skipMetric  = "fanfare_deliveries_skipped_total"
+	depthMetric = "fanfare_queue_depth" // topic, state
 	flowFanout  = "fanout"
 	flowLikes   = "likes"
 	topics      = 4 // a process leaves out a topic that does not answer
@@ -119,7 +120,10 @@ func (r reading) messages(count func(state string) bool) (sum float64, told bool
 	return sum, len(seen) == topics
 }
 
-// units are capacity units by flow and kind ("read", "write").
+// skips is the place among units of the deliveries to readers that were away.
+var skips = [2]string{"", "skipped"} //nolint:gochecknoglobals // a name that does not change
+
+// units are capacity units by flow and kind ("read", "write"), and skips.
 type units map[[2]string]float64
 
 // since returns the units used after an earlier reading. They are unknown if a process did
@@ -155,7 +159,21 @@ func unitsOf(families map[string]*dto.MetricFamily) units {
 		labels := labelsOf(metric)
 		sum[[2]string{labels["flow"], labels["kind"]}] += metric.GetCounter().GetValue()
 	}
+	for _, metric := range families[skipMetric].GetMetric() {
+		sum[skips] += metric.GetCounter().GetValue()
+	}
 	return sum
+}
+
+// byFlow returns the write units of each flow.
+func (u units) byFlow() map[string]float64 {
+	flows := map[string]float64{}
+	for key, n := range u {
+		if key[1] == "write" {
+			flows[key[0]] = round(n)
+		}
+	}
+	return flows
 }
 
 // writes returns the write units of a flow, or of all for "".

@@ -67,11 +67,13 @@ func TestUnitsAreSummedOverProcesses(t *testing.T) {
 	}
 	before := told(t, process("100", units("likes", "write", "10")), process("200", units("likes", "write", "100")))
 	after := told(t, process("100", units("likes", "write", "15"), units("api", "write", "2"), units("api", "read", "1.5")),
-		process("200", units("likes", "write", "107")))
+		process("200", units("likes", "write", "107"), "# TYPE fanfare_deliveries_skipped_total counter\nfanfare_deliveries_skipped_total 7"))
 	used, ok := after.since(before)
 	if !ok || used.writes("likes") != 5+7 || used.writes("") != 14 || used.reads() != 1.5 {
 		t.Errorf("used %v, %v", used, ok)
 	}
+	assert.Equal(t, map[string]float64{"likes": 12, "api": 2}, used.byFlow())
+	assert.Equal(t, 7.0, used[skips])
 	for name, again := range map[string]string{
 		"started again":                     process("300", units("likes", "write", "107")),
 		"started again, does not tell when": process("200", units("likes", "write", "7")),

@@ -16,7 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,7 +89,11 @@ type Report struct {
 	// follower. The author's own entry is written with the post.
 	WCUPerDelivery *float64 `json:"wcu_per_delivery"`
 	WCUPerLike     *float64 `json:"wcu_per_like"`
-	Seconds        float64  `json:"seconds"`
+	// WCUByFlow are the write units by flow: api, fanout and likes.
+	WCUByFlow map[string]float64 `json:"wcu_by_flow"`
+	// Skipped counts the deliveries that were left out because their readers were away.
+	Skipped *float64 `json:"skipped"`
+	Seconds float64  `json:"seconds"`
 }
 
 // Quantiles of a time, in milliseconds.
@@ -119,6 +125,12 @@ func (r Report) String() string {
 		}
 		if r.WCUPerLike != nil {
 			fmt.Fprintf(&b, ", WCU per like %.3f", *r.WCUPerLike)
+		}
+		for _, flow := range slices.Sorted(maps.Keys(r.WCUByFlow)) {
+			fmt.Fprintf(&b, "; %s %.0f", flow, r.WCUByFlow[flow])
+		}
+		if r.Skipped != nil {
+			fmt.Fprintf(&b, "; skipped deliveries %.0f", *r.Skipped)
 		}
 		b.WriteByte('\n')
 	}
@@ -207,7 +219,8 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 	report.DeliveriesPerSec = round(float64(report.Delivered) / delivering.Seconds())
 	if all, ok := after.since(before); ok {
 		wcu, rcu := all.writes(""), all.reads()
-		report.WCU, report.RCU = &wcu, &rcu
+		report.WCU, report.RCU, report.WCUByFlow = &wcu, &rcu, all.byFlow()
+		report.Skipped = new(all[skips])
 	}
 	if posted, ok := after.since(between); ok {
 		report.WCUPerDelivery = per(posted.writes(flowFanout), report.Delivered-report.Posts)
