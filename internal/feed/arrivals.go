@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -277,13 +278,21 @@ func lastBefore(t time.Time) string {
 // before ("" for no bound), newest first: all of them, or at least most.
 func (s *Service) refsAbove(ctx context.Context, viewer, after, before string, most int) (refs []ref, whole bool, err error) {
 	var source refSource
-	for len(refs) < most {
+	for query := (HomeQuery{After: after}); len(refs) < most; {
 		if source == nil {
-			if source, _, err = s.refSource(ctx, viewer, HomeQuery{After: after}, budgetAfter(2)); err != nil {
+			source, _, err = s.refSource(ctx, viewer, query, budgetAfter(2))
+			if err == nil && source == nil { // a home by pull that has to be gathered
+				err = unavailable("home", errByPull)
+			}
+			if err != nil {
 				return nil, false, err
 			}
 		}
 		page, _, err := source.next(ctx, before, windowPosts)
+		if errors.Is(err, errByPull) { // the reader returns, and its entries are not all there
+			query.Pull, source = true, nil
+			continue
+		}
 		if err != nil {
 			return nil, false, err
 		}

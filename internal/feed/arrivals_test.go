@@ -185,3 +185,18 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	w.addLikes(p.ID, -1)
 	assert.Equal(t, []feed.PostLikes{{PostID: p.ID}}, changes())
 }
+
+// A reader who was away streams a home by pull, while its entries are built and after that.
+func TestAReturningReaderStreamsTheHome(t *testing.T) {
+	w := newWorld(t, active(2))
+	names := w.crowd("ann", 3, 0)
+	w.clock.add(5 * aDay)
+	missed := w.post(names[0], "while ann was away")
+	w.deliver()
+	seen := w.watch("ann", "")
+	assert.Equal(t, schema.PresenceReturning, w.presence("ann").State)
+	assert.Empty(t, w.arrivals("ann", seen), "it was there before")
+	now := w.post(names[1], "now")
+	assert.Equal(t, []string{now.ID}, w.arrivals("ann", seen))
+	assert.Equal(t, []string{now.ID}, w.arrivals("ann", w.watch("ann", missed.ID)))
+}
