@@ -318,10 +318,7 @@ func TestAPostDuringAReturn(t *testing.T) {
 		e := w.post()
 		other := w.newWorker(active(2))
 		change := w.atCall(at, func() {
-			around := w.store.around
-			w.store.around = nil
 			w.must(other.HandlePosts(t.Context(), e))
-			w.store.around = around
 		})
 		w.enqueue(w.returning(1, id.Floor(w.now.Add(-aDay))))
 		w.drain(w.worker)

@@ -156,7 +156,6 @@ func bugs() []bug {
 		{"edge lowered by a slow worker", "I1", []edit{{rebuild, `table.Less{Name: schema.AttrUntil, Value: day}}`, `table.Exists{}}`}}},
 		{"refresh that ends too late", "I1", []edit{{rebuild, `if schema.DayOf(w.cfg.Now()) >= p.Until {`, `if p.Until < 0 {`}}},
 		{"return that sets another day than it raised to", "I1", []edit{{rebuild, "int64(until))},\n\t\t\t{Name: schema.AttrAsOf", "int64(schema.DayOf(w.cfg.Now())+schema.DaysAhead(w.cfg.ActiveDays)))},\n\t\t\t{Name: schema.AttrAsOf"}}},
-		{"home read by push just after its return", "I1 I7", []edit{{presence, `return now.Sub(p.At) < returnLinger,`, `return false,`}}},
 		{"second absence that forgets the gap", "I1", []edit{{presence, `if p.Hi > s.oldestShown() {`, `if p.Hi == "~" {`}}},
 		{"page in a gap read by push", "I1", []edit{{timeline, `if inGap(`, `if p.s == nil && inGap(`}}},
 		{"edge with a day beside no presence", "I1", []edit{{follows, "\tif enrols {\n\t\tfirst", "\tif enrols && s == nil {\n\t\tfirst"}}},
