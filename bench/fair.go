@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,20 +143,7 @@ func (e *env) fairEmbedded(ctx context.Context) (_ []Result, err error) {
 	err = measure(
 		func(*server) func(context.Context) error { return nothing },
 		func(s *server) func(context.Context) error {
-			return func(ctx context.Context) error {
-				return s.withToken(author, func(c *caller, token string) error {
-					for ctx.Err() == nil {
-						post, err := c.post(token, "hello, everybody")
-						if err == nil {
-							err = delivered(ctx, c, token, post, followers)
-						}
-						if err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-			}
+			return func(ctx context.Context) error { return s.fanOuts(ctx, followers) }
 		},
 		func(s *server) func(context.Context) error {
 			return func(ctx context.Context) error {
@@ -205,6 +194,22 @@ func (e *env) fairEmbedded(ctx context.Context) (_ []Result, err error) {
 	return besides("embedded", note, []string{"", "fan-outs to " + capacity.Number(float64(followers)), "a bot of 1,000 posts a minute", "20,000 backfills"}, times), nil
 }
 
+// fanOuts makes one post of the large author after the other until ctx ends.
+func (s *server) fanOuts(ctx context.Context, followers int) error {
+	return s.withToken(author, func(c *caller, token string) error {
+		for ctx.Err() == nil {
+			post, err := c.post(token, "hello, everybody")
+			if err == nil {
+				err = delivered(ctx, c, token, post, followers)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func (e *env) fairPeriod() time.Duration { return time.Duration(e.size(20, 4)) * time.Second }
 
 // withToken makes calls as a user on a connection of its own.
@@ -249,6 +254,36 @@ func (e *env) ordinaryPosts(ctx context.Context, s *server, times *hdrhistogram.
 			}
 		}
 	})
+}
+
+// regularly calls do so many times a second, each call on a goroutine of its own, and waits
+// for all.
+func (e *env) regularly(ctx context.Context, rate int, do func(i int)) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	begin := time.Now()
+	for i := range rate * int(e.fairPeriod()/time.Second) {
+		select {
+		case <-time.After(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate)))):
+		case <-ctx.Done():
+			return
+		}
+		calls.Go(func() { do(i) })
+	}
+}
+
+// fanOuts is server.fanOuts without HTTP.
+func (e *env) fanOuts(ctx context.Context, posts *feed.Service, followers int64) error {
+	for ctx.Err() == nil {
+		made, err := posts.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
+		if err == nil {
+			err = e.complete(ctx, posts, made.ID, followers)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // crowd makes the mark and the event of each follow of a crowd, as the API leaves them.
@@ -296,16 +331,22 @@ func crowdFollows(ctx context.Context, dir string) (err error) {
 	return crowd(ctx, store, func(m ...*message.Message) error { return broker.Publish(queue.TopicBackfills, m...) })
 }
 
+// followersOfSmallAuthors returns the numbers of followers of all but the large author.
+func followersOfSmallAuthors(ordinaryFans int) map[string]int {
+	few := map[string]int{"bot": botFans, "crowded": 0}
+	for i := range fairPairs {
+		few[ordinary(i)] = ordinaryFans
+	}
+	return few
+}
+
 // fairStandIn measures the fan-out on the DynamoDB store and the SQS transport, with the
 // workers of a daemon. SQS is fair by its own thresholds. The stand-in keeps no entries, so
 // a post is visible when its follower's entry was written.
 func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	const fans = 7 // so that the entries of an ordinary post are known by their number
 	followers := e.size(1_000_000, 100_000)
-	few := map[string]int{"bot": botFans, "crowded": 0}
-	for i := range fairPairs {
-		few[ordinary(i)] = fans
-	}
+	few := followersOfSmallAuthors(fans)
 	e.say("stand-in: %s a call", scaleLatency)
 	tables, err := standin.Spawn(ctx, e.standIn(), standin.Options{Followers: followers, Few: few, Latency: scaleLatency})
 	if err != nil {
@@ -331,13 +372,10 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	})
 	stop := w.run(ctx, 16)
 	defer func() { err = errors.Join(err, stop()) }()
-	for name := range few {
+	for _, name := range append(slices.Collect(maps.Keys(few)), author) {
 		if _, err := w.feed.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
 			return nil, err
 		}
-	}
-	if _, err := w.feed.PutProfile(ctx, author, feed.ProfileInput{Name: author}); err != nil {
-		return nil, err
 	}
 	var made atomic.Int64
 	post := func(ctx context.Context, author string) error {
@@ -347,36 +385,14 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		}
 		return err
 	}
-	at := func(ctx context.Context, rate int, author func(i int) string) error {
-		var posts sync.WaitGroup
-		defer posts.Wait()
-		begin := time.Now()
-		for i := range rate * int(e.fairPeriod()/time.Second) {
-			select {
-			case <-time.After(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate)))):
-			case <-ctx.Done():
-				return nil
-			}
-			// A post that fails is missing in the count of the row.
-			posts.Go(func() { _ = post(context.WithoutCancel(ctx), author(i)) })
-		}
-		return nil
+	at := func(ctx context.Context, rate int, author func(i int) string) {
+		// A post that fails is missing in the count of the row.
+		e.regularly(ctx, rate, func(i int) { _ = post(context.WithoutCancel(ctx), author(i)) })
 	}
 	loads := []func(context.Context) error{
 		nothing,
-		func(ctx context.Context) error {
-			for ctx.Err() == nil {
-				made, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
-				if err == nil {
-					err = e.complete(ctx, w.feed, made.ID, int64(followers))
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		func(ctx context.Context) error { return at(ctx, botRate, func(int) string { return "bot" }) },
+		func(ctx context.Context) error { return e.fanOuts(ctx, w.feed, int64(followers)) },
+		func(ctx context.Context) error { at(ctx, botRate, func(int) string { return "bot" }); return nil },
 		nothing,
 	}
 	var all []*hdrhistogram.Histogram
@@ -397,9 +413,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		mu.Unlock()
 		made.Store(0)
 		if err := beside(ctx, load, func(ctx context.Context) error {
-			if err := at(ctx, fairRate, func(i int) string { return ordinary(i % fairPairs) }); err != nil {
-				return err
-			}
+			at(ctx, fairRate, func(i int) string { return ordinary(i % fairPairs) })
 			return until(ctx, func() bool {
 				mu.Lock()
 				defer mu.Unlock()

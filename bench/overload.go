@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/capacity"
 	"fanfare/internal/fanout"
@@ -26,6 +27,7 @@ const (
 	overloadUnits = 500
 	// A post costs 11 units and one for each follower: five times the units of the table.
 	overloadFans  = 14
+	shortAuthors  = 50
 	overloadPosts = 5 * overloadUnits / (11 + overloadFans)
 )
 
@@ -33,7 +35,6 @@ const (
 // everything that was accepted once the queues are empty. The table is in memory and refuses
 // writes as DynamoDB does.
 func overload(ctx context.Context, e *env) (_ []Result, err error) {
-	const authors = 50
 	memory := tabletest.NewMemory()
 	limited := tabletest.NewLimited(memory, overloadUnits)
 	queues := startQueues(0)
@@ -44,43 +45,12 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 	}
 	broker := sqs.New(client, sqs.Options{Prefix: overloadID, PollWait: time.Second, MaxInFlight: map[string]int{queue.TopicPosts: 64, queue.TopicBackfills: 32, queue.TopicChunks: 32}})
 	defer func() { err = errors.Join(err, broker.Close()) }()
-	fans := graph{users: authors + overloadFans, name: user, follows: func(yield func(follow) bool) {
-		for i := range authors {
-			for k := range overloadFans {
-				if !yield(follow{user(authors + k), user(i)}) {
-					return
-				}
-			}
-		}
-	}}
-	if err := seedTable(ctx, memory, fans); err != nil {
+	if err := seedTable(ctx, memory, overloadGraph()); err != nil {
 		return nil, err
 	}
 	var pace table.Pace
-	working, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	errs := make(chan error, 3)
-	defer func() {
-		cancel()
-		running.Wait()
-		err = errors.Join(err, <-errs, <-errs, <-errs)
-	}()
-	for _, c := range []struct {
-		topic   string
-		handle  func(*fanout.Worker) queue.Handler
-		urgency table.Urgency
-	}{
-		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, table.UrgencyPosts},
-		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, table.UrgencyChunks},
-		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, table.UrgencyBackfills},
-	} {
-		w := newWorkers(pace.Store(limited, c.urgency), broker, 32, 8, nil)
-		consumer := &queue.Consumer{
-			Topic: c.topic, Broker: broker, Handle: c.handle(w.fanout), Workers: 32, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
-		}
-		running.Go(func() { errs <- consumer.Run(working) })
-	}
-
+	stop := consumeAll(ctx, &pace, limited, broker)
+	defer func() { err = errors.Join(err, stop()) }()
 	api := newWorkers(pace.Store(limited, table.UrgencyAPI), broker, 1, 1, nil).feed
 	period := time.Duration(e.size(20, 5)) * time.Second
 	e.say("%d posts a second for %s", overloadPosts, period)
@@ -99,7 +69,7 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 			return nil, ctx.Err()
 		}
 		calls.Go(func() {
-			post, err := api.CreatePost(ctx, user(i%authors), feed.PostInput{Text: "under load"})
+			post, err := api.CreatePost(ctx, user(i%shortAuthors), feed.PostInput{Text: "under load"})
 			if err != nil {
 				refused.Add(1)
 				return
@@ -107,7 +77,7 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			record(times, time.Since(due))
-			accepted = append(accepted, schema.EntrySK(post.ID, user(i%authors)))
+			accepted = append(accepted, schema.EntrySK(post.ID, user(i%shortAuthors)))
 		})
 	}
 	calls.Wait()
@@ -121,12 +91,65 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 		}
 	}
 	drained := time.Since(offered)
-	wrong := 0
+	wrong, err := wrongEntries(ctx, memory, accepted)
+	if err != nil {
+		return nil, err
+	}
+	l := latencyOf(times)
+	note := fmt.Sprintf("%d posts a second to %d followers each, %s units a second, for %s; the table refused %d writes, %d posts were answered 503, and the queues were empty %s later",
+		overloadPosts, overloadFans, capacity.Number(5*overloadUnits), period, limited.Refusals(), refused.Load(), drained.Round(time.Second))
+	exact := Result{ID: overloadID, Name: "entries lost or too many, table of 500 WCU/s offered 2,500", Value: float64(wrong), Unit: "entries", Note: note}
+	return []Result{
+		Result{ID: overloadID, Name: "accepted posts, p99, table of 500 WCU/s offered 2,500", Value: l.P99, Unit: "ms", Latency: l}.reported(),
+		exact.reach("0", wrong == 0),
+	}, nil
+}
+
+// consumeAll runs the consumers of the fan-out as a daemon does, until stop.
+func consumeAll(ctx context.Context, pace *table.Pace, store table.Store, broker queue.Broker) (stop func() error) {
+	working, cancel := context.WithCancel(ctx)
+	var running errgroup.Group
+	for _, c := range []struct {
+		topic   string
+		handle  func(*fanout.Worker) queue.Handler
+		urgency table.Urgency
+	}{
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, table.UrgencyPosts},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, table.UrgencyChunks},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, table.UrgencyBackfills},
+	} {
+		w := newWorkers(pace.Store(store, c.urgency), broker, 32, 8, nil)
+		consumer := &queue.Consumer{
+			Topic: c.topic, Broker: broker, Handle: c.handle(w.fanout), Workers: 32, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
+		}
+		running.Go(func() error { return consumer.Run(working) })
+	}
+	return func() error {
+		cancel()
+		return running.Wait()
+	}
+}
+
+// overloadGraph has an author for each of the users who post, and the same followers.
+func overloadGraph() graph {
+	return graph{users: shortAuthors + overloadFans, name: user, follows: func(yield func(follow) bool) {
+		for i := range shortAuthors {
+			for k := range overloadFans {
+				if !yield(follow{user(shortAuthors + k), user(i)}) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// wrongEntries counts the entries that the homes of the followers lack, or have too many.
+func wrongEntries(ctx context.Context, store table.Store, accepted []string) (wrong int, err error) {
 	for k := range overloadFans {
 		shown := map[string]bool{}
-		for page, err := range memory.Query(ctx, table.Query{PK: schema.TimelinePK(user(authors + k))}) {
+		for page, err := range store.Query(ctx, table.Query{PK: schema.TimelinePK(user(shortAuthors + k))}) {
 			if err != nil {
-				return nil, err
+				return 0, err
 			}
 			for _, it := range page.Items {
 				shown[it.Key.SK] = true
@@ -140,12 +163,5 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 		}
 		wrong += len(shown) // posts that were refused, unless their outcome was unknown
 	}
-	l := latencyOf(times)
-	note := fmt.Sprintf("%d posts a second to %d followers each, %s units a second, for %s; the table refused %d writes, %d posts were answered 503, and the queues were empty %s later",
-		overloadPosts, overloadFans, capacity.Number(5*overloadUnits), period, limited.Refusals(), refused.Load(), drained.Round(time.Second))
-	exact := Result{ID: overloadID, Name: "entries lost or too many, table of 500 WCU/s offered 2,500", Value: float64(wrong), Unit: "entries", Note: note}
-	return []Result{
-		Result{ID: overloadID, Name: "accepted posts, p99, table of 500 WCU/s offered 2,500", Value: l.P99, Unit: "ms", Latency: l}.reported(),
-		exact.reach("0", wrong == 0),
-	}, nil
+	return wrong, nil
 }

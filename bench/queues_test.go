@@ -71,7 +71,7 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 			tables := httptest.NewServer(standin.New(standin.Options{Followers: followers}))
 			defer tables.Close()
 			server := queuesFor(t, 0)
-			s, err := openScale(t.Context(), tables.URL, server.url, scaleInFlight)
+			s, err := openScale(t.Context(), tables.URL, server.url, scaleInFlight())
 			require.NoError(t, err)
 			defer func() {
 				assert.NoError(t, s.broker.Close())

@@ -40,7 +40,7 @@ type WorkerConfig struct {
 // does.
 func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
 	daemon.CollectLater(cfg.Environ)
-	s, err := openScale(ctx, cfg.Table, cfg.Queue, scaleInFlight)
+	s, err := openScale(ctx, cfg.Table, cfg.Queue, scaleInFlight())
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,9 @@ type scaleParts struct {
 
 // scaleInFlight is small: a process receives few messages ahead, and leaves the rest to
 // others.
-var scaleInFlight = map[string]int{queue.TopicChunks: 8, queue.TopicPosts: 2}
+func scaleInFlight() map[string]int {
+	return map[string]int{queue.TopicChunks: 8, queue.TopicPosts: 2}
+}
 
 func openScale(ctx context.Context, tableURL, queueURL string, inFlight map[string]int) (scaleParts, error) {
 	tableConfig, err := standInConfig(ctx, tableURL)
@@ -115,7 +117,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 	defer tables.Stop()
 	queues := startQueues(scaleLatency)
 	defer queues.stop()
-	s, err := openScale(ctx, tables.URL, queues.url, scaleInFlight)
+	s, err := openScale(ctx, tables.URL, queues.url, scaleInFlight())
 	if err != nil {
 		return 0, cost, err
 	}

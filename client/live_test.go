@@ -82,7 +82,7 @@ func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		w.CloseWithError(r.Context().Err())
 	}()
-	return &http.Response{StatusCode: 200, Body: io.NopCloser(io.MultiReader(strings.NewReader(": hello\n\n"), body))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(strings.NewReader(": hello\n\n"), body))}, nil
 }
 
 func TestASilentStreamIsOpenedAgain(t *testing.T) {

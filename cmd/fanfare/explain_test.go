@@ -78,7 +78,7 @@ func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []str
 // explained asks why a post is in a home, or is not.
 func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
 	t.Helper()
-	all, err := admin.NewClient(r.admin, http.DefaultClient).Explain(t.Context(), user, post)
+	all, err := admin.NewClient(r.admin, &http.Client{Timeout: time.Minute}).Explain(t.Context(), user, post)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	return all[0]
@@ -130,7 +130,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 		pulled = post("big")
 		state := ""
 		until(t, "its delivery", func() bool {
-			d, err := admin.NewClient(p.admin, http.DefaultClient).Delivery(ctx, pulled)
+			d, err := admin.NewClient(p.admin, &http.Client{Timeout: time.Minute}).Delivery(ctx, pulled)
 			require.NoError(t, err)
 			state = d.State
 			return state == "complete" || state == "pulled"

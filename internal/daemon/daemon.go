@@ -36,7 +36,6 @@ import (
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
-	"fanfare/internal/live"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -145,10 +144,6 @@ func (p *process) run(ctx context.Context) error {
 	}
 	if err := eng.register(reg); err != nil {
 		return err
-	}
-	eng.wakes = new(live.Wakes)
-	if p.opt.Roles.API {
-		eng.store = eng.wakes.Store(eng.store)
 	}
 	authn, err := p.newAuthn(eng)
 	if err != nil {

@@ -25,7 +25,7 @@ type engine struct {
 	store table.Store
 	// local says that the store is in this process.
 	local bool
-	// wakes wakes the streams of homes that this process writes into.
+	// wakes are for the streams of homes that this process writes into.
 	wakes  *live.Wakes
 	broker queue.Broker
 	checks []admin.Check
@@ -91,11 +91,20 @@ func (p *process) openDirectory() (*datadir.Dir, error) {
 	return dir, err
 }
 
-func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (*engine, error) {
+func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (e *engine, err error) {
 	if dir == nil {
-		return p.openAWS(ctx)
+		e, err = p.openAWS(ctx)
+	} else {
+		e, err = p.openEmbedded(ctx, dir)
 	}
-	return p.openEmbedded(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	e.wakes = new(live.Wakes)
+	if p.opt.Roles.API {
+		e.store = e.wakes.Store(e.store)
+	}
+	return e, nil
 }
 
 // openEmbedded opens the stores. On a full disk it waits for room until ctx ends.

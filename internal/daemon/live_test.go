@@ -18,7 +18,7 @@ func TestALiveHomeGoesOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	var address atomic.Value
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address.Load().(string)) //nolint:forcetypeassert // it holds nothing else
+		return new(net.Dialer).DialContext(ctx, network, address.Load().(string))
 	}}
 	defer transport.CloseIdleConnections()
 	at, stop := start(t, settings(t, dir))

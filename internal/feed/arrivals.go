@@ -327,7 +327,7 @@ func (s *Service) LikeChanges(ctx context.Context, seen *Seen) ([]PostLikes, err
 		return nil, err
 	}
 	var changes []PostLikes
-	keys = nil
+	var changed []table.Key
 	for _, post := range seen.shown {
 		count := int64(0)
 		if it, ok := found[schema.LikeCountKey(post)]; ok {
@@ -335,10 +335,10 @@ func (s *Service) LikeChanges(ctx context.Context, seen *Seen) ([]PostLikes, err
 		}
 		if count != seen.likes[post] {
 			changes = append(changes, PostLikes{post, count})
-			keys = append(keys, schema.PostByIDKey(post))
+			changed = append(changed, schema.PostByIDKey(post))
 		}
 	}
-	living, err := s.batchGet(ctx, keys, true, schema.AttrDeleted) // consistent, for I2
+	living, err := s.batchGet(ctx, changed, true, schema.AttrDeleted) // consistent, for I2
 	if err != nil {
 		return nil, err
 	}

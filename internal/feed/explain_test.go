@@ -2,7 +2,6 @@ package feed_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -131,7 +130,7 @@ func (s *story) bury() {
 	payload, err := messages.Encode(next.event)
 	require.NoError(s.t, err)
 	s.letters = append(s.letters, queue.DeadLetter{
-		ID: "letter", Topic: next.topic, Payload: payload, Reason: "too often received", FailedAt: s.clock.now(),
+		ID: "m1", Topic: next.topic, Payload: payload, Reason: "too often received", FailedAt: s.clock.now(),
 	})
 }
 
@@ -333,14 +332,14 @@ var stories = []struct {
 		p := s.post("ann", "hello")
 		s.bury()
 		return p
-	}, "its delivery stopped at dead letter letter of posts at 2026-11-21T13:00:00Z: too often received"},
+	}, "its delivery stopped at dead letter m1 of posts at 2026-11-21T13:00:00Z: too often received"},
 	{"a dead plan", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		require.NoError(s.t, s.work())
 		s.bury()
 		return p
-	}, "its delivery stopped at dead letter letter of chunks at 2026-11-21T13:00:00Z: too often received"},
+	}, "its delivery stopped at dead letter m1 of chunks at 2026-11-21T13:00:00Z: too often received"},
 	{"a dead chunk", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
@@ -349,7 +348,7 @@ var stories = []struct {
 		}
 		s.bury()
 		return p
-	}, "its delivery stopped at dead letter letter of chunks at 2026-11-21T13:00:00Z: too often received"},
+	}, "its delivery stopped at dead letter m1 of chunks at 2026-11-21T13:00:00Z: too often received"},
 	{"a dead post that never was in the table", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		post, err := id.NewGenerator(s.clock.now).New()
 		require.NoError(s.t, err)
@@ -357,7 +356,7 @@ var stories = []struct {
 		s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})
 		s.bury()
 		return feed.Post{ID: post, AuthorID: "ann"}
-	}, "its delivery stopped at dead letter letter of posts at 2026-11-21T12:00:00Z: too often received"},
+	}, "its delivery stopped at dead letter m1 of posts at 2026-11-21T12:00:00Z: too often received"},
 	{"lost", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
@@ -484,7 +483,7 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 		}}
 		other := feed.New(feed.Config{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
 		_, err := other.Explain(t.Context(), s, "fan", p.ID)
-		assert.Truef(t, errors.Is(err, errDown), "call %d: %v", n+1, err)
+		assert.ErrorIsf(t, err, errDown, "call %d", n+1)
 	}
 }
 

@@ -336,7 +336,8 @@ func TestTheDefaults(t *testing.T) {
 		got := tt.cfg.withDefaults()
 		assert.Equal(t, tt.want, sizes{got.Window, got.MaxMessages, got.PutConcurrency, got.FenceAfter})
 		assert.WithinDuration(t, time.Now(), got.Now(), time.Minute)
-		assert.NotEqual(t, got.Random(), got.Random(), "names of two incarnations")
+		first := got.Random()
+		assert.NotEqual(t, first, got.Random(), "names of two incarnations")
 		assert.NotNil(t, got.Log)
 	}
 	assert.Len(t, newIncarnation(1, 1), dayDigits+randDigits, "the name on the second day of 1970")
