@@ -31,8 +31,8 @@ const (
 	commitTime = 10 * time.Second
 )
 
-// Seen is the part of a home that a reader has seen: all posts up to floor, and posts.
-type Seen struct {
+// Streamed is the part of a home that a reader has seen: all posts up to floor, and posts.
+type Streamed struct {
 	floor string
 	// posts ascend.
 	posts []string
@@ -43,12 +43,12 @@ type Seen struct {
 }
 
 // Clone returns a copy for another reader, who knows no like counts.
-func (v *Seen) Clone() *Seen {
-	return &Seen{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]int64{}}
+func (v *Streamed) Clone() *Streamed {
+	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]int64{}}
 }
 
 // Add adds a post, and reports whether it is new.
-func (v *Seen) Add(post string) bool {
+func (v *Streamed) Add(post string) bool {
 	i, found := slices.BinarySearch(v.posts, post)
 	if found || post <= v.floor {
 		return false
@@ -60,10 +60,10 @@ func (v *Seen) Add(post string) bool {
 	return true
 }
 
-func (v *Seen) dropFirst() { v.floor, v.posts = v.posts[0], v.posts[1:] }
+func (v *Streamed) dropFirst() { v.floor, v.posts = v.posts[0], v.posts[1:] }
 
 // raise counts all posts up to floor as seen.
-func (v *Seen) raise(floor string) {
+func (v *Streamed) raise(floor string) {
 	v.floor = max(v.floor, floor)
 	for len(v.posts) > 0 && v.posts[0] <= v.floor {
 		v.posts = v.posts[1:]
@@ -71,14 +71,14 @@ func (v *Seen) raise(floor string) {
 }
 
 // Settle forgets the old posts of the window. Everything that is visible has been seen.
-func (v *Seen) Settle(now time.Time) {
+func (v *Streamed) Settle(now time.Time) {
 	for len(v.posts) > windowLeast && timeOf(v.posts[0]).Before(now.Add(-windowTime)) {
 		v.dropFirst()
 	}
 }
 
 // Position returns v as a cursor for viewer.
-func (v *Seen) Position(viewer string) string {
+func (v *Streamed) Position(viewer string) string {
 	raw := id.Pack(v.floor)
 	for _, post := range v.posts {
 		raw = append(raw, id.Pack(post)...)
@@ -87,10 +87,10 @@ func (v *Seen) Position(viewer string) string {
 }
 
 func streamScope(viewer string) scope {
-	return scope{"home-stream", viewer, "", func(position string) bool { _, ok := decodeSeen(position); return ok }}
+	return scope{"home-stream", viewer, "", func(position string) bool { _, ok := decodeStreamed(position); return ok }}
 }
 
-func decodeSeen(position string) (*Seen, bool) {
+func decodeStreamed(position string) (*Streamed, bool) {
 	if position == "" || len(position)%id.PackedLen != 0 || len(position) > (1+windowPosts)*id.PackedLen {
 		return nil, false
 	}
@@ -102,18 +102,18 @@ func decodeSeen(position string) (*Seen, bool) {
 		}
 		posts = append(posts, post)
 	}
-	return &Seen{floor: posts[0], posts: posts[1:], likes: map[string]int64{}}, true
+	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]int64{}}, true
 }
 
-// HomeSeen returns the part of viewer's home that a reader has seen who goes on after last:
+// HomeStreamed returns the part of viewer's home that a reader has seen who goes on after last:
 // a post id, a Position, or "" for all that is in the home now.
-func (s *Service) HomeSeen(ctx context.Context, viewer, last string) (*Seen, error) {
+func (s *Service) HomeStreamed(ctx context.Context, viewer, last string) (*Streamed, error) {
 	if last != "" && !id.Valid(last) {
 		position, err := streamScope(viewer).position(last)
 		if err != nil {
 			return nil, &Error{Kind: Malformed, Detail: "Last-Event-ID is neither a post id nor a position of this stream: connect again without it"}
 		}
-		seen, _ := decodeSeen(position)
+		seen, _ := decodeStreamed(position)
 		return seen, nil
 	}
 	before := ""
@@ -124,7 +124,7 @@ func (s *Service) HomeSeen(ctx context.Context, viewer, last string) (*Seen, err
 	if err != nil {
 		return nil, err
 	}
-	seen := &Seen{likes: map[string]int64{}}
+	seen := &Streamed{likes: map[string]int64{}}
 	if !whole {
 		seen.floor, refs = refs[len(refs)-1].post, refs[:len(refs)-1]
 	}
@@ -145,7 +145,7 @@ func (s *Service) HomeSeen(ctx context.Context, viewer, last string) (*Seen, err
 }
 
 // show takes the references of a home, newest first, of which like counts are to be read.
-func (v *Seen) show(refs []ref) {
+func (v *Streamed) show(refs []ref) {
 	v.shown = nil
 	likes := make(map[string]int64, windowLeast)
 	for _, r := range refs[:min(windowLeast, len(refs))] {
@@ -160,7 +160,7 @@ func (v *Seen) show(refs []ref) {
 // Arrivals returns the posts of viewer's home that are not in seen, a few at a time, oldest
 // first, and adds them to seen. A post that becomes visible meanwhile may be left for the
 // next call.
-func (s *Service) Arrivals(ctx context.Context, viewer string, seen *Seen) iter.Seq2[[]HomeItem, error] {
+func (s *Service) Arrivals(ctx context.Context, viewer string, seen *Streamed) iter.Seq2[[]HomeItem, error] {
 	return func(yield func([]HomeItem, error) bool) {
 		for {
 			began := s.cfg.Now()
@@ -201,7 +201,7 @@ func (s *Service) Arrivals(ctx context.Context, viewer string, seen *Seen) iter.
 }
 
 // note adds the items that arrived, and the other posts that are known.
-func (v *Seen) note(items []HomeItem, known []string) {
+func (v *Streamed) note(items []HomeItem, known []string) {
 	for _, post := range known {
 		v.Add(post)
 	}
@@ -317,7 +317,7 @@ type PostLikes struct {
 
 // LikeChanges returns the like counts of the newest posts of a home that differ from those
 // that seen knows, and notes them. Counts that it does not know differ from 0.
-func (s *Service) LikeChanges(ctx context.Context, seen *Seen) ([]PostLikes, error) {
+func (s *Service) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, error) {
 	keys := make([]table.Key, len(seen.shown))
 	for i, post := range seen.shown {
 		keys[i] = schema.LikeCountKey(post)

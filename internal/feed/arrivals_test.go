@@ -17,15 +17,15 @@ import (
 )
 
 // watch returns the part of viewer's home that a stream has seen that goes on after last.
-func (w *world) watch(viewer, last string) *feed.Seen {
+func (w *world) watch(viewer, last string) *feed.Streamed {
 	w.t.Helper()
-	seen, err := w.HomeSeen(w.t.Context(), viewer, last)
+	seen, err := w.HomeStreamed(w.t.Context(), viewer, last)
 	require.NoError(w.t, err)
 	return seen
 }
 
 // arrivals returns the posts that a stream sends now.
-func (w *world) arrivals(viewer string, seen *feed.Seen) []string {
+func (w *world) arrivals(viewer string, seen *feed.Streamed) []string {
 	w.t.Helper()
 	var posts []string
 	for items, err := range w.Arrivals(w.t.Context(), viewer, seen) {
@@ -83,7 +83,7 @@ func TestAStreamGoesOnAfterAPost(t *testing.T) {
 	assert.Equal(t, []string{posts[3].ID, posts[6].ID, posts[7].ID}, w.arrivals("ann", seen))
 	assert.Empty(t, w.arrivals("ann", w.watch("ann", "")), "without an id the stream begins with what comes")
 	for _, last := range []string{"x", posts[0].ID[1:], seen.Position("bob"), seen.Position("ann") + "A"} {
-		_, err := w.HomeSeen(t.Context(), "ann", last)
+		_, err := w.HomeStreamed(t.Context(), "ann", last)
 		wantKind(t, err, feed.Malformed)
 	}
 	late := w.post(names[0], "late")
@@ -127,7 +127,7 @@ func TestAnEntryBeforeItsPostIsStreamedWithThePost(t *testing.T) {
 	assert.Empty(t, w.arrivals("ann", before))
 	between := w.watch("ann", "")
 	w.put(p.Item())
-	for _, seen := range []*feed.Seen{before, between} {
+	for _, seen := range []*feed.Streamed{before, between} {
 		assert.Equal(t, []string{p.ID}, w.arrivals("ann", seen))
 	}
 }

@@ -27,7 +27,7 @@ type home struct {
 	// and units.
 	turn chan struct{}
 	// seen is what every joined stream has seen or does not want; nil before the first look.
-	seen *feed.Seen
+	seen *feed.Streamed
 	// looks counts the looks since the one that read like counts.
 	looks int
 	// units are used and not charged yet.
@@ -118,7 +118,7 @@ func (hm *home) look(ctx context.Context) (int, error) {
 	ctx, cost := feed.WithCost(ctx)
 	err := hm.hub.reading(ctx, func(ctx context.Context) error {
 		if hm.seen == nil {
-			seen, err := hm.hub.cfg.Homes.HomeSeen(ctx, hm.user, "")
+			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			hm.seen = seen
 			return err
 		}
@@ -169,7 +169,7 @@ func (hm *home) publish(items []feed.HomeItem) error {
 }
 
 // lookAtLikes sends to streams the like counts that seen does not know.
-func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Seen, streams ...*Stream) error {
+func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Streamed, streams ...*Stream) error {
 	changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, seen)
 	if err != nil {
 		return err

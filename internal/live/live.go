@@ -58,9 +58,9 @@ var ErrSlow = errors.New("live: the client is too slow")
 
 // Homes is the part of feed.Service that streams use.
 type Homes interface {
-	HomeSeen(ctx context.Context, viewer, last string) (*feed.Seen, error)
-	Arrivals(ctx context.Context, viewer string, seen *feed.Seen) iter.Seq2[[]feed.HomeItem, error]
-	LikeChanges(ctx context.Context, seen *feed.Seen) ([]feed.PostLikes, error)
+	HomeStreamed(ctx context.Context, viewer, last string) (*feed.Streamed, error)
+	Arrivals(ctx context.Context, viewer string, seen *feed.Streamed) iter.Seq2[[]feed.HomeItem, error]
+	LikeChanges(ctx context.Context, seen *feed.Streamed) ([]feed.PostLikes, error)
 }
 
 // Frames encode what a stream sends.
@@ -170,7 +170,7 @@ func (h *Hub) reading(ctx context.Context, look func(context.Context) error) err
 	return panics.Catch(func() error { return look(ctx) })
 }
 
-// Open opens a stream of user's home that goes on after last (feed.Service.HomeSeen). The
+// Open opens a stream of user's home that goes on after last (feed.Service.HomeStreamed). The
 // stream needs a Close, and does nothing before Serve.
 func (h *Hub) Open(ctx context.Context, user, last string) (*Stream, error) {
 	st, err := h.admit(user)

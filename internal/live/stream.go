@@ -16,7 +16,7 @@ type Stream struct {
 	// joined, seen and moved belong to the holder of the home's turn; before the stream has
 	// joined, to Serve.
 	joined bool
-	seen   *feed.Seen
+	seen   *feed.Streamed
 	// moved says that the client's position is older than seen.
 	moved bool
 
@@ -43,7 +43,7 @@ func (st *Stream) begin(ctx context.Context, last string) (err error) {
 	hm := st.home
 	if last != "" {
 		err := hm.hub.reading(ctx, func(ctx context.Context) (err error) {
-			st.seen, err = hm.hub.cfg.Homes.HomeSeen(ctx, hm.user, last)
+			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, last)
 			return err
 		})
 		if err != nil {
