@@ -89,6 +89,20 @@ func event(name, id string, data any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// eventSchema describes one kind of event, whose data is JSON.
+func eventSchema(kind string, data *huma.Schema) *huma.Schema {
+	return &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"event", "data"},
+		Properties: map[string]*huma.Schema{
+			"event": {Type: huma.TypeString, Enum: []any{kind}},
+			"id":    {Type: huma.TypeString},
+			"data": {Type: huma.TypeString, Extensions: map[string]any{
+				"contentMediaType": "application/json", "contentSchema": data,
+			}},
+		},
+	}
+}
+
 func (a *API) registerStream() {
 	type streamIn struct {
 		LastEventID string `header:"Last-Event-ID" doc:"The last id that the client received on a stream of this home: the newer posts come first, oldest first. A post id, or the id of a block without data. Without it the stream begins with what comes."` //nolint:tagliatelle // its name in the HTML standard
@@ -103,10 +117,7 @@ func (a *API) registerStream() {
 			"A block that has an id and no data is the place of the stream behind all that came before: " +
 			"sent as Last-Event-ID it goes on without a gap and without a repetition, where a post id shows newer posts only. Clients that follow the standard do so by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
-			Schema: &huma.Schema{
-				Type: huma.TypeString, Description: "The data of each event is JSON.",
-				Extensions: map[string]any{"x-events": map[string]any{"entry": entry, "likes": likes}},
-			},
+			Schema:  &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{eventSchema("entry", entry), eventSchema("likes", likes)}},
 			Example: "event: entry\nid: 01JZ0000000000000000000000\ndata: {\"post\":{\"id\":\"01JZ0000000000000000000000\"}}\n\n: heartbeat\n\n",
 		}},
 	}}
