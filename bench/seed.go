@@ -43,12 +43,15 @@ func seed(ctx context.Context, dir string, g graph) (err error) {
 func seedTable(ctx context.Context, store table.Store, g graph) error {
 	l := loader{ctx: ctx, store: store}
 	now := time.Now()
+	// All readers were here today. Otherwise each first home read would date the reader's
+	// edges, and that is measured by T15.
+	until := schema.DayOf(now) + defaultActiveDays
 	for i := range g.users {
 		l.put(schema.Profile{User: g.name(i), Name: "User " + g.name(i), CreatedAt: now}.Item())
 	}
 	followers, following := map[table.Key]int64{}, map[string]int64{}
 	for f := range g.follows {
-		l.put(schema.FollowerItem(f.author, f.follower, now))
+		l.put(schema.DatedFollowerItem(f.author, f.follower, now, until))
 		l.put(schema.FollowingItem(f.follower, f.author, now, id.Min))
 		followers[schema.FollowerCountKey(f.author, f.follower)]++
 		following[f.follower]++
@@ -57,7 +60,10 @@ func seedTable(ctx context.Context, store table.Store, g graph) error {
 		l.put(table.Item{Key: key, Attrs: []table.Attr{{Name: schema.AttrN, Value: table.N(n)}}})
 	}
 	for user, n := range following {
-		l.put(table.Item{Key: schema.CountsKey(user), Attrs: []table.Attr{{Name: schema.AttrFollowing, Value: table.N(n)}}})
+		l.put(schema.Presence{User: user, State: schema.PresenceHere, Until: until}.Item())
+		l.put(table.Item{Key: schema.CountsKey(user), Attrs: []table.Attr{
+			{Name: schema.AttrFollowing, Value: table.N(n)}, {Name: schema.AttrUptoDay, Value: table.N(int64(until))},
+		}})
 	}
 	l.flush()
 	if l.err != nil {
@@ -75,6 +81,9 @@ type loader struct {
 }
 
 const loadBatch = 5000
+
+// defaultActiveDays is the default of FANFARE_ACTIVE_DAYS.
+const defaultActiveDays = 14
 
 func (l *loader) put(it table.Item) {
 	if l.items = append(l.items, it); len(l.items) == loadBatch {
