@@ -143,8 +143,8 @@ func readTrace(file string, graph *replay.Graph) ([]activity, error) {
 }
 
 // powerLaw makes a network in which followers, followees, the pauses between two activities
-// and the time until a user leaves for good have power laws. Who has many followers is
-// active more often, once an hour at most.
+// and the time until a user leaves for good have power laws. A user with many
+// followers is active more often, once an hour at most.
 func powerLaw(users int, days float64) history {
 	random := rand.New(rand.NewPCG(15, 0))
 	pareto := func(least, exponent float64) float64 { return least * math.Pow(1-random.Float64(), -1/exponent) }

@@ -386,8 +386,9 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		return err
 	}
 	at := func(ctx context.Context, rate int, author func(i int) string) {
-		// A post that fails is missing in the count of the row.
-		e.regularly(ctx, rate, func(i int) { _ = post(context.WithoutCancel(ctx), author(i)) })
+		e.regularly(ctx, rate, func(i int) {
+			_ = post(context.WithoutCancel(ctx), author(i)) // one that fails is missing in the row's count
+		})
 	}
 	loads := []func(context.Context) error{
 		nothing,

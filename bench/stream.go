@@ -163,7 +163,7 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 	want := len(l.posts) * (1 + streamFollowees)
 	settled, cancel := context.WithTimeout(reading, time.Minute)
 	defer cancel()
-	_ = until(settled, func() bool { // at its end there are gaps, which are counted
+	_ = until(settled, func() bool { // if the time ends first, the gaps are counted below
 		res.events = 0
 		for _, r := range readers {
 			res.events += r.count()

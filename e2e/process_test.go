@@ -35,8 +35,8 @@ var binaries string
 const graph = "../testdata/graphs/socfb-Reed98.edges"
 
 func TestMain(m *testing.M) {
-	// These tests mostly wait for processes. With as many at once as the machine has cores,
-	// they are what the whole suite waits for.
+	// These tests mostly wait for processes. With only as many at once as the machine has
+	// cores, they end last of the whole suite.
 	if err := flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)); err != nil {
 		panic(err)
 	}

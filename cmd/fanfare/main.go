@@ -59,8 +59,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(line, help) {
 		line += ": see " + help // cobra names the fault, but no remedy
 	}
-	// If stderr is gone, nobody is left to tell.
-	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line)
+	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line) // if stderr is gone, nobody is left to tell
 	_, isConfig := errors.AsType[*config.Error](err)
 	_, isUsage := errors.AsType[*usageError](err)
 	if isConfig || isUsage || !*began {

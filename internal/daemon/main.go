@@ -27,15 +27,14 @@ func Main(ctx context.Context, name string, roles Roles, args, environ []string,
 	version := flags.Bool("version", false, "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		// A failure to write to stderr cannot be reported.
-		_, _ = fmt.Fprintf(stderr, "%s is a daemon of Fanfare on AWS. It takes no arguments but --version, and reads FANFARE_* and the variables of the AWS SDK.\n", name)
+		help := name + " is a daemon of Fanfare on AWS. It takes no arguments but --version, and reads FANFARE_* and the variables of the AWS SDK."
+		_, _ = fmt.Fprintln(stderr, help) // if stderr is gone, nobody is left to tell
 		return ExitOK
 	case err != nil:
 		return fail(stderr, name, ExitUsage, fmt.Errorf("%w: see %s --help", err, name))
 	}
 	if *version {
-		// A failure to write to stdout cannot be reported.
-		_, _ = fmt.Fprintf(stdout, "%s %s\n", name, obs.ReadBuild())
+		_, _ = fmt.Fprintf(stdout, "%s %s\n", name, obs.ReadBuild()) // if stdout is gone, nobody is left to tell
 		return ExitOK
 	}
 	if flags.NArg() > 0 {

@@ -186,7 +186,7 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	assert.Equal(t, []feed.PostLikes{{PostID: p.ID}}, changes())
 }
 
-// A reader who was away streams a home by pull, while its entries are built and after that.
+// A reader that returns streams a home by pull, while its entries are built and after that.
 func TestAReturningReaderStreamsTheHome(t *testing.T) {
 	w := newWorld(t, active(2))
 	names := w.crowd("ann", 3, 0)

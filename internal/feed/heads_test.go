@@ -129,8 +129,8 @@ func TestOnlyFirstPagesAreASecondLate(t *testing.T) {
 	assert.Equal(t, []string{"mine", "new", "large 29", "large 26"}, fresh)
 }
 
-// Readers whose homes begin at different posts, with pages of any size, share what they
-// can, and each sees what it would have read alone.
+// Readers whose homes begin at different posts, with pages of any size, share as much as
+// they can, and each sees the posts that it would have read alone.
 func TestSharedHeadsShowWhatEachReaderWouldHaveRead(t *testing.T) {
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 0))

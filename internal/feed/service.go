@@ -65,7 +65,7 @@ type Config struct {
 	// HeadAge is how old the newest posts of a pulled author may be on a first page of a
 	// home. First pages share them for so long. With 0 each reads them.
 	HeadAge time.Duration
-	// HeadBytes bounds the memory of what they share. Default 16 MiB.
+	// HeadBytes bounds the memory of the shared posts. Default 16 MiB.
 	HeadBytes int
 	// HeadsHeld is called with the size of that memory when it changes.
 	HeadsHeld func(bytes int)

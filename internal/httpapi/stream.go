@@ -157,8 +157,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, user string, st *liv
 	}
 	conn := http.NewResponseController(w)
 	// Else the server takes the end of the time to read a request for the end of the client.
-	// A connection without deadlines is a test's.
-	_ = conn.SetReadDeadline(time.Time{})
+	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
 	ended := func() {
 		left := time.Unix(1, 0)
 		if a.streams.Stopping() {
@@ -184,10 +183,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, user string, st *liv
 		}
 		return conn.Flush()
 	})
+	last := time.Now().Add(stopTime) // for the end of the answer
 	if errors.Is(err, live.ErrSlow) {
-		panic(http.ErrAbortHandler) // the client must not take half an event for a whole one
+		last = time.Unix(1, 0) // no end: the client must not take half an event for a whole one
 	}
-	_ = conn.SetWriteDeadline(time.Now().Add(stopTime)) // for the end of the answer; as above
+	_ = conn.SetWriteDeadline(last) // as above
 	a.log.Debug("stream ended", zap.String("user_id", user), zap.Error(err))
 }
 
