@@ -125,8 +125,8 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 		chromedp.Evaluate(`[...document.querySelectorAll("details")].map(d => ({
 			ID: d.id, Open: d.open, Method: d.querySelector("summary .method").textContent,
 			Path: d.querySelector("summary code:not(.method)").textContent, Text: d.textContent }))`, &operations),
-		chromedp.Click("button", chromedp.ByQuery),
-		chromedp.WaitVisible("#get-home pre", chromedp.ByQuery),
+		chromedp.Click("#open-all", chromedp.ByQuery),
+		chromedp.WaitVisible("#get-home .curl", chromedp.ByQuery),
 		chromedp.Evaluate(`document.documentElement.clientWidth`, &width),
 		chromedp.Evaluate(`document.documentElement.scrollWidth`, &content),
 		screenshot(t),
@@ -159,6 +159,45 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 		}
 	}
 	assert.Contains(t, b.requests, "http://"+u.http+"/openapi.json", "the page did not ask for its document, but for")
+	p.stop(t)
+}
+
+// TestCallsAreSentFromTheDocsPage takes a dev token, sends calls from their forms and runs
+// the commands that the page shows.
+func TestCallsAreSentFromTheDocsPage(t *testing.T) {
+	t.Parallel()
+	u := newUp(t)
+	p := u.start(t)
+	send := func(id, status string) chromedp.Action {
+		answer := "#" + id + " pre.answer"
+		return chromedp.Tasks{
+			chromedp.Evaluate(fmt.Sprintf(`document.getElementById(%q).open = true`, id), nil),
+			chromedp.WaitVisible("#"+id+" button[type=submit]", chromedp.ByQuery),
+			chromedp.Click("#"+id+" button[type=submit]", chromedp.ByQuery),
+			chromedp.Poll(fmt.Sprintf(`document.querySelector(%q).textContent.startsWith(%q)`, answer, status), nil, chromedp.WithPollingTimeout(30*time.Second)),
+		}
+	}
+	var created, read, command string
+	b := browse(t, "http://"+u.http+"/docs",
+		chromedp.Click("#dev-form button", chromedp.ByQuery),
+		chromedp.Poll(`document.getElementById("token").value !== ""`, nil, chromedp.WithPollingTimeout(30*time.Second)),
+		send("put-me", "200"),
+		send("create-post", "201"),
+		chromedp.Text("#create-post pre.answer", &created, chromedp.ByQuery),
+		send("get-post", "200"), // its id is the one of the answer above
+		chromedp.Text("#get-post pre.answer", &read, chromedp.ByQuery),
+		chromedp.SetValue("#create-post textarea", `{"text":"it's from a shell"}`, chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelector("#create-post form").dispatchEvent(new Event("input"))`, nil),
+		chromedp.Text("#create-post .curl", &command, chromedp.ByQuery),
+		chromedp.Evaluate(`document.getElementById("create-post").scrollIntoView()`, nil),
+		screenshot(t),
+	)
+	assert.Contains(t, created, "location: /v1/posts/")
+	assert.Contains(t, read, `"text": "Hello"`)
+	assert.Empty(t, b.problems)
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(command, "curl", "curl -sS", 1)).CombinedOutput()
+	require.NoErrorf(t, err, "%s\n%s", command, out)
+	assert.Contains(t, string(out), `"text":"it's from a shell"`)
 	p.stop(t)
 }
 

@@ -38,7 +38,7 @@ const (
 	readTimeout  = 5 * time.Second
 	writeTimeout = 15 * time.Second
 	// apiVersion is the version of the contract, not of the program.
-	apiVersion = "1"
+	apiVersion = "1.0.0"
 )
 
 // TokenIssuer makes dev tokens.
@@ -122,6 +122,9 @@ func New(cfg Config) (*API, error) {
 	if a.tokens != nil {
 		a.registerTokens()
 	}
+	if err := complete(a.huma.OpenAPI()); err != nil {
+		return nil, err
+	}
 	var err error
 	if a.document, err = json.MarshalIndent(a.huma.OpenAPI(), "", "  "); err != nil {
 		return nil, fmt.Errorf("openapi document: %w", err)
@@ -141,6 +144,8 @@ func humaConfig() huma.Config {
 	cfg.Info.Description = "A feed: posts, follows, likes and home timelines. Errors are RFC 9457 problems whose type is stable. " +
 		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page. " +
 		"A page may be short, and even empty, and still have a next_cursor; its items have 256 KiB of JSON at most."
+	cfg.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
+	cfg.Servers = []*huma.Server{{URL: "/", Description: "The service that gave this document."}}
 	// The document and its page are our own. Answers carry no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
@@ -211,7 +216,7 @@ func (a *API) registerTokens() {
 	type tokenOut struct{ Body Token }
 	op := operation(http.MethodPost, "/v1/dev/token", "issue-dev-token", "Development",
 		"Get a token for any user (only with FANFARE_AUTH=dev)", http.StatusOK)
-	op.Security = nil
+	op.Security = []map[string][]string{{}} // no scheme is required
 	op.Middlewares = huma.Middlewares{requireJSON}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	register(a, op, func(_ context.Context, in *tokenIn) (*tokenOut, error) {

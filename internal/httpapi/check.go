@@ -37,7 +37,7 @@ func userOf(ctx context.Context) string {
 // authenticate refuses requests without a valid token (I10), unless the operation needs
 // none.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
-	if len(ctx.Operation().Security) == 0 {
+	if len(ctx.Operation().Security[0]) == 0 {
 		next(ctx)
 		return
 	}

@@ -56,7 +56,7 @@ func (a *API) registerComments() {
 
 	type deleteIn struct {
 		PostPath
-		Comment string `path:"comment" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A comment id."`
+		Comment string `path:"comment" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A comment id." example:"01JZ0000000000000000000001"`
 	}
 	register(a, operation(http.MethodDelete, "/v1/posts/{id}/comments/{comment}", "delete-comment", tag, "Delete your comment, or a comment on your post", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *deleteIn) (*empty, error) {

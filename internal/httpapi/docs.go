@@ -1,14 +1,14 @@
 package httpapi
 
 import (
-	_ "embed"
+	"embed"
 	"net/http"
 )
 
-// docsPage shows the OpenAPI document and loads nothing from another host.
+// docsPage shows the OpenAPI document and sends calls. It loads nothing from another host.
 //
-//go:embed docs.html
-var docsPage []byte
+//go:embed docs
+var docsPage embed.FS
 
 func (a *API) registerDocs() {
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -17,11 +17,22 @@ func (a *API) registerDocs() {
 		send(w, http.StatusOK, a.document)
 	})
 	a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
-	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-cache")
-		w.Header().Set("Content-Security-Policy",
-			"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		send(w, http.StatusOK, docsPage)
-	})
+	for path, file := range map[string]struct{ name, kind string }{
+		"/docs":          {"page.html", "text/html"},
+		"/docs/page.css": {"page.css", "text/css"},
+		"/docs/page.js":  {"page.js", "text/javascript"},
+	} {
+		a.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			content, err := docsPage.ReadFile("docs/" + file.name)
+			if err != nil {
+				internal().write(w) // the file is in the binary, as a test shows
+				return
+			}
+			w.Header().Set("Content-Type", file.kind+"; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-cache")
+			w.Header().Set("Content-Security-Policy",
+				"default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+			send(w, http.StatusOK, content)
+		})
+	}
 }

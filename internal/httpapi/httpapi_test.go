@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -219,7 +220,8 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 	for path, operations := range doc.Paths {
 		for method, op := range operations {
 			calls++
-			assert.Equalf(t, path == "/v1/dev/token", len(op.Security) == 0, "%s %s: security is %v", method, path, op.Security)
+			require.Lenf(t, op.Security, 1, "%s %s", method, path)
+			assert.Equalf(t, path == "/v1/dev/token", len(op.Security[0]) == 0, "%s %s: security is %v", method, path, op.Security)
 			for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
 				if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == name[1] && p.In == "path" }) {
 					t.Errorf("%s %s: {%s} is not documented", method, path, name[1])
@@ -236,14 +238,53 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {
-	res := newWorld(t).call(t, "", "GET", "/docs", "")
-	if res.Code != 200 || !strings.HasPrefix(res.Header().Get("Content-Type"), "text/html") {
-		t.Fatalf("answer is %d %s", res.Code, res.Header())
+	w := newWorld(t)
+	for path, kind := range map[string]string{"/docs": "text/html", "/docs/page.css": "text/css", "/docs/page.js": "text/javascript"} {
+		res := w.call(t, "", "GET", path, "")
+		if res.Code != 200 || !strings.HasPrefix(res.Header().Get("Content-Type"), kind) {
+			t.Fatalf("%s: answer is %d %s", path, res.Code, res.Header())
+		}
+		assert.Emptyf(t, regexp.MustCompile(`(src|href)="(https?:)?//|@import|\burl\(`).FindString(res.Body.String()), "%s loads", path)
+		csp := res.Header().Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy is %q", path, csp)
+		}
 	}
-	assert.Empty(t, regexp.MustCompile(`(src|href)="(https?:)?//|@import|url\(`).FindString(res.Body.String()), "the page loads")
-	if csp := res.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
-		t.Errorf("policy is %q", csp)
+}
+
+// Each sample in the document compiles against package client.
+func TestSamplesCompile(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Samples []struct{ Lang, Source string } `json:"x-codeSamples"`
+		}
 	}
+	require.NoError(t, json.Unmarshal(newWorld(t).api.Document(), &doc))
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m").Output()
+	require.NoError(t, err)
+	var program strings.Builder
+	fmt.Fprintf(&program, "package main\n\nimport (\n\"context\"\n\"fmt\"\n\"time\"\n\n%q\n)\n\n"+
+		"func main() { fmt.Println(time.Hour) }\n\n", strings.TrimSpace(string(module))+"/client")
+	n := 0
+	for _, operations := range doc.Paths {
+		for method, op := range operations {
+			require.Len(t, op.Samples, 1, method)
+			n++
+			fmt.Fprintf(&program, "func f%d(ctx context.Context, c *client.Client) error {\n%s", n, op.Samples[0].Source)
+			names, _, declares := strings.Cut(op.Samples[0].Source, " :=")
+			if !declares || strings.HasPrefix(names, "for ") {
+				names = "nil"
+			} else if value, isPair := strings.CutSuffix(names, ", err"); isPair {
+				program.WriteString("fmt.Println(" + value + ")\n")
+				names = "err"
+			}
+			program.WriteString("return " + names + "\n}\n\n")
+		}
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(program.String()), 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // The error list of a request is short, however many faults a sender packs into it.

@@ -36,7 +36,7 @@ type PostEdit struct {
 
 // PostPath names a post in the path.
 type PostPath struct {
-	ID string `path:"id" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id."`
+	ID string `path:"id" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id." example:"01JZ0000000000000000000000"`
 }
 
 type postOut struct{ Body Post }

@@ -118,7 +118,7 @@ func (a *API) registerStream() {
 			"sent as Last-Event-ID it goes on without a gap and without a repetition, where a post id shows newer posts only. Clients that follow the standard do so by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
 			Schema:  &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{eventSchema("entry", entry), eventSchema("likes", likes)}},
-			Example: "event: entry\nid: 01JZ0000000000000000000000\ndata: {\"post\":{\"id\":\"01JZ0000000000000000000000\"}}\n\n: heartbeat\n\n",
+			Example: map[string]string{"event": "likes", "data": `{"post_id":"01JZ0000000000000000000000","count":3}`},
 		}},
 	}}
 	register(a, op, func(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// samples has an example in Go for each call, by package client: after a line "# ID", where
+// c is a client and ctx a context.
+//
+//go:embed samples.txt
+var samples string
+
+// complete adds to the document of the registered calls everything that huma does not
+// write: samples, and the headers of the answers that no operation sets.
+func complete(doc *huma.OpenAPI) error {
+	source := map[string]string{}
+	for _, sample := range strings.Split(samples, "# ")[1:] {
+		id, text, _ := strings.Cut(sample, "\n")
+		source[id] = text
+	}
+	doc.Components.Headers = map[string]*huma.Header{
+		"X-Request-Id":     {Description: "The id of the request in the server's log: the client's own, or a new one.", Schema: &huma.Schema{Type: huma.TypeString}},
+		"Retry-After":      {Description: "The seconds to wait before the call is sent again.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+		"WWW-Authenticate": {Description: "The fault of the token (RFC 6750).", Schema: &huma.Schema{Type: huma.TypeString}},
+	}
+	byStatus := map[string]string{"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
+			if op == nil {
+				continue
+			}
+			text, ok := source[op.OperationID]
+			if !ok {
+				return fmt.Errorf("openapi document: samples.txt has no sample of %s", op.OperationID)
+			}
+			op.Extensions = map[string]any{"x-codeSamples": []map[string]string{{"lang": "Go", "source": text}}}
+			for status, response := range op.Responses {
+				if response.Headers == nil {
+					response.Headers = map[string]*huma.Header{}
+				}
+				for _, name := range []string{"X-Request-Id", byStatus[status]} {
+					if name != "" {
+						response.Headers[name] = &huma.Header{Ref: "#/components/headers/" + name}
+					}
+				}
+			}
+			for _, param := range op.Parameters {
+				plain(param.Schema)
+			}
+		}
+	}
+	for _, schema := range doc.Components.Schemas.Map() {
+		for _, property := range schema.Properties {
+			plain(property)
+		}
+	}
+	return nil
+}
+
+// plain turns huma's own word for a pattern into a description. huma has taken the word
+// over into its messages by now.
+func plain(s *huma.Schema) {
+	if s.PatternDescription != "" && s.Description == "" {
+		s.Description = "It is " + s.PatternDescription + "."
+	}
+	s.PatternDescription = ""
+}
