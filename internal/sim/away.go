@@ -95,14 +95,14 @@ func (w *World) awayFrom(user string) (work []string) {
 	return work
 }
 
-// owed returns the posts, and their authors, that a home must show from now on: those whose
-// delivery is complete, of authors that the user follows for certain.
+// owed returns the posts, and their authors, that a home must show from now on: the user's
+// own, and those whose delivery is complete, of authors that the user follows for certain.
 func (l *workload) owed(user string, followed []string) map[string]string {
 	must := map[string]string{}
 	for _, author := range append(followed, user) {
 		_, from := l.w.edge(user, author)
 		for _, post := range l.posts {
-			if l.owner[post] == author && post >= from && !l.deleted[post] && !l.doubtful[post] && l.w.complete(post) {
+			if l.owner[post] == author && post >= from && !l.deleted[post] && !l.doubtful[post] && (author == user && l.w.listed[post].author == user || l.w.complete(post)) {
 				must[post] = author
 			}
 		}

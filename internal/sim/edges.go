@@ -16,6 +16,8 @@ const (
 	// mostTransit bounds the time from a request to its effect. AWS refuses a request that
 	// was signed minutes ago, and a connection dies in the sleep of a process.
 	mostTransit = 5 * time.Minute
+	// mostSkew bounds the skew of clocks, in most worlds.
+	mostSkew = 2 * time.Second
 	// clocksApart bounds the skew of a world whose clocks are apart by hours.
 	clocksApart = 6 * time.Hour
 	day         = 24 * time.Hour
@@ -204,14 +206,17 @@ func (w *World) wake() {
 // setClock sets the clock of a process.
 func (w *World) setClock() bool {
 	p := w.procs[w.rng.IntN(len(w.procs))]
-	p.skew.Store(int64(w.apart()))
+	before := p.skew.Swap(int64(w.apart()))
+	if p.skew.Load() < before {
+		p.back = time.Now()
+	}
 	w.note("the clock of %s is set to %s", p.Name, time.Duration(p.skew.Load()))
 	return true
 }
 
 // apart draws the skew of a clock.
 func (w *World) apart() time.Duration {
-	most := 2 * time.Second
+	most := mostSkew
 	if w.hours {
 		most = clocksApart
 	}

@@ -2,11 +2,14 @@ package sim
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -100,4 +103,29 @@ func dead(topic string, e messages.Event) func(w *World) {
 		q := w.queue(topic)
 		q.dead = append(q.dead, queue.DeadLetter{ID: e.Head().EventID, Topic: topic, Payload: payload})
 	}
+}
+
+// TestOnlyAFirstPageIsASecondLate asks the oracle which posts a first page may lack.
+func TestOnlyAFirstPageIsASecondLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, api := quietWorld(), &Proc{Name: "api-0"}
+		w.shape.Heads, w.shape.Limit = true, 1
+		w.write(schema.Post{ID: postID, Author: "u0", LikeShards: 1}.Item())
+		entry := func(user string) table.Item {
+			return table.Item{Key: table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(postID, "u0")}, Attrs: schema.EntryAttrs(time.Now().Add(timelineTTL), 1)}
+		}
+		w.write(entry("u0"))
+		w.write(entry("u1"))
+		<-time.After(headAge - 1)
+		assert.Equal(t, map[string]bool{postID: true}, w.late(api, "u2", false))
+		assert.Empty(t, w.late(api, "u0", false), "one's own post")
+		assert.Empty(t, w.late(api, "u1", false), "a post with an entry")
+		assert.Empty(t, w.late(api, "u2", true), "a home by pull")
+		<-time.After(1)
+		assert.Empty(t, w.late(api, "u2", false), "a second later")
+		api.back = time.Now()
+		assert.NotEmpty(t, w.late(api, "u2", false), "a clock that was set back")
+		w.shape.Heads = false
+		assert.Empty(t, w.late(api, "u2", false), "nothing is shared")
+	})
 }

@@ -64,6 +64,7 @@ func bugs() []bug {
 		deletion = "internal/feed/posts.go"
 		service  = "internal/feed/service.go"
 		timeline = "internal/feed/timeline.go"
+		heads    = "internal/feed/heads.go"
 		consume  = "internal/queue/consume.go"
 	)
 	return []bug{
@@ -141,6 +142,12 @@ func bugs() []bug {
 		{"marks that end when an author leaves pull", "I1 I7", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
 		{"backfill that does not look at the mode", "I1", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
 		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
+		{"posts shared for two seconds", "I1 I7", []edit{{heads, `now.Sub(it.at) >= h.age`, `now.Sub(it.at) >= 2*h.age`}}},
+		{"page with a cursor made of shared posts", "I7", []edit{{home, `s.cfg.HeadAge > 0 && before == "" && after == ""`, `s.cfg.HeadAge > 0 && after == ""`}}},
+		{"deleted post shown because it was shared", "I2", []edit{
+			{heads, `	if end < want && it.posts.cut > oldest {`, "	for i := range part.items {\n\t\tpart.items[i].likeShards += 1000\n\t}\n	if end < want && it.posts.cut > oldest {"},
+			{home, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.likeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.post, Author: r.author}.Item()\n\t\t} else if !ok {"},
+		}},
 		// About away readers.
 		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},
 		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || s.cfg.ActiveDays == 0:`}}},

@@ -53,6 +53,8 @@ const (
 	defaultOperations = 200
 	timelineTTL       = 30 * 24 * time.Hour
 	likeWindow        = time.Second
+	// headAge is how late the first page of a home may show a pulled post, as the product has it.
+	headAge = time.Second
 	// grace is the time that a stopped process has for its messages.
 	grace = 5 * time.Second
 	// mostSteps ends a run that never becomes quiet: that is a violation.
@@ -392,9 +394,13 @@ func (w *World) service(p *Proc) *feed.Service {
 	if w.seed%4 >= 2 {
 		shared = likeWindow
 	}
+	var heads time.Duration
+	if w.shape.Heads {
+		heads = headAge
+	}
 	return feed.New(feed.Config{
 		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), RecentPosts: w.shape.Recent, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), RecentPosts: w.shape.Recent, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, HeadAge: heads, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 

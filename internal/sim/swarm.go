@@ -39,8 +39,10 @@ type Shape struct {
 	Hours, Midnight bool
 	// Early is the time by which items are deleted before they expire.
 	Early time.Duration
-	// Limit is the push limit of most workers, 0 for none.
+	// Limit is the push limit of most workers, 0 for none. Heads means that the APIs share the
+	// newest posts of pulled authors.
 	Limit int
+	Heads bool
 	// Days are the active days of most processes, 0 for none anywhere. Then Night is the
 	// number of operations after each of which time passes, so that readers are away.
 	Days, Night int
@@ -159,6 +161,7 @@ func (s *Shape) draw(r *rand.Rand) {
 			s.Mix, s.Users = away, one(2, 3, 3, 4, 6)
 		}
 	}
+	s.Heads = r.IntN(5) > 0
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -216,7 +219,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads} {
 		if is {
 			more = append(more, what)
 		}

@@ -476,18 +476,23 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	key := homeOf{user, pull}
 	must := l.owed(user, slices.Clone(followed))
 	var items []feed.HomeItem
+	var first string
+	var late map[string]bool
 	var ahead bool
-	return &operation{
+	var op *operation
+	op = &operation{
 		name: fmt.Sprintf("home limit %d pull %v", limit, pull), user: user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
 			ahead = l.w.hours || s == l.serve[l.apis[0]] && time.Duration(l.apis[0].skew.Load()) >= messages.MaxAhead
-			items, err = wholeHome(ctx, s, user, limit, pull)
+			late = l.w.late(op.api, user, pull)
+			items, first, err = wholeHome(ctx, s, user, limit, pull)
 			return err
 		},
 		settle: func(err error) {
 			if err != nil {
 				return
 			}
+			maps.DeleteFunc(late, func(id string, _ bool) bool { return id < first })
 			seen := map[string]string{}
 			last := "~"
 			for _, it := range items {
@@ -510,32 +515,38 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 			// far ahead ends the merging of a mark too early, while fan-outs are under way.
 			for _, id := range sorted(l.seen[key]) {
 				author := l.seen[key][id]
-				if seen[id] == "" && !ahead && !l.w.mayHaveExpired(id) && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
+				if seen[id] == "" && !ahead && !late[id] && !l.w.mayHaveExpired(id) && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
 					l.fail("I7", "home of %s (pull %v) showed %s of %s before, and does not now", user, pull, id, author)
 				}
 			}
 			l.seen[key] = seen
 			if !ahead {
+				maps.DeleteFunc(must, func(id, _ string) bool { return late[id] })
 				l.lacks(user, pull, must, seen)
 			}
 		},
 	}
+	return op
 }
 
-func wholeHome(ctx context.Context, s *feed.Service, user string, limit int, pull bool) ([]feed.HomeItem, error) {
-	var items []feed.HomeItem
+// wholeHome reads a home to its end. It also returns the last post of the first page, "" if
+// that is the only one.
+func wholeHome(ctx context.Context, s *feed.Service, user string, limit int, pull bool) (items []feed.HomeItem, first string, err error) {
 	page := feed.PageRequest{Limit: limit}
 	for {
 		list, err := s.Home(ctx, user, feed.HomeQuery{Pull: pull}, page)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		items = append(items, list.Items...)
 		if list.NextCursor == "" {
-			return items, nil
+			return items, first, nil
 		}
 		if list.NextCursor == page.Cursor {
-			return nil, fmt.Errorf("home of %s: a page does not move on", user)
+			return nil, "", fmt.Errorf("home of %s: a page does not move on", user)
+		}
+		if page.Cursor == "" && len(items) > 0 {
+			first = items[len(items)-1].Post.ID
 		}
 		page.Cursor = list.NextCursor
 	}

@@ -52,6 +52,7 @@ type World struct {
 	set    map[string]bool     // messages that the backstop set aside
 	began  map[string]int      // step in which a message's handling began, by the op
 	tombs  map[string]int      // step in which a post was deleted
+	listed map[string]listing  // posts as they came into their authors' lists
 	tight  []stretch           // stretches of throttling
 	modes  modes               // changes of mode that are under way
 	book   likeBook
@@ -123,7 +124,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
+		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	return w

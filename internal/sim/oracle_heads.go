@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// An API shares the newest posts of pulled authors for headAge among the first pages of
+// homes (docs/HYBRID.md). So a first page may lack a post that is younger than this in its
+// author's list, and one API may show it while another does not yet. A post with an entry in
+// the home is never late, and so a user's own posts are not. Nor is what lies below a first
+// page, or a home by pull.
+
+// listing is the moment at which a post came into its author's list.
+type listing struct {
+	author string
+	at     time.Time
+}
+
+// sawPost takes over a write of an item of an author's list.
+func (w *World) sawPost(key table.Key, it *table.Item) {
+	if it == nil || class("", key.PK) != " post" {
+		return
+	}
+	post, err := schema.ParsePost(*it)
+	if _, known := w.listed[post.ID]; err == nil && !known {
+		w.listed[post.ID] = listing{post.Author, time.Now()}
+	}
+}
+
+// late returns the posts that a first page of user's home which api makes from now on may lack.
+func (w *World) late(api *Proc, user string, pull bool) map[string]bool {
+	late, age := map[string]bool{}, headAge
+	if !w.shape.Heads || w.shape.Limit == 0 || pull {
+		return late
+	}
+	// The clock of a process never goes back, but here it does: what it keeps lives longer.
+	if back := 2 * mostSkew; time.Since(api.back) < age+back {
+		age += back
+	}
+	for post, of := range w.listed {
+		entry := table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, of.author)}
+		if time.Since(of.at) < age && w.items[entry] == nil {
+			late[post] = true
+		}
+	}
+	return late
+}
