@@ -11,15 +11,16 @@ import (
 
 // This file computes homes by pull: from the post lists of the followees and of the viewer.
 // For a viewer of few followees one request reads the list of each. For a viewer of more,
-// many requests gather the next posts in their cursor, and then make pages of them
+// a few requests gather the next posts in their cursor, and then pages are made of them
 // (docs/decisions/0012).
 
 const (
 	// followeesPage is the number of followees whose lists one request reads for its page.
 	followeesPage = 10 * homeReaders
-	// gatherLists is the number of lists that one request of a gathering reads. One more
+	// firstLists is the number of lists that the first page of a gathering reads. One more
 	// call reads the followees, and one is left for a list whose first page shows too little.
-	gatherLists = tableCalls - 2
+	// The pages after it read as many lists as the page of a viewer of few followees.
+	firstLists = tableCalls - 2
 	// gatherPosts is the most posts that are gathered. They fill the largest page.
 	gatherPosts = MaxLimit
 )
@@ -54,7 +55,7 @@ func (s *Service) followees(ctx context.Context, viewer, after string, want int)
 }
 
 // gathering is how far a home by pull of many followees has come; the cursor carries it.
-// First the lists of all followees are read, a few a request, and the newest posts of all
+// First the lists of all followees are read, many a request, and the newest posts of all
 // are kept. Then pages are made of these, and after them the next gathering begins.
 type gathering struct {
 	// before is the post id below which the home goes on, "" for its start.
@@ -77,7 +78,7 @@ func (s *Service) goOnGathering(ctx context.Context, viewer string, query HomeQu
 	if at.after == everyFollowee {
 		return s.gatheredPage(ctx, viewer, query, at, limit)
 	}
-	followees, err := s.followees(ctx, viewer, at.after, gatherLists+1)
+	followees, err := s.followees(ctx, viewer, at.after, followeesPage+1)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -85,19 +86,23 @@ func (s *Service) goOnGathering(ctx context.Context, viewer string, query HomeQu
 }
 
 // gather reads the lists of the next followees, which are those after at.after, and returns
-// an empty page. There is one followee more than gatherLists if this is not the end.
+// an empty page. There is one followee more than followeesPage if this is not the end.
 func (s *Service) gather(ctx context.Context, viewer string, query HomeQuery, at gathering, followees []followee) (List[HomeItem], error) {
 	lists := followees
 	if at.after == "" {
 		lists = append([]followee{{author: viewer}}, followees...)
 	}
-	more := len(lists) > gatherLists
-	lists = lists[:min(gatherLists, len(lists))]
+	most, calls := followeesPage, budgetAfter(1)
+	if at.before == "" && at.after == "" {
+		most, calls = firstLists, budgetAfter(1+firstLists)
+	}
+	more := len(lists) > most
+	lists = lists[:min(most, len(lists))]
 	top := stretch[ref]{cut: at.end}
 	for _, post := range at.posts {
 		top.items = append(top.items, ref{post: post})
 	}
-	top, err := s.newestOf(ctx, budgetAfter(1+len(lists)), lists, s.oldestOf(query), at.before, gatherPosts, top)
+	top, err := s.newestOf(ctx, calls, lists, s.oldestOf(query), at.before, gatherPosts, top)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}

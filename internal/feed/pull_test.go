@@ -20,8 +20,9 @@ import (
 
 // Here homes by pull have more followees than one request reads lists.
 
-// pullLists is the number of lists that one request reads.
-const pullLists = 10
+// firstLists is the number of lists that the first page of a gathering reads, and pageLists
+// of each page after it.
+const firstLists, pageLists = 10, 1000
 
 // followees lets viewer follow n authors without a profile, and returns them.
 func (w *world) followees(viewer string, n int) []string {
@@ -45,8 +46,9 @@ func (w *world) pulled(viewer string, in feed.PageRequest) feed.List[feed.HomeIt
 	return l
 }
 
-func TestAHomeOfThousandsOfFolloweesByPullMakesTwelveTableCallsARequest(t *testing.T) {
-	const gathering = (1 + 5000 + pullLists - 1) / pullLists // the requests that gather
+// The first page makes 12 table calls at most. The pages after it read a thousand lists each,
+// as a home of a thousand followees does.
+func TestTheFirstPageOfThousandsOfFolloweesByPullMakesTwelveTableCalls(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", 5000)
 	var want []string
@@ -59,16 +61,21 @@ func TestAHomeOfThousandsOfFolloweesByPullMakesTwelveTableCallsARequest(t *testi
 		want = append([]string{w.post(author, fmt.Sprint(i)).ID}, want...)
 	}
 	w.deliver()
-	got := wholeList(t, tp, 20, tableCalls, gathering+2, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-		return w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, in)
+	var calls, shown []int
+	tp.take()
+	got, _ := w.walk("viewer", "", 20, func(l feed.List[feed.HomeItem]) {
+		calls, shown = append(calls, len(tp.take())), append(shown, len(l.Items))
 	})
+	const lists, items = 1 + pageLists, 5 // the followees and their lists; posts by id, edges, posts, the rest, own likes
+	assert.Equal(t, []int{1 + firstLists, lists, lists, lists, lists, lists - 9, items, items}, calls, "table calls")
+	assert.Equal(t, []int{0, 0, 0, 0, 0, 0, 20, 10}, shown, "posts on the pages")
+	assert.LessOrEqual(t, calls[0], tableCalls)
 	assert.Equal(t, want, homeIDs(got), "by pull")
 	assert.Equal(t, want, homeIDs(w.home("viewer", 100, feed.HomeQuery{})), "by push")
 }
 
 // One gathering fills pages of any size until its 100 posts are shown.
 func TestAGatheringFillsManyPages(t *testing.T) {
-	const gathering = (1 + 1001 + pullLists - 1) / pullLists
 	w, tp := tapped(t)
 	names := w.followees("viewer", 1001)
 	w.users(names[:150]...)
@@ -77,8 +84,9 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 		want = append([]string{w.post(names[149-i], fmt.Sprint(i)).ID}, want...)
 	}
 	for limit, pages := range map[int]int{20: 5 + 3, 100: 2} {
+		const gathering = 2
 		requests, longest := 0, 0
-		got := wholeList(t, tp, limit, tableCalls, 2*gathering+pages, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+		got := wholeList(t, tp, limit, 1+pageLists, 2*gathering+pages, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
 			requests, longest = requests+1, max(longest, len(in.Cursor))
 			return w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, in)
 		})
@@ -89,14 +97,14 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 }
 
 // walk reads viewer's home by pull from cursor on to its end, and returns its posts and
-// the number of requests. It calls between before each request.
-func (w *world) walk(viewer, cursor string, limit int, between func(request int)) (items []feed.HomeItem, requests int) {
+// the number of requests. It calls each with each page, if each is not nil.
+func (w *world) walk(viewer, cursor string, limit int, each func(feed.List[feed.HomeItem])) (items []feed.HomeItem, requests int) {
 	w.t.Helper()
 	for ; ; requests++ {
-		if between != nil {
-			between(requests)
-		}
 		l := w.pulled(viewer, feed.PageRequest{Limit: limit, Cursor: cursor})
+		if each != nil {
+			each(l)
+		}
 		items = append(items, l.Items...)
 		if l.NextCursor == "" {
 			return items, requests + 1
@@ -106,9 +114,9 @@ func (w *world) walk(viewer, cursor string, limit int, between func(request int)
 	}
 }
 
-// A thousand followees are read by one request, one more by many.
+// A thousand followees are read by one request, one more by two and a page.
 func TestAHomeOfAThousandFolloweesByPullIsOneRequest(t *testing.T) {
-	for followees, want := range map[int]int{1000: 1, 1001: (1+1001)/pullLists + 1 + 1} {
+	for followees, want := range map[int]int{1000: 1, 1001: 3, 1000 + firstLists - 1: 3, 1000 + firstLists: 4} {
 		w := newWorld(t)
 		names := w.followees("viewer", followees)
 		last := names[followees-1]
@@ -134,7 +142,7 @@ func gathered(t *testing.T, n int) (w *world, posts []feed.Post, cursor string) 
 	w.deliver()
 	w.clock.add(2 * time.Minute)
 	slices.Reverse(posts)
-	for range (1+1001)/pullLists + 1 {
+	for range 2 {
 		l := w.pulled("viewer", feed.PageRequest{Cursor: cursor})
 		require.Empty(t, l.Items, "a page of a gathering")
 		cursor = l.NextCursor
@@ -190,6 +198,31 @@ func TestCursorsOfGatherings(t *testing.T) {
 	wantKind(t, err, feed.Malformed)
 }
 
+// A home that returns is read by pull, too. Its reader follows more than a thousand authors
+// and gets the gathering, without asking for it.
+func TestAReturningReaderOfThousandsOfFolloweesGetsAFewEmptyPages(t *testing.T) {
+	w := newWorld(t, active(2))
+	names := w.followees("viewer", 5000)
+	var want []string
+	for i := range 25 {
+		author := names[i*199]
+		w.users(author)
+		want = append([]string{w.post(author, "x").ID}, want...)
+	}
+	w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() - 1}.Item())
+	var got []string
+	var shown []int
+	for cursor, more := "", true; more; more = cursor != "" {
+		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{Cursor: cursor})
+		require.NoError(t, err)
+		got, shown = append(got, homeIDs(l.Items)...), append(shown, len(l.Items))
+		cursor = l.NextCursor
+	}
+	assert.Equal(t, schema.PresenceReturning, w.presence("viewer").State)
+	assert.Equal(t, want, got)
+	assert.Equal(t, []int{0, 0, 0, 0, 0, 0, 20, 5}, shown, "posts on the pages")
+}
+
 func ids(posts []feed.Post) (all []string) {
 	for _, p := range posts {
 		all = append(all, p.ID)
@@ -209,7 +242,7 @@ func TestGatheringsOfAuthorsWhoDeletedThousandsOfPosts(t *testing.T) {
 		w.users(author)
 		want = append([]string{w.post(author, "x").ID}, want...)
 	}
-	got := wholeList(t, tp, 20, tableCalls, 1000, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+	got := wholeList(t, tp, 20, pageLists+tableCalls, 30, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
 		return w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, in)
 	})
 	assert.Equal(t, want, homeIDs(got))
@@ -242,7 +275,7 @@ func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(t)
-		names := w.followees("viewer", 1001)
+		names := w.followees("viewer", 2500)
 		authors := append([]string{"viewer"}, numbered(10, "stranger")...)
 		for range 40 {
 			authors = append(authors, names[random.IntN(len(names))])
@@ -274,7 +307,7 @@ func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 		}
 		var shown []string
 		limit := []int{7, 20, 100}[seed]
-		for cursor, more := "", true; more; {
+		change := func() {
 			switch author := authors[random.IntN(len(authors))]; random.IntN(12) {
 			case 0:
 				post()
@@ -296,6 +329,11 @@ func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 					w.follow("viewer", author)
 					follows[author] = true
 				}
+			}
+		}
+		for cursor, more := "", true; more; {
+			for range random.IntN(8) {
+				change()
 			}
 			l := w.pulled("viewer", feed.PageRequest{Limit: limit, Cursor: cursor})
 			for _, item := range l.Items {
