@@ -85,26 +85,62 @@ func ownUsage() usage {
 
 // cpuOf returns the CPU time of another process.
 func cpuOf(pid int) (time.Duration, error) {
+	p, err := statOf(pid)
+	return p.cpu, err
+}
+
+// procStat is a process's parent, its CPU time, and that of its children that ended.
+type procStat struct {
+	parent      int64
+	cpu, reaped time.Duration
+}
+
+func statOf(pid int) (procStat, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return procStat{}, err
+	}
+	// The name, in parentheses, may hold spaces. Of the fields after it, the parent is the
+	// 2nd, utime and stime the 12th and 13th, those of ended children the next two, all in
+	// hundredths of a second.
+	_, rest, ok := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 15 {
+		return procStat{}, fmt.Errorf("/proc/%d/stat: %q", pid, text)
+	}
+	var n [5]int64
+	for i, field := range append(fields[11:15:15], fields[1]) {
+		if n[i], err = strconv.ParseInt(field, 10, 64); err != nil {
+			return procStat{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+	}
+	const tick = 10 * time.Millisecond
+	return procStat{n[4], time.Duration(n[0]+n[1]) * tick, time.Duration(n[2]+n[3]) * tick}, nil
+}
+
+// cpuOfFamily returns the CPU time of a process and of all children that it ever had, but
+// not of their children.
+func cpuOfFamily(pid int) (time.Duration, error) {
+	p, err := statOf(pid)
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold spaces. Of the fields after it, utime is the
-	// 12th and stime the 13th, in hundredths of a second.
-	_, rest, ok := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
+	sum := p.cpu + p.reaped
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
 	}
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
+	for _, entry := range processes {
+		child, err := strconv.Atoi(entry.Name())
 		if err != nil {
-			return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+			continue // not a process
 		}
-		ticks += n
+		// A process that has ended meanwhile is not counted.
+		if c, err := statOf(child); err == nil && c.parent == int64(pid) {
+			sum += c.cpu
+		}
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
+	return sum, nil
 }
 
 // peakMemory returns the most resident memory that a process has had, in bytes.

@@ -10,9 +10,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+// loaded is a server that calls are made to.
+type loaded interface {
+	address() string
+	// usage is that of all its processes.
+	usage(ctx context.Context) (usage, error)
+}
+
+func (s *server) address() string { return s.http }
+
 // load makes calls one after the other on each of many connections, for d or up to n calls,
 // whichever ends first. The cost is the server's.
-func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n int, call func(c *caller, i int) error) (Cost, *hdrhistogram.Histogram, error) {
+func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n int, call func(c *caller, i int) error) (Cost, *hdrhistogram.Histogram, error) {
 	before, err := s.usage(ctx)
 	if err != nil {
 		return Cost{}, nil, err
@@ -28,7 +37,7 @@ func (e *env) load(ctx context.Context, s *server, conns int, d time.Duration, n
 	for i := range conns {
 		times[i] = newHistogram()
 		running.Go(func() {
-			c, err := dial(s.http)
+			c, err := dial(s.address())
 			if err != nil {
 				errs[i] = err
 				cancel()

@@ -4,8 +4,8 @@
 // (capacity units, queue requests) are counted exactly; tests of the packages hold them
 // too.
 //
-// No test may wait for it, and nothing imports it. It stops every server, worker and
-// Redis that it starts, by process id, and removes its one temporary directory.
+// No test may wait for it, and nothing imports it. It stops every server, worker, Redis
+// and PostgreSQL that it starts, by process id, and removes its one temporary directory.
 package main
 
 import (
@@ -25,9 +25,9 @@ import (
 )
 
 const help = `Measures this machine: each number stands beside a baseline of the same run and its
-target (bench/README.md explains the table). It starts servers, workers and, if it is
-installed, Redis, on free ports and in a temporary directory, and stops them. It does
-not touch a Fanfare that runs.
+target (bench/README.md explains the table). It starts servers, workers and, where they
+are installed, Redis and PostgreSQL, on free ports and in a temporary directory, and stops
+them. It does not touch a Fanfare, a Redis or a PostgreSQL that runs.
 
 Let nothing else run. A full run takes about half an hour, and 3 GB of disk.`
 
@@ -38,7 +38,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	defer stop()
 	began := false // an error before a command's own work is wrong use
 	root := rootCommand(stdout, stderr)
-	root.AddCommand(workerCommand(environ, stdout), standInCommand())
+	root.AddCommand(workerCommand(environ, stdout), standInCommand(), plainCommand(stdout))
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -45,6 +45,11 @@ type process struct {
 // start runs a program. Its environment is the caller's without FANFARE_* and AWS_*,
 // and with env.
 func start(env []string, program string, args ...string) (process, error) {
+	return startAs(nil, env, program, args...)
+}
+
+// startAs is start as another user, unless as is nil.
+func startAs(as *syscall.Credential, env []string, program string, args ...string) (process, error) {
 	// The process is stopped by its owner, in two phases, not killed by a context.
 	cmd := exec.Command(program, args...) //nolint:noctx // our own programs
 	for _, kv := range os.Environ() {
@@ -54,7 +59,7 @@ func start(env []string, program string, args ...string) (process, error) {
 	}
 	cmd.Env = append(cmd.Env, env...)
 	// The child must not outlive this process, however this one ends.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: as}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return process{}, err

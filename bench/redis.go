@@ -20,6 +20,7 @@ type redisServer struct {
 	output    bytes.Buffer
 	conn      net.Conn
 	in        *bufio.Reader
+	address   string
 	followers int
 }
 
@@ -47,7 +48,7 @@ func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *red
 	if err != nil {
 		return nil, err
 	}
-	r := &redisServer{followers: followers}
+	r := &redisServer{address: address, followers: followers}
 	// It is stopped by its owner, not by a context.
 	r.cmd = exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", data, //nolint:noctx // a fixed command
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--daemonize", "no")

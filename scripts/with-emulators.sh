@@ -43,7 +43,7 @@ have_python() { # a CPython 3.13 that can make a venv, by the search of localsta
 }
 
 packages() { # by need.sh, which takes the install lock itself
-  local needs=(cc curl:curl npm:npm flock:util-linux)
+  local needs=(cc curl:curl npm:npm flock:util-linux redis-server:redis-server pg_ctlcluster:postgresql) # two for bench
   if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
     have_java || needs+=(:default-jre-headless)
     # Only root can use debootstrap; localstack-host.sh names the packages for other users.
