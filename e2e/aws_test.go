@@ -59,6 +59,17 @@ func newCluster(t *testing.T, env ...string) *cluster {
 	return c
 }
 
+// isSound checks that fanfare doctor finds nothing wrong with the table and the queues that
+// fanfare made, and warns of no more than dev tokens and a table without backups.
+func (c *cluster) isSound(t *testing.T) {
+	t.Helper()
+	stdout, stderr, err := fanfare(t, c.env, "doctor")
+	require.NoErrorf(t, err, "doctor:\n%s%s", stdout, stderr)
+	for line := range strings.Lines(stdout) {
+		assert.Regexp(t, `^(ok|warning +(configuration +anyone|deletion protection|point-in-time)| +mend)`, line)
+	}
+}
+
 func (m *member) start(t *testing.T) {
 	t.Helper()
 	m.process = start(t, m.env, m.kind)
@@ -87,6 +98,7 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 		users, posts, likes = 50, 150, 750
 	}
 	c := newCluster(t)
+	c.isSound(t)
 	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", fmt.Sprint(users), "--posts", fmt.Sprint(posts), "--likes", fmt.Sprint(likes))...)
 	t.Log(stderr)
 	r := verdict(t, stdout, stderr, err)

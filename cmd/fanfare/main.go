@@ -89,7 +89,7 @@ environment (FANFARE_*).`,
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
 		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(), a.replayCommand(), a.capacityCommand(),
-		a.healthCommand(), a.versionCommand(),
+		a.doctorCommand(), a.healthCommand(), a.versionCommand(),
 	)
 	for _, s := range services() {
 		root.AddCommand(a.serviceCommand(s))

@@ -104,6 +104,13 @@ func (c *Clock) Offset() time.Duration {
 	return ahead
 }
 
+// Told reports whether AWS has told the time.
+func (c *Clock) Told() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told
+}
+
 // Doubt returns a *DoubtError while the clock must not decide that something is too old,
 // and nil otherwise. A caller reads its clock first, so that Doubt sees a step before that.
 func (c *Clock) Doubt() error {

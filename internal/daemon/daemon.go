@@ -342,7 +342,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		}
 		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
 	default:
-		keys := auth.NewKeySet(p.cfg.JWKSURL, &http.Client{Timeout: keyTimeout}, p.opt.Now, p.log.Named("keys"))
+		keys := newKeySet(p.cfg, p.opt.Now, p.log)
 		verifier := auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now)
 		return authn{
 			verifier: verifier, remembered: verifier.RememberedBytes,
@@ -350,6 +350,10 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 			run:    keys.Run,
 		}, nil
 	}
+}
+
+func newKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {
+	return auth.NewKeySet(cfg.JWKSURL, &http.Client{Timeout: keyTimeout}, now, log.Named("keys"))
 }
 
 func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {

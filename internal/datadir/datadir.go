@@ -66,6 +66,62 @@ func Open(path string) (dir *Dir, err error) {
 	return &Dir{path, lock}, nil
 }
 
+// State is the state of a data directory.
+type State struct {
+	// Exists reports whether there is one. InUse reports whether a process has it open.
+	Exists, InUse bool
+}
+
+// Look returns the state of the data directory at path. It changes nothing. Its error is the
+// one for which Open would fail, but for a directory that is in use.
+func Look(path string) (State, error) {
+	lock, err := os.Open(filepath.Join(path, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, lookAbove(path)
+	}
+	if err != nil {
+		return State{}, notWritable(path, err)
+	}
+	// A shared lock: a start at this very moment is refused, and nothing else.
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	state := State{Exists: true, InUse: errors.Is(err, syscall.EWOULDBLOCK)}
+	if err := lock.Close(); err != nil { // it ends the lock, too
+		return state, err
+	}
+	if err := syscall.Access(path, accessWrite); err != nil {
+		return state, notWritable(path, err)
+	}
+	stored, err := readFormat(path)
+	if err == nil && stored != absent {
+		err = disk.CheckFormat("data directory "+path, stored, format)
+	}
+	return state, err
+}
+
+// accessWrite is W_OK of access(2).
+const accessWrite = 2
+
+// lookAbove returns an error if the data directory at path cannot be made.
+func lookAbove(path string) error {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", path, err)
+	}
+	for {
+		_, err := os.Stat(at)
+		switch {
+		case err == nil:
+			if err := syscall.Access(at, accessWrite); err != nil {
+				return notWritable(path, err)
+			}
+			return nil
+		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
+			return fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
+		}
+		at = filepath.Dir(at)
+	}
+}
+
 // Path returns the path of name in the directory.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 
@@ -95,21 +151,35 @@ func ReadSecret(path string) ([]byte, error) {
 }
 
 func checkFormat(path string) error {
-	file := filepath.Join(path, formatFile)
-	text, err := os.ReadFile(file)
-	stored := strings.TrimSpace(string(text))
-	if err == nil {
-		err = disk.CheckFormat("data directory "+path, stored, format)
+	stored, err := readFormat(path)
+	if err != nil {
+		return err
+	}
+	if stored != absent {
+		err := disk.CheckFormat("data directory "+path, stored, format)
 		if err != nil || stored == strconv.Itoa(format) {
 			return err
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("data directory %s: %w", path, err)
 	}
-	if err := write(file, []byte(strconv.Itoa(format)+"\n")); err != nil {
+	if err := write(filepath.Join(path, formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
 		return notWritable(path, err)
 	}
 	return nil
+}
+
+// absent is the format of a new data directory.
+const absent = "none"
+
+// readFormat returns the stored format of the layout.
+func readFormat(path string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(path, formatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return absent, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("data directory %s: %w", path, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 func notWritable(path string, err error) error {

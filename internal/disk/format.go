@@ -68,6 +68,10 @@ func (f Format) check(db *pebble.DB) error {
 	return db.Set(f.Key, written, pebble.Sync)
 }
 
+// CheckStore refuses a store whose files are of a newer Pebble. It changes nothing, and the
+// store may be in use.
+func CheckStore(dir string) error { return checkPebble(vfs.Default, dir) }
+
 // checkPebble refuses files of a Pebble that is newer than this version's, before
 // Pebble does so in its own words.
 func checkPebble(fs vfs.FS, dir string) error {

@@ -1,6 +1,10 @@
 package disk
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // Stats are the figures of a store at one moment.
 type Stats struct {
@@ -42,8 +46,10 @@ func (db *DB) Stats() Stats {
 	}
 }
 
-func (db *DB) space() (free, total uint64) {
-	usage, err := db.disk.GetDiskUsage(db.disk.dir)
+func (db *DB) space() (free, total uint64) { return space(db.disk, db.disk.dir) }
+
+func space(fs vfs.FS, dir string) (free, total uint64) {
+	usage, err := fs.GetDiskUsage(dir)
 	if err != nil { // some file systems do not say
 		return 0, 0
 	}
@@ -58,10 +64,15 @@ const (
 
 // Room returns an error if a tenth of the disk or less is free, or less than 512 MiB.
 // 10 GiB are enough on any disk.
-func (db *DB) Room() error {
-	free, total := db.space()
+func (db *DB) Room() error { return room(db.disk, db.disk.dir) }
+
+// Room is DB.Room for the disk of a directory that may be in use.
+func Room(dir string) error { return room(vfs.Default, dir) }
+
+func room(fs vfs.FS, dir string) error {
+	free, total := space(fs, dir)
 	if total == 0 || free >= max(leastRoom, min(total/10, mostRoom)) {
 		return nil
 	}
-	return fmt.Errorf("%d of %d MiB are free on the disk of %s: make room before it is full", free>>20, total>>20, db.disk.dir)
+	return fmt.Errorf("%d of %d MiB are free on the disk of %s: make room before it is full", free>>20, total>>20, dir)
 }

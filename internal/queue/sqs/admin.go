@@ -29,6 +29,20 @@ const (
 	maxBody = 1 << 20
 )
 
+// Attributes of queues that Create sets and Examine compares.
+const (
+	attrRetention  = "MessageRetentionPeriod"
+	attrMaxBody    = "MaximumMessageSize"
+	attrVisibility = "VisibilityTimeout"
+	attrRedrive    = "RedrivePolicy"
+)
+
+type redrivePolicy struct {
+	Target string `json:"deadLetterTargetArn"` //nolint:tagliatelle // SQS's names
+	// MaxReceives is a number, or the same as a string: tools write both.
+	MaxReceives json.Number `json:"maxReceiveCount"` //nolint:tagliatelle // SQS's names
+}
+
 // Create makes the queues of the topics and their dead-letter queues. If no topic is named,
 // it does so for all of queue.Topics. It corrects the settings of queues that exist.
 func (b *Broker) Create(ctx context.Context, topics ...string) error {
@@ -40,10 +54,7 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 		if err := queue.CheckTopic(topic); err != nil {
 			return fmt.Errorf("create queues: %w", err)
 		}
-		dead, err := b.createOne(ctx, b.queueName(topic)+deadSuffix, map[string]string{
-			"MessageRetentionPeriod": inSeconds(retention),
-			"MaximumMessageSize":     strconv.Itoa(maxBody),
-		})
+		dead, err := b.createOne(ctx, b.queueName(topic)+deadSuffix, deadSettings())
 		if err != nil {
 			return err
 		}
@@ -51,21 +62,38 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 		if err != nil {
 			return err
 		}
-		policy, err := json.Marshal(map[string]any{"deadLetterTargetArn": arn, "maxReceiveCount": maxReceiveCount})
+		settings, err := b.settings(arn)
 		if err != nil {
-			return fmt.Errorf("create queues: redrive policy: %w", err)
+			return err
 		}
-		if _, err := b.createOne(ctx, b.queueName(topic), map[string]string{
-			"MessageRetentionPeriod":        inSeconds(retention),
-			"MaximumMessageSize":            strconv.Itoa(maxBody),
-			"VisibilityTimeout":             inSeconds(b.opt.Visibility),
-			"ReceiveMessageWaitTimeSeconds": inSeconds(b.opt.PollWait),
-			"RedrivePolicy":                 string(policy),
-		}); err != nil {
+		if _, err := b.createOne(ctx, b.queueName(topic), settings); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deadSettings are the attributes of a dead-letter queue.
+func deadSettings() map[string]string {
+	return map[string]string{
+		attrRetention: inSeconds(retention),
+		attrMaxBody:   strconv.Itoa(maxBody),
+	}
+}
+
+// settings are the attributes of a queue whose dead-letter queue has this ARN.
+func (b *Broker) settings(deadARN string) (map[string]string, error) {
+	policy, err := json.Marshal(redrivePolicy{deadARN, json.Number(strconv.Itoa(maxReceiveCount))})
+	if err != nil {
+		return nil, fmt.Errorf("create queues: redrive policy: %w", err)
+	}
+	return map[string]string{
+		attrRetention:                   inSeconds(retention),
+		attrMaxBody:                     strconv.Itoa(maxBody),
+		attrVisibility:                  inSeconds(b.opt.Visibility),
+		"ReceiveMessageWaitTimeSeconds": inSeconds(b.opt.PollWait),
+		attrRedrive:                     string(policy),
+	}, nil
 }
 
 // createOne makes a queue with these attributes, or sets them if it exists. It returns the

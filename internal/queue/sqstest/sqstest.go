@@ -2,7 +2,7 @@
 // and of the daemon, and for benchmarks. A Server speaks the awsjson protocol as an HTTP
 // client (in virtual time too) or as an HTTP handler. Messages have receive counts,
 // receipts and visibility timeouts as on SQS, and each request can fail as SQS or the
-// network fail. There are no queue settings: each queue exists from its first use.
+// network fail. Each queue exists from its first use. The settings of a queue have no effect.
 //
 // The product must never import it.
 package sqstest
@@ -45,11 +45,27 @@ type Server struct {
 	requests map[string]int
 	full     int
 	fault    func(op string) *Fault
+	settings map[string]map[string]string // by queue
 }
 
 // New returns a server without messages. Each request takes at least latency.
 func New(latency time.Duration) *Server {
-	return &Server{latency: latency, queues: map[string]*fifo{}, requests: map[string]int{}}
+	return &Server{latency: latency, queues: map[string]*fifo{}, requests: map[string]int{}, settings: map[string]map[string]string{}}
+}
+
+// Set changes a setting of a queue.
+func (s *Server) Set(name, attribute, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(name, map[string]string{attribute: value})
+}
+
+// set changes settings of a queue. The caller holds mu.
+func (s *Server) set(name string, attributes map[string]string) {
+	if s.settings[name] == nil {
+		s.settings[name] = map[string]string{}
+	}
+	maps.Copy(s.settings[name], attributes)
 }
 
 // Client returns the real SDK's client over an HTTP client, which may be a Server.
@@ -150,6 +166,7 @@ type (
 	request struct {
 		entry
 		QueueName           string
+		Attributes          map[string]string
 		QueueURL            string `json:"QueueUrl"`
 		Entries             []entry
 		MaxNumberOfMessages int
@@ -280,7 +297,13 @@ func wait(ctx context.Context, d time.Duration) error {
 // do has the effect of a request and returns its reply. Its error is an apiError, or the
 // context's.
 func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fault) (any, error) {
-	if op == "GetQueueUrl" {
+	switch op {
+	case "CreateQueue":
+		s.mu.Lock()
+		s.set(in.QueueName, in.Attributes)
+		s.mu.Unlock()
+		fallthrough
+	case "GetQueueUrl":
 		return map[string]string{"QueueUrl": "http://" + host + "/000000000000/" + in.QueueName}, nil
 	}
 	name := in.QueueURL[strings.LastIndexByte(in.QueueURL, '/')+1:]
@@ -292,10 +315,12 @@ func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fau
 	q := s.queue(name)
 	q.show(time.Now())
 	if op == "GetQueueAttributes" {
-		return map[string]any{"Attributes": map[string]string{
+		attributes := map[string]string{
 			"ApproximateNumberOfMessages": strconv.Itoa(q.visible()), "ApproximateNumberOfMessagesNotVisible": strconv.Itoa(len(q.hidden)),
-			"ApproximateNumberOfMessagesDelayed": "0", "QueueArn": "arn:fake",
-		}}, nil
+			"ApproximateNumberOfMessagesDelayed": "0", "QueueArn": "arn:fake:" + name,
+		}
+		maps.Copy(attributes, s.settings[name])
+		return map[string]any{"Attributes": attributes}, nil
 	}
 	single, isBatch := strings.CutSuffix(op, "Batch")
 	var effect func(*entry) (success, error)

@@ -27,6 +27,8 @@ type Description struct {
 	Bytes int64 `json:"bytes"`
 	// TTL is the attribute that items expire by, "" if they do not.
 	TTL string `json:"ttl"`
+	// DeletionProtection reports whether DynamoDB refuses to delete the table.
+	DeletionProtection bool `json:"deletion_protection"`
 	// Differences are the reasons why this table cannot be Fanfare's.
 	Differences []string `json:"differences"`
 }
@@ -132,6 +134,7 @@ func (s *Store) Describe(ctx context.Context) (Description, error) {
 		Name: aws.ToString(out.Table.TableName), Status: string(out.Table.TableStatus),
 		Billing: string(types.BillingModeProvisioned), // DynamoDB names only the other mode
 		Items:   aws.ToInt64(out.Table.ItemCount), Bytes: aws.ToInt64(out.Table.TableSizeBytes),
+		DeletionProtection: aws.ToBool(out.Table.DeletionProtectionEnabled),
 	}
 	if b := out.Table.BillingModeSummary; b != nil {
 		d.Billing = string(b.BillingMode)
@@ -146,6 +149,18 @@ func (s *Store) Describe(ctx context.Context) (Description, error) {
 	}
 	d.Differences = differences(out.Table, d)
 	return d, nil
+}
+
+// PointInTimeRecovery reports whether DynamoDB can restore the table to any second of the
+// last days.
+func (s *Store) PointInTimeRecovery(ctx context.Context) (bool, error) {
+	out, err := s.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &s.name})
+	if err != nil {
+		return false, s.fail("describe backups", err)
+	}
+	d := out.ContinuousBackupsDescription
+	return d != nil && d.PointInTimeRecoveryDescription != nil &&
+		d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled, nil
 }
 
 // differences names the reasons why a table cannot be Fanfare's. The billing mode is

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var daemons []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check settings, table, queues, permissions, clock and keys, and say how to mend each",
+		Long: `Checks all that a start needs, and what no start sees: settings that contradict each
+other, the table's keys, index, expiry and backups, the queues' settings and dead-letter
+queues, each kind of call that the daemons make, the clock by AWS's replies, and the keys
+of the token issuer. On the embedded engine it looks at the data directory, also while
+fanfare up runs. It changes nothing, and says which permissions it could not try. Run it
+with the role of a daemon, and name that daemon. It exits with 1 if it finds a fault.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().StringSliceVar(&daemons, "daemon", nil, "daemons whose calls are tried: api, fanout, likeagg (all)")
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		roles, err := rolesOf(daemons)
+		if err != nil {
+			return err
+		}
+		found, err := a.examine(c, roles)
+		if err != nil {
+			return err
+		}
+		return a.printFindings(found, asJSON)
+	}
+	return c
+}
+
+// rolesOf returns the roles of the named daemons, all if there are none.
+func rolesOf(daemons []string) (daemon.Roles, error) {
+	if len(daemons) == 0 {
+		return daemon.Roles{API: true, Fanout: true, Likes: true}, nil
+	}
+	var roles daemon.Roles
+	for _, name := range daemons {
+		s, ok := called(name)
+		if !ok {
+			return roles, wrongUse(fmt.Errorf("--daemon: %q is not api, fanout or likeagg", name))
+		}
+		roles.API = roles.API || s.roles.API
+		roles.Fanout = roles.Fanout || s.roles.Fanout
+		roles.Likes = roles.Likes || s.roles.Likes
+	}
+	return roles, nil
+}
+
+// examine returns the faults of the environment, if it has any: nothing else can be checked
+// then.
+func (a *app) examine(c *cobra.Command, roles daemon.Roles) ([]daemon.Finding, error) {
+	role := config.Worker
+	if roles.API {
+		role = config.API
+	}
+	cfg, err := a.load(role, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+	if faults, ok := errors.AsType[*config.Error](err); ok {
+		var found []daemon.Finding
+		for _, fault := range faults.Faults {
+			found = append(found, daemon.Finding{Level: daemon.LevelFault, Check: "configuration", Says: fault, Mend: "see docs/CONFIGURATION.md"})
+		}
+		return found, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return daemon.Examine(c.Context(), cfg, roles, time.Now), nil
+}
+
+func (a *app) printFindings(found []daemon.Finding, asJSON bool) error {
+	count := map[daemon.Level]int{}
+	width := 0
+	for _, f := range found {
+		count[f.Level]++
+		width = max(width, len(f.Check))
+	}
+	faults, warnings := count[daemon.LevelFault], count[daemon.LevelWarning]
+	var err error
+	if asJSON {
+		err = a.printJSON(struct {
+			Findings []daemon.Finding `json:"findings"`
+			Faults   int              `json:"faults"`
+			Warnings int              `json:"warnings"`
+		}{found, faults, warnings})
+	}
+	for _, f := range found {
+		if asJSON || err != nil {
+			break
+		}
+		line := fmt.Sprintf("%-7s  %-*s  %s", f.Level, width, f.Check, printable(f.Says))
+		if f.Mend != "" {
+			line += fmt.Sprintf("\n%-7s  %-*s  mend: %s", "", width, "", f.Mend)
+		}
+		err = a.println("%s", line)
+	}
+	if err != nil {
+		return err
+	}
+	if faults > 0 {
+		return fmt.Errorf("faults: %d, warnings: %d: mend them and run it again", faults, warnings)
+	}
+	return nil
+}

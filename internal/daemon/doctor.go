@@ -1,0 +1,370 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"go.uber.org/zap"
+
+	"fanfare/internal/awsclient"
+	"fanfare/internal/clock"
+	"fanfare/internal/config"
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
+)
+
+// Level is the weight of a Finding.
+type Level string
+
+// The levels. A process with a fault does not work, or loses something.
+const (
+	LevelOK      Level = "ok"
+	LevelWarning Level = "warning"
+	LevelFault   Level = "fault"
+)
+
+// Finding is the result of one check of Examine.
+type Finding struct {
+	Level Level  `json:"level"`
+	Check string `json:"check"`
+	Says  string `json:"says"`
+	// Mend is the way out of a warning or a fault.
+	Mend string `json:"mend,omitempty"`
+}
+
+const (
+	// examineTime bounds each part of an examination.
+	examineTime = time.Minute
+	// tokenSkew is the difference of clocks that tokens are accepted with.
+	tokenSkew = 30 * time.Second
+)
+
+// examination collects findings.
+type examination struct {
+	cfg   config.Config
+	roles Roles
+	now   func() time.Time
+	clock *clock.Clock
+	found []Finding
+}
+
+// Examine checks all that a process of these roles needs, and changes nothing: its writes
+// have conditions that fail, and its messages are refused.
+func Examine(ctx context.Context, cfg config.Config, roles Roles, now func() time.Time) []Finding {
+	e := &examination{cfg: cfg, roles: roles, now: now, clock: clock.New(now)}
+	e.settings()
+	parts := []func(context.Context){e.aws}
+	if cfg.Engine == config.EngineEmbedded {
+		parts = []func(context.Context){e.directory}
+	}
+	if roles.API && cfg.Auth == config.AuthJWT {
+		parts = append(parts, e.keys)
+	}
+	for _, part := range parts {
+		ctx, cancel := context.WithTimeout(ctx, examineTime)
+		part(ctx)
+		cancel()
+	}
+	return e.found
+}
+
+func (e *examination) note(level Level, check, mend, format string, args ...any) {
+	e.found = append(e.found, Finding{level, check, OneLine(fmt.Errorf(format, args...)), mend})
+}
+
+func (e *examination) ok(check, format string, args ...any) {
+	e.note(LevelOK, check, "", format, args...)
+}
+
+func (e *examination) settings() {
+	e.ok("configuration", "all settings are valid; the engine is %s", e.cfg.Engine)
+	for _, c := range e.cfg.Contradictions() {
+		level := LevelWarning
+		if c.Fatal {
+			level = LevelFault
+		}
+		e.note(level, "configuration", c.Mend, "%s", c.Says)
+	}
+}
+
+func (e *examination) keys(ctx context.Context) {
+	if err := newKeySet(e.cfg, e.now, zap.NewNop()).Ready(ctx); err != nil {
+		e.note(LevelFault, "keys", "correct FANFARE_JWKS_URL, or let this machine reach it", "%w", err)
+		return
+	}
+	e.ok("keys", "%s has keys to check tokens with", e.cfg.JWKSURL)
+}
+
+// directory examines the embedded engine's data.
+func (e *examination) directory(context.Context) {
+	dir := e.cfg.DataDir
+	state, err := datadir.Look(dir)
+	switch {
+	case err != nil:
+		e.note(LevelFault, "data directory", "choose another FANFARE_DATA_DIR, or let this user write to it", "%w", err)
+		return
+	case !state.Exists:
+		e.ok("data directory", "there is no %s yet: fanfare up makes it", dir)
+		return
+	case state.InUse:
+		e.ok("lock", "a process has %s open: fanfare health asks it", dir)
+	default:
+		e.ok("lock", "no process has %s open", dir)
+	}
+	formats := true
+	for _, store := range []string{"table", "queue"} {
+		path := filepath.Join(dir, store)
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := disk.CheckStore(path); err != nil {
+			formats = false
+			e.note(LevelFault, "format", "use the newest fanfare that ran here, or restore the directory from a backup", "%s: %w", path, err)
+		}
+	}
+	if formats {
+		e.ok("format", "this version reads what %s has", dir)
+	}
+	if err := disk.Room(dir); err != nil {
+		e.note(LevelWarning, "disk", "make room, or move the directory to a larger disk", "%w", err)
+		return
+	}
+	e.ok("disk", "there is room")
+}
+
+func (e *examination) aws(ctx context.Context) {
+	store, err := openTable(ctx, e.cfg, e.clock)
+	if err != nil {
+		e.note(LevelFault, "AWS", "see docs/CONFIGURATION.md, Variables of AWS and Go", "%w", err)
+		return
+	}
+	broker, err := openQueues(ctx, sqs.Options{Prefix: e.cfg.QueuePrefix, Now: e.now}, e.clock)
+	if err != nil {
+		e.note(LevelFault, "AWS", "see docs/CONFIGURATION.md, Variables of AWS and Go", "%w", err)
+		return
+	}
+	e.ok("AWS", "there are a region and credentials")
+	if e.table(ctx, store) {
+		e.tableCalls(ctx, store)
+	}
+	e.queues(ctx, broker)
+	if err := broker.Close(); err != nil {
+		e.note(LevelWarning, "queues", "run it again", "a request did not end: %w", err)
+	}
+	e.time()
+}
+
+// table examines the table's shape. It reports whether calls can be tried.
+func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
+	d, err := store.Describe(ctx)
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); err != nil && (missing || !awsclient.Refused(err)) {
+		e.note(LevelFault, "table", "make it with fanfare table create, or correct FANFARE_TABLE, AWS_REGION or AWS_ENDPOINT_URL", "%w", err)
+		return false
+	}
+	if err != nil {
+		e.note(LevelWarning, "table", "allow dynamodb:DescribeTable and dynamodb:DescribeTimeToLive to whoever runs this", "its keys, index and expiry could not be checked: %w", err)
+		return true
+	}
+	for _, difference := range d.Differences {
+		e.note(LevelFault, "table", "choose another FANFARE_TABLE, or delete this one and run fanfare table create", "%s", difference)
+	}
+	if len(d.Differences) > 0 {
+		return false
+	}
+	if d.Status != string(types.TableStatusActive) {
+		e.note(LevelFault, "table", "wait until it is ACTIVE", "%s is %s", d.Name, d.Status)
+		return false
+	}
+	e.ok("table", "%s is ACTIVE (%s), with its keys and its index", d.Name, d.Billing)
+	if d.TTL == "" {
+		e.note(LevelFault, "expiry", "run fanfare table create: it switches expiry on", "items of %s do not expire, so it grows for ever", d.Name)
+	} else {
+		e.ok("expiry", "items expire by %s", d.TTL)
+	}
+	e.safety(ctx, store, d)
+	return true
+}
+
+// safety examines the settings that save a table from people.
+func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.Description) {
+	if d.DeletionProtection {
+		e.ok("deletion protection", "it is on")
+	} else {
+		e.note(LevelWarning, "deletion protection", "aws dynamodb update-table --deletion-protection-enabled --table-name "+d.Name, "one call deletes %s", d.Name)
+	}
+	switch on, err := store.PointInTimeRecovery(ctx); {
+	case err != nil:
+		e.note(LevelWarning, "point-in-time recovery", "allow dynamodb:DescribeContinuousBackups to whoever runs this", "it could not be checked: %w", err)
+	case on:
+		e.ok("point-in-time recovery", "it is on")
+	default:
+		e.note(LevelWarning, "point-in-time recovery",
+			"aws dynamodb update-continuous-backups --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true --table-name "+d.Name, "%s has no backup of its own", d.Name)
+	}
+}
+
+// tableCalls tries each kind of call that the roles make. A write has a condition that no
+// item fulfils, and what has none deletes an item that does not exist.
+func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
+	key, other := table.Key{PK: "ping", SK: "ping"}, table.Key{PK: "ping", SK: "pong"}
+	put := table.PutInput{Item: table.Item{Key: other}, If: table.Exists{}}
+	all, withQueries := e.roles.API || e.roles.Fanout || e.roles.Likes, e.roles.API || e.roles.Fanout
+	query := func(index bool) error {
+		for _, err := range store.Query(ctx, table.Query{Index: index, PK: "ping", PageSize: 1}) {
+			return err
+		}
+		return nil
+	}
+	e.try("calls to the table", []trial{
+		{all, "dynamodb:GetItem", func() error { return store.Ping(ctx) }},
+		{all, "dynamodb:BatchGetItem", func() error {
+			_, err := store.BatchGet(ctx, table.BatchGetInput{Keys: []table.Key{key}})
+			return err
+		}},
+		{all, "dynamodb:PutItem", func() error {
+			_, err := store.Put(ctx, put)
+			return err
+		}},
+		{all, "dynamodb:UpdateItem", func() error {
+			_, err := store.Update(ctx, table.UpdateInput{Key: key, Set: []table.Attr{{Name: "none", Value: table.N(0)}}, If: table.Exists{}})
+			return err
+		}},
+		{withQueries, "dynamodb:DeleteItem", func() error {
+			_, err := store.Delete(ctx, table.DeleteInput{Key: key, If: table.Exists{}})
+			return err
+		}},
+		{withQueries, "dynamodb:BatchWriteItem", func() error {
+			_, err := store.BatchWrite(ctx, []table.BatchWrite{{Delete: key}})
+			return err
+		}},
+		{withQueries, "dynamodb:ConditionCheckItem and transactions", func() error {
+			_, err := store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: key, If: table.Exists{}}}, {Put: &put}}})
+			return err
+		}},
+		{withQueries, "dynamodb:Query of the table", func() error { return query(false) }},
+		{withQueries, "dynamodb:Query of its index", func() error { return query(true) }},
+	})
+}
+
+// trial is a call that needs a permission.
+type trial struct {
+	needed     bool
+	permission string
+	call       func() error
+}
+
+// try makes the trials that are needed, and notes one finding for all that are permitted.
+func (e *examination) try(check string, trials []trial) {
+	var permitted []string
+	for _, t := range trials {
+		if !t.needed {
+			continue
+		}
+		err := t.call()
+		_, condition := errors.AsType[*table.ConditionError](err)
+		_, cancelled := errors.AsType[*table.CancelledError](err)
+		switch {
+		case err == nil || condition || cancelled:
+			permitted = append(permitted, t.permission)
+		case awsclient.Refused(err):
+			e.note(LevelFault, check, "allow "+t.permission+" to the role of "+e.roles.names(), "%s is refused: %w", t.permission, err)
+		default:
+			e.note(LevelWarning, check, "run it again, or ask the policy simulator of IAM", "%s could not be checked: %w", t.permission, err)
+		}
+	}
+	if len(permitted) > 0 {
+		e.ok(check, "permitted: %s", strings.Join(permitted, ", "))
+	}
+}
+
+// names lists the daemons that have these roles.
+func (r Roles) names() string {
+	var out []string
+	for _, role := range []struct {
+		is   bool
+		name string
+	}{{r.API, "api"}, {r.Fanout, "fanout"}, {r.Likes, "likeagg"}} {
+		if role.is {
+			out = append(out, role.name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// queues examines all topics at once, since a receive takes a second.
+func (e *examination) queues(ctx context.Context, broker *sqs.Broker) {
+	topics := queue.Topics()
+	parts := make([]examination, len(topics))
+	var all sync.WaitGroup
+	for i, topic := range topics {
+		parts[i] = examination{roles: e.roles}
+		all.Go(func() { parts[i].queue(ctx, broker, topic) })
+	}
+	all.Wait()
+	for i := range parts {
+		e.found = append(e.found, parts[i].found...)
+	}
+}
+
+// queue examines the queue of a topic, and the calls that the roles make on it.
+func (e *examination) queue(ctx context.Context, broker *sqs.Broker, topic string) {
+	check := "queue " + topic
+	differences, err := broker.Examine(ctx, topic)
+	if err != nil {
+		e.note(LevelFault, check, "make it with fanfare queues create, or correct FANFARE_QUEUE_PREFIX, AWS_REGION or AWS_ENDPOINT_URL", "%w", err)
+		return
+	}
+	for _, d := range differences {
+		level := LevelWarning
+		if d.Loses {
+			level = LevelFault
+		}
+		e.note(level, check, "run fanfare queues create: it corrects the settings", "%s", d.Problem)
+	}
+	if len(differences) == 0 {
+		e.ok(check, "it has its settings and its dead-letter queue")
+	}
+	consumes := e.roles.Fanout
+	if topic == queue.TopicLikes {
+		consumes = e.roles.Likes
+	}
+	try := func(needed, dead bool, call sqs.Call) trial {
+		name := "sqs:" + string(call)
+		if dead {
+			name += " on the dead-letter queue"
+		}
+		return trial{needed, name, func() error { return broker.Try(ctx, topic, dead, call) }}
+	}
+	e.try("calls to "+topic, []trial{
+		try(topic != queue.TopicLikes && e.roles.Fanout || topic != queue.TopicChunks && e.roles.API, false, sqs.CallSend),
+		try(consumes, false, sqs.CallReceive), try(consumes, false, sqs.CallDelete), try(consumes, false, sqs.CallChange),
+		try(consumes, true, sqs.CallSend),
+	})
+}
+
+// time judges the clock by the replies of AWS so far.
+func (e *examination) time() {
+	const mend = "let the machine take its time from NTP or chrony"
+	ahead := e.clock.Offset()
+	switch err := e.clock.Doubt(); {
+	case !e.clock.Told():
+		e.note(LevelWarning, "clock", "see the faults above", "no reply of AWS told the time, so the clock could not be checked")
+	case err != nil:
+		e.note(LevelFault, "clock", mend, "%w", err)
+	case ahead.Abs() > tokenSkew:
+		e.note(LevelWarning, "clock", mend, "the clock is %s off, and a token is refused that is not valid yet by %s", ahead.Round(time.Second), tokenSkew)
+	default:
+		e.ok("clock", "it is within %s of AWS's", tokenSkew)
+	}
+}

@@ -1,0 +1,285 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/datadir"
+	"fanfare/internal/queue/sqstest"
+)
+
+// amazon is a table and queues as the product makes them.
+type amazon struct {
+	*sqstest.Server
+	// answers of DynamoDB by operation; those that begin with { and have a __type are errors.
+	answers map[string]string
+	skew    time.Duration
+}
+
+const fits = `{"Table":{"TableName":"mine","TableStatus":"ACTIVE","DeletionProtectionEnabled":true,` +
+	`"KeySchema":[{"AttributeName":"PK","KeyType":"HASH"},{"AttributeName":"SK","KeyType":"RANGE"}],"GlobalSecondaryIndexes":[{"IndexName":"GSI1",` +
+	`"KeySchema":[{"AttributeName":"GSI1PK","KeyType":"HASH"},{"AttributeName":"GSI1SK","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}}],` +
+	`"AttributeDefinitions":[{"AttributeName":"PK","AttributeType":"S"},{"AttributeName":"SK","AttributeType":"S"},{"AttributeName":"GSI1PK","AttributeType":"S"},{"AttributeName":"GSI1SK","AttributeType":"S"}]}}`
+
+func refusal(code string) string {
+	return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m","CancellationReasons":[{"Code":"ConditionalCheckFailed"},{"Code":"None"}]}`, code)
+}
+
+func newAmazon(t *testing.T) *amazon {
+	t.Helper()
+	a := &amazon{Server: sqstest.New(0), answers: map[string]string{
+		"DescribeTable":             fits,
+		"DescribeTimeToLive":        `{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":"ttl"}}`,
+		"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"ENABLED"}}}`,
+		"GetItem":                   "{}", "BatchGetItem": "{}", "BatchWriteItem": "{}", "Query": `{"Items":[],"Count":0}`,
+		"PutItem": refusal("ConditionalCheckFailedException"), "UpdateItem": refusal("ConditionalCheckFailedException"),
+		"DeleteItem": refusal("ConditionalCheckFailedException"), "TransactWriteItems": refusal("TransactionCanceledException"),
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Amzn-Requestid", "test")
+		w.Header().Set("Date", time.Now().Add(a.skew).UTC().Format(http.TimeFormat))
+		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		if service == "AmazonSQS" {
+			a.ServeHTTP(w, r)
+			return
+		}
+		if strings.Contains(a.answers[op], "__type") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_, _ = fmt.Fprint(w, a.answers[op]) // the client may have left
+	}))
+	t.Cleanup(server.Close)
+	awsAt(t, server.URL)
+	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws"}, config.Tool)
+	require.NoError(t, err)
+	broker, err := daemon.OpenQueues(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NoError(t, broker.Create(t.Context()))
+	require.NoError(t, broker.Close())
+	return a
+}
+
+func everyRole() daemon.Roles { return daemon.Roles{API: true, Fanout: true, Likes: true} }
+
+func examine(t *testing.T, roles daemon.Roles, env ...string) []daemon.Finding {
+	t.Helper()
+	cfg, err := config.Load(env, config.Tool)
+	require.NoError(t, err)
+	return daemon.Examine(t.Context(), cfg, roles, time.Now)
+}
+
+// notOK returns the findings that need somebody, and checks that each says how to mend it.
+func notOK(t *testing.T, found []daemon.Finding) []string {
+	t.Helper()
+	var out []string
+	for _, f := range found {
+		assert.NotContains(t, f.Says, "\n")
+		if f.Level != daemon.LevelOK {
+			assert.NotEmpty(t, f.Mend, "%+v", f)
+			out = append(out, fmt.Sprintf("%s %s: %s", f.Level, f.Check, f.Says))
+		}
+	}
+	return out
+}
+
+func onAWS() []string { return []string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine"} }
+
+func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
+	type answers map[string]string
+	type settings map[string]map[string]string
+	for name, row := range map[string]struct {
+		answers  answers
+		settings settings
+		denied   string // an operation of SQS
+		skew     time.Duration
+		// waits puts a message into the posts.
+		waits bool
+		// workers examines for the workers, too: their receives take a second.
+		workers bool
+		// want has the findings that are not ok, in order: the beginning of each, and other texts.
+		want [][]string
+	}{
+		"a sound one": {workers: true},
+		"no table":    {answers: answers{"DescribeTable": refusal("ResourceNotFoundException")}, want: [][]string{{"fault table", `no table "mine" in us-east-1`}}},
+		"a table of others": {
+			answers: answers{"DescribeTable": strings.NewReplacer(`"PK"`, `"id"`, "ALL", "KEYS_ONLY").Replace(fits)},
+			want:    [][]string{{"fault table", "the key of the table is id (S)"}, {"fault table", "GSI1 does not project"}},
+		},
+		"a table in the making": {answers: answers{"DescribeTable": strings.ReplaceAll(fits, "ACTIVE", "CREATING")}, want: [][]string{{"fault table", "mine is CREATING"}}},
+		"an unsafe table": {
+			answers: answers{"DescribeTable": strings.ReplaceAll(fits, "true", "false"), "DescribeTimeToLive": "{}", "DescribeContinuousBackups": "{}"},
+			want:    [][]string{{"fault expiry", "do not expire"}, {"warning deletion protection"}, {"warning point-in-time recovery", "no backup"}},
+		},
+		"hidden backups": {answers: answers{"DescribeContinuousBackups": refusal("AccessDeniedException")}, want: [][]string{{"warning point-in-time recovery", "could not be checked"}}},
+		"a hidden shape": {answers: answers{"DescribeTable": refusal("AccessDeniedException")}, want: [][]string{{"warning table", "could not be checked"}}},
+		"a table to read": {
+			answers: answers{"PutItem": refusal("AccessDeniedException"), "TransactWriteItems": refusal("AccessDeniedException"), "UpdateItem": refusal("ValidationException")},
+			want: [][]string{
+				{"fault calls to the table", "dynamodb:PutItem is refused"}, {"warning calls to the table", "dynamodb:UpdateItem could not be checked"},
+				{"fault calls to the table", "transactions is refused"},
+			},
+		},
+		"no redrive policy": {settings: settings{"fanfare-likes": {"RedrivePolicy": ""}}, want: [][]string{{"fault queue likes", "no redrive policy"}}},
+		"other settings": {
+			settings: settings{
+				"fanfare-likes":     {"RedrivePolicy": `{"deadLetterTargetArn":"arn:other","maxReceiveCount":"3"}`},
+				"fanfare-posts":     {"VisibilityTimeout": "5", "MessageRetentionPeriod": "3600"},
+				"fanfare-posts-dlq": {"MessageRetentionPeriod": "60"},
+			},
+			want: [][]string{
+				{"warning queue posts", "the queue keeps", "1h0m0s, not 336h0m0s"}, {"warning queue posts", "5s, not 1m0s"}, {"warning queue posts", "dead-letter queue keeps", "1m0s"},
+				{"fault queue likes", "arn:other", "arn:fake:fanfare-likes-dlq"}, {"warning queue likes", "after 3 receives, not 1000"},
+			},
+		},
+		"no sends": {workers: true, denied: "SendMessageBatch", waits: true, want: [][]string{
+			{"fault calls to posts", "sqs:SendMessage is refused"}, {"warning calls to posts", "sqs:ReceiveMessage could not be checked", "1 messages wait"}, {"fault calls to posts", "dead-letter"},
+			{"fault calls to backfills"}, {"fault calls to backfills"}, {"fault calls to chunks"}, {"fault calls to chunks"}, {"fault calls to likes"}, {"fault calls to likes"},
+		}},
+		"a clock that is hours off": {skew: 3 * time.Hour, want: [][]string{{"fault clock", "behind"}}},
+		"a clock that is a bit off": {skew: -time.Minute, want: [][]string{{"warning clock", "off"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAmazon(t)
+			a.skew = row.skew
+			maps.Copy(a.answers, row.answers)
+			for queue, attributes := range row.settings {
+				for name, value := range attributes {
+					a.Set(queue, name, value)
+				}
+			}
+			a.SetFault(func(op string) *sqstest.Fault {
+				if op != row.denied {
+					return nil
+				}
+				return &sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
+			})
+			waiting := 0
+			if row.waits {
+				waiting = 1
+				require.NoError(t, a.Load("fanfare-posts", message.NewMessage("1", []byte("x"))))
+			}
+			roles := daemon.Roles{API: true}
+			if row.workers {
+				roles = everyRole()
+			}
+			found := notOK(t, examine(t, roles, onAWS()...))
+			require.Len(t, found, len(row.want), "%q", found)
+			for i, texts := range row.want {
+				assert.True(t, strings.HasPrefix(found[i], texts[0]), "%q does not begin with %q", found[i], texts[0])
+				for _, text := range texts[1:] {
+					assert.Contains(t, found[i], text)
+				}
+			}
+			assert.Equal(t, waiting, a.Visible("fanfare-posts"), "the examination leaves the queues as they are")
+			assert.Zero(t, a.Len("fanfare-chunks")+a.Len("fanfare-likes")+a.Len("fanfare-posts-dlq"), "messages of the examination")
+		})
+	}
+}
+
+// A role that only has the rights of its own daemon is no fault.
+func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
+	a := newAmazon(t)
+	a.answers["Query"] = refusal("AccessDeniedException")
+	a.answers["TransactWriteItems"] = refusal("AccessDeniedException")
+	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, onAWS()...)))
+	assert.Len(t, notOK(t, examine(t, daemon.Roles{API: true}, onAWS()...)), 3)
+}
+
+func TestDoctorWithoutAWSSaysSo(t *testing.T) {
+	awsAt(t, "127.0.0.1:4566")
+	found := notOK(t, examine(t, everyRole(), onAWS()...))
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0], "is not a URL")
+}
+
+func TestDoctorChecksTheKeysOfTheIssuer(t *testing.T) {
+	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, `{"keys":[]}`) // the client may have left
+	}))
+	defer keys.Close()
+	dir := t.TempDir()
+	found := notOK(t, examine(t, everyRole(), "FANFARE_DATA_DIR="+dir, "FANFARE_AUTH=jwt", "FANFARE_JWKS_URL="+keys.URL))
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0], "fault keys: key set of "+keys.URL+": it has no sound RS256 or ES256 signing key")
+	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, "FANFARE_DATA_DIR="+dir, "FANFARE_AUTH=jwt", "FANFARE_JWKS_URL="+keys.URL)), "a worker checks no tokens")
+}
+
+func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
+	write := func(name, text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		}
+	}
+	for name, row := range map[string]struct {
+		prepare func(t *testing.T, dir string)
+		want    string // of a finding
+		level   daemon.Level
+	}{
+		"none yet": {func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(dir))
+		}, "fanfare up makes it", daemon.LevelOK},
+		"one at rest": {func(t *testing.T, dir string) {
+			t.Helper()
+			ctx, stop := context.WithCancel(t.Context())
+			require.NoError(t, daemon.Run(ctx, daemon.Options{Config: settings(t, dir), Log: zap.NewNop(), Ready: func(daemon.Addresses) { stop() }}))
+		}, "no process has", daemon.LevelOK},
+		"one in use": {func(t *testing.T, dir string) {
+			t.Helper()
+			d, err := datadir.Open(dir)
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, d.Close()) })
+		}, "a process has", daemon.LevelOK},
+		"of a newer version": {func(t *testing.T, dir string) {
+			t.Helper()
+			write("LOCK", "")(t, dir)
+			write("FORMAT", "99")(t, dir)
+		}, "format 99", daemon.LevelFault},
+		"with a newer store": {func(t *testing.T, dir string) {
+			t.Helper()
+			write("LOCK", "")(t, dir)
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "table"), 0o700))
+			write("table/marker.format-version.000001.999", "")(t, dir)
+		}, "format 999", daemon.LevelFault},
+		"a file": {func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(dir))
+			require.NoError(t, os.WriteFile(dir, nil, 0o600))
+		}, "not a directory", daemon.LevelFault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			row.prepare(t, dir)
+			before, _ := filepath.Glob(dir + "/*") // the pattern is right
+			found := examine(t, everyRole(), "FANFARE_DATA_DIR="+dir)
+			after, _ := filepath.Glob(dir + "/*") // the pattern is right
+			assert.Equal(t, before, after)
+			notOK(t, found)
+			assert.Condition(t, func() bool {
+				for _, f := range found {
+					if f.Level == row.level && strings.Contains(f.Says, row.want) {
+						return true
+					}
+				}
+				return false
+			}, "no %s with %q in %+v", row.level, row.want, found)
+		})
+	}
+}
