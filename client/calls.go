@@ -194,6 +194,12 @@ func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration) (
 	return token, err
 }
 
+// BeAway makes the caller a reader that was last seen longer ago than the service's active
+// days, until it reads its home. Only a service in development mode has this call.
+func (c *Client) BeAway(ctx context.Context) error {
+	return c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "away"), repeat: true}, nil)
+}
+
 func get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	var out T
 	err := c.do(ctx, call{method: http.MethodGet, path: path}, &out)

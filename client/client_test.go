@@ -267,6 +267,7 @@ func TestRequestsKeepTheContract(t *testing.T) {
 		{func(ctx context.Context, c *Client) error { _, err := c.News(ctx, "p", News{}); return err }, "GET", "/v1/home?after=p", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.Delivery(ctx, "p"); return err }, "GET", "/v1/posts/p/delivery", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.DevToken(ctx, "u", time.Hour); return err }, "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":3600}`},
+		{func(ctx context.Context, c *Client) error { return c.BeAway(ctx) }, "POST", "/v1/dev/away", ""},
 	} {
 		s := &script{steps: []step{{status: 200, body: "{}"}}}
 		if err := tt.call(t.Context(), scripted(t, s)); err != nil {

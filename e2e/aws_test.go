@@ -99,10 +99,12 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 	}
 	c := newCluster(t)
 	c.isSound(t)
-	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", fmt.Sprint(users), "--posts", fmt.Sprint(posts), "--likes", fmt.Sprint(likes))...)
+	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", fmt.Sprint(users), "--posts", fmt.Sprint(posts), "--likes", fmt.Sprint(likes),
+		"--away", "0.1", "--rebuilt-after", "0s")...)
 	t.Log(stderr)
 	r := verdict(t, stdout, stderr, err)
-	if r.Users != users || r.Posts != posts || r.Likes != likes || r.WCUPerDelivery == nil || r.WCUPerLike == nil {
+	if r.Users != users || r.Posts != posts || r.Likes != likes || r.WCUPerDelivery == nil || r.WCUPerLike == nil ||
+		r.Away != users/10 || r.Skipped == nil || *r.Skipped == 0 {
 		t.Errorf("report %s", stdout)
 	}
 	c.stop(t)

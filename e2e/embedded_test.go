@@ -39,9 +39,9 @@ func TestUpDeliversARealGraphExactly(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
-	stdout, stderr, err := fanfare(t, u.env, u.replay("--graph", graph, "--max-users", "100", "--posts", "200", "--likes", "1000")...)
+	stdout, stderr, err := fanfare(t, u.env, u.replay("--graph", graph, "--max-users", "100", "--posts", "200", "--likes", "1000", "--away", "0.4", "--rebuilt-after", "0s")...)
 	r := verdict(t, stdout, stderr, err)
-	if r.Users != 100 || r.Posts != 200 || r.Likes != 1000 || r.WCUPerDelivery == nil || r.WCUPerLike == nil {
+	if r.Users != 100 || r.Posts != 200 || r.Likes != 1000 || r.WCUPerDelivery == nil || r.WCUPerLike == nil || r.Away != 40 || r.Skipped == nil || *r.Skipped == 0 {
 		t.Errorf("report %s", stdout)
 	}
 	// Everything is still there after an orderly stop, in a new process.

@@ -206,6 +206,8 @@ type report struct {
 	WrongCounts                    int      `json:"wrong_counts"`
 	WCUPerDelivery                 *float64 `json:"wcu_per_delivery"`
 	WCUPerLike                     *float64 `json:"wcu_per_like"`
+	Away                           int
+	Skipped                        *float64
 }
 
 // fanfare runs a command of the binary to its end.

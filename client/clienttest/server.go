@@ -1,7 +1,7 @@
 // Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
 // that call it and for the client's own examples. It has no comments, likes by user,
-// deliveries, live homes, pull homes or ranges of time. It refuses few values, and a method that a
-// path does not allow is not found. The rest keeps the contract, with deliveries and like
+// live homes, pull homes or ranges of time, and no times of deliveries. It refuses few values, and a
+// method that a path does not allow is not found. The rest keeps the contract, with deliveries and like
 // counts that are immediate: a test of the client runs the contract's rows against it.
 // It must never be taken for the product, because its tokens are unsigned.
 //
@@ -34,6 +34,9 @@ type Server struct {
 	// AlterUser changes a profile as it is read.
 	AlterUser func(user client.User) client.User
 
+	// AlterDelivery changes the delivery of a post as it is read.
+	AlterDelivery func(post string, delivery client.Delivery) client.Delivery
+
 	mux *http.ServeMux
 	ids *id.Generator
 
@@ -44,6 +47,9 @@ type Server struct {
 	byUser  map[string][]string // post ids, ascending
 	likes   map[string]map[string]time.Time
 	keys    map[[2]string]keyed
+	left    map[string]bool // readers that were away once
+	away    map[string]bool
+	made    map[string]client.Delivery // by post
 }
 
 type keyed struct {
@@ -58,6 +64,7 @@ func New() *Server {
 		users: map[string]client.User{}, follows: map[string]map[string]time.Time{},
 		posts: map[string]client.Post{}, byUser: map[string][]string{},
 		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
+		left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
 	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
 		"GET /v1/me":                               s.me,
@@ -79,7 +86,9 @@ func New() *Server {
 		"GET /v1/posts/{id}/likes":                 s.likers,
 		"GET /v1/posts/{id}/likes/count":           s.likeCount,
 		"GET /v1/posts/{id}/likes/{user}":          s.likeOf,
+		"GET /v1/posts/{id}/delivery":              s.delivery,
 		"GET /v1/home":                             s.home,
+		"POST /v1/dev/away":                        s.beAway,
 	} {
 		s.mux.HandleFunc(pattern, s.authed(answer))
 	}
@@ -373,6 +382,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	s.posts[post.ID] = post
 	s.byUser[user] = append(s.byUser[user], post.ID)
 	s.keys[key] = keyed{in, post}
+	s.deliver(post)
 	return http.StatusCreated, post
 }
 
@@ -464,6 +474,7 @@ func (s *Server) likeOf(_ string, r *http.Request) (int, any) {
 }
 
 func (s *Server) home(user string, r *http.Request) (int, any) {
+	delete(s.away, user)
 	var items []client.HomeItem
 	add := func(author string) {
 		for _, postID := range s.byUser[author] {
@@ -510,4 +521,39 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 		news.Unread = &unread
 	}
 	return status, tagged{etag, news}
+}
+
+func (s *Server) beAway(user string, _ *http.Request) (int, any) {
+	s.left[user], s.away[user] = true, true
+	return http.StatusNoContent, nil
+}
+
+// Returned reports whether a reader was away and has read its home since. Only a hook may ask.
+func (s *Server) Returned(user string) bool { return s.left[user] && !s.away[user] }
+
+// deliver notes the delivery of a new post.
+func (s *Server) deliver(post client.Post) {
+	planned, skipped, none := int64(1), int64(0), int64(0)
+	for follower := range s.followersOf(post.AuthorID) {
+		planned++
+		if s.away[follower] {
+			skipped++
+		}
+	}
+	delivered := planned - skipped
+	s.made[post.ID] = client.Delivery{
+		State: client.DeliveryComplete, Planned: &planned, Delivered: &delivered, Skipped: &skipped, ChunksDone: &none, ChunksTotal: &none,
+	}
+}
+
+func (s *Server) delivery(user string, r *http.Request) (int, any) {
+	post := s.posts[r.PathValue("id")]
+	if post.AuthorID != user {
+		return fail(http.StatusForbidden)
+	}
+	d := s.made[post.ID]
+	if s.AlterDelivery != nil {
+		d = s.AlterDelivery(post.ID, d)
+	}
+	return http.StatusOK, d
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,12 @@ A delivery is a post in a home, and the author's own home counts too. The proces
 --admin names report capacity units; wcu_per_delivery is the write units of the fan-out
 for each delivery to a follower, wcu_per_like those of like counting for each like, and
 wcu_by_flow all of them. skipped counts deliveries to readers that were away.
+
+With --away, a share of the readers was last seen longer ago than FANFARE_ACTIVE_DAYS when
+the first post comes. Their homes are read at the end only, and have to be complete at once;
+they are read again after --rebuilt-after, when they have been rebuilt (wcu_returns). The
+deliveries of all posts are compared, too: followers that are away are skipped, and only
+posts of authors with more followers than --push-limit may be pulled.
 
 With --journal it records every call before it sends it, and then the answer. If a run
 is cut short, --check reads the journal and only verifies: a call that was answered with
@@ -58,6 +65,9 @@ func (a *app) replayCommand() *cobra.Command {
 	flags.IntVar(&r.cfg.Posts, "posts", 500, "posts to publish")
 	flags.IntVar(&r.cfg.Likes, "likes", 5000, "likes to give, each of another user or post")
 	flags.Float64Var(&r.cfg.Rate, "rate", 0, "posts and likes a second (0: no limit)")
+	flags.Float64Var(&r.cfg.Away, "away", 0, "`share` of the readers that are away, from 0 to 1")
+	flags.IntVar(&r.cfg.PushLimit, "push-limit", 0, "the target's limit of `followers` (default FANFARE_PUSH_LIMIT)")
+	flags.DurationVar(&r.cfg.Rebuilt, "rebuilt-after", 65*time.Second, "read the homes of those that were away again after this `time` (0: not)")
 	flags.StringVar(&r.cfg.Target, "target", "", "base `URL` of the API (default http://FANFARE_HTTP_ADDR)")
 	flags.Uint64Var(&r.cfg.Seed, "seed", 1, "seed of the load")
 	flags.StringSliceVar(&r.admin, "admin", nil, "admin `addresses` of all processes (default FANFARE_ADMIN_ADDR, if it answers)")
@@ -97,7 +107,7 @@ func (r *replayRun) run(c *cobra.Command, _ []string) error {
 // complete checks the flags, and takes from the environment those that were not given.
 func (r *replayRun) complete(c *cobra.Command) error {
 	if r.check != "" {
-		for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed"} {
+		for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed", "away"} {
 			if c.Flags().Changed(name) {
 				return wrongUse(fmt.Errorf("--check verifies the calls of its journal and plays none: leave out --%s", name))
 			}
@@ -110,6 +120,10 @@ func (r *replayRun) complete(c *cobra.Command) error {
 		return wrongUse(errors.New("--max-users: at least 2 users, or 0 for all"))
 	case r.cfg.Posts < 0 || r.cfg.Likes < 0 || r.cfg.Rate < 0:
 		return wrongUse(errors.New("--posts, --likes and --rate cannot be negative"))
+	case r.cfg.Away < 0 || r.cfg.Away > 1:
+		return wrongUse(errors.New("--away: a share from 0 to 1"))
+	case r.cfg.PushLimit < 0 || r.cfg.Rebuilt < 0:
+		return wrongUse(errors.New("--push-limit and --rebuilt-after cannot be negative"))
 	case r.cfg.Concurrency < 1:
 		return wrongUse(errors.New("--concurrency: at least 1"))
 	}
@@ -119,6 +133,9 @@ func (r *replayRun) complete(c *cobra.Command) error {
 	}
 	if r.cfg.Target == "" {
 		r.cfg.Target = "http://" + env.HTTPAddr
+	}
+	if !c.Flags().Changed("push-limit") {
+		r.cfg.PushLimit = int(env.FollowersPushed())
 	}
 	r.cfg.Log, r.cfg.Admin = r.stderr, r.admin
 	if !c.Flags().Changed("admin") {

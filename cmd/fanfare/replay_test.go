@@ -46,6 +46,9 @@ func TestReplayTellsWrongUseFromFailure(t *testing.T) {
 		"check and posts":         {[]string{"--check", good, "--posts", "3"}, 2, "check"},
 		"negative posts":          {[]string{"--graph", good, "--posts", "-1"}, 2, "--posts"},
 		"one user":                {[]string{"--graph", good, "--max-users", "1"}, 2, "--max-users"},
+		"more than all away":      {[]string{"--graph", good, "--away", "1.1"}, 2, "--away"},
+		"check and away":          {[]string{"--check", good, "--away", "0.5"}, 2, "away"},
+		"a limit below zero":      {[]string{"--graph", good, "--push-limit", "-1"}, 2, "--push-limit"},
 		"no concurrency":          {[]string{"--graph", good, "--concurrency", "0"}, 2, "--concurrency"},
 		"too many likes":          {[]string{"--graph", good, "--posts", "1", "--likes", "4", "--target", nobody}, 2, "4 likes"},
 		"no such graph":           {[]string{"--graph", good + "x"}, 1, good + "x"},
@@ -76,6 +79,9 @@ func TestReplayPrintsItsReport(t *testing.T) {
 	}
 	if report["users"] != 3.0 || report["edges"] != 4.0 || report["missing"] != 0.0 || report["wcu"] != nil {
 		t.Errorf("printed %s", stdout)
+	}
+	if status, stdout, stderr = replayed(t, append(args, "--away", "0.5", "--rebuilt-after", "1ns")...); status != 0 || !strings.Contains(stdout, "away 2") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	if status, stdout, _ = replayed(t, args...); status != 0 || !strings.Contains(stdout, "missing 0, unexpected 0, duplicated 0; wrong counts 0") {
 		t.Errorf("status %d, stdout %q", status, stdout)

@@ -57,7 +57,7 @@ type Counters interface {
 type Config struct {
 	Feed     *feed.Service
 	Verifier auth.Verifier
-	// Tokens, if not nil, adds POST /v1/dev/token to the API.
+	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
 	// OwnHost refuses requests that name another host than this machine.
 	OwnHost bool
@@ -121,6 +121,7 @@ func New(cfg Config) (*API, error) {
 	a.registerStream()
 	if a.tokens != nil {
 		a.registerTokens()
+		a.registerAway()
 	}
 	if err := complete(a.huma.OpenAPI()); err != nil {
 		return nil, err
@@ -225,6 +226,16 @@ func (a *API) registerTokens() {
 			return nil, errors.Join(errors.New("issue a dev token"), err)
 		}
 		return &tokenOut{Token{token, expires.UTC()}}, nil
+	})
+}
+
+// registerAway adds the call that lets a developer see a home as after days of absence.
+func (a *API) registerAway() {
+	op := operation(http.MethodPost, "/v1/dev/away", "be-away", "Development",
+		"Become a reader that was last seen longer ago than FANFARE_ACTIVE_DAYS, until you read your home (only with FANFARE_AUTH=dev)",
+		http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
+	register(a, op, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+		return nil, a.feed.PutAway(ctx, userOf(ctx))
 	})
 }
 

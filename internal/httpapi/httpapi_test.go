@@ -234,7 +234,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 28, calls, "calls: a new one needs rows in apitest and a number here")
+	assert.Equal(t, 29, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {
@@ -558,7 +558,26 @@ func TestADevTokenIsNotForPagesOfOtherSites(t *testing.T) {
 func TestWithoutDevTokensTheirCallIsNotThere(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Tokens = nil })
 	problem(t, w.call(t, "", "POST", "/v1/dev/token", `{"user_id":"ann"}`), 404, "not-found")
-	assert.False(t, bytes.Contains(w.api.Document(), []byte("/v1/dev/token")), "the document has it")
+	problem(t, w.call(t, "ann", "POST", "/v1/dev/away", ""), 404, "not-found")
+	assert.False(t, bytes.Contains(w.api.Document(), []byte("/v1/dev/")), "the document has them")
+}
+
+func TestADeveloperBecomesAnAwayReader(t *testing.T) {
+	w := newWorld(t)
+	w.profile(t, "ann")
+	off := problem(t, w.call(t, "ann", "POST", "/v1/dev/away", ""), 404, "not-found")
+	assert.Contains(t, off.Detail, "FANFARE_ACTIVE_DAYS")
+	w = newWorld(t, func(c *httpapi.Config) {
+		c.Feed = feed.New(feed.Config{
+			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, ActiveDays: 14, Log: zap.NewNop(),
+		})
+	})
+	w.profile(t, "ann")
+	for range 2 {
+		assert.Equal(t, 204, w.call(t, "ann", "POST", "/v1/dev/away", "").Code)
+	}
+	assert.Equal(t, 200, w.call(t, "ann", "GET", "/v1/home", "").Code)
+	problem(t, w.call(t, "ann", "POST", "/v1/dev/away", ""), 503, "unavailable") // the return has begun
 }
 
 func TestNotReadyNamesTheFailingDependencies(t *testing.T) {

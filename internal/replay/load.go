@@ -12,6 +12,7 @@ type load struct {
 	followOrder []int // permutation of the graph's edges
 	authors     []int // of each post
 	watchers    []int // of each post: the follower whose home is watched, or -1
+	away        []bool
 	actions     []action
 }
 
@@ -25,13 +26,14 @@ type action struct {
 const likeSkew = 1.1
 
 // newLoad draws posts in proportion to their authors' followers, since popular users write
-// most, and likes by Zipf's law.
-func newLoad(g *Graph, posts, likes int, seed uint64) (*load, error) {
+// most, and likes by Zipf's law. away is the share of the users that are away; their homes
+// are not watched.
+func newLoad(g *Graph, posts, likes int, seed uint64, away float64) (*load, error) {
 	if posts < 0 || likes < 0 || likes > posts*len(g.Names) {
 		return nil, fmt.Errorf("%w: %d likes of %d posts by %d users cannot all be different ones", ErrUsage, likes, posts, len(g.Names))
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
-	l := &load{graph: g, followOrder: random.Perm(len(g.Edges))}
+	l := &load{graph: g, followOrder: random.Perm(len(g.Edges)), away: awayUsers(len(g.Names), away, seed)}
 	followers := make([][]int, len(g.Names))
 	for _, e := range g.Edges {
 		followers[e.To] = append(followers[e.To], e.From)
@@ -44,7 +46,9 @@ func newLoad(g *Graph, posts, likes int, seed uint64) (*load, error) {
 		}
 		watcher := -1
 		if of := followers[author]; len(of) > 0 {
-			watcher = of[random.IntN(len(of))]
+			if watcher = of[random.IntN(len(of))]; l.away[watcher] {
+				watcher = -1
+			}
 		}
 		l.authors, l.watchers = append(l.authors, author), append(l.watchers, watcher)
 		l.actions = append(l.actions, action{post: i, user: author})

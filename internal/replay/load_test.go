@@ -20,7 +20,7 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 	loads := make([]*load, 3)
 	for i, seed := range []uint64{1, 1, 2} {
 		var err error
-		loads[i], err = newLoad(g, 100, 1000, seed)
+		loads[i], err = newLoad(g, 100, 1000, seed, 0)
 		require.NoError(t, err)
 	}
 	if !reflect.DeepEqual(loads[0], loads[1]) || reflect.DeepEqual(loads[0], loads[2]) {
@@ -31,7 +31,7 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 func TestALoadHasTheRequestedSize(t *testing.T) {
 	g := reed(t, 40)
 	for _, size := range [][2]int{{0, 0}, {1, 0}, {1, 40}, {100, 4000}, {200, 900}} {
-		l, err := newLoad(g, size[0], size[1], 7)
+		l, err := newLoad(g, size[0], size[1], 7, 0)
 		require.NoError(t, err)
 		posted, likes := map[int]bool{}, map[[2]int]bool{}
 		most := map[int]int{}
@@ -58,6 +58,6 @@ func TestALoadHasTheRequestedSize(t *testing.T) {
 			t.Errorf("900 likes went to %d of 200 posts: no heavy tail", len(most))
 		}
 	}
-	_, err := newLoad(g, 2, 81, 1)
+	_, err := newLoad(g, 2, 81, 1, 0)
 	assert.ErrorIs(t, err, ErrUsage, "more likes than pairs")
 }

@@ -13,6 +13,7 @@ type facts struct {
 	follows map[string]map[string]bool // follower, author, sure?
 	posts   []postFact
 	likes   map[string]map[string]bool // post id, user, sure?
+	away    map[string]bool            // sure?
 }
 
 // postFact is a post that was sent. ID is "" if its answer is unknown.
@@ -20,7 +21,7 @@ type postFact struct{ author, text, id string }
 
 func factsOf(calls []entry) *facts {
 	f := &facts{
-		users: map[string]bool{}, follows: map[string]map[string]bool{}, likes: map[string]map[string]bool{},
+		users: map[string]bool{}, follows: map[string]map[string]bool{}, likes: map[string]map[string]bool{}, away: map[string]bool{},
 	}
 	note := func(of map[string]map[string]bool, a, b string, sure bool) {
 		if of[a] == nil {
@@ -34,6 +35,8 @@ func factsOf(calls []entry) *facts {
 			f.users[call.User] = f.users[call.User] || call.OK
 		case callFollow:
 			note(f.follows, call.User, call.Object, call.OK)
+		case callAway:
+			f.away[call.User] = f.away[call.User] || call.OK
 		case callPost:
 			f.posts = append(f.posts, postFact{author: call.User, text: call.Object, id: call.ID})
 		case callLike:
@@ -41,6 +44,12 @@ func factsOf(calls []entry) *facts {
 		}
 	}
 	return f
+}
+
+// absencesSure reports whether all readers that should be away are. While one may be here,
+// nothing is known of the deliveries.
+func (f *facts) absencesSure() bool {
+	return !slices.Contains(slices.Collect(maps.Values(f.away)), false)
 }
 
 // answers say which maybes of facts happened.
@@ -56,10 +65,14 @@ type truth struct {
 	users     []string
 	following map[string][]string
 	followers map[string]int
-	posts     map[string][]string        // by author
-	likers    map[string]map[string]bool // by post; every post is in it
-	edges     int
-	repeated  int // posts that one call created twice
+	posts     map[string][]string // by author
+	authors   map[string]string   // by post
+	away      map[string]bool     // readers that were away for all posts
+	// awayFollowers are the numbers of those followers of each author.
+	awayFollowers map[string]int
+	likers        map[string]map[string]bool // by post; every post is in it
+	edges         int
+	repeated      int // posts that one call created twice
 }
 
 // settle computes the truth from the facts and the answers for the maybes.
@@ -67,6 +80,10 @@ func (f *facts) settle(a *answers) *truth {
 	t := &truth{
 		following: map[string][]string{}, followers: map[string]int{},
 		posts: map[string][]string{}, likers: map[string]map[string]bool{},
+		authors: map[string]string{}, away: map[string]bool{}, awayFollowers: map[string]int{},
+	}
+	if f.absencesSure() {
+		maps.Copy(t.away, f.away)
 	}
 	for user, sure := range f.users {
 		if sure || a.users[user] {
@@ -79,6 +96,9 @@ func (f *facts) settle(a *answers) *truth {
 			if sure || a.follows[follower][author] {
 				t.following[follower] = append(t.following[follower], author)
 				t.followers[author]++
+				if t.away[follower] {
+					t.awayFollowers[author]++
+				}
 				t.edges++
 			}
 		}
@@ -93,7 +113,7 @@ func (f *facts) settle(a *answers) *truth {
 		}
 		for _, id := range ids {
 			t.posts[post.author] = append(t.posts[post.author], id)
-			t.likers[id] = map[string]bool{}
+			t.likers[id], t.authors[id] = map[string]bool{}, post.author
 		}
 	}
 	for post, users := range f.likes {
@@ -138,6 +158,7 @@ func (t *truth) likes() int {
 // finding is the result of one comparison with the truth.
 type finding struct {
 	delivered, missing, unexpected, duplicated, wrong int
+	pulled                                            int    // posts
 	example                                           string // one fault, in words
 }
 
@@ -155,6 +176,7 @@ func (f *finding) add(other finding) {
 	f.unexpected += other.unexpected
 	f.duplicated += other.duplicated
 	f.wrong += other.wrong
+	f.pulled += other.pulled
 }
 
 // shown is one post of a home as it was read.

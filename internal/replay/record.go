@@ -16,6 +16,7 @@ const (
 	callFollow  = "follow"
 	callPost    = "post"
 	callLike    = "like"
+	callAway    = "away"
 )
 
 // entry is one line of a journal. The first line is the header. Each call has a line with

@@ -36,6 +36,9 @@ type Config struct {
 	Graph        *Graph
 	Posts, Likes int
 	Seed         uint64
+	// Away is the share of the users whose homes are read at the end only, from 0 to 1. To
+	// the target they were last seen longer ago than its active days.
+	Away float64
 	// Rate bounds the posts and likes in a second; 0 is no bound.
 	Rate float64
 	// Journal is the name of a new file that records every call and answer, "" for none.
@@ -55,6 +58,13 @@ type Service struct {
 	// Settle is the time without improvement after which a missing post counts as lost;
 	// 0 is 30 seconds.
 	Settle time.Duration
+	// PushLimit is the target's FANFARE_PUSH_LIMIT: only posts of authors with more followers
+	// may be pulled, and none if it is 0.
+	PushLimit int
+	// Rebuilt is the time between the first and the second reading of the homes of readers
+	// that were away; 0 is no second one. A home is read by pull for a minute after its
+	// return.
+	Rebuilt time.Duration
 	// Attempts is the number of times that a call is sent before it counts as unanswered.
 	// 0 is 12, which outlasts the restart of a service, some 20 to 40 seconds.
 	Attempts int
@@ -71,6 +81,9 @@ type Report struct {
 	Edges int `json:"edges"`
 	Posts int `json:"posts"`
 	Likes int `json:"likes"`
+	// Away counts the readers that were away, and Pulled the posts that homes merge in.
+	Away   int `json:"away"`
+	Pulled int `json:"pulled"`
 	// A delivery is a post in a home. The author's own home counts too.
 	ExpectedDeliveries int `json:"expected_deliveries"`
 	Delivered          int `json:"delivered"`
@@ -93,7 +106,10 @@ type Report struct {
 	WCUByFlow map[string]float64 `json:"wcu_by_flow"`
 	// Skipped counts the deliveries that were left out because their readers were away.
 	Skipped *float64 `json:"skipped"`
-	Seconds float64  `json:"seconds"`
+	// WCUReturns are the write units of the homes that were rebuilt while they were read back.
+	// The units above end before that.
+	WCUReturns *float64 `json:"wcu_returns"`
+	Seconds    float64  `json:"seconds"`
 }
 
 // Quantiles of a time, in milliseconds.
@@ -114,6 +130,9 @@ func (r Report) String() string {
 	fmt.Fprintf(&b, "users %d, edges %d, posts %d, likes %d\n", r.Users, r.Edges, r.Posts, r.Likes)
 	fmt.Fprintf(&b, "deliveries %d of %d: missing %d, unexpected %d, duplicated %d; wrong counts %d\n",
 		r.Delivered, r.ExpectedDeliveries, r.Missing, r.Unexpected, r.Duplicated, r.WrongCounts)
+	if r.Away+r.Pulled > 0 {
+		fmt.Fprintf(&b, "readers that were away %d; posts that were pulled %d\n", r.Away, r.Pulled)
+	}
 	if r.DeliveriesPerSec > 0 { // a check of a journal measures no times
 		fmt.Fprintf(&b, "visible after ms: p50 %.1f, p99 %.1f, max %.1f; deliveries/s %.0f\n",
 			r.VisibleMS.P50, r.VisibleMS.P99, r.VisibleMS.Max, r.DeliveriesPerSec)
@@ -131,6 +150,9 @@ func (r Report) String() string {
 		}
 		if r.Skipped != nil {
 			fmt.Fprintf(&b, "; skipped deliveries %.0f", *r.Skipped)
+		}
+		if r.WCUReturns != nil {
+			fmt.Fprintf(&b, "; WCU of returns %.0f", *r.WCUReturns)
 		}
 		b.WriteByte('\n')
 	}
@@ -152,7 +174,7 @@ type player struct {
 // right.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	began := time.Now()
-	load, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed)
+	load, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed, cfg.Away)
 	if err != nil {
 		return Report{}, err
 	}
@@ -201,6 +223,10 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 		return Report{}, err
 	}
 	p.awaitQuiet(ctx)
+	followed := p.metrics.read(ctx)
+	if err := p.leave(ctx); err != nil { // its units are no cost of a real absence
+		return Report{}, err
+	}
 	between := p.metrics.read(ctx)
 	posting := time.Now()
 	if err := p.postsAndLikes(ctx, perSecond); err != nil {
@@ -217,12 +243,22 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 	}
 	report.VisibleMS = p.samples.quantiles()
 	report.DeliveriesPerSec = round(float64(report.Delivered) / delivering.Seconds())
-	if all, ok := after.since(before); ok {
+	posted, ok := after.since(between)
+	if all, followsToo := followed.since(before); ok && followsToo {
+		for key, n := range posted {
+			all[key] += n
+		}
 		wcu, rcu := all.writes(""), all.reads()
 		report.WCU, report.RCU, report.WCUByFlow = &wcu, &rcu, all.byFlow()
 		report.Skipped = new(all[skips])
 	}
-	if posted, ok := after.since(between); ok {
+	if report.Away > 0 {
+		p.awaitQuiet(ctx)
+		if returns, ok := p.metrics.read(ctx).since(after); ok {
+			report.WCUReturns = new(returns.writes(""))
+		}
+	}
+	if ok {
 		report.WCUPerDelivery = per(posted.writes(flowFanout), report.Delivered-report.Posts)
 		report.WCUPerLike = per(posted.writes(flowLikes), report.Likes)
 	}

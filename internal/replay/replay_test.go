@@ -48,7 +48,7 @@ func config(t *testing.T, target string, log io.Writer) Config {
 // expected counts deliveries from the load alone.
 func expected(t *testing.T, cfg Config) int {
 	t.Helper()
-	l, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed)
+	l, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed, 0)
 	require.NoError(t, err)
 	n := len(l.authors)
 	for _, author := range l.authors {
@@ -86,8 +86,8 @@ func TestTheReportKeepsItsShape(t *testing.T) {
 	wcu := 3.0
 	raw, err := json.Marshal(Report{WCU: &wcu})
 	require.NoError(t, err)
-	want := `{"users":0,"edges":0,"posts":0,"likes":0,"expected_deliveries":0,"delivered":0,"missing":0,"unexpected":0,"duplicated":0,` +
-		`"wrong_counts":0,"visible_ms":{"p50":0,"p99":0,"max":0},"deliveries_per_s":0,"wcu":3,"rcu":null,"wcu_per_delivery":null,"wcu_per_like":null,"wcu_by_flow":null,"skipped":null,"seconds":0}`
+	want := `{"users":0,"edges":0,"posts":0,"likes":0,"away":0,"pulled":0,"expected_deliveries":0,"delivered":0,"missing":0,"unexpected":0,"duplicated":0,` +
+		`"wrong_counts":0,"visible_ms":{"p50":0,"p99":0,"max":0},"deliveries_per_s":0,"wcu":3,"rcu":null,"wcu_per_delivery":null,"wcu_per_like":null,"wcu_by_flow":null,"skipped":null,"wcu_returns":null,"seconds":0}`
 	assert.Equal(t, want, string(raw))
 }
 

@@ -57,13 +57,38 @@ const (
 	homeOf unitKind = iota
 	countsOf
 	likesOf
+	deliveryOf
 )
+
+// patience ends readings that no longer improve.
+type patience struct {
+	settle time.Duration
+	least  int
+	since  time.Time
+}
+
+// over reports whether no unit is left to read again, or the faults of those that are left
+// have not become fewer for too long.
+func (p *patience) over(todo []int, findings []finding) bool {
+	off := 0
+	for _, i := range todo {
+		off += findings[i].missing + findings[i].wrong + findings[i].unexpected
+	}
+	if p.since.IsZero() || off < p.least {
+		p.least, p.since = off, time.Now()
+	}
+	return len(todo) == 0 || time.Since(p.since) > p.settle
+}
 
 // verify compares the state of the service with the facts. It reads units with missing
 // posts or wrong counts again while they improve, since deliveries and like counts come
 // soon, not at once. A post that must never show remains a fault in any later reading.
 func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 	maybes := f.maybes()
+	if maybes == nil {
+		t := f.settle(&answers{})
+		return o.verifySure(ctx, t, f.absencesSure() && (len(t.away) > 0 || t.hasLarge(o.PushLimit)))
+	}
 	var (
 		known    *answers
 		t        *truth
@@ -71,7 +96,7 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 		findings []finding
 		todo     []int
 	)
-	least, since := -1, time.Now()
+	wait := patience{settle: o.Settle}
 	for {
 		a, err := o.ask(ctx, maybes)
 		if err != nil {
@@ -84,20 +109,13 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 			for i := range todo {
 				todo[i] = i
 			}
-			least, since = -1, time.Now()
+			wait = patience{settle: o.Settle}
 		}
-		todo, err = o.compare(ctx, t, units, todo, findings, maybes != nil)
+		todo, err = o.compare(ctx, t, units, todo, findings, true)
 		if err != nil {
 			return Report{}, fmt.Errorf("read back: %w", err)
 		}
-		off := 0
-		for _, i := range todo {
-			off += findings[i].missing + findings[i].wrong + findings[i].unexpected
-		}
-		if least < 0 || off < least {
-			least, since = off, time.Now()
-		}
-		if len(todo) == 0 || time.Since(since) > o.Settle {
+		if wait.over(todo, findings) {
 			return o.report(t, findings), nil
 		}
 		if err := backoff.Wait(ctx, recheck); err != nil {
@@ -119,7 +137,8 @@ func (t *truth) units() []unit {
 }
 
 // compare reads the units in todo, stores the findings, and returns the units to read
-// again. While there are questions, an unexpected post may only have come too early.
+// again. While there are questions, an unexpected post may only have come too early. The home
+// of a reader that was away has to be complete at once.
 func (o *observer) compare(ctx context.Context, t *truth, units []unit, todo []int, findings []finding, questions bool) ([]int, error) {
 	var mu sync.Mutex
 	var again []int
@@ -138,6 +157,9 @@ func (o *observer) compare(ctx context.Context, t *truth, units []unit, todo []i
 			now.unexpected = max(now.unexpected, before.unexpected)
 			now.duplicated = max(now.duplicated, before.duplicated)
 			now.example = before.example
+		}
+		if u := units[todo[i]]; !questions && u.kind == homeOf && t.away[u.name] && before.missing > now.missing {
+			now.missing, now.example = before.missing, before.example // it was not complete at once
 		}
 		findings[todo[i]] = now
 		return nil
@@ -162,6 +184,15 @@ func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) 
 			home = append(home, shown{item.Post.ID, item.LikeCount, item.Liked})
 		}
 		return t.checkHome(u.name, home), nil
+	case deliveryOf:
+		d, err := o.delivery(ctx, t.authors[u.name], u.name)
+		if gone(err) {
+			return finding{wrong: 1, example: "post " + u.name + " is gone"}, nil
+		}
+		if err != nil {
+			return finding{}, err
+		}
+		return t.checkDelivery(u.name, d, o.PushLimit), nil
 	case countsOf:
 		user, err := o.sessions.of(u.name).User(ctx, u.name)
 		if gone(err) {
@@ -209,7 +240,7 @@ func (o *observer) report(t *truth, findings []finding) Report {
 	}
 	return Report{
 		Users: len(t.users), Edges: t.edges, Posts: len(t.likers), Likes: t.likes(),
-		ExpectedDeliveries: t.deliveries(), Delivered: sum.delivered,
+		ExpectedDeliveries: t.deliveries(), Delivered: sum.delivered, Away: len(t.away), Pulled: sum.pulled,
 		Missing: sum.missing, Unexpected: sum.unexpected, Duplicated: sum.duplicated, WrongCounts: sum.wrong,
 	}
 }

@@ -83,7 +83,10 @@ func createdDay(name string) func(object) (string, string) {
 
 func tokenRows(target Target) []row {
 	if !target.DevTokens {
-		return []row{bad("dev token, not there", "", "POST", "/v1/dev/token", `{"user_id":"{ann}"}`, 404, "not-found")}
+		return []row{
+			bad("dev token, not there", "", "POST", "/v1/dev/token", `{"user_id":"{ann}"}`, 404, "not-found"),
+			bad("being away, not there", "ann", "POST", "/v1/dev/away", "", 404, "not-found"),
+		}
 	}
 	return []row{
 		{name: "dev token", method: "POST", path: "/v1/dev/token", body: `{"user_id":"{ann}","ttl_s":60}`, status: 200, want: object{"token": "*", "expires_at": "*"}},
@@ -98,6 +101,8 @@ func tokenRows(target Target) []row {
 		bad("dev token, ttl too long", "", "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":1e15}`, 422, "invalid", "ttl_s"),
 		bad("dev token, ttl beyond any number", "", "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":1e999}`, 422, "invalid", "ttl_s"),
 		bad("dev token, ttl not whole", "", "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":1.5}`, 422, "invalid", "ttl_s"),
+		bad("being away without a token", "", "POST", "/v1/dev/away", "", 401, "unauthenticated"),
+		bad("being away without a profile", "ann", "POST", "/v1/dev/away", "", 409, "profile-missing"),
 		bad("dev token, ttl a string", "", "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":"60"}`, 422, "invalid", "ttl_s"),
 	}
 }

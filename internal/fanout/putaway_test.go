@@ -1,0 +1,108 @@
+package fanout_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// hookedService is service with the hooks of the world.
+func (w *world) hookedService(days int) *feed.Service {
+	return feed.New(feed.Config{
+		Store: table.HideExpired(w.store, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL, ActiveDays: days,
+	})
+}
+
+// A reader that is put away is skipped from the next post on. It sees that post at once when
+// it returns, and is delivered to again after that.
+func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
+	for _, enrolled := range []int{14, 0} { // with a presence, and without
+		w := newWorld(t, 0, active(14))
+		w.followed(enrolled, append(slices.Clone(authors), author)...)
+		before := w.posted()
+		s := w.service(14)
+		w.must(s.PutAway(t.Context(), reader))
+		w.must(s.PutAway(t.Context(), reader))
+		past := schema.DayOf(w.now) - 2
+		assert.Equal(t, append(all(past), past), append(w.days(authors...), w.presence().Until))
+
+		missed := w.posted()
+		assert.Equal(t, int64(1), *w.delivery(missed).Skipped)
+		assert.NotContains(t, w.entriesIn(reader), missed)
+		assert.Equal(t, []string{before, missed}, w.shown(reader), "at once")
+		w.drain(w.worker)
+		w.now = w.now.Add(2 * time.Minute)
+		after := w.posted()
+		assert.Equal(t, []string{before, missed, after}, w.entriesIn(reader))
+		assert.Equal(t, []string{before, missed, after}, w.shown(reader), "by push")
+	}
+}
+
+func TestWhoCannotBePutAway(t *testing.T) {
+	w := newWorld(t, 0, active(14))
+	w.followed(14, author)
+	refused := func(days int, user string, kind feed.Kind) {
+		t.Helper()
+		var refusal *feed.Error
+		require.ErrorAs(t, w.service(days).PutAway(t.Context(), user), &refusal)
+		assert.Equal(t, kind, refusal.Kind)
+	}
+	refused(0, reader, feed.NotFound)
+	refused(14, "nobody", feed.ProfileMissing)
+	w.returning(1, w.newID())
+	refused(14, reader, feed.Unavailable)
+	assert.Equal(t, []schema.Day{schema.DayOf(w.now) + 14}, w.days(author), "the edges of a reader that returns")
+}
+
+// At each call to the table, the reader comes back and its return ends, a refresh ends, or a
+// follow ends. Then each edge has at least the presence's day, so no post is missed.
+func TestAReaderIsPutAwayWhileItsEdgesAreRaised(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world){
+		"a return": func(w *world) { w.shown(reader); w.drain(w.newWorker(active(14))) },
+		"a refresh": func(w *world) {
+			w.must(handle(w.Context(), w.newWorker(active(14)), w.seen()))
+		},
+		"an unfollow": func(w *world) { w.must(w.service(14).Unfollow(w.Context(), reader, "a07")) },
+		"a follow":    func(w *world) { w.must(w.service(14).Follow(w.Context(), reader, "late")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			followees := []string{author}
+			for i := range 30 { // more than one transaction dates back
+				followees = append(followees, fmt.Sprintf("a%02d", i))
+			}
+			at := 0
+			for fired := true; fired; at++ {
+				w := newWorld(t, 0, active(14))
+				w.followed(3, followees...)
+				_, err := w.service(14).PutProfile(t.Context(), "late", feed.ProfileInput{Name: "late"})
+				w.must(err)
+				change := w.atCall(at, func() {
+					w.store.around = nil
+					meanwhile(w)
+				})
+				err = w.hookedService(14).PutAway(t.Context(), reader)
+				var refusal *feed.Error
+				require.True(t, err == nil || errors.As(err, &refusal) && refusal.Kind == feed.Unavailable, "%v", err)
+				fired = change()
+				w.store.around = nil
+				w.drain(w.worker)
+				for _, day := range w.days(followees...) {
+					require.True(t, day == -1 || day >= w.presence().Until, "at call %d: an edge has day %d, the presence %d", at, day, w.presence().Until)
+				}
+				post := w.posted()
+				w.now = w.now.Add(2 * time.Minute)
+				require.Equal(t, []string{post}, w.shown(reader), "at call %d", at)
+			}
+			require.Greater(t, at, 3)
+		})
+	}
+}

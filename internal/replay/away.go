@@ -1,0 +1,155 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"fanfare/client"
+	"fanfare/internal/backoff"
+)
+
+// A reader that is away posts and likes as all others do, so that a seed gives the same load.
+// Nobody reads its home before the end. Then the first reading has to be complete, although
+// no post was delivered there, and once more when the home is rebuilt.
+
+// awayUsers draws the users that are away: a share of all.
+func awayUsers(users int, share float64, seed uint64) []bool {
+	away := make([]bool, users)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for _, user := range random.Perm(users)[:int(math.Round(share*float64(users)))] {
+		away[user] = true
+	}
+	return away
+}
+
+// leave makes readers leave after all follows.
+func (p *player) leave(ctx context.Context) error {
+	var users []int
+	for user, away := range p.load.away {
+		if away {
+			users = append(users, user)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	err := p.each(ctx, "readers that leave", len(users), func(ctx context.Context, i int) error {
+		return p.call(entry{Call: callAway, User: p.name(users[i])}, func(c *client.Client) (string, error) { return "", c.BeAway(ctx) })
+	})
+	if gone(err) {
+		return fmt.Errorf("the target lets no reader be away (see --away): %w", err)
+	}
+	return err
+}
+
+// delivery is the progress of a post's delivery, with -1 for numbers that are not known yet.
+type delivery struct {
+	state                       client.DeliveryState
+	planned, delivered, skipped int64
+}
+
+// checkDelivery compares the delivery of a post with the truth. Followers that are away are
+// skipped. Posts of authors with more followers than the limit may be pulled: the first ones
+// are delivered, until the service has marked all homes.
+func (t *truth) checkDelivery(post string, d delivery, pushLimit int) finding {
+	author := t.authors[post]
+	if d.state == client.DeliveryPulled && pushLimit > 0 && t.followers[author] > pushLimit {
+		return finding{pulled: 1}
+	}
+	homes, away := int64(1+t.followers[author]), int64(t.awayFollowers[author])
+	if want := (delivery{client.DeliveryComplete, homes, homes - away, away}); d != want {
+		return finding{wrong: 1, example: fmt.Sprintf("the delivery of post %s is %+v, want %+v", post, d, want)}
+	}
+	return finding{}
+}
+
+// hasLarge reports whether an author's posts may be pulled.
+func (t *truth) hasLarge(pushLimit int) bool {
+	for _, followers := range t.followers {
+		if pushLimit > 0 && followers > pushLimit {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *observer) delivery(ctx context.Context, author, post string) (delivery, error) {
+	d, err := o.sessions.of(author).Delivery(ctx, post)
+	if err != nil {
+		return delivery{}, err
+	}
+	number := func(n *int64) int64 {
+		if n == nil {
+			return -1
+		}
+		return *n
+	}
+	return delivery{d.State, number(d.Planned), number(d.Delivered), number(d.Skipped)}, nil
+}
+
+// verifySure compares the state of the service with a truth that has no open questions. The
+// deliveries come first, because readers that are away return when their homes are read.
+func (o *observer) verifySure(ctx context.Context, t *truth, deliveries bool) (Report, error) {
+	var findings []finding
+	if deliveries {
+		var posts []unit
+		for _, post := range t.postIDs() {
+			posts = append(posts, unit{deliveryOf, post})
+		}
+		found, err := o.settle(ctx, t, posts)
+		if err != nil {
+			return Report{}, err
+		}
+		findings = append(findings, found...)
+	}
+	first := time.Now()
+	found, err := o.settle(ctx, t, t.units())
+	if err != nil {
+		return Report{}, err
+	}
+	findings = append(findings, found...)
+	if len(t.away) > 0 && o.Rebuilt > 0 {
+		o.awaitQuiet(ctx)
+		if err := backoff.Wait(ctx, time.Until(first.Add(o.Rebuilt))); err != nil {
+			return Report{}, err
+		}
+		var homes []unit
+		for _, user := range slices.Sorted(maps.Keys(t.away)) {
+			homes = append(homes, unit{homeOf, user})
+		}
+		if found, err = o.settle(ctx, t, homes); err != nil {
+			return Report{}, err
+		}
+		for _, f := range found {
+			f.delivered = 0 // the first reading counts
+			findings = append(findings, f)
+		}
+	}
+	return o.report(t, findings), nil
+}
+
+// settle compares units with the truth, again while they improve.
+func (o *observer) settle(ctx context.Context, t *truth, units []unit) ([]finding, error) {
+	findings, todo := make([]finding, len(units)), make([]int, len(units))
+	for i := range todo {
+		todo[i] = i
+	}
+	wait := patience{settle: o.Settle}
+	for {
+		var err error
+		if todo, err = o.compare(ctx, t, units, todo, findings, false); err != nil {
+			return nil, fmt.Errorf("read back: %w", err)
+		}
+		if wait.over(todo, findings) {
+			return findings, nil
+		}
+		if err := backoff.Wait(ctx, recheck); err != nil {
+			return nil, fmt.Errorf("read back: %w", err)
+		}
+	}
+}
