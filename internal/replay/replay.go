@@ -255,7 +255,8 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 	if report.Away > 0 {
 		p.awaitQuiet(ctx)
 		if returns, ok := p.metrics.read(ctx).since(after); ok {
-			report.WCUReturns = new(returns.writes(""))
+			wcu := returns.writes("")
+			report.WCUReturns = &wcu
 		}
 	}
 	if ok {
