@@ -23,6 +23,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -423,18 +425,33 @@ func Encode(e Event) ([]byte, error) {
 	if err := check(e); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
 	}
-	head, err := marshal(envelope{e.Kind(), Version})
-	if err != nil {
+	out := bytes.NewBuffer(make([]byte, 0, 512))
+	out.WriteString(opening(e.Kind()))
+	at := out.Len() - 1
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
 	}
-	body, err := marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+	payload := slices.Delete(bytes.TrimSuffix(out.Bytes(), []byte("\n")), at+1, at+2) // the brace of e
+	return escapeNoncharacters(payload), nil
+}
+
+// opening is the beginning of every payload of a kind that Encode writes.
+func opening(kind Kind) string {
+	return `{"type":"` + string(kind) + `","version":` + strconv.Itoa(Version) + `,`
+}
+
+// envelopeOf reads the type and the version of an event. Where they come first, as Encode
+// writes them, that takes no decoder.
+func envelopeOf(payload []byte) (env envelope, err error) {
+	if rest, ok := bytes.CutPrefix(payload, []byte(`{"type":"`)); ok {
+		kind, _, _ := bytes.Cut(rest, []byte(`"`))
+		if _, known := newEvent(Kind(kind)); known && bytes.HasPrefix(payload, []byte(opening(Kind(kind)))) {
+			return envelope{Kind(kind), Version}, nil
+		}
 	}
-	out := make([]byte, 0, len(head)+len(body))
-	out = append(out, head[:len(head)-1]...)
-	out = append(out, ',')
-	return append(out, body[1:]...), nil
+	return env, json.Unmarshal(payload, &env)
 }
 
 // Decode reads an event. Every error is a *PermanentError.
@@ -442,8 +459,8 @@ func Decode(payload []byte) (Event, error) {
 	if !utf8.Valid(payload) {
 		return nil, permanent("the payload is not UTF-8")
 	}
-	var env envelope
-	if err := json.Unmarshal(payload, &env); err != nil {
+	env, err := envelopeOf(payload)
+	if err != nil {
 		return nil, permanent("the payload is not a JSON object with type and version: %v", err)
 	}
 	e, ok := newEvent(env.Type)
@@ -494,19 +511,12 @@ func check(e Event) error {
 	return errors.Join(err, e.check())
 }
 
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return escapeNoncharacters(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
-}
-
 // escapeNoncharacters writes U+FFFE and U+FFFF as JSON escapes. Both are valid Unicode,
 // but SQS refuses a body that has them. Decode restores them.
 func escapeNoncharacters(b []byte) []byte {
+	if !bytes.Contains(b, []byte("\xEF\xBF")) { // the first bytes of both
+		return b
+	}
 	b = bytes.ReplaceAll(b, []byte("\uFFFE"), []byte(`\ufffe`))
 	return bytes.ReplaceAll(b, []byte("\uFFFF"), []byte(`\uffff`))
 }

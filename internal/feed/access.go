@@ -163,24 +163,24 @@ func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]b
 	return living, nil
 }
 
-// requireProfile returns missing if user has no profile.
-func (s *Service) requireProfile(ctx context.Context, user string, missing error) error {
+// requireProfile returns the error of missing if user has no profile.
+func (s *Service) requireProfile(ctx context.Context, user string, missing func(user string) error) error {
 	it, err := s.get(ctx, schema.ProfileKey(user), true)
 	if err == nil && it == nil {
-		return missing
+		return missing(user)
 	}
 	return err
 }
 
 // requireUser returns NotFound if there is no such user.
 func (s *Service) requireUser(ctx context.Context, user string) error {
-	return s.requireProfile(ctx, user, notFound("there is no user %s", user))
+	return s.requireProfile(ctx, user, func(user string) error { return notFound("there is no user %s", user) })
 }
 
 // requireWriter returns ProfileMissing if user has no profile, which every writer
 // needs.
 func (s *Service) requireWriter(ctx context.Context, user string) error {
-	return s.requireProfile(ctx, user, profileMissing(user))
+	return s.requireProfile(ctx, user, profileMissing)
 }
 
 // refuse returns the error for a write to a thing of another user. A user without a

@@ -92,8 +92,10 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time) {
 	}
 	took := end.Sub(start)
 	a.observe(route, knownMethod(r.Method), status, took)
-	a.log.Debug("answered", zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", r.Method),
-		zap.String("route", route), zap.Int("status", status), zap.Duration("took", took))
+	if line := a.log.Check(zap.DebugLevel, "answered"); line != nil {
+		line.Write(zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", r.Method),
+			zap.String("route", route), zap.Int("status", status), zap.Duration("took", took))
+	}
 }
 
 // knownMethod keeps strangers from inventing metric labels.
@@ -147,9 +149,9 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 			"dev tokens are for this machine: use localhost or an IP address, or FANFARE_DEV_AUTH_PUBLIC=allow").write(w)
 		return
 	}
-	notFound := newProblem(http.StatusNotFound, typeNotFound, "Not found", "this path does not exist: see /docs")
-	if escaped := r.URL.EscapedPath(); r.Method != http.MethodConnect && path.Clean("/"+escaped) != escaped {
-		notFound.write(w)
+	escaped := r.URL.EscapedPath()
+	if r.Method != http.MethodConnect && (!strings.HasPrefix(escaped, "/") || path.Clean(escaped) != escaped) {
+		noSuchPath().write(w)
 		return
 	}
 	handler, pattern := a.mux.Handler(r)
@@ -164,7 +166,11 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 			"the methods of this path are "+allow).header("Allow", allow).write(w)
 		return
 	}
-	notFound.write(w)
+	noSuchPath().write(w)
+}
+
+func noSuchPath() *Problem {
+	return newProblem(http.StatusNotFound, typeNotFound, "Not found", "this path does not exist: see /docs")
 }
 
 // discard keeps the status and the header of an answer, and sends nothing.

@@ -47,6 +47,18 @@ type Metrics struct {
 	events      *prometheus.CounterVec
 	polls       *prometheus.CounterVec
 	ended       *prometheus.CounterVec
+	answers     *series[answer, answerSeries]
+}
+
+// answer names the series of an answered request.
+type answer struct {
+	route, method string
+	status        int
+}
+
+type answerSeries struct {
+	requests prometheus.Counter
+	time     prometheus.Observer
 }
 
 // NewMetrics registers the metrics with reg.
@@ -110,6 +122,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			return nil, err
 		}
 	}
+	m.answers = newSeries(func(a answer) answerSeries {
+		return answerSeries{m.requests.WithLabelValues(a.route, a.method, strconv.Itoa(a.status)), m.requestTime.WithLabelValues(a.route, a.method)}
+	})
 	return m, nil
 }
 
@@ -149,8 +164,9 @@ func (m *Metrics) Skipped(followers int) { m.skipped.Add(float64(followers)) }
 
 // Request counts an answered request. route is the pattern that the request matched.
 func (m *Metrics) Request(route, method string, status int, took time.Duration) {
-	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
-	m.requestTime.WithLabelValues(route, method).Observe(took.Seconds())
+	s := m.answers.of(answer{route, method, status})
+	s.requests.Inc()
+	s.time.Observe(took.Seconds())
 }
 
 // Streams changes the number of open streams.
@@ -167,28 +183,35 @@ func (m *Metrics) StreamEnded(reason string) { m.ended.WithLabelValues(reason).I
 
 // Table returns an observer for table.Measure.
 func (m *Metrics) Table(flow Flow) func(table.Op, table.Units, error) {
+	type labels struct {
+		op   table.Op
+		last string
+	}
+	of := func(vec *prometheus.CounterVec) *series[labels, prometheus.Counter] {
+		return newSeries(func(l labels) prometheus.Counter { return vec.WithLabelValues(string(flow), string(l.op), l.last) })
+	}
+	consumed, calls := of(m.units), of(m.calls)
 	return func(op table.Op, units table.Units, err error) {
 		if units.Read > 0 {
-			m.units.WithLabelValues(string(flow), string(op), "read").Add(units.Read)
+			consumed.of(labels{op, "read"}).Add(units.Read)
 		}
 		if units.Write > 0 {
-			m.units.WithLabelValues(string(flow), string(op), "write").Add(units.Write)
+			consumed.of(labels{op, "write"}).Add(units.Write)
 		}
-		m.calls.WithLabelValues(string(flow), string(op), result(err)).Inc()
+		calls.of(labels{op, result(err)}).Inc()
 	}
 }
 
 func result(err error) string {
+	if err == nil {
+		return "ok"
+	}
 	_, condition := errors.AsType[*table.ConditionError](err)
 	_, cancelled := errors.AsType[*table.CancelledError](err)
-	switch {
-	case err == nil:
-		return "ok"
-	case condition, cancelled:
+	if condition || cancelled {
 		return "condition"
-	default:
-		return "error"
 	}
+	return "error"
 }
 
 // figures are the metrics of one embedded store, of one moment each.

@@ -157,6 +157,10 @@ func (m *measured) Transact(ctx context.Context, in TransactInput) (WriteResult,
 
 func (m *measured) write(ctx context.Context, op Op) func(WriteResult, error) (WriteResult, error) {
 	return func(res WriteResult, err error) (WriteResult, error) {
+		if err == nil {
+			m.observe(ctx, op, res.Units, nil)
+			return res, nil
+		}
 		units := res.Units
 		if failed, ok := errors.AsType[*ConditionError](err); ok {
 			units = failed.Units
