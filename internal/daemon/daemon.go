@@ -274,7 +274,7 @@ func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, met
 
 func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, ids *id.Generator) *feed.Service {
 	return feed.New(feed.Config{
-		Store: store, Local: eng.local, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
+		Store: store, Local: eng.local, Authors: eng.authors, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
 		HeadAge: time.Second, HeadsHeld: metrics.Heads, ActiveDays: p.cfg.ActiveDays,
 		MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/feed"
 	"fanfare/internal/live"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
@@ -25,6 +26,8 @@ type engine struct {
 	store table.Store
 	// local says that the store is in this process.
 	local bool
+	// authors are the known authors of a process that alone writes the table, else nil.
+	authors *feed.Authors
 	// wakes are for the streams of homes that this process writes into.
 	wakes  *live.Wakes
 	broker queue.Broker
@@ -47,6 +50,11 @@ type engine struct {
 func (e *engine) register(reg prometheus.Registerer) error {
 	if err := obs.RegisterDepth(reg, e.broker.Depth); err != nil {
 		return err
+	}
+	if e.authors != nil {
+		if err := obs.RegisterAuthors(reg, e.authors.Bytes); err != nil {
+			return err
+		}
 	}
 	for store, stats := range e.stats {
 		if err := obs.RegisterStore(reg, store, stats); err != nil {
@@ -109,7 +117,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (e *engine, 
 
 // openEmbedded opens the stores. On a full disk it waits for room until ctx ends.
 func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
-	e := &engine{local: true, writers: 1, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{local: true, authors: feed.NewAuthors(), writers: 1, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err

@@ -58,27 +58,43 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 
 // newPost gives a post its id and its number of like shards. Neither ever changes.
 func (s *Service) newPost(ctx context.Context, author string, in PostInput) (schema.Post, error) {
-	var profile *schema.Profile
-	var counts schema.Counts
-	var newest string
-	err := s.all(ctx,
-		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
-		func(ctx context.Context) (err error) { newest, err = s.newestPost(ctx, author); return err },
-	)
-	if err != nil {
-		return schema.Post{}, err
+	floor, shards, known := s.cfg.Authors.known(author, s.cfg.Now())
+	if !known {
+		var err error
+		if floor, shards, err = s.readAuthor(ctx, author); err != nil {
+			return schema.Post{}, err
+		}
 	}
-	if profile == nil {
-		return schema.Post{}, profileMissing(author)
-	}
-	post, err := s.cfg.IDs.After(max(newest, counts.LastDeleted))
+	post, err := s.cfg.IDs.After(floor)
 	if err != nil {
 		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
 	if err := s.checkAhead(post); err != nil {
 		return schema.Post{}, err
 	}
-	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: s.likeShards(counts)}, nil
+	s.cfg.Authors.note(author, post, 0, time.Time{})
+	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: shards}, nil
+}
+
+// readAuthor returns the highest id of an author's posts, living or deleted, and the number
+// of like shards of a new one. The author must have a profile.
+func (s *Service) readAuthor(ctx context.Context, author string) (highest string, shards int, err error) {
+	now := s.cfg.Now()
+	var profile *schema.Profile
+	var counts schema.Counts
+	err = s.all(ctx,
+		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
+		func(ctx context.Context) (err error) { highest, err = s.newestPost(ctx, author); return err },
+	)
+	if err != nil {
+		return "", 0, err
+	}
+	if profile == nil {
+		return "", 0, profileMissing(author)
+	}
+	highest, shards = max(highest, counts.LastDeleted), s.likeShards(counts)
+	s.cfg.Authors.note(author, highest, shards, now)
+	return highest, shards, nil
 }
 
 // mostRetryAfter bounds the wait for an id that is ahead of the clock. If this process's
@@ -134,6 +150,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		return schema.PostRef{}, err
 	}
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards}
+	s.cfg.Authors.note(post.Author, post.ID, 0, time.Time{}) // it may be of an earlier process
 	if e.LikeShards > 0 {
 		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
 		if err != nil {

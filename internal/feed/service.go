@@ -46,6 +46,9 @@ type Config struct {
 	// Local says that Store is in this process. A request then makes its reads one after
 	// the other and shares none of those of posts.
 	Local bool
+	// Authors, if not nil, spares known authors the reads before a post. Only a process that
+	// alone writes the table may have it, one for all its Services.
+	Authors *Authors
 	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked and
 	// Unliked.
 	Publisher message.Publisher

@@ -288,6 +288,13 @@ func RegisterTokens(reg prometheus.Registerer, remembered func() int64) error {
 	}, func() float64 { return float64(remembered()) }))
 }
 
+// RegisterAuthors adds the memory for known authors to reg.
+func RegisterAuthors(reg prometheus.Registerer, known func() int64) error {
+	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanfare_known_author_bytes", Help: "Memory for the authors of new posts, at most 4 MiB.",
+	}, func() float64 { return float64(known()) }))
+}
+
 // depthTimeout bounds the time that a scrape waits for the queues.
 const depthTimeout = 3 * time.Second
 

@@ -1,0 +1,95 @@
+package feed_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// knowing returns a world that remembers authors, and the calls to its table.
+func knowing(t *testing.T) (*world, *tap, *feed.Authors) {
+	t.Helper()
+	calls, known := &tap{Store: tabletest.NewMemory()}, feed.NewAuthors()
+	w := newWorld(t, func(c *feed.Config) { c.Store, c.Local, c.Authors = calls, true, known })
+	return w, calls, known
+}
+
+func TestAPostOfAKnownAuthorReadsNothing(t *testing.T) {
+	w, calls, _ := knowing(t)
+	w.users("ann")
+	first := w.post("ann", "first")
+	calls.take()
+	second := w.post("ann", "second")
+	assert.Greater(t, second.ID, first.ID)
+	made := calls.take()
+	if assert.Len(t, made, 1, "%v", made) {
+		assert.Equal(t, table.OpTransact, made[0].op)
+	}
+
+	w.clock.add(time.Minute)
+	w.post("ann", "third")
+	assert.Greater(t, len(calls.take()), 1, "the number of like shards is read again after a minute")
+}
+
+func TestAnUnknownAuthorIsReadUntilItHasAProfile(t *testing.T) {
+	w, _, _ := knowing(t)
+	for range 2 {
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "hello"})
+		wantKind(t, err, feed.ProfileMissing)
+	}
+	w.users("ann")
+	w.post("ann", "hello")
+}
+
+// The ids of an author's posts grow: above those of an earlier process whose clock was ahead,
+// that its queue still held, and above deleted ones.
+func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
+	w, _, known := knowing(t)
+	w.users("ann")
+	before := w.post("ann", "in the table")
+	ahead := id.Floor(w.clock.now().Add(time.Minute))
+	// The workers have a Service of their own.
+	worker := feed.New(feed.Config{
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, Local: true, Authors: known,
+	})
+	_, err := worker.EnsurePost(t.Context(), &messages.PostCreated{
+		Header: messages.Header{EventID: ahead, Time: w.clock.now()}, PostID: ahead, AuthorID: "ann", Text: "in the queue",
+	})
+	require.NoError(t, err)
+	after := w.post("ann", "after")
+	assert.Greater(t, after.ID, ahead)
+	require.NoError(t, w.DeletePost(t.Context(), "ann", after.ID))
+	assert.Greater(t, w.post("ann", "above a deleted one").ID, after.ID)
+	assert.Less(t, before.ID, ahead)
+}
+
+func TestTheMemoryOfAuthorsIsBounded(t *testing.T) {
+	const most = 4 << 20
+	known := feed.NewAuthors()
+	w := newWorld(t, func(c *feed.Config) { c.Local, c.Authors = true, known })
+	worst := int64(0)
+	for i := range 20_000 {
+		// A post that is there already takes one read.
+		author, post := fmt.Sprintf("a%063d", i), id.Floor(w.clock.now().Add(-time.Duration(i)*time.Millisecond))
+		p := schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}
+		_, err := w.store.Put(t.Context(), table.PutInput{Item: p.Item()})
+		require.NoError(t, err)
+		_, err = w.EnsurePost(t.Context(), &messages.PostCreated{
+			Header: messages.Header{EventID: post, Time: w.clock.now()}, PostID: post, AuthorID: author, Text: "x", LikeShards: 1,
+		})
+		require.NoError(t, err)
+		worst = max(worst, known.Bytes())
+	}
+	assert.LessOrEqual(t, worst, int64(most))
+	assert.Greater(t, worst, int64(most/2), "it was full")
+}
