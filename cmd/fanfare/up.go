@@ -57,7 +57,7 @@ func (a *app) up(ctx context.Context, cfg config.Config, withDemo, asJSON bool) 
 	defer endDemo()
 	return daemon.Run(ctx, daemon.Options{
 		Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true},
-		Version: obs.ReadBuild().Version, Log: log,
+		Version: obs.ReadBuild().Version, Log: log, Environ: a.environ,
 		Ready: func(at daemon.Addresses) {
 			url := "http://" + at.HTTP
 			if err := a.printReady(url, "http://"+at.Admin, asJSON); err != nil {

@@ -40,6 +40,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
+	"fanfare/internal/trace/otlp"
 )
 
 const (
@@ -70,6 +71,8 @@ type Options struct {
 	// Version is the version of the program.
 	Version string
 	Log     *zap.Logger
+	// Environ is the environment, as os.Environ returns it. Its OTEL_* turn traces on.
+	Environ []string
 	// Grace is the time that held work has after the stop; 0 is 15 s.
 	Grace time.Duration
 	// Now is the clock; nil is time.Now.
@@ -96,6 +99,7 @@ type process struct {
 	clock    *clock.Clock
 	pace     table.Pace
 	cleanups cleanups
+	traces   *otlp.Traces
 }
 
 // Run runs a process until ctx ends or a root fails. Its error names the failed part.
@@ -143,6 +147,9 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	if err := eng.register(reg); err != nil {
+		return err
+	}
+	if err := p.openTraces(ctx); err != nil {
 		return err
 	}
 	authn, err := p.newAuthn(eng)
@@ -296,7 +303,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 			// The other half of the connections is for requests.
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: eng.wakes,
 		},
-		Counters: metrics, Now: p.opt.Now, Log: p.log.Named("http"),
+		Counters: metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
 	})
 	if err != nil {
 		return "", err
@@ -376,7 +383,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		})
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: eng.broker, Handle: c.handle(worker), Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Log: p.log.Named("fanout"),
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
 		}
 		roots.start("fanout of "+c.topic, consumer.Run)
 	}
@@ -386,7 +393,7 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: table.Measure(eng.store, metrics.Table(obs.FlowLikes)), Broker: eng.broker, Now: p.opt.Now, Clock: p.clock,
 		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
-		Grace: p.opt.Grace, Log: p.log.Named("likes"),
+		Grace: p.opt.Grace, Log: p.log.Named("likes"), Tracer: p.traces.Tracer(),
 		Observe: func(o likeagg.Outcome) {
 			if o.Flushed {
 				metrics.Flush(o.LedgerBytes)

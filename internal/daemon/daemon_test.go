@@ -52,7 +52,7 @@ func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addr
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
-			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: log,
+			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: log, Environ: os.Environ(),
 			Grace: time.Minute, Ready: func(at daemon.Addresses) { ready <- at },
 		})
 	}()

@@ -53,7 +53,7 @@ func Main(ctx context.Context, name string, roles Roles, args, environ []string,
 	}
 	CollectLater(environ)
 	log := obs.NewLogger(stderr, cfg.LogLevel, false)
-	err = Run(ctx, Options{Config: cfg, Roles: roles, Version: obs.ReadBuild().Version, Log: log})
+	err = Run(ctx, Options{Config: cfg, Roles: roles, Version: obs.ReadBuild().Version, Log: log, Environ: environ})
 	if err != nil {
 		return fail(stderr, name, ExitFailure, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/panics"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -128,7 +129,7 @@ func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 		here.Set = append(here.Set, table.Attr{Name: schema.AttrGapHigh, Value: table.S(missed[w.cfg.ReturnPosts-1].ID)})
 	}
 	if _, err = w.cfg.Store.Update(ctx, here); err == nil {
-		w.cfg.Log.Debug("reader returned", zap.String("user_id", e.UserID), zap.Int("posts", len(missed)), zap.String("request_id", e.RequestID))
+		w.cfg.Log.Debug("reader returned", zap.String("user_id", e.UserID), zap.Int("posts", len(missed)), zap.String("request_id", e.RequestID), trace.ID(ctx))
 	}
 	return presenceError(err, e.UserID)
 }

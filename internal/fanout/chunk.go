@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/panics"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -74,7 +75,7 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 	}
 	for more := true; more && !p.expired; {
 		if next.ref.Deleted {
-			w.cfg.Log.Info("delivery stopped: the post was deleted", zap.String("post_id", p.id))
+			w.cfg.Log.Info("delivery stopped: the post was deleted", zap.String("post_id", p.id), trace.ID(ctx))
 			return nil
 		}
 		current := next
@@ -96,6 +97,7 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 		c.Delivered += delivered
 		c.Skipped += skipped
 	}
+	describe(ctx, c)
 	return w.markDone(ctx, c)
 }
 
@@ -117,7 +119,7 @@ func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 	if err != nil {
 		return fmt.Errorf("mark a delivery chunk of post %s done: %w", c.Post, err)
 	}
-	w.cfg.Log.Debug("chunk delivered", zap.String("post_id", c.Post), zap.String("first", c.First), zap.Int64("delivered", c.Delivered))
+	w.cfg.Log.Debug("chunk delivered", zap.String("post_id", c.Post), zap.String("first", c.First), zap.Int64("delivered", c.Delivered), trace.ID(ctx))
 	return nil
 }
 

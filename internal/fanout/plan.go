@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -53,7 +54,7 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 		return err
 	}
 	if ref.Deleted {
-		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
+		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
 	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
@@ -63,7 +64,7 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 	if expired, err := w.passed(p.recordTTL); err != nil {
 		return err
 	} else if expired {
-		w.cfg.Log.Info("planning stopped: the delivery record has expired", zap.String("post_id", p.id), zap.String("request_id", e.RequestID))
+		w.cfg.Log.Info("planning stopped: the delivery record has expired", zap.String("post_id", p.id), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
 	if e.First != "" {

@@ -10,6 +10,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -25,7 +26,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 		return err
 	}
 	if ref.Deleted {
-		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID))
+		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
 	// The like shards of the event may be absent.
@@ -109,6 +110,7 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 		}
 	}
 	chunk := schema.Chunk{Post: p.id, Done: w.cfg.Now(), Delivered: delivered, Skipped: skipped, TTL: p.recordTTL}
+	describe(ctx, chunk)
 	_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
 		// Another worker has planned the delivery meanwhile, and its chain decides.

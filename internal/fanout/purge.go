@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -63,7 +64,7 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	if _, unliked := errors.AsType[*table.ConditionError](err); err != nil && !unliked {
 		return fmt.Errorf("end the like count of post %s: %w", ref.ID, err)
 	}
-	w.cfg.Log.Debug("purged", zap.String("post_id", ref.ID), zap.Int("pages", pages), zap.String("request_id", e.RequestID))
+	w.cfg.Log.Debug("purged", zap.String("post_id", ref.ID), zap.Int("pages", pages), zap.String("request_id", e.RequestID), trace.ID(ctx))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -93,7 +94,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	// here, a home read that finds the old mark publishes it again.
 	err = s.publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
 	if err != nil {
-		s.cfg.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.cfg.RequestID(ctx)),
+		s.cfg.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
 			zap.String("follower", follower), zap.String("author", author), zap.Error(err))
 	}
 	return false, nil

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -140,7 +141,7 @@ func (s *Service) askToPurge(ctx context.Context, user, post string) {
 	ctx, cancel := context.WithTimeout(ctx, askForPurge)
 	defer cancel()
 	if err := s.publish(ctx, queue.TopicBackfills, &messages.PostDeleted{PostID: post, AuthorID: user}); err != nil {
-		s.cfg.Log.Warn("the comments and likes of a deleted post stay", zap.String("request_id", s.cfg.RequestID(ctx)),
+		s.cfg.Log.Warn("the comments and likes of a deleted post stay", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post), zap.Error(err))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	}
 	s.cfg.Posted()
 	if _, err := s.writePost(ctx, post); err != nil {
-		s.cfg.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.cfg.RequestID(ctx)),
+		s.cfg.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post.ID), zap.Error(err))
 	}
 	return postOf(post), nil

@@ -23,6 +23,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
@@ -72,8 +73,10 @@ type Config struct {
 	Limits      Limits
 	Streams     Streams
 	Counters    Counters
-	Now         func() time.Time
-	Log         *zap.Logger
+	// Tracer, if not nil, makes a span for each request, in the trace that its caller names.
+	Tracer oteltrace.Tracer
+	Now    func() time.Time
+	Log    *zap.Logger
 }
 
 // API is an http.Handler.
@@ -90,6 +93,7 @@ type API struct {
 	streams  *live.Hub
 	counters Counters
 	observe  func(route, method string, status int, took time.Duration)
+	tracer   oteltrace.Tracer
 	now      func() time.Time
 	log      *zap.Logger
 	mux      *http.ServeMux
@@ -104,7 +108,7 @@ func New(cfg Config) (*API, error) {
 		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
-		counters: cfg.Counters, observe: cfg.Counters.Request, now: cfg.Now, log: cfg.Log,
+		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log,
 		mux: http.NewServeMux(),
 	}
 	cfg.Health.Watch(a.work.overloaded)

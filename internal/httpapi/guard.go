@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/obs"
+	"fanfare/internal/trace"
 )
 
 // recorder remembers the status of an answer.
@@ -56,15 +58,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// sends the answer. A connection without deadlines is a test's.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
-	r = r.WithContext(obs.WithRequestID(r.Context(), requestID))
+	ctx, span := a.traced(obs.WithRequestID(r.Context(), requestID), r)
+	r = r.WithContext(ctx)
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it with == too
-				a.done(r, rec, start)
+				a.done(r, rec, start, span)
 				panic(p)
 			}
 			a.log.Error("handler panicked", zap.String("request_id", requestID), zap.String("method", r.Method),
-				zap.String("route", r.Pattern), zap.Any("panic", p), zap.Stack("stack"))
+				zap.String("route", r.Pattern), trace.ID(ctx), zap.Any("panic", p), zap.Stack("stack"))
 			if rec.status != 0 {
 				panic(http.ErrAbortHandler) // half an answer is out: cut the connection
 			}
@@ -72,12 +75,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			problem.RequestID = requestID
 			problem.write(rec)
 		}
-		a.done(r, rec, start)
+		a.done(r, rec, start, span)
 	}()
 	a.cors(rec, r)
 }
 
-func (a *API) done(r *http.Request, rec *recorder, start time.Time) {
+func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltrace.Span) {
 	status := rec.status
 	if status == 0 {
 		status = http.StatusOK
@@ -92,9 +95,10 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time) {
 	}
 	took := end.Sub(start)
 	a.observe(route, knownMethod(r.Method), status, took)
+	endSpan(span, knownMethod(r.Method), route, status)
 	if line := a.log.Check(zap.DebugLevel, "answered"); line != nil {
 		line.Write(zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", r.Method),
-			zap.String("route", route), zap.Int("status", status), zap.Duration("took", took))
+			zap.String("route", route), zap.Int("status", status), zap.Duration("took", took), trace.ID(r.Context()))
 	}
 }
 

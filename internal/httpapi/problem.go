@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/obs"
 	"fanfare/internal/panics"
+	"fanfare/internal/trace"
 )
 
 // The types of problem are part of the contract: clients decide by them.
@@ -143,7 +144,7 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 		return p
 	}
 	p.RequestID = obs.RequestID(ctx)
-	log := a.log.With(zap.String("request_id", p.RequestID), zap.Error(err))
+	log := a.log.With(zap.String("request_id", p.RequestID), trace.ID(ctx), zap.Error(err))
 	if caught, ok := errors.AsType[*panics.Error](err); ok {
 		log = log.With(zap.String("stack", caught.Stack))
 	}

@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"fanfare/internal/clock"
@@ -88,6 +89,8 @@ type Config struct {
 	// Observe is called with each window that ended, if it is not nil. Several
 	// goroutines call it, and it must be quick.
 	Observe func(Outcome)
+	// Tracer, if not nil, makes a span for each window with a like that is traced.
+	Tracer oteltrace.Tracer
 }
 
 // Outcome is the result of one window.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"fanfare/internal/invariants"
@@ -15,6 +16,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -50,10 +52,13 @@ type window struct {
 	fences int
 	// flushed is the count item as the flush left it, nil before that.
 	flushed *table.Item
+	// span is that of the window, nil if it has none.
+	span oteltrace.Span
 }
 
 // begin looks the post up, once a window, and lets the pool apply the actions.
 func (w *window) begin(ctx context.Context) {
+	ctx = w.traced(ctx)
 	ref, err := w.lookup(ctx)
 	switch {
 	case err != nil:
@@ -207,7 +212,7 @@ func (w *window) end(ctx context.Context, err error) {
 	lost, isLost := errors.AsType[*lostError](err)
 	out := Outcome{Messages: w.messages, Flushed: w.flushed != nil, Lost: isLost, Fences: w.fences}
 	if isLost {
-		log := w.cfg.Log.With(zap.String("post_id", w.post), zap.Int("messages", w.messages), zap.Error(err))
+		log := w.cfg.Log.With(zap.String("post_id", w.post), zap.Int("messages", w.messages), zap.Error(err), trace.ID(ctx))
 		if caught, ok := errors.AsType[*panics.Error](err); ok {
 			log = log.With(zap.String("stack", caught.Stack))
 		}
@@ -232,6 +237,7 @@ func (w *window) end(ctx context.Context, err error) {
 			w.cfg.Log.Info("a ledger was not pruned, a later flush tries again", zap.String("post_id", w.post), zap.Error(err))
 		}
 	}
+	w.endSpan(out, lost)
 	if w.cfg.Observe != nil {
 		w.cfg.Observe(out)
 	}

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"fanfare/internal/clock"
 	"fanfare/internal/panics"
+	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
@@ -58,6 +60,8 @@ type Consumer struct {
 	Now   func() time.Time
 	Clock *clock.Clock
 	Log   *zap.Logger
+	// Tracer, if not nil, makes a span for each event, in the trace of its message.
+	Tracer oteltrace.Tracer
 }
 
 // Run consumes until ctx ends, then stops as Session does. It returns when everything it
@@ -92,7 +96,7 @@ func (c *Consumer) work(taking, working context.Context, in <-chan *message.Mess
 }
 
 func (c *Consumer) process(working context.Context, msg *message.Message) {
-	ctx, cancel := context.WithCancel(msg.Context())
+	ctx, cancel := context.WithCancel(trace.Extract(msg.Context(), msg.Metadata))
 	defer cancel()
 	defer context.AfterFunc(working, cancel)()
 
@@ -117,7 +121,7 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 	}
 	receive := ReceiveOf(msg)
 	log := a.Log.With(zap.String("topic", a.Topic), zap.String("message_id", msg.UUID),
-		zap.Int("receives", receive.Receives), zap.Error(err))
+		zap.Int("receives", receive.Receives), zap.Error(err), trace.ID(trace.Extract(ctx, msg.Metadata)))
 	later, isLater := errors.AsType[*Later](err)
 	early, isEarly := errors.AsType[*messages.EarlyError](err)
 	_, isDoubt := errors.AsType[*clock.DoubtError](err)
@@ -160,10 +164,13 @@ func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 		if err := c.Clock.CheckAge("event_id", event.Head().EventID, c.Now()); err != nil {
 			return err
 		}
+		if c.Tracer != nil {
+			return c.traced(ctx, msg, event)
+		}
 		return c.Handle(ctx, event)
 	})
 	if p, ok := errors.AsType[*panics.Error](err); ok {
-		c.Log.Error("handler panicked", zap.Any("panic", p.Value), zap.String("stack", p.Stack))
+		c.Log.Error("handler panicked", zap.Any("panic", p.Value), zap.String("stack", p.Stack), trace.ID(ctx))
 	}
 	return err
 }

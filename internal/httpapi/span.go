@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"fanfare/internal/obs"
+)
+
+// traced begins the span of a request, in the trace that the caller names in traceparent. It
+// returns a nil span if traces are off, and for probes, which are many and tell nothing.
+func (a *API) traced(ctx context.Context, r *http.Request) (context.Context, oteltrace.Span) {
+	if a.tracer == nil || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		return ctx, nil
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	return a.tracer.Start(ctx, knownMethod(r.Method), oteltrace.WithSpanKind(oteltrace.SpanKindServer), //nolint:spancheck // endSpan ends it
+		oteltrace.WithAttributes(attribute.String("fanfare.request_id", obs.RequestID(ctx))))
+}
+
+// endSpan ends the span of a request. Its name is the route, so that strangers invent none.
+func endSpan(span oteltrace.Span, method, route string, status int) {
+	if span == nil {
+		return
+	}
+	span.SetName(method + " " + route)
+	span.SetAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
+		attribute.Int("http.response.status_code", status))
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, http.StatusText(status))
+	}
+	span.End()
+}

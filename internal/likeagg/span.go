@@ -1,0 +1,54 @@
+package likeagg
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	ours "fanfare/internal/trace"
+)
+
+// maxLinks bounds the links of a span, as the SDK does.
+const maxLinks = 128
+
+// traced begins the span of a window. It links to the traces of its likes, and is itself in
+// the first sampled one of them, so that it is there for each like that is. A window without
+// any has no span.
+func (w *window) traced(ctx context.Context) context.Context { //nolint:spancheck // endSpan ends it
+	if w.cfg.Tracer == nil {
+		return ctx
+	}
+	var links []trace.Link
+	for _, a := range w.actions {
+		for _, msg := range a.messages {
+			if len(links) == maxLinks {
+				break
+			}
+			if like := trace.SpanContextFromContext(ours.Extract(context.Background(), msg.Metadata)); like.IsSampled() {
+				links = append(links, trace.Link{SpanContext: like})
+			}
+		}
+	}
+	if len(links) == 0 {
+		return ctx
+	}
+	ctx, span := w.cfg.Tracer.Start(trace.ContextWithRemoteSpanContext(ctx, links[0].SpanContext), "count likes",
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(w.openedAt), trace.WithLinks(links...),
+		trace.WithAttributes(attribute.String("fanfare.post_id", w.post), attribute.Int("messaging.batch.message_count", w.messages)))
+	w.span = span
+	return ctx
+}
+
+// endSpan ends the span of a window, if it has one.
+func (w *window) endSpan(out Outcome, lost *lostError) {
+	if w.span == nil {
+		return
+	}
+	w.span.SetAttributes(attribute.Bool("fanfare.flushed", out.Flushed), attribute.Int("fanfare.likes_applied", out.Applied))
+	if lost != nil {
+		w.span.SetStatus(codes.Error, lost.Error())
+	}
+	w.span.End()
+}

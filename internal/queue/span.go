@@ -1,0 +1,39 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"fanfare/messages"
+)
+
+// traced calls the handler within a span, a child of the one that published the message. Each
+// receive has one.
+func (c *Consumer) traced(ctx context.Context, msg *message.Message, event messages.Event) (err error) {
+	head := event.Head()
+	ctx, span := c.Tracer.Start(ctx, "process "+string(event.Kind()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.String("messaging.destination.name", c.Topic),
+		attribute.String("messaging.message.id", msg.UUID),
+		attribute.String("fanfare.request_id", head.RequestID),
+		attribute.Int("fanfare.receives", ReceiveOf(msg).Receives),
+		attribute.Int64("fanfare.age_ms", c.Now().Sub(head.Time).Milliseconds()),
+	))
+	returned := false
+	defer func() {
+		if _, later := errors.AsType[*Later](err); err != nil && !later {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		if !returned {
+			span.SetStatus(codes.Error, "panic")
+		}
+		span.End()
+	}()
+	err = c.Handle(ctx, event)
+	returned = true
+	return err
+}
