@@ -23,7 +23,7 @@ import (
 // defaults from docs/PERFORMANCE.md.
 const (
 	postWCU, postRCU   = 9, 2   // the post's transaction and its place in the index, and the reads of the API before it
-	homePushRCU        = 43.5   // a page of 20
+	homePushRCU        = 42.5   // a page of 20
 	likesByKeyRCU      = 9.5    // more for it without the index of likes by user
 	followeeRCU        = 1      // each followee's post list, in a home by pull
 	likeWCU, indexWCU  = 1, 1   // the like, and its place in the index by user

@@ -317,8 +317,9 @@ two for any transaction. Dynoxide bills as this page does.
 
 const accessPatternsWrites = `
 A list that is empty also reads the profile of its user, to tell an empty list from an
-unknown user. A home looks one post further than its page. Where much has to be skipped, a
-list goes on to 12 calls at most, and answers a short page with a cursor.
+unknown user. A home reads one entry further than its page, but not that entry's post. Where
+much has to be skipped, a list goes on to 12 calls at most, and answers a short page with a
+cursor.
 
 ## Writes
 

@@ -42,7 +42,7 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 	}
 	before := at.before
 	// Kept for the first page: the entries and the marks, then its items.
-	calls := budgetAfter(2 + batches(in.limit()+1) + batches(2*in.limit()) + 1)
+	calls := budgetAfter(2 + batches(in.limit()) + batches(2*in.limit()) + 1)
 	if query.Pull && gathers {
 		return s.goOnGathering(ctx, viewer, query, at, in.limit())
 	}
@@ -60,10 +60,12 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	items, more, err := s.hydrate(ctx, calls, viewer, refs.items, in.limit())
+	items, err := s.hydrate(ctx, calls, viewer, refs.items[:min(in.limit(), len(refs.items))])
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
+	// The next post is not read: it may be deleted, and then the last page is empty.
+	more := len(refs.items) > in.limit()
 	for want, looked := in.limit()+1, in.limit(); ; want, looked = table.MaxBatchGet, table.MaxBatchGet {
 		if more && len(items) == in.limit() {
 			return homePage(items, items[in.limit()-1].Post.ID, scope), nil
@@ -106,33 +108,23 @@ func homePage(items []HomeItem, last string, scope scope) List[HomeItem] {
 	return List[HomeItem]{Items: items, NextCursor: scope.cursor(last)}
 }
 
-// hydrate turns the first size references into home items and leaves out deleted
-// posts. more reports whether a reference follows them and its post lives.
+// hydrate turns references into home items and leaves out deleted posts.
 //
 // Posts are read consistently, so that no post shows after its deletion was answered
 // (I2). Authors, counts and the viewer's likes are not.
-func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref, size int) (items []HomeItem, more bool, err error) {
-	shown, rest := refs[:min(size, len(refs))], refs[min(size, len(refs)):]
-	keys := homeKeysOf(refs[:len(shown)+min(1, len(rest))])
-	posts, others := postKeys(keys), otherKeys(keys[:len(shown)])
-	var foundPosts, found map[table.Key]table.Item
+func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref) ([]HomeItem, error) {
+	keys := homeKeysOf(refs)
+	var posts, found map[table.Key]table.Item
 	var liked map[string]bool
-	err = s.all(ctx,
-		func(ctx context.Context) (err error) { foundPosts, err = s.posts(ctx, posts); return err },
-		func(ctx context.Context) (err error) { found, err = s.recent.get(ctx, others); return err },
-		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, shown); return err },
+	err := s.all(ctx,
+		func(ctx context.Context) (err error) { posts, err = s.posts(ctx, postKeys(keys)); return err },
+		func(ctx context.Context) (err error) { found, err = s.recent.get(ctx, otherKeys(keys)); return err },
+		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, refs); return err },
 	)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if items, err = homeItems(shown, keys, foundPosts, found, liked); err != nil {
-		return nil, false, err
-	}
-	if len(rest) > 0 {
-		it, ok := foundPosts[posts[len(shown)]]
-		more = ok && it.Int(schema.AttrDeleted) == 0
-	}
-	return items, more, nil
+	return homeItems(refs, keys, posts, found, liked)
 }
 
 // fillUp is hydrate for a page that lacks missing items because posts were deleted, so

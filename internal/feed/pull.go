@@ -126,7 +126,7 @@ func (s *Service) gatheredPage(ctx context.Context, viewer string, query HomeQue
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	items, _, err := s.hydrate(ctx, budgetAfter(2+batches(n)+batches(3*n)), viewer, refs, limit)
+	items, err := s.hydrate(ctx, budgetAfter(2+batches(n)+batches(3*n)), viewer, refs)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}

@@ -51,7 +51,7 @@ func (w *world) crowd(viewer string, authors, posts int) []string {
 	return names
 }
 
-func TestHomeTakesTwoRoundTripsAndSixtyOneKeys(t *testing.T) {
+func TestHomeTakesTwoRoundTripsAndSixtyKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		authors, posts int
 		marked         bool
@@ -59,10 +59,10 @@ func TestHomeTakesTwoRoundTripsAndSixtyOneKeys(t *testing.T) {
 		trips          int
 	}{
 		"less than a page":                        {authors: 5, posts: 12, keys: 12*2 + 5, trips: 2},
-		"a page and more, one author":             {authors: 1, posts: 30, keys: 20*2 + 1 + 1, trips: 2},
-		"a page and more, 19 authors":             {authors: 19, posts: 30, keys: 20*2 + 19 + 1, trips: 2},
-		"a page and more, as many authors":        {authors: 30, posts: 30, keys: 20*3 + 1, trips: 2},
-		"a page and more, with a marked author":   {authors: 19, posts: 30, marked: true, keys: 20*2 + 19 + 1, trips: 3},
+		"a page and more, one author":             {authors: 1, posts: 30, keys: 20*2 + 1, trips: 2},
+		"a page and more, 19 authors":             {authors: 19, posts: 30, keys: 20*2 + 19, trips: 2},
+		"a page and more, as many authors":        {authors: 30, posts: 30, keys: 20 * 3, trips: 2},
+		"a page and more, with a marked author":   {authors: 19, posts: 30, marked: true, keys: 20*2 + 19, trips: 3},
 		"nobody followed and nothing ever posted": {authors: 1, posts: 0, keys: 0, trips: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
