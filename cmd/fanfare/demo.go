@@ -4,13 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
 	"fanfare/client"
 )
 
-// demoUsers returns the users of the demo, with their follows and posts.
+// The demo network: a few people with names and posts of their own, and a crowd. All of
+// the crowd follow the first of them, so that her posts have many homes to reach.
+const (
+	demoCrowd = 300
+	// demoWriters of the crowd write: each tenth person.
+	demoWriters = demoCrowd / 10
+	// demoChunk is the number of followers in a chunk of a delivery: small, so that one can
+	// watch the chunks.
+	demoChunk = 20
+	// demoBeat is the time between two acts of the demo: five likes, then a post. Each seventh
+	// post is by the one with the many followers.
+	demoBeat = 250 * time.Millisecond
+	// demoLoaders bounds the calls of the load that are under way at once.
+	demoLoaders = 16
+)
+
+type demoUser struct {
+	id, name, bio string
+	follows       []string
+	posts         []string
+}
+
+// demoUsers returns the people with names of their own, with their follows and posts.
 func demoUsers() []demoUser {
 	return []demoUser{
 		{"ada", "Ada Lovelace", "Notes on the Analytical Engine.", []string{"grace", "alan", "katherine"},
@@ -26,80 +53,256 @@ func demoUsers() []demoUser {
 	}
 }
 
-type demoUser struct {
-	id, name, bio string
-	follows       []string
-	posts         []string
+// demoSuggested returns the ids of people to try.
+func demoSuggested() []string {
+	var ids []string
+	for _, u := range demoUsers() {
+		ids = append(ids, u.id)
+	}
+	return append(ids, demoWriter(0).id, demoWriter(1).id)
 }
 
-// demo loads the demo network through the public API, unless it is loaded already.
+// demoPerson returns person i of the crowd.
+func demoPerson(i int) demoUser {
+	first := strings.Fields("Nora Jonas Mira Elias Aiko Samir Lena Tomas Ines Kofi Freya Diego Priya Oskar Yara Milan Zoe Amir Clara Noah")
+	last := strings.Fields("Lind Okafor Novak Silva Meyer Haddad Rossi Larsen Tanaka Costa Patel Berg Moreau Kowal Ruiz")
+	f, l := first[i%len(first)], last[(i%len(first)+i/len(first))%len(last)]
+	return demoUser{id: strings.ToLower(f + "-" + l), name: f + " " + l}
+}
+
+// demoWriter returns writer i of the crowd.
+func demoWriter(i int) demoUser { return demoPerson(i * demoCrowd / demoWriters) }
+
+// demoText returns a post of the crowd.
+func demoText(n int) string {
+	return []string{
+		"Rain on the roof, tea in the cup, tests are green.", "Does anybody have a good book about bridges?",
+		"Deleted 400 lines today. Best day this week.", "The bakery on the corner has cardamom buns again.",
+		"Reading a paper about queues while standing in one.", "First tomato of the year. It is very small.",
+		"Wrote it down, and then it was simple.", "The train was on time. I was not.",
+		"Moved the desk to the window. Should have done that years ago.", "It was the cache. It is always the cache.",
+		"Somebody left a piano at the station, and somebody plays it.", "Two hours for one missing comma.",
+		"Choir tonight. We are almost in tune.", "Learning to sail: mostly learning to wait.",
+		"The cat has found the warm router.", "Bread is rising. So are hopes.",
+		"A good error message is a kindness.", "Saw a kingfisher on the way to work.",
+	}[n%18]
+}
+
+// demo loads the demo network through the public API, unless it is loaded already, and then
+// lives in it until ctx ends.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
-	switch loaded, err := loadDemo(ctx, url); {
-	case errors.Is(err, context.Canceled):
+	base, err := client.New(url)
+	if err != nil {
+		log.Error("demo network not loaded", zap.Error(err))
+		return
+	}
+	defer base.CloseIdleConnections()
+	d := &demoNetwork{base: base, log: log}
+	switch loaded, err := d.load(ctx); {
+	case ctx.Err() != nil:
+		return
 	case err != nil:
 		log.Error("demo network not loaded", zap.Error(err))
+		return
 	case loaded:
 		log.Info("demo network loaded", zap.String("try", "fanfare token ada"))
 	default:
 		log.Info("demo network was loaded before")
 	}
+	d.live(ctx)
 }
 
-func loadDemo(ctx context.Context, url string) (loaded bool, err error) {
-	base, err := client.New(url)
+// demoNetwork acts as the people of the demo.
+type demoNetwork struct {
+	base *client.Client
+	log  *zap.Logger
+}
+
+// as returns a client of a user.
+func (d *demoNetwork) as(ctx context.Context, user string) (*client.Client, error) {
+	token, err := d.base.DevToken(ctx, user, 0)
+	if err != nil {
+		return nil, fmt.Errorf("token of %s: %w", user, err)
+	}
+	return d.base.AsToken(token.Token), nil
+}
+
+// load loads the network. The last post of the load is that of the crowd's last person: if it
+// exists, everything does. A load that was cut short is repeated, because each of its calls
+// is idempotent.
+func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
+	last := demoPerson(demoCrowd - 1)
+	user, err := d.as(ctx, last.id)
 	if err != nil {
 		return false, err
 	}
-	defer base.CloseIdleConnections()
-	users := demoUsers()
-	as := map[string]*client.Client{}
-	for _, u := range users {
-		token, err := base.DevToken(ctx, u.id, 0)
-		if err != nil {
-			return false, fmt.Errorf("token of %s: %w", u.id, err)
-		}
-		as[u.id] = base.AsToken(token.Token)
-	}
-	// The last user's posts are written last: if they exist, everything does. A load
-	// that was cut short is repeated, because each of its calls is idempotent.
-	last := users[len(users)-1]
-	switch u, err := as[last.id].User(ctx, last.id); {
+	switch u, err := user.User(ctx, last.id); {
 	case err == nil && u.Counts.Posts > 0:
 		return false, nil
 	case err != nil && !errors.Is(err, client.ErrNotFound):
 		return false, err
 	}
-	for _, u := range users {
-		if _, err := as[u.id].PutMe(ctx, client.ProfileInput{Name: u.name, Bio: u.bio}); err != nil {
-			return false, fmt.Errorf("profile of %s: %w", u.id, err)
+	people := demoUsers()
+	named := len(people)
+	for i := range demoCrowd {
+		p := demoPerson(i)
+		p.follows = []string{"ada", people[1+i%4].id, demoPerson((i + 1) % demoCrowd).id, demoPerson((i + 7) % demoCrowd).id}
+		if p.id == demoWriter(i*demoWriters/demoCrowd).id {
+			people[0].follows = append(people[0].follows, p.id)
+			p.posts = []string{demoText(i * demoWriters / demoCrowd)}
+		}
+		if i == demoCrowd-1 {
+			p.posts = []string{"Everybody is here."}
+		}
+		people = append(people, p)
+	}
+	steps := []func(demoUser) error{
+		func(u demoUser) error { return d.profile(ctx, u) },
+		func(u demoUser) error { return d.follows(ctx, u) },
+		func(u demoUser) error { return d.posts(ctx, u) },
+	}
+	for _, step := range steps { // the people with names first: they are there at once
+		if err := each(people[:named], step); err != nil {
+			return false, err
 		}
 	}
-	for _, u := range users {
-		for _, author := range u.follows {
-			if err := as[u.id].Follow(ctx, author); err != nil {
-				return false, fmt.Errorf("%s follows %s: %w", u.id, author, err)
+	for _, step := range steps[:2] {
+		if err := each(people, step); err != nil {
+			return false, err
+		}
+	}
+	return true, errors.Join(each(people[named:len(people)-1], steps[2]), steps[2](people[len(people)-1]))
+}
+
+// each calls do for all users, some at once, and returns an error of them.
+func each(users []demoUser, do func(demoUser) error) error {
+	work, failed := make(chan demoUser), make(chan error, demoLoaders)
+	var wg sync.WaitGroup
+	for range demoLoaders {
+		wg.Go(func() {
+			var err error
+			for u := range work {
+				if err == nil {
+					err = do(u)
+				}
 			}
-		}
+			failed <- err
+		})
 	}
-	var posts []string
 	for _, u := range users {
-		for i, text := range u.posts {
-			post, err := as[u.id].CreatePost(ctx, client.PostInput{Text: text, IdempotencyKey: fmt.Sprintf("demo-%d", i)})
-			if err != nil {
-				return false, fmt.Errorf("post of %s: %w", u.id, err)
-			}
-			posts = append(posts, post.ID)
+		work <- u
+	}
+	close(work)
+	wg.Wait()
+	close(failed)
+	for err := range failed {
+		if err != nil {
+			return err
 		}
 	}
-	for i, post := range posts {
-		for j, u := range users {
-			if (i+j)%3 == 0 {
+	return nil
+}
+
+func (d *demoNetwork) profile(ctx context.Context, u demoUser) error {
+	user, err := d.as(ctx, u.id)
+	if err != nil {
+		return err
+	}
+	if _, err := user.PutMe(ctx, client.ProfileInput{Name: u.name, Bio: u.bio}); err != nil {
+		return fmt.Errorf("profile of %s: %w", u.id, err)
+	}
+	return nil
+}
+
+// follows follows those who exist already: the first people come before the crowd.
+func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
+	user, err := d.as(ctx, u.id)
+	if err != nil {
+		return err
+	}
+	for _, author := range u.follows {
+		if err := user.Follow(ctx, author); err != nil && !errors.Is(err, client.ErrNotFound) {
+			return fmt.Errorf("%s follows %s: %w", u.id, author, err)
+		}
+	}
+	return nil
+}
+
+// posts writes the posts of u, and has some of the people with names like them.
+func (d *demoNetwork) posts(ctx context.Context, u demoUser) error {
+	user, err := d.as(ctx, u.id)
+	if err != nil {
+		return err
+	}
+	for i, text := range u.posts {
+		post, err := user.CreatePost(ctx, client.PostInput{Text: text, IdempotencyKey: fmt.Sprintf("demo-%d", i)})
+		if err != nil {
+			return fmt.Errorf("post of %s: %w", u.id, err)
+		}
+		for j, fan := range demoUsers() {
+			if (len(text)+j)%3 == 0 {
 				continue // so that the counts differ
 			}
-			if err := as[u.id].Like(ctx, post); err != nil {
-				return false, fmt.Errorf("%s likes %s: %w", u.id, post, err)
+			if err := d.like(ctx, fan.id, post.ID); err != nil {
+				return err
 			}
 		}
 	}
-	return true, nil
+	return nil
+}
+
+func (d *demoNetwork) like(ctx context.Context, fan, post string) error {
+	user, err := d.as(ctx, fan)
+	if err != nil {
+		return err
+	}
+	if err := user.Like(ctx, post); err != nil {
+		return fmt.Errorf("%s likes %s: %w", fan, post, err)
+	}
+	return nil
+}
+
+// demoRecent is the number of posts that the crowd still likes.
+const demoRecent = 20
+
+// live has the crowd post and like until ctx ends. A call that fails is left out.
+func (d *demoNetwork) live(ctx context.Context) {
+	tick := time.NewTicker(demoBeat)
+	defer tick.Stop()
+	var recent []string // ids of posts, the newest last
+	for beat := 0; ; beat++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := d.beat(ctx, beat, &recent)
+		if err != nil && ctx.Err() == nil {
+			d.log.Debug("the demo missed a beat", zap.Error(err))
+		}
+	}
+}
+
+// beat has somebody post or like.
+func (d *demoNetwork) beat(ctx context.Context, beat int, recent *[]string) error {
+	if beat%6 != 0 && len(*recent) > 0 {
+		// The newest posts get the most likes.
+		n := len(*recent)
+		return d.like(ctx, demoPerson(rand.IntN(demoCrowd)).id, (*recent)[n-1-rand.IntN(1+rand.IntN(n))])
+	}
+	someone := demoWriter(rand.IntN(demoWriters)).id
+	if beat%42 == 0 {
+		someone = "ada"
+	}
+	author, err := d.as(ctx, someone)
+	if err != nil {
+		return err
+	}
+	post, err := author.CreatePost(ctx, client.PostInput{Text: demoText(rand.IntN(1 << 16))})
+	if err != nil {
+		return fmt.Errorf("post of %s: %w", someone, err)
+	}
+	*recent = append(*recent, post.ID)
+	*recent = slices.Delete(*recent, 0, max(0, len(*recent)-demoRecent))
+	return nil
 }

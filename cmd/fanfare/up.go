@@ -28,7 +28,7 @@ listens on loopback only, because it gives a token to whoever asks.`,
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().String("http", "", "address of the API (FANFARE_HTTP_ADDR, default 127.0.0.1:8080)")
 	c.Flags().String("admin", "", "address of metrics and operations (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
-	c.Flags().BoolVar(&withDemo, "demo", false, "load a small demo network")
+	c.Flags().BoolVar(&withDemo, "demo", false, "load a demo network of 300 people who post and like")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the addresses as one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		// First of all: what else aws would need is of no use to up.
@@ -55,7 +55,7 @@ func (a *app) up(ctx context.Context, cfg config.Config, withDemo, asJSON bool) 
 	var demo sync.WaitGroup
 	defer demo.Wait()
 	defer endDemo()
-	return daemon.Run(ctx, daemon.Options{
+	opt := daemon.Options{
 		Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true},
 		Version: obs.ReadBuild().Version, Log: log, Environ: a.environ,
 		Ready: func(at daemon.Addresses) {
@@ -67,7 +67,11 @@ func (a *app) up(ctx context.Context, cfg config.Config, withDemo, asJSON bool) 
 				demo.Go(func() { a.demo(demoCtx, url, log) })
 			}
 		},
-	})
+	}
+	if withDemo {
+		opt.Suggested, opt.ChunkSize = demoSuggested(), demoChunk
+	}
+	return daemon.Run(ctx, opt)
 }
 
 func (a *app) printReady(url, admin string, asJSON bool) error {

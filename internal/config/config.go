@@ -63,6 +63,9 @@ type Config struct {
 	MetricsAddr string `env:"FANFARE_METRICS_ADDR"`
 	// Pprof serves profiles on the admin address: on or off (default).
 	Pprof Switch `env:"FANFARE_PPROF" envDefault:"off"`
+	// Console serves a page to use the feed at the root of the API: on or off. The default is
+	// on for embedded, and off for aws.
+	Console *Switch `env:"FANFARE_CONSOLE"`
 	// Auth is dev (default) or jwt. dev is refused on aws, unless DevAuthOnAWS allows it.
 	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
 	// JWTIssuer is the iss that tokens must have, with jwt.
@@ -218,6 +221,14 @@ func (c Config) RequestsPerSecond() int {
 	}
 }
 
+// HasConsole reports whether the API serves the console.
+func (c Config) HasConsole() bool {
+	if c.Console != nil {
+		return bool(*c.Console)
+	}
+	return c.Engine == EngineEmbedded
+}
+
 // FollowersPushed is the number of followers up to which an author is pushed, 0 for any.
 func (c Config) FollowersPushed() int64 {
 	switch {
@@ -269,7 +280,7 @@ func expected(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "a duration such as 1s or 720h"
-	case reflect.TypeFor[Switch]():
+	case reflect.TypeFor[Switch](), reflect.TypeFor[*Switch]():
 		return "on or off"
 	case reflect.TypeFor[zapcore.Level]():
 		return "debug, info, warn or error"

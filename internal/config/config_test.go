@@ -33,15 +33,16 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
+		"FANFARE_CONSOLE=on",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
-		c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second {
+		!c.HasConsole() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 28, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 29, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -63,6 +64,7 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_ACTIVE_DAYS=-1", "FANFARE_MAX_FOLLOWING=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal", "FANFARE_STREAMS=0", "FANFARE_STREAMS_PER_USER=0", "FANFARE_STREAM_POLL=1ms"},
 			config.Worker, []string{"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS: -1 is neither", "FANFARE_MAX_FOLLOWING", "FANFARE_RATE_LIMIT", "FANFARE_LOG_LEVEL", "FANFARE_STREAMS", "FANFARE_STREAMS_PER_USER", "FANFARE_STREAM_POLL"}},
 		{"an active day too few", []string{"FANFARE_ACTIVE_DAYS=1"}, config.Worker, []string{"FANFARE_ACTIVE_DAYS: 1 is neither 0 (off) nor between 2 and 3650"}},
+		{"neither on nor off", []string{"FANFARE_CONSOLE=yes"}, config.API, []string{`FANFARE_CONSOLE: "yes" is not on or off`}},
 		{"origins", []string{"FANFARE_CORS_ORIGINS=*"}, config.API, []string{"FANFARE_CORS_ORIGINS"}},
 		{"a pattern of origins", []string{"FANFARE_CORS_ORIGINS=https://*.example.com"}, config.API, []string{"FANFARE_CORS_ORIGINS"}},
 		{"headers of pages", []string{"FANFARE_CORS_HEADERS=X-Trace, a b"}, config.API, []string{`FANFARE_CORS_HEADERS: "a b"`}},
@@ -93,6 +95,17 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 			assert.NotContains(t, err.Error(), "hunter2", "the message has the password")
 			assert.NotContains(t, err.Error(), "\n", "the message has more than one line")
 		})
+	}
+}
+
+// A daemon serves no page that nobody asked for.
+func TestTheConsoleIsOnByDefaultOnTheEmbeddedEngineOnly(t *testing.T) {
+	for env, want := range map[string]bool{
+		"": true, "FANFARE_CONSOLE=off": false, "FANFARE_ENGINE=aws": false, "FANFARE_ENGINE=aws FANFARE_CONSOLE=on": true,
+	} {
+		c, err := config.Load(strings.Fields(env), config.Worker)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.HasConsole(), env)
 	}
 }
 

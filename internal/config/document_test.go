@@ -39,6 +39,9 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 			value = fmt.Sprintf("%d, on `aws` %d",
 				config.Config{Engine: config.EngineEmbedded}.FollowersPushed(), config.Config{Engine: config.EngineAWS}.FollowersPushed())
 		}
+		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
+			value = "`on`, on `aws` `off`"
+		}
 		want = append(want, field.Tag.Get("env")+" "+value)
 	}
 	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`explain`", "`delivery`", "`replay`"}

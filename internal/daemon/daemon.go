@@ -12,6 +12,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
+	"fanfare/internal/console"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
@@ -77,6 +79,10 @@ type Options struct {
 	Grace time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// Suggested are users to sign in as and to follow, on the console.
+	Suggested []string
+	// ChunkSize is the number of followers in a chunk of a delivery; 0 is the default.
+	ChunkSize int
 	// Ready is called once, when the process serves. It may be nil.
 	Ready func(Addresses)
 }
@@ -294,6 +300,10 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	if err != nil {
 		return "", err
 	}
+	pages, err := p.console(authn)
+	if err != nil {
+		return "", err
+	}
 	api, err := httpapi.New(httpapi.Config{
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
@@ -303,7 +313,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 			// The other half of the connections is for requests.
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: eng.wakes,
 		},
-		Counters: metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
+		Console: pages, Counters: metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
 	})
 	if err != nil {
 		return "", err
@@ -324,6 +334,16 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.opt.Grace)
 	})
 	return listener.Addr().String(), nil
+}
+
+// console returns the console of the API's address, nil if it has none.
+func (p *process) console(authn authn) (http.Handler, error) {
+	if !p.cfg.HasConsole() {
+		return nil, nil
+	}
+	return console.New(console.Config{People: &console.People{
+		DevTokens: authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow,
+	}})
 }
 
 // authn holds the parts that check tokens for the API.
@@ -378,7 +398,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		store := p.pace.Store(measured, c.urgency)
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
-			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: eng.pageSize,
+			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, eng.pageSize), ChunkSize: p.opt.ChunkSize,
 			Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
 		})
 		consumer := &queue.Consumer{

@@ -72,7 +72,9 @@ type Config struct {
 	PageHeaders []string
 	Limits      Limits
 	Streams     Streams
-	Counters    Counters
+	// Console, if not nil, answers at / and below /console/.
+	Console  http.Handler
+	Counters Counters
 	// Tracer, if not nil, makes a span for each request, in the trace that its caller names.
 	Tracer oteltrace.Tracer
 	Now    func() time.Time
@@ -138,6 +140,7 @@ func New(cfg Config) (*API, error) {
 	a.mux.HandleFunc("GET /healthz", cfg.Health.Live)
 	a.mux.HandleFunc("GET /readyz", cfg.Health.Ready)
 	a.registerDocs()
+	a.registerConsole(cfg.Console)
 	return a, nil
 }
 

@@ -16,7 +16,6 @@ func (a *API) registerDocs() {
 		w.Header().Set("Cache-Control", "no-cache")
 		send(w, http.StatusOK, a.document)
 	})
-	a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 	for path, file := range map[string]struct{ name, kind string }{
 		"/docs":          {"page.html", "text/html"},
 		"/docs/page.css": {"page.css", "text/css"},
@@ -35,4 +34,14 @@ func (a *API) registerDocs() {
 			send(w, http.StatusOK, content)
 		})
 	}
+}
+
+// registerConsole adds the console at the root. Without it the root leads to the docs.
+func (a *API) registerConsole(console http.Handler) {
+	if console == nil {
+		a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
+		return
+	}
+	a.mux.Handle("GET /{$}", console)
+	a.mux.Handle("GET /console/{file}", console)
 }

@@ -1,0 +1,103 @@
+// Package console is the page that people open in a browser to use a feed. Everything that
+// it loads is embedded here.
+//
+// The page has no rights of its own: it calls the public API with the token of its user. So
+// this package must never read a feed, a queue or a request's token, name another host, or
+// allow a script or a style that is not a file of its own (Content-Security-Policy). A text
+// of a user becomes a text node (console.js), never markup.
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"time"
+)
+
+//go:embed *.html assets third_party
+var files embed.FS
+
+// policy lets a page load what its own host serves, and run no script of its markup.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Config describes the pages of one address.
+type Config struct {
+	// People, if not nil, is the page at "/" for the users of a feed.
+	People *People
+}
+
+// People are the settings of the page for users.
+type People struct {
+	// DevTokens lets everybody sign in as any user. Without it people bring a token.
+	DevTokens bool
+	// Suggested are the ids of users to try.
+	Suggested []string
+	// LikeWindow is the time in which likes are collected.
+	LikeWindow time.Duration
+}
+
+// LikesCounted is the time after which a like is in its count, in milliseconds: two windows
+// and a little.
+func (p People) LikesCounted() int64 { return (2*p.LikeWindow + 500*time.Millisecond).Milliseconds() }
+
+// New returns the handler of the pages and of the files below /console/ that they load.
+func New(cfg Config) (http.Handler, error) {
+	pages, err := template.ParseFS(files, "*.html")
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	mux := http.NewServeMux()
+	add := func(at, name string) error {
+		var page bytes.Buffer
+		if err := pages.ExecuteTemplate(&page, name, cfg); err != nil {
+			return fmt.Errorf("console: %w", err)
+		}
+		mux.Handle("GET "+at, serve("page.html", page.Bytes()))
+		return nil
+	}
+	if cfg.People != nil {
+		if err := add("/{$}", "people.html"); err != nil {
+			return nil, err
+		}
+	}
+	for _, folder := range []string{"assets", "third_party"} {
+		entries, err := fs.ReadDir(files, folder)
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		for _, entry := range entries {
+			content, err := files.ReadFile(path.Join(folder, entry.Name()))
+			if err != nil {
+				return nil, fmt.Errorf("console: %w", err)
+			}
+			mux.Handle("GET /console/"+entry.Name(), serve(entry.Name(), content))
+		}
+	}
+	return mux, nil
+}
+
+// serve answers with a file. A browser asks again each time, and gets 304 while its copy
+// is current.
+func serve(name string, content []byte) http.HandlerFunc {
+	sum := sha256.Sum256(content)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("ETag", tag)
+		if path.Ext(name) == ".LICENSE" || path.Ext(name) == ".md" {
+			h.Set("Content-Type", "text/plain; charset=utf-8")
+		}
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+	}
+}

@@ -1,0 +1,128 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/console"
+)
+
+// get asks a console for a path.
+func get(t *testing.T, cfg console.Config, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	pages, err := console.New(cfg)
+	require.NoError(t, err)
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res := httptest.NewRecorder()
+	pages.ServeHTTP(res, req)
+	return res
+}
+
+func people() console.Config { return console.Config{People: &console.People{DevTokens: true}} }
+
+// loads returns the files that a page names.
+func loads(page string) []string {
+	var files []string
+	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		files = append(files, m[1])
+	}
+	return files
+}
+
+func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
+	page := get(t, people(), "/").Body.String()
+	files := 0
+	for _, file := range loads(page) {
+		switch {
+		case strings.HasPrefix(file, "/console/"):
+			files++
+			assert.Equal(t, http.StatusOK, get(t, people(), file).Code, file)
+		case strings.HasPrefix(file, "data:"), strings.HasPrefix(file, "#"):
+		default:
+			assert.Contains(t, []string{"/", "/docs"}, file, "the page leads to")
+		}
+	}
+	assert.Equal(t, 4, files, "files of the page")
+	assert.NotRegexp(t, `<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|hx-on|javascript:|hx-vals="js:`, page, "the policy forbids")
+}
+
+func TestEveryAnswerHasAStrictPolicy(t *testing.T) {
+	for _, path := range []string{"/", "/console/console.js", "/console/console.css", "/console/htmx.min.js", "/console/htmx.LICENSE"} {
+		header := get(t, people(), path).Header()
+		policy := header.Get("Content-Security-Policy")
+		assert.Contains(t, policy, "default-src 'none'; script-src 'self'; style-src 'self';", path)
+		assert.NotRegexp(t, `unsafe|http|\*`, policy, path)
+		assert.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), path)
+		assert.NotEmpty(t, header.Get("Content-Type"), path)
+	}
+}
+
+func TestSettingsOnThePageAreText(t *testing.T) {
+	script := `"><script>alert(1)</script>`
+	cfg := people()
+	cfg.People.Suggested = []string{script}
+	assert.NotContains(t, get(t, cfg, "/").Body.String(), script)
+}
+
+func TestSignInByNameIsThereWithDevTokensOnly(t *testing.T) {
+	cfg := people()
+	assert.Contains(t, get(t, cfg, "/").Body.String(), `name="user"`)
+	cfg.People.DevTokens = false
+	page := get(t, cfg, "/").Body.String()
+	assert.NotContains(t, page, `name="user"`)
+	assert.Contains(t, page, `name="token"`)
+}
+
+func TestThePageWaitsForTwoLikeWindows(t *testing.T) {
+	cfg := people()
+	cfg.People.LikeWindow = 10 * time.Second
+	assert.Contains(t, get(t, cfg, "/").Body.String(), `data-likes-counted="20500"`)
+}
+
+func TestABrowserKeepsFilesWhileTheyAreCurrent(t *testing.T) {
+	first := get(t, people(), "/console/console.js")
+	again := get(t, people(), "/console/console.js", "If-None-Match", first.Header().Get("ETag"))
+	assert.Equal(t, "200 304", fmt.Sprint(first.Code, " ", again.Code))
+	assert.Empty(t, again.Body.String())
+}
+
+func TestUnknownFilesAreNotFound(t *testing.T) {
+	for _, path := range []string{"/console/", "/console/console.go", "/console/../console.go", "/other"} {
+		assert.NotEqual(t, http.StatusOK, get(t, people(), path).Code, path)
+	}
+	assert.Equal(t, http.StatusNotFound, get(t, console.Config{}, "/").Code)
+}
+
+// Our own code makes elements of templates and texts, so no answer of the API can become
+// markup.
+func TestOurScriptTakesNoAnswerForMarkup(t *testing.T) {
+	script, err := os.ReadFile("assets/console.js")
+	require.NoError(t, err)
+	assert.NotRegexp(t, `innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|https?://`, string(script))
+}
+
+func TestEachFileOfOthersIsInTheirReadme(t *testing.T) {
+	readme, err := os.ReadFile("third_party/README.md")
+	require.NoError(t, err)
+	found, err := filepath.Glob("third_party/*")
+	require.NoError(t, err)
+	require.Greater(t, len(found), 5)
+	for _, file := range found {
+		if name := filepath.Base(file); name != "README.md" {
+			assert.Contains(t, string(readme), "`"+name+"`")
+		}
+	}
+}
