@@ -17,6 +17,8 @@ const (
 	// silence is the time without a sign of life after which a stream is taken for dead. The
 	// service sends one every 15 seconds.
 	silence = 40 * time.Second
+	// mostLate is longer than a process shares what it read with a new stream.
+	mostLate = 10 * time.Second
 	// maxEvent bounds a line of a stream.
 	maxEvent = 1 << 20
 )
@@ -54,8 +56,11 @@ func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error]
 type live struct {
 	call call
 	// since are the posts that came after the place that call names. A new connection brings
-	// them again.
+	// them again: behind that place, or, if its process read some lists before, behind a place
+	// that it names soon.
 	since map[string]bool
+	// opened is the beginning of this connection.
+	opened time.Time
 	// heard says that this connection was answered.
 	heard bool
 }
@@ -76,6 +81,7 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 		return true, lost(ctx, err)
 	}
 	defer resp.Body.Close()
+	s.opened = time.Now()
 	if resp.StatusCode != http.StatusOK {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		if err != nil {
@@ -127,7 +133,9 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 	switch {
 	case data == "" && id != "":
-		s.call.last, s.since = id, nil
+		if s.call.last = id; time.Since(s.opened) > mostLate {
+			s.since = nil
+		}
 		return Update{}, false, nil
 	case name == "entry":
 		u.Entry = new(HomeItem)

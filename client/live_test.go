@@ -54,6 +54,25 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
+// The process that the client comes to shares a list that is older than a post that the client has.
+// So the first place that it names lacks the post, and the post comes again behind that place.
+func TestALiveHomeShowsAPostOnceThoughAProcessIsASecondLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{
+			{status: 200, body: "id: place1\n\n" + entry("a")},
+			{status: 200, body: "id: place2\n\n" + entry("a") + entry("b")},
+			{status: 403},
+		}}
+		var got []string
+		for u, err := range scripted(t, s).Live(t.Context(), "start") {
+			if err == nil {
+				got = append(got, u.Entry.Post.ID)
+			}
+		}
+		assert.Equal(t, []string{"a", "b"}, got)
+	})
+}
+
 func TestALiveHomeEndsWithItsLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{{status: 200, body: entry("a") + entry("b")}}}
