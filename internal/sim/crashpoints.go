@@ -13,7 +13,7 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get following", "batch_get likecount", "batch_get likelist", "batch_get post", "delete comment", "get comment", "get likelist", "get post", "get post by id",
+			"batch_get following", "batch_get likecount", "batch_get likelist", "batch_get post", "batch_get post by id", "batch_get user", "delete comment", "get comment", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put comment", "put home", "put idempotency", "put user", "query comment",
 			"query following", "query home", "query like", "query post", "query timeline", "query user",
 			"transact follower", "transact post", "update post",
@@ -46,7 +46,7 @@ type target struct {
 // rarePoints are the crash points that few seeds come to in a storm.
 func rarePoints() []string {
 	return []string{
-		"api delete comment", "api get comment", "api get post", "api put comment", "api put user", "api query comment", "api query like",
+		"api batch_get post by id", "api batch_get user", "api delete comment", "api get comment", "api get post", "api put comment", "api put user", "api query comment", "api query like",
 		"api update post", "fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
 		"fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update user",
 	}

@@ -111,6 +111,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 		if !slices.Equal(push, pull) {
 			l.fail("I1", "home of %s shows %v by push, %v by pull", user, push, pull)
 		}
+		l.checkStreams(ctx, service, user, push)
 	}
 	w.checkLikes(ctx, service, living)
 	w.checkLists(ctx, service, living)

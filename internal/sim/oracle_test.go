@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -128,4 +129,37 @@ func TestOnlyAFirstPageIsASecondLate(t *testing.T) {
 		w.shape.Heads = false
 		assert.Empty(t, w.late(api, "u2", false), "nothing is shared")
 	})
+}
+
+// TestStreamsShowEachPostOnce hands looks at a live home to the oracle.
+func TestStreamsShowEachPostOnce(t *testing.T) {
+	item := func(post string) feed.HomeItem { return feed.HomeItem{Post: feed.Post{ID: post, AuthorID: "u1"}} }
+	for name, c := range map[string]struct {
+		cut, whole []feed.HomeItem
+		deleted    map[string]bool
+		unfollowed []string
+		want       string
+	}{
+		"each once":                   {cut: []feed.HomeItem{item(v1)}, whole: []feed.HomeItem{item(v1), item(postID)}},
+		"the first never comes again": {cut: []feed.HomeItem{item(v1)}, whole: []feed.HomeItem{item(postID)}},
+		"twice":                       {whole: []feed.HomeItem{item(v1), item(postID), item(v1)}, want: "I7: the live home of u0 shows " + v1 + " twice"},
+		"never":                       {whole: []feed.HomeItem{item(v1)}, want: "I7: the live home of u0 never showed " + postID},
+		"deleted":                     {whole: []feed.HomeItem{item(v1), item(postID)}, deleted: map[string]bool{v1: true}, want: "I2: the live home of u0 shows " + v1 + ", whose delete was answered before"},
+		"of somebody who was left":    {whole: []feed.HomeItem{item(v1), item(postID)}, unfollowed: []string{"u1"}, want: "I2: the live home of u0 shows " + v1 + " of u1, who is not followed"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := quietWorld()
+			l, watched := w.load, &watch{last: "place", had: map[string]bool{}, since: map[string]bool{}}
+			l.came("u0", watched, look{items: c.cut}, false, nil, nil)
+			l.came("u0", watched, look{items: c.whole}, true, c.deleted, c.unfollowed)
+			l.missed("u0", watched, []string{v1, postID})
+			if c.want != "" {
+				assert.Contains(t, l.violations, c.want, name)
+				return
+			}
+			assert.Empty(t, l.violations, name)
+			l.came("u0", watched, look{items: []feed.HomeItem{item(postID)}}, true, nil, nil)
+			assert.NotEmpty(t, l.violations, name)
+		})
+	}
 }

@@ -65,6 +65,7 @@ func bugs() []bug {
 		service  = "internal/feed/service.go"
 		timeline = "internal/feed/timeline.go"
 		heads    = "internal/feed/heads.go"
+		arrivals = "internal/feed/arrivals.go"
 		consume  = "internal/queue/consume.go"
 	)
 	return []bug{
@@ -148,6 +149,10 @@ func bugs() []bug {
 			{heads, `	if end < want && it.posts.cut > oldest {`, "	for i := range part.items {\n\t\tpart.items[i].likeShards += 1000\n\t}\n	if end < want && it.posts.cut > oldest {"},
 			{home, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.likeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.post, Author: r.author}.Item()\n\t\t} else if !ok {"},
 		}},
+		// About live homes.
+		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
+		{"position without the newest post", "I7", []edit{{arrivals, `for _, post := range v.posts {`, `for _, post := range v.posts[:max(0, len(v.posts)-1)] {`}}},
+		{"stream that takes a home by pull for empty", "I7", []edit{{arrivals, `query.Pull, source = true, nil`, `return refs, true, nil`}}},
 		// About away readers.
 		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},
 		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || s.cfg.ActiveDays == 0:`}}},

@@ -82,6 +82,8 @@ type workload struct {
 	texts    map[string]*text    // by post, of those that were answered
 	// seen are the posts that the last whole home of a user showed, by source.
 	seen map[homeOf]map[string]string // post -> author
+	// watches are the live homes.
+	watches map[string]*watch
 
 	violations []string
 }
@@ -118,7 +120,7 @@ func newWorkload(w *World) *workload {
 		w: w, users: w.shape.names(), serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
 		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
-		keys: map[string]string{}, seen: map[homeOf]map[string]string{},
+		keys: map[string]string{}, seen: map[homeOf]map[string]string{}, watches: map[string]*watch{},
 	}
 }
 
@@ -255,6 +257,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.burst(r, p)
 	case "profile":
 		op = l.profile(user)
+	case "stream":
+		op = l.stream(r, user)
 	}
 	if op == nil {
 		op = l.home(r, user)
@@ -459,18 +463,7 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 // an unfollowed author (I2), and each is there once (I7).
 func (l *workload) home(r *rand.Rand, user string) *operation {
 	deleted := clone2(l.deleted)
-	var unfollowed, followed []string
-	for _, author := range l.users {
-		p := pair{user, author}
-		if author == user || l.unsure(p) {
-			continue
-		}
-		if l.follows[p] {
-			followed = append(followed, author)
-		} else {
-			unfollowed = append(unfollowed, author)
-		}
-	}
+	unfollowed, followed := l.certain(user)
 	limit := 1 + r.IntN(4)
 	pull := r.IntN(3) == 0
 	key := homeOf{user, pull}
@@ -483,7 +476,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	op = &operation{
 		name: fmt.Sprintf("home limit %d pull %v", limit, pull), user: user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
-			ahead = l.w.hours || s == l.serve[l.apis[0]] && time.Duration(l.apis[0].skew.Load()) >= messages.MaxAhead
+			ahead = l.farAhead(op.api)
 			late = l.w.late(op.api, user, pull)
 			items, first, err = wholeHome(ctx, s, user, limit, pull)
 			return err
@@ -527,6 +520,27 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 		},
 	}
 	return op
+}
+
+// certain returns the authors whom user does not follow, and those whom it does, by the answers.
+func (l *workload) certain(user string) (unfollowed, followed []string) {
+	for _, author := range l.users {
+		p := pair{user, author}
+		switch {
+		case author == user || l.unsure(p):
+		case l.follows[p]:
+			followed = append(followed, author)
+		default:
+			unfollowed = append(unfollowed, author)
+		}
+	}
+	return unfollowed, followed
+}
+
+// farAhead reports whether the clock of an API may be so far ahead that it ends the merging of
+// marks too early.
+func (l *workload) farAhead(api *Proc) bool {
+	return l.w.hours || time.Duration(api.skew.Load()) >= messages.MaxAhead
 }
 
 // wholeHome reads a home to its end. It also returns the last post of the first page, "" if

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/feed"
+)
+
+// Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API
+// where the one before ended, looks some times at the home, and is cut. Like the product's
+// client, a user who got posts but not the position behind them goes on at the last position
+// and drops the posts that come again.
+
+// mostWatched is the number of later posts from which a stream may leave out a late one.
+const mostWatched = 20
+
+// watch is the live home of a user over all its streams.
+type watch struct {
+	last  string          // position at which it goes on
+	had   map[string]bool // the posts that came
+	since map[string]bool // those of them that came behind last
+	floor string          // it began behind this post
+	old   map[string]bool // posts that may have been in the home when it began
+}
+
+// look is one stream: the posts and like counts that were sent, and the position if the user got it.
+type look struct {
+	items    []feed.HomeItem
+	likes    []feed.PostLikes
+	position string
+}
+
+// stream looks at user's live home. Nothing comes twice or in a wrong order (I7), and nothing
+// deleted or of an unfollowed author (I2). After a whole look nothing is missing (I1).
+func (l *workload) stream(r *rand.Rand, user string) *operation {
+	w := l.watches[user]
+	from, newest := "", ""
+	if w != nil {
+		from, newest = w.last, slices.Max(append(slices.Collect(maps.Keys(w.had)), ""))
+	}
+	switch byID := r.IntN(6) == 0; {
+	case w == nil || byID && newest != "":
+		w = &watch{had: map[string]bool{}, since: map[string]bool{}, old: map[string]bool{}}
+		if from, w.floor = newest, newest; newest == "" && len(l.posts) > 0 && r.IntN(2) == 0 {
+			from = l.choose(r, l.posts)
+			w.floor = from
+		}
+	default:
+		w = &watch{w.last, maps.Clone(w.had), maps.Clone(w.since), w.floor, w.old}
+	}
+	deleted := clone2(l.deleted)
+	unfollowed, followed := l.certain(user)
+	must := l.owed(user, followed)
+	looks, whole := 1+r.IntN(3), r.IntN(3) > 0
+	var got look
+	var late map[string]bool
+	var ahead bool
+	var op *operation
+	op = &operation{
+		name: "stream", user: user,
+		do: func(ctx context.Context, s *feed.Service) (err error) {
+			ahead, late = l.farAhead(op.api), l.w.late(op.api, user, false)
+			got, err = watchHome(ctx, s, user, from, looks, whole)
+			return err
+		},
+		settle: func(err error) {
+			select {
+			case <-op.done:
+			default: // its API sleeps
+				return
+			}
+			whole := whole && err == nil
+			l.came(user, w, got, whole, deleted, unfollowed)
+			if !whole {
+				return
+			}
+			if from == "" {
+				for post := range l.w.listed {
+					w.old[post] = true
+				}
+			}
+			w.last, l.watches[user] = got.position, w
+			if !ahead {
+				maps.DeleteFunc(must, func(post, _ string) bool { return late[post] })
+				l.missed(user, w, slices.Sorted(maps.Keys(must)))
+			}
+		},
+	}
+	return op
+}
+
+// watchHome reads a live home after last. Unless it is whole, it is cut in its first look.
+func watchHome(ctx context.Context, s *feed.Service, user, last string, looks int, whole bool) (got look, err error) {
+	seen, err := s.HomeStreamed(ctx, user, last)
+	for i := range looks {
+		if i > 0 && err == nil {
+			err = backoff.Wait(ctx, time.Second)
+		}
+		if err != nil {
+			return got, err
+		}
+		for items, err := range s.Arrivals(ctx, user, seen) {
+			if err != nil {
+				return got, err
+			}
+			if got.items = append(got.items, items...); !whole {
+				return got, nil
+			}
+		}
+	}
+	got.position = seen.Position(user)
+	got.likes, err = s.LikeChanges(ctx, seen)
+	return got, err
+}
+
+// came takes over the posts of a stream, and checks them. If the stream was whole, its position has
+// the posts that came again.
+func (l *workload) came(user string, w *watch, got look, whole bool, deleted map[string]bool, unfollowed []string) {
+	now := map[string]bool{}
+	for _, item := range got.items {
+		post := item.Post.ID
+		switch {
+		case now[post] || w.had[post] && !w.since[post]:
+			l.fail("I7", "the live home of %s shows %s twice", user, post)
+		case deleted[post]:
+			l.fail("I2", "the live home of %s shows %s, whose delete was answered before", user, post)
+		case slices.Contains(unfollowed, item.Post.AuthorID):
+			l.fail("I2", "the live home of %s shows %s of %s, who is not followed", user, post, item.Post.AuthorID)
+		}
+		now[post] = true
+	}
+	for _, count := range got.likes {
+		if deleted[count.PostID] {
+			l.fail("I2", "the live home of %s shows likes of %s, whose delete was answered before", user, count.PostID)
+		}
+	}
+	maps.Copy(w.had, now)
+	if whole {
+		maps.DeleteFunc(w.since, func(post string, _ bool) bool { return now[post] })
+	} else {
+		maps.Copy(w.since, now)
+	}
+	if w.last != "" || w.floor != "" {
+		w.last = cmp.Or(w.last, w.floor)
+		l.watches[user] = w
+	}
+}
+
+// checkStreams resumes the live home of user, once the world is quiet: nothing is missing of
+// the posts that the home shows.
+func (l *workload) checkStreams(ctx context.Context, service *feed.Service, user string, home []string) {
+	w := l.watches[user]
+	if w == nil {
+		return
+	}
+	got, err := watchHome(ctx, service, user, w.last, 1, true)
+	if err != nil {
+		l.fail("I7", "live home of %s: %v", user, err)
+		return
+	}
+	l.came(user, w, got, true, l.deleted, nil)
+	w.last = got.position
+	l.missed(user, w, home)
+}
+
+// missed reports posts of a home that never came to its stream.
+func (l *workload) missed(user string, w *watch, posts []string) {
+	for _, post := range posts {
+		later := 0
+		for other := range l.w.listed {
+			if other > post {
+				later++
+			}
+		}
+		if !w.had[post] && !w.old[post] && post > w.floor && later < mostWatched && !l.w.mayHaveExpired(post) && !l.doubtful[post] {
+			l.fail("I7", "the live home of %s never showed %s", user, post)
+		}
+	}
+}
