@@ -17,7 +17,7 @@ const (
 	// silence is the time without a sign of life after which a stream is taken for dead. The
 	// service sends one every 15 seconds.
 	silence = 40 * time.Second
-	// mostLate is longer than a process shares what it read with a new stream.
+	// mostLate is longer than an API shares lists with new streams.
 	mostLate = 10 * time.Second
 	// maxEvent bounds a line of a stream.
 	maxEvent = 1 << 20

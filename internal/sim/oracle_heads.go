@@ -36,7 +36,7 @@ func (w *World) late(api *Proc, user string, pull bool) map[string]bool {
 	if !w.shape.Heads || w.shape.Limit == 0 || pull {
 		return late
 	}
-	// The clock of a process never goes back, but here it does: what it keeps lives longer.
+	// The clock of a process never goes back, but here it does, and shared lists live longer then.
 	if back := 2 * mostSkew; time.Since(api.back) < age+back {
 		age += back
 	}

@@ -145,7 +145,7 @@ func TestStreamsShowEachPostOnce(t *testing.T) {
 		"twice":                       {whole: []feed.HomeItem{item(v1), item(postID), item(v1)}, want: "I7: the live home of u0 shows " + v1 + " twice"},
 		"never":                       {whole: []feed.HomeItem{item(v1)}, want: "I7: the live home of u0 never showed " + postID},
 		"deleted":                     {whole: []feed.HomeItem{item(v1), item(postID)}, deleted: map[string]bool{v1: true}, want: "I2: the live home of u0 shows " + v1 + ", whose delete was answered before"},
-		"of somebody who was left":    {whole: []feed.HomeItem{item(v1), item(postID)}, unfollowed: []string{"u1"}, want: "I2: the live home of u0 shows " + v1 + " of u1, who is not followed"},
+		"of an unfollowed author":     {whole: []feed.HomeItem{item(v1), item(postID)}, unfollowed: []string{"u1"}, want: "I2: the live home of u0 shows " + v1 + " of u1, an unfollowed author"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := quietWorld()

@@ -25,6 +25,14 @@ func slowAway() []string {
 	}
 }
 
+// slowInMix are the kinds of call that two thirds of the worlds of a mix slow down: those that
+// meet the operations of which the mix has most.
+func slowInMix() map[string][]string {
+	return map[string][]string{
+		"follows": {"fanout transact timeline"}, "likes": {"likeagg update likecount"}, "posts": {"api update post", "api put comment"},
+	}
+}
+
 // slow returns the kind of call that this world slows down, "" for none. In a crowd
 // planners meet if they are slow.
 func (w *World) slow() string {
@@ -33,6 +41,9 @@ func (w *World) slow() string {
 	}
 	if w.shape.Days > 0 {
 		return slowAway()[int(w.seed/2)%len(slowAway())]
+	}
+	if kinds := slowInMix()[w.shape.Mix]; len(kinds) > 0 && w.seed/2%3 > 0 {
+		return kinds[int(w.seed/6)%len(kinds)]
 	}
 	i := int(w.seed/2) % 20
 	for _, kind := range sorted(slowCalls()) {

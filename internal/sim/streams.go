@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
 )
 
@@ -100,7 +99,7 @@ func watchHome(ctx context.Context, s *feed.Service, user, last string, looks in
 	seen, err := s.HomeStreamed(ctx, user, last)
 	for i := range looks {
 		if i > 0 && err == nil {
-			err = backoff.Wait(ctx, time.Second)
+			err = sleep(ctx, time.Second)
 		}
 		if err != nil {
 			return got, err
@@ -119,6 +118,16 @@ func watchHome(ctx context.Context, s *feed.Service, user, last string, looks in
 	return got, err
 }
 
+// sleep returns after d, or with an error when ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // came takes over the posts of a stream, and checks them. If the stream was whole, its position has
 // the posts that came again.
 func (l *workload) came(user string, w *watch, got look, whole bool, deleted map[string]bool, unfollowed []string) {
@@ -131,7 +140,7 @@ func (l *workload) came(user string, w *watch, got look, whole bool, deleted map
 		case deleted[post]:
 			l.fail("I2", "the live home of %s shows %s, whose delete was answered before", user, post)
 		case slices.Contains(unfollowed, item.Post.AuthorID):
-			l.fail("I2", "the live home of %s shows %s of %s, who is not followed", user, post, item.Post.AuthorID)
+			l.fail("I2", "the live home of %s shows %s of %s, an unfollowed author", user, post, item.Post.AuthorID)
 		}
 		now[post] = true
 	}

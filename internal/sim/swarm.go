@@ -133,7 +133,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	case x == 0: // a crowd: followers over many pages and chunks
 		s.Users, s.Mix = one(30, 50, 80, 200), crowd
 		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
-	case x < 14: // a small one that changes while planners cut it
+	case x < 10: // a small one that changes while planners cut it
 		s.Users, s.Mix, s.Page, s.Chunk, s.Plan = one(9, 12, 16), crowd, 2, 2, one(2, 2, 3)
 	}
 	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
@@ -210,6 +210,12 @@ func (s Shape) rates() Rates {
 		&r.Slow, &r.Stop, &r.Sleep, &r.Step, &r.Leap, &r.Bury, &r.Sweep, &r.History,
 	} {
 		*rate *= s.Storm
+	}
+	switch s.Mix {
+	case crowd: // several planners of one post
+		r.Dup, r.Expire = 2*r.Dup, 4*r.Expire
+	case "likes": // sleepers between a put and its flush
+		r.Pause *= 2
 	}
 	if s.Ages {
 		r.Sleep, r.Bury, r.History = 3*r.Sleep, 5*r.Bury, 3*r.History

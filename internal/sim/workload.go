@@ -522,7 +522,8 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// certain returns the authors whom user does not follow, and those whom it does, by the answers.
+// certain returns the authors that user does not follow, and those that user follows, by the
+// answers.
 func (l *workload) certain(user string) (unfollowed, followed []string) {
 	for _, author := range l.users {
 		p := pair{user, author}
