@@ -25,7 +25,6 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/replay"
 	"fanfare/internal/table"
-	"fanfare/internal/table/embedded"
 	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
 )
@@ -363,16 +362,11 @@ func comeBack(ctx context.Context, e *env) (_ []Result, err error) {
 		away      = 60 * 24 * time.Hour
 		limit     = 200
 	)
-	dir, remove, err := e.tempDir()
+	store, remove, err := e.tempTable()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	store, err := embedded.Open(dir, embedded.Options{SweepEvery: -1})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
 	now := time.Now()
 	l := newLife(store, now.Add(-away))
 	readers := e.size(20, 5)

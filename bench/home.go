@@ -25,34 +25,25 @@ const (
 // homeRead is T10: it reads homes at a rate while posts are written and delivered and
 // likes are given. The time of a read counts from the moment when it was due, so a read
 // that waits for a slow one is slow, too.
-func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
-	dir, remove, err := e.tempDir()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	e.say("load %d users who follow %d each", homeUsers, homeFollowees)
-	if err := seed(ctx, dir, ring()); err != nil {
-		return nil, err
-	}
-	s, err := e.up(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	tokens, err := s.tokensOf(homeUsers)
-	if err != nil {
-		return nil, err
-	}
-	var posts recent
-	if err := e.fillHomes(ctx, s, tokens, homeUsers, &posts); err != nil {
-		return nil, err
-	}
-	idle, _, err := e.readHomes(ctx, s, tokens, &posts, false)
-	if err != nil {
-		return nil, err
-	}
-	loaded, cost, err := e.readHomes(ctx, s, tokens, &posts, true)
+func homeRead(ctx context.Context, e *env) ([]Result, error) {
+	var idle, loaded *Latency
+	var cost Cost
+	var base *Latency
+	var baseCost Cost
+	err := e.seeded(ctx, ring(), func(dir string, s *server, tokens []string) (err error) {
+		var posts recent
+		if err := e.fillHomes(ctx, s, tokens, homeUsers, &posts); err != nil {
+			return err
+		}
+		if idle, _, err = e.readHomes(ctx, s, tokens, &posts, false); err != nil {
+			return err
+		}
+		if loaded, cost, err = e.readHomes(ctx, s, tokens, &posts, true); err != nil {
+			return err
+		}
+		base, baseCost, err = e.redisReads(ctx, dir)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +61,13 @@ func homeRead(ctx context.Context, e *env) (_ []Result, err error) {
 	}
 	// Both results have the same cost, latencies and note: the first prints them.
 	results[1].Cost, results[1].Latency, results[1].Note = nil, nil, ""
-	base, baseCost, err := e.redisReads(ctx, dir)
 	if base != nil {
 		p50 := Result{ID: "T10", Name: "home read under write load, p50", Value: loaded.P50, Unit: "ms", Cost: &cost, BaselineCost: &baseCost}
 		p50.Note = "the same load, whose posts and likes go to Redis, too; " + pagesPromiseLess
 		p99 := Result{ID: "T10", Name: "home read under write load, p99", Value: loaded.P99, Unit: "ms"}
 		results = append(results, p50.below(pagesOnRedis, base.P50).reported(), p99.below(pagesOnRedis, base.P99).reported())
 	}
-	return results, err
+	return results, nil
 }
 
 // ring returns a graph of users who follow as many others as follow them.

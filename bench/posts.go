@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/cockroachdb/pebble/v2"
 
 	"fanfare/internal/schema"
@@ -14,13 +15,8 @@ import (
 
 // postAPI is T12. Each author has one follower, so that fan-out takes its part of the
 // cores.
-func postAPI(ctx context.Context, e *env) (_ []Result, err error) {
+func postAPI(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users = 128, 2000
-	dir, remove, err := e.tempDir()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
 	pairs := graph{users: users, name: user, follows: func(yield func(follow) bool) {
 		for i := range users {
 			if !yield(follow{user((i + 1) % users), user(i)}) {
@@ -28,29 +24,26 @@ func postAPI(ctx context.Context, e *env) (_ []Result, err error) {
 			}
 		}
 	}}
-	if err := seed(ctx, dir+"/fanfare", pairs); err != nil {
-		return nil, err
-	}
-	s, err := e.up(ctx, dir+"/fanfare")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	tokens, err := s.tokensOf(users)
-	if err != nil {
-		return nil, err
-	}
 	period := time.Duration(e.size(20, 8)) * time.Second
-	e.say("post for %s on %d connections", period, conns)
-	cost, times, err := e.load(ctx, s, conns, period, 1<<30, func(c *caller, i int) error {
-		_, err := c.post(tokens[i%users], "hello, follower")
+	var cost, bare Cost
+	var base *Cost
+	var times, baseTimes *hdrhistogram.Histogram
+	err := e.seeded(ctx, pairs, func(dir string, s *server, tokens []string) (err error) {
+		e.say("post for %s on %d connections", period, conns)
+		cost, times, err = e.load(ctx, s, conns, period, 1<<30, func(c *caller, i int) error {
+			_, err := c.post(tokens[i%users], "hello, follower")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		e.say("the same items on a bare Pebble")
+		if bare, err = e.barePosts(ctx, dir+"/pebble", conns, period/2); err != nil {
+			return err
+		}
+		base, baseTimes, err = e.postgresPosts(ctx, dir, conns, period, pairs)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	e.say("the same items on a bare Pebble")
-	bare, err := e.barePosts(ctx, dir+"/pebble", conns, period/2)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +54,12 @@ func postAPI(ctx context.Context, e *env) (_ []Result, err error) {
 	}
 	r = r.beside("bare Pebble, six synced keys a post, as many writers", bare.rate())
 	results := []Result{r.reach("≥ 5,000/s, ≤ 200 µs CPU each", r.Value >= 5000 && cost.cpuEach() <= 200)}
-	base, baseTimes, err := e.postgresPosts(ctx, dir, conns, period, pairs)
 	if base != nil {
 		r.BaselineCost, r.Latency = base, nil
 		r.Note = fmt.Sprintf("%s; its p50 is %.1f and its p99 %.1f ms", postsPromiseLess, latencyOf(baseTimes).P50, latencyOf(baseTimes).P99)
 		results = append(results, r.beside(postsInSQL, base.rate()).reported())
 	}
-	return results, err
+	return results, nil
 }
 
 // barePosts commits the keys of posts, as many as a post has, and syncs each post on its

@@ -72,6 +72,43 @@ func seedTable(ctx context.Context, store table.Store, g graph) error {
 	return nil
 }
 
+// tempTable opens an embedded table for one step. The caller removes it.
+func (e *env) tempTable() (*embedded.Store, func() error, error) {
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := embedded.Open(dir, embedded.Options{SweepEvery: -1})
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return store, func() error { return errors.Join(store.Close(), remove()) }, nil
+}
+
+// seeded runs do beside a server whose data directory holds g, with the tokens of its users.
+// do may make other files in dir.
+func (e *env) seeded(ctx context.Context, g graph, do func(dir string, s *server, tokens []string) error) (err error) {
+	dir, remove, err := e.tempDir()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	e.say("load %d users", g.users)
+	if err := seed(ctx, dir+"/fanfare", g); err != nil {
+		return err
+	}
+	s, err := e.up(ctx, dir+"/fanfare")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	tokens, err := s.tokensOf(g.users)
+	if err != nil {
+		return err
+	}
+	return do(dir, s, tokens)
+}
+
 // loader writes items in large batches. After an error it writes no more.
 type loader struct {
 	ctx   context.Context //nolint:containedctx // a loader lives for one call

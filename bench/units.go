@@ -101,16 +101,11 @@ func (e *env) unitsOfPost(ctx context.Context, dir string, followers int) (units
 // Receives that find nothing are left out, because an idle worker makes them, too.
 func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	const followers = 100_000
-	dir, remove, err := e.tempDir()
+	store, remove, err := e.tempTable()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	store, err := embedded.Open(dir, embedded.Options{SweepEvery: -1})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
 	if err := seedTable(ctx, store, star(followers)); err != nil {
 		return nil, err
 	}
@@ -173,7 +168,7 @@ func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
 		topic   string
 		handle  queue.Handler
 		workers int
-	}{{queue.TopicPosts, w.fanout.HandlePosts, w.posts}, {queue.TopicBackfills, w.fanout.HandleBackfills, w.posts}, {queue.TopicChunks, w.fanout.HandleChunks, chunks}} {
+	}{{queue.TopicPosts, w.fanout.HandlePosts, w.posts}, {queue.TopicBackfills, w.fanout.HandleBackfills, max(1, w.posts/2)}, {queue.TopicChunks, w.fanout.HandleChunks, chunks}} {
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: w.broker, Handle: c.handle, Workers: c.workers, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
 		}
