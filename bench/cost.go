@@ -61,6 +61,8 @@ type usage struct {
 	cpu        time.Duration
 	allocs     uint64
 	allocBytes uint64
+	// loader is the CPU time of the load generator, for a process that is not this one.
+	loader time.Duration
 }
 
 // since returns the cost of n things that were done between before and u.
@@ -68,6 +70,7 @@ func (u usage) since(before usage, n int64) Cost {
 	return Cost{
 		WallSeconds: u.at.Sub(before.at).Seconds(), CPUSeconds: (u.cpu - before.cpu).Seconds(),
 		Allocs: u.allocs - before.allocs, AllocBytes: u.allocBytes - before.allocBytes, Units: n,
+		LoadCPUSeconds: (u.loader - before.loader).Seconds(),
 	}
 }
 
@@ -80,7 +83,7 @@ func ownUsage() usage {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{time.Now(), cpu, m.Mallocs, m.TotalAlloc}
+	return usage{at: time.Now(), cpu: cpu, allocs: m.Mallocs, allocBytes: m.TotalAlloc}
 }
 
 // cpuOf returns the CPU time of another process.

@@ -26,7 +26,6 @@ func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n 
 	if err != nil {
 		return Cost{}, nil, err
 	}
-	own := ownUsage()
 	var next, done atomic.Int64
 	times := make([]*hdrhistogram.Histogram, conns)
 	errs := make([]error, conns)
@@ -62,7 +61,6 @@ func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n 
 	}
 	running.Wait()
 	wall := time.Since(begin)
-	loader := ownUsage().cpu - own.cpu
 	if err := errors.Join(errs...); err != nil {
 		return Cost{}, nil, err
 	}
@@ -72,7 +70,7 @@ func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n 
 	// This ctx may have ended with the measurement.
 	after, err := s.usage(context.WithoutCancel(ctx))
 	cost := after.since(before, done.Load())
-	cost.WallSeconds, cost.LoadCPUSeconds = wall.Seconds(), loader.Seconds()
+	cost.WallSeconds = wall.Seconds()
 	return cost, times[0], err
 }
 

@@ -152,7 +152,8 @@ func (s *server) token(user string) (string, error) {
 	return token, err
 }
 
-// usage returns the CPU time and memory that the server has used.
+// usage returns the CPU time and memory that the server has used, and the CPU time of this
+// process, which makes its load.
 func (s *server) usage(ctx context.Context) (usage, error) {
 	m, err := s.metrics(ctx)
 	if err != nil {
@@ -162,7 +163,10 @@ func (s *server) usage(ctx context.Context) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	return usage{time.Now(), cpu, uint64(m["go_memstats_mallocs_total"]), uint64(m["go_memstats_alloc_bytes_total"])}, nil
+	return usage{
+		at: time.Now(), cpu: cpu, allocs: uint64(m["go_memstats_mallocs_total"]), allocBytes: uint64(m["go_memstats_alloc_bytes_total"]),
+		loader: ownUsage().cpu,
+	}, nil
 }
 
 // metrics reads the server's metrics. The key of a series is its name with its labels.

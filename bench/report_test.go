@@ -99,11 +99,11 @@ func TestAnUnknownBenchmarkIsNamed(t *testing.T) {
 }
 
 func TestCostsAddUp(t *testing.T) {
-	before := usage{at: time.Unix(0, 0), cpu: time.Second, allocs: 5, allocBytes: 50}
-	after := usage{at: time.Unix(2, 0), cpu: 4 * time.Second, allocs: 15, allocBytes: 150}
+	before := usage{at: time.Unix(0, 0), cpu: time.Second, allocs: 5, allocBytes: 50, loader: time.Second}
+	after := usage{at: time.Unix(2, 0), cpu: 4 * time.Second, allocs: 15, allocBytes: 150, loader: 2 * time.Second}
 	cost := after.since(before, 10)
-	assert.Equal(t, Cost{WallSeconds: 2, CPUSeconds: 3, Allocs: 10, AllocBytes: 100, Units: 10}, cost)
-	if sum := cost.plus(cost); sum.Units != 20 || sum.rate() != 5 {
+	assert.Equal(t, Cost{WallSeconds: 2, CPUSeconds: 3, Allocs: 10, AllocBytes: 100, Units: 10, LoadCPUSeconds: 1}, cost)
+	if sum := cost.plus(cost); sum.Units != 20 || sum.rate() != 5 || sum.LoadCPUSeconds != 2 {
 		t.Errorf("twice that is %+v", sum)
 	}
 	own := ownUsage()
