@@ -80,6 +80,8 @@ type Broker struct {
 	log         *zap.Logger
 	// unsynced says that the writer's last batch was not synced.
 	unsynced bool
+	// callers is the number of those that shared the writer's last sync.
+	callers  int
 	suspects suspects
 
 	mu      sync.Mutex

@@ -15,6 +15,13 @@ const maxBatchBytes = 4 << 20
 // they are written and synced. A crash may undo those of about this time.
 const lazyWait = 20 * time.Millisecond
 
+// A sync takes the CPU time of many publishes. So after a sync for crowd callers, the next
+// one waits for gather, and more of them share it. A few callers never wait for others.
+const (
+	crowd  = 8
+	gather = 2 * time.Millisecond
+)
+
 // change moves one message from a place to another. Stored messages change in no other
 // way: a publish comes from nowhere, an ack goes to nowhere.
 type change struct {
@@ -81,6 +88,12 @@ func (b *Broker) write() {
 		sync := false
 		select {
 		case <-b.urgent:
+			if b.callers >= crowd {
+				select {
+				case <-time.After(gather):
+				case <-b.stop: // the next turn ends
+				}
+			}
 		case <-b.lazy:
 			if late == nil {
 				late = time.After(lazyWait)
@@ -123,11 +136,17 @@ func (b *Broker) untilDue() time.Duration {
 func (b *Broker) flush(durable bool) (more bool) {
 	requests, more := b.takePending()
 	var changes []*change
+	callers := 0
 	for i := range requests {
-		durable = durable || requests[i].done != nil
+		if requests[i].done != nil {
+			callers++
+		}
 		for j := range requests[i].changes {
 			changes = append(changes, &requests[i].changes[j])
 		}
+	}
+	if callers > 0 {
+		durable, b.callers = true, callers
 	}
 	topics := b.allTopics()
 	for _, t := range topics {

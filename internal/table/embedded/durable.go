@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -100,9 +101,25 @@ type commit struct {
 	done    chan struct{} // closed when the batch is durable, or when err is set
 }
 
+// A sync takes the CPU time of many commits. So after a sync for crowd commits, the next one
+// waits for gather, and more of them share it. A few writers never wait for others.
+const (
+	crowd  = 8
+	gather = 2 * time.Millisecond
+)
+
+// pause returns how long the next sync waits, after one with so many commits not answered yet.
+func pause(waiting int64) time.Duration {
+	if waiting < crowd {
+		return 0
+	}
+	return gather
+}
+
 // commits are the batches on their way to the disk.
 type commits struct {
-	write func(*pebble.Batch, *pebble.WriteOptions) error // shows a batch, and begins its sync
+	waiting *atomic.Int64                                   // the commits that are not durable yet
+	write   func(*pebble.Batch, *pebble.WriteOptions) error // shows a batch, and begins its sync
 
 	mu    sync.Mutex // gives seq and queue the same order
 	seq   uint64
@@ -114,8 +131,8 @@ type commits struct {
 // inFlight bounds the commits that wait for a sync.
 const inFlight = 1024
 
-func newCommits(db *pebble.DB) *commits {
-	c := &commits{write: db.ApplyNoSyncWait, queue: make(chan *commit, inFlight), ended: make(chan struct{})}
+func newCommits(db *pebble.DB, waiting *atomic.Int64) *commits {
+	c := &commits{waiting: waiting, write: db.ApplyNoSyncWait, queue: make(chan *commit, inFlight), ended: make(chan struct{})}
 	go c.finish()
 	return c
 }
@@ -139,6 +156,7 @@ func (c *commits) finish() {
 			next.err = err
 		}
 		next.batch = nil
+		c.waiting.Add(-1)
 		close(next.done)
 	}
 }
@@ -148,6 +166,7 @@ func (c *commits) finish() {
 func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 	next := &commit{batch: batch, done: make(chan struct{})}
 	next.applied.Add(1)
+	c.waiting.Add(1)
 	c.mu.Lock()
 	c.seq++
 	next.seq = c.seq

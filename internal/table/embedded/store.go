@@ -22,6 +22,7 @@ import (
 	"hash/maphash"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -114,13 +115,16 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.MemoryBytes <= 0 {
 		opts.MemoryBytes = defaultMemoryBytes
 	}
-	db, err := disk.Open(opts.Stop, dir, opts.FS, opts.Log.Named("table"), pebbleOptions(opts.MemoryBytes), format())
+	waiting := new(atomic.Int64)
+	options := pebbleOptions(opts.MemoryBytes)
+	options.WALMinSyncInterval = func() time.Duration { return pause(waiting.Load()) }
+	db, err := disk.Open(opts.Stop, dir, opts.FS, opts.Log.Named("table"), options, format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
-		db: db, commits: newCommits(db.DB), recent: newRecent(opts.MemoryBytes / recentShare), hash: hashes{maphash.MakeSeed()}, now: opts.Now, doubt: opts.Doubt, stopSweep: stop,
+		db: db, commits: newCommits(db.DB, waiting), recent: newRecent(opts.MemoryBytes / recentShare), hash: hashes{maphash.MakeSeed()}, now: opts.Now, doubt: opts.Doubt, stopSweep: stop,
 	}
 	if opts.SweepEvery > 0 {
 		s.sweeper.Go(func() { s.sweepForever(ctx, opts.SweepEvery, opts.Log) })
