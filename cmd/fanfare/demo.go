@@ -19,7 +19,7 @@ import (
 // the crowd follow the first of them, so that her posts have many homes to reach.
 const (
 	demoCrowd = 300
-	// demoWriters of the crowd write: each tenth person.
+	// demoWriters of the crowd write: one of each ten people.
 	demoWriters = demoCrowd / 10
 	// demoChunk is the number of followers in a chunk of a delivery: small, so that one can
 	// watch the chunks.
@@ -71,7 +71,7 @@ func demoPerson(i int) demoUser {
 }
 
 // demoWriter returns writer i of the crowd.
-func demoWriter(i int) demoUser { return demoPerson(i * demoCrowd / demoWriters) }
+func demoWriter(i int) demoUser { return demoPerson(i*10 + i*7%10) }
 
 // demoText returns a post of the crowd.
 func demoText(n int) string {
@@ -147,9 +147,9 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 	for i := range demoCrowd {
 		p := demoPerson(i)
 		p.follows = []string{"ada", people[1+i%4].id, demoPerson((i + 1) % demoCrowd).id, demoPerson((i + 7) % demoCrowd).id}
-		if p.id == demoWriter(i*demoWriters/demoCrowd).id {
+		if p.id == demoWriter(i/10).id {
 			people[0].follows = append(people[0].follows, p.id)
-			p.posts = []string{demoText(i * demoWriters / demoCrowd)}
+			p.posts = []string{demoText(i / 10)}
 		}
 		if i == demoCrowd-1 {
 			p.posts = []string{"Everybody is here."}

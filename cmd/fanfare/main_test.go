@@ -217,6 +217,41 @@ func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
 	assert.Equal(t, before.Counts, after.Counts, "after a restart")
 }
 
+// Metrics and dead letters need no token. The API's address has them only where a stranger
+// cannot come: on loopback, with dev tokens.
+func TestOperationsAreOnTheAPIsAddressOfALoopbackOnly(t *testing.T) {
+	for name, row := range map[string]struct {
+		env  []string
+		want int
+	}{
+		"loopback":             {nil, http.StatusOK},
+		"for other machines":   {[]string{"FANFARE_DEV_AUTH_PUBLIC=allow"}, http.StatusNotFound},
+		"without the console":  {[]string{"FANFARE_CONSOLE=off"}, http.StatusNotFound},
+		"a page of a stranger": {[]string{"FANFARE_CORS_ORIGINS=https://app.example"}, http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := upWith(t, row.env, t.TempDir())
+			for path, want := range map[string]int{"/metrics": row.want, "/admin/dead-letters/posts?limit=1": row.want, "/debug/pprof/": http.StatusNotFound} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, http.NoBody)
+				require.NoError(t, err)
+				if row.want == http.StatusForbidden {
+					req.Header.Set("Origin", "https://app.example")
+					req.Header.Set("Sec-Fetch-Site", "cross-site")
+				}
+				res, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				res.Body.Close()
+				assert.Equal(t, want, res.StatusCode, path)
+			}
+			res, err := http.Get("http://" + p.admin + "/")
+			require.NoError(t, err)
+			res.Body.Close()
+			assert.Equal(t, http.StatusOK, res.StatusCode, "the page on the admin address")
+			require.Zero(t, p.stop(t, os.Interrupt), "exit code")
+		})
+	}
+}
+
 func TestKillLosesNothingThatWasAnswered(t *testing.T) {
 	dir := t.TempDir()
 	p := up(t, dir)

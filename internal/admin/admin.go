@@ -196,11 +196,13 @@ type Config struct {
 	Host string
 	// Profiles adds /debug/pprof/.
 	Profiles bool
+	// Console, if not nil, answers at / and below /console/.
+	Console http.Handler
 }
 
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
 // operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
-// /debug/pprof/ if the configuration has it.
+// /debug/pprof/ and the console if the configuration has them.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -208,8 +210,12 @@ func NewHandler(c Config) http.Handler {
 			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
 			"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
 		} {
-			mux.Handle("GET "+path, notFromOtherSites(handler))
+			mux.Handle("GET "+path, NotFromOtherSites(handler))
 		}
+	}
+	if c.Console != nil {
+		mux.Handle("GET /{$}", c.Console)
+		mux.Handle("GET /console/{file}", c.Console)
 	}
 	handleDeadLetters(mux, NewOperator(c.Letters, c.Now))
 	handleReconcile(mux, c.Posts)
@@ -251,8 +257,8 @@ func IsOwnHost(host, name string) bool {
 	return err == nil || host == "" || strings.EqualFold(host, "localhost") || strings.EqualFold(host, name)
 }
 
-// notFromOtherSites refuses the requests that a browser makes for a page of another site.
-func notFromOtherSites(next http.Handler) http.Handler {
+// NotFromOtherSites refuses the requests that a browser makes for a page of another site.
+func NotFromOtherSites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 			http.Error(w, "a page of another site asked for this", http.StatusForbidden)

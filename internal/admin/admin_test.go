@@ -165,6 +165,15 @@ func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
 	}
 }
 
+func TestTheConsoleIsAtTheRootOfTheAdminAddress(t *testing.T) {
+	for _, path := range []string{"/", "/console/console.js"} {
+		assert.Equal(t, http.StatusNotFound, call(t, admin.Config{}, http.MethodGet, path, nil, ""), path)
+		c := admin.Config{Console: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		assert.Equal(t, http.StatusOK, call(t, c, http.MethodGet, path, nil, ""), path)
+		assert.Equal(t, http.StatusMisdirectedRequest, call(t, c, http.MethodGet, path, http.Header{"Host": {"evil.example"}}, ""), path)
+	}
+}
+
 // letters are dead letters that remember the calls.
 type letters struct {
 	queue.DeadLetters

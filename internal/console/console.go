@@ -1,8 +1,9 @@
-// Package console is the page that people open in a browser to use a feed. Everything that
-// it loads is embedded here.
+// Package console is the pages that people open in a browser: one to use a feed, and one to
+// operate a process. Everything that they load is embedded here.
 //
-// The page has no rights of its own: it calls the public API with the token of its user. So
-// this package must never read a feed, a queue or a request's token, name another host, or
+// The pages have no rights of their own: the first calls the public API with the token of
+// its user, the second the metrics and dead letters of the address that serves it. So this
+// package must never read a feed, a queue or a request's token, name another host, or
 // allow a script or a style that is not a file of its own (Content-Security-Policy). A text
 // of a user becomes a text node (console.js), never markup.
 package console
@@ -31,6 +32,10 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 type Config struct {
 	// People, if not nil, is the page at "/" for the users of a feed.
 	People *People
+	// Operator is the path of the page for operators, "" for none.
+	Operator string
+	// Topics are the topics whose dead letters that page lists.
+	Topics []string
 }
 
 // People are the settings of the page for users.
@@ -64,6 +69,14 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	if cfg.People != nil {
 		if err := add("/{$}", "people.html"); err != nil {
+			return nil, err
+		}
+	}
+	if at := cfg.Operator; at != "" {
+		if at == "/" {
+			at = "/{$}"
+		}
+		if err := add(at, "operator.html"); err != nil {
 			return nil, err
 		}
 	}

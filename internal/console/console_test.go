@@ -43,20 +43,34 @@ func loads(page string) []string {
 }
 
 func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
-	page := get(t, people(), "/").Body.String()
-	files := 0
-	for _, file := range loads(page) {
-		switch {
-		case strings.HasPrefix(file, "/console/"):
-			files++
-			assert.Equal(t, http.StatusOK, get(t, people(), file).Code, file)
-		case strings.HasPrefix(file, "data:"), strings.HasPrefix(file, "#"):
-		default:
-			assert.Contains(t, []string{"/", "/docs"}, file, "the page leads to")
+	all := people()
+	all.Operator, all.Topics = "/operator", []string{"posts", "likes"}
+	for path, want := range map[string]int{"/": 4, "/operator": 5} {
+		page := get(t, all, path).Body.String()
+		files := 0
+		for _, file := range loads(page) {
+			switch {
+			case strings.HasPrefix(file, "/console/"):
+				files++
+				assert.Equal(t, http.StatusOK, get(t, all, file).Code, file)
+			case strings.HasPrefix(file, "data:"), strings.HasPrefix(file, "#"):
+			default:
+				assert.Contains(t, []string{"/", "/docs", "/operator", "/metrics"}, file, "the page leads to")
+			}
 		}
+		assert.Equal(t, want, files, "files of %s", path)
+		assert.NotRegexp(t, `<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|hx-on|javascript:|hx-vals="js:`, page, "the policy forbids")
 	}
-	assert.Equal(t, 4, files, "files of the page")
-	assert.NotRegexp(t, `<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|hx-on|javascript:|hx-vals="js:`, page, "the policy forbids")
+}
+
+// A page leads to the one for operators only where that one is served.
+func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
+	assert.NotContains(t, get(t, people(), "/").Body.String(), "Operations")
+	alone := console.Config{Operator: "/", Topics: []string{"posts"}}
+	page := get(t, alone, "/").Body.String()
+	assert.Contains(t, page, `hx-get="/admin/dead-letters/posts?limit=50"`)
+	assert.NotContains(t, page, `href="/docs"`)
+	assert.Equal(t, http.StatusNotFound, get(t, alone, "/operator").Code)
 }
 
 func TestEveryAnswerHasAStrictPolicy(t *testing.T) {

@@ -173,6 +173,10 @@ func (p *process) run(ctx context.Context) error {
 	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
+	operator, err := console.New(console.Config{Operator: "/", Topics: queue.Topics()})
+	if err != nil {
+		return err
+	}
 	if err := awaitDependencies(ctx, health, p.log); err != nil {
 		return err
 	}
@@ -180,7 +184,7 @@ func (p *process) run(ctx context.Context) error {
 	roots := newRoots(ctx, p.log)
 	defer roots.cancel()
 	ids := id.NewGenerator(p.opt.Now)
-	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids); err != nil {
+	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids, operations); err != nil {
 		roots.cancel()
 		return errors.Join(err, roots.wait())
 	}
@@ -189,6 +193,7 @@ func (p *process) run(ctx context.Context) error {
 	operations.set(admin.NewHandler(admin.Config{
 		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
 		Explain: explainer{posts, eng.broker}, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+		Console: operator,
 	}))
 	scrapes.set(admin.NewMetricsHandler(reg, health))
 	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask
@@ -268,11 +273,11 @@ func (p *process) beside(ctx context.Context, name, variable, addr string, profi
 }
 
 // startRoles starts the roots of the roles and returns the API's address.
-func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator) (string, error) {
+func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator, operations http.Handler) (string, error) {
 	address := ""
 	if p.opt.Roles.API {
 		var err error
-		if address, err = p.startAPI(ctx, roots, eng, metrics, health, authn, ids); err != nil {
+		if address, err = p.startAPI(ctx, roots, eng, metrics, health, authn, ids, operations); err != nil {
 			return "", err
 		}
 	}
@@ -294,13 +299,13 @@ func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, 
 	})
 }
 
-func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator) (string, error) {
+func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator, operations http.Handler) (string, error) {
 	store := p.pace.Store(table.Measure(eng.store, metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
 	files, err := descriptors()
 	if err != nil {
 		return "", err
 	}
-	pages, err := p.console(authn)
+	pages, operations, err := p.console(authn, operations)
 	if err != nil {
 		return "", err
 	}
@@ -313,7 +318,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 			// The other half of the connections is for requests.
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: eng.wakes,
 		},
-		Console: pages, Counters: metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
+		Console: pages, Operations: operations, Counters: metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
 	})
 	if err != nil {
 		return "", err
@@ -336,14 +341,23 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	return listener.Addr().String(), nil
 }
 
-// console returns the console of the API's address, nil if it has none.
-func (p *process) console(authn authn) (http.Handler, error) {
+// console returns the console of the API's address and the operations that its page for
+// operators calls, nil if the address has none. The operations ask for no token. So they are
+// there only where dev tokens let everybody be anybody already: on an address of this
+// machine alone.
+func (p *process) console(authn authn, operations http.Handler) (pages, operate http.Handler, err error) {
 	if !p.cfg.HasConsole() {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return console.New(console.Config{People: &console.People{
-		DevTokens: authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow,
-	}})
+	cfg := console.Config{
+		People: &console.People{DevTokens: authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow},
+		Topics: queue.Topics(),
+	}
+	if p.cfg.Engine == config.EngineEmbedded && authn.tokens != nil && p.cfg.DevAuthPublic == "" {
+		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(operations)
+	}
+	pages, err = console.New(cfg)
+	return pages, operate, err
 }
 
 // authn holds the parts that check tokens for the API.

@@ -73,8 +73,11 @@ type Config struct {
 	Limits      Limits
 	Streams     Streams
 	// Console, if not nil, answers at / and below /console/.
-	Console  http.Handler
-	Counters Counters
+	Console http.Handler
+	// Operations, if not nil, answers the console's page for operators: metrics, and dead
+	// letters to redrive. They need no token, so the address must be this machine's alone.
+	Operations http.Handler
+	Counters   Counters
 	// Tracer, if not nil, makes a span for each request, in the trace that its caller names.
 	Tracer oteltrace.Tracer
 	Now    func() time.Time
@@ -140,7 +143,7 @@ func New(cfg Config) (*API, error) {
 	a.mux.HandleFunc("GET /healthz", cfg.Health.Live)
 	a.mux.HandleFunc("GET /readyz", cfg.Health.Ready)
 	a.registerDocs()
-	a.registerConsole(cfg.Console)
+	a.registerConsole(cfg.Console, cfg.Operations)
 	return a, nil
 }
 

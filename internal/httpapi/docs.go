@@ -36,12 +36,22 @@ func (a *API) registerDocs() {
 	}
 }
 
+// OperatorPath is the path of the console's page for operators.
+const OperatorPath = "/operator"
+
 // registerConsole adds the console at the root. Without it the root leads to the docs.
-func (a *API) registerConsole(console http.Handler) {
+func (a *API) registerConsole(console, operations http.Handler) {
 	if console == nil {
 		a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 		return
 	}
 	a.mux.Handle("GET /{$}", console)
 	a.mux.Handle("GET /console/{file}", console)
+	if operations == nil {
+		return
+	}
+	a.mux.Handle("GET "+OperatorPath, console)
+	for _, pattern := range []string{"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive"} {
+		a.mux.Handle(pattern, operations)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -514,6 +515,41 @@ func TestCORSLetsConfiguredOriginsIn(t *testing.T) {
 func TestTheRootLeadsToThePageOfTheAPI(t *testing.T) {
 	res := newWorld(t).call(t, "", "GET", "/", "")
 	assert.Equal(t, "302 /docs", fmt.Sprint(res.Code, " ", res.Header().Get("Location")))
+}
+
+// answering is a handler that answers with its name.
+func answering(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, name) // a recorder takes everything
+	})
+}
+
+func TestTheConsoleIsAtTheRoot(t *testing.T) {
+	pages := func(c *httpapi.Config) { c.Console = answering("page") }
+	all := func(c *httpapi.Config) { c.Console, c.Operations = answering("page"), answering("operations") }
+	for _, row := range []struct{ request, alone, withOperations string }{
+		{"GET /", "page", "page"},
+		{"GET /console/console.js", "page", "page"},
+		{"GET /operator", "404", "page"},
+		{"GET /metrics", "404", "operations"},
+		{"GET /admin/dead-letters/posts", "404", "operations"},
+		{"POST /admin/dead-letters/posts/redrive", "404", "operations"},
+		{"POST /admin/dead-letters/posts/drop", "404", "404"},
+		{"POST /admin/reconcile", "404", "404"},
+		{"GET /admin/explain/ann", "404", "404"},
+		{"GET /debug/pprof/", "404", "404"},
+		{"GET /console/deeper/file", "404", "404"},
+	} {
+		method, path, _ := strings.Cut(row.request, " ")
+		for want, world := range map[string]*world{"0" + row.alone: newWorld(t, pages), "1" + row.withOperations: newWorld(t, all)} {
+			res := world.call(t, "", method, path, "")
+			got := res.Body.String()
+			if res.Code != http.StatusOK {
+				got = strconv.Itoa(res.Code)
+			}
+			assert.Equal(t, want[1:], got, row.request)
+		}
+	}
 }
 
 // A person waits for a page, and a table may answer nothing.

@@ -132,7 +132,7 @@ const views = {
   following(page) {
     const ids = new Set([me.id, ...page.items.map(i => i.user_id)]);
     for (const b of document.querySelectorAll("#suggested button")) b.hidden = ids.has(b.dataset.user);
-    const more = page.next_cursor ? "more" : page.items.length - shown;
+    const more = page.next_cursor ? "more" : page.items.length > shown && page.items.length - shown + " more";
     return page.items.slice(0, shown).map(i => markup("followee", { ...i, ...face(i.user_id) })).join("") + (more ? markup("more", { more }) : "");
   },
   delivery(d, from) {
@@ -153,6 +153,12 @@ const views = {
       percent: Math.floor(share * 100), percentText: ["pulled", "cancelled"].includes(d.state) ? d.state : Math.floor(share * 100) + " %",
       chunks: Array.from({ length: cells }, (_, i) => i < done ? "done" : "open"),
     });
+  },
+  letters(letters, from) {
+    const topic = from.dataset.topic;
+    const rows = letters.map(l => markup("letter", { ...l, ago: ago(l.failed_at), times: l.receives + " ×", one: JSON.stringify({ ids: [l.id] }) }));
+    if (letters.length > 1) rows.push(markup("letters", { topic, words: "all dead letters of this topic", all: JSON.stringify({ all: true }) }));
+    return rows.join("");
   },
 };
 
@@ -184,6 +190,11 @@ const done = {
   unfollow(button) {
     for (const e of document.querySelectorAll(`[data-author="${CSS.escape(button.dataset.user)}"]`)) e.remove();
     tell("follows");
+  },
+  redriven(_, ctx) {
+    const { sent, refused } = JSON.parse(ctx.text);
+    toast(sent + " sent again" + (refused ? ", " + refused + " too old" : ""));
+    tell("redriven");
   },
 };
 
@@ -280,7 +291,121 @@ document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
   setTimeout(() => htmx.trigger("#live", "again"), 2000);
 });
 
+// --- the operator's page
+
+const LOOK = 2000, KEPT = 150; // milliseconds between two looks, and looks that are kept
+
+// metrics reads the text format of Prometheus: {name: [{labels, value}]}.
+function metrics(text) {
+  const all = {};
+  for (const line of text.split("\n")) {
+    const m = line.match(/^(fanfare_\w+)(?:\{(.*)\})? (\S+)$/);
+    if (!m) continue;
+    const labels = Object.fromEntries([...(m[2] ?? "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(l => [l[1], l[2]]));
+    (all[m[1]] ??= []).push({ labels, value: Number(m[3]) });
+  }
+  return all;
+}
+
+const sum = (all, name, where = () => true) => (all[name] ?? []).filter(m => where(m.labels)).reduce((n, m) => n + m.value, 0);
+const rate = (name, where) => (now, before, seconds) => Math.max(0, sum(now, name, where) - sum(before, name, where)) / seconds;
+
+// quantile is that of the observations between two looks, in milliseconds.
+const quantile = (q, name, where = () => true) => (now, before) => {
+  const of = all => (all[name + "_bucket"] ?? []).filter(m => where(m.labels));
+  const was = new Map(of(before).map(m => [m.labels.le, m.value]));
+  const buckets = of(now).map(m => ({ le: Number(m.labels.le.replace("+Inf", "Infinity")), n: m.value - (was.get(m.labels.le) ?? 0) })).sort((a, b) => a.le - b.le);
+  const total = buckets.at(-1)?.n ?? 0;
+  if (total <= 0) return null;
+  const i = buckets.findIndex(b => b.n >= q * total), low = buckets[i - 1] ?? { le: 0, n: 0 };
+  if (buckets[i].le === Infinity) return low.le * 1000;
+  return (low.le + (buckets[i].le - low.le) * (q * total - low.n) / (buckets[i].n - low.n)) * 1000;
+};
+
+const topics = () => [...document.querySelectorAll("[data-topic]")].map(e => e.dataset.topic);
+const byTopic = value => topics().map(topic => [topic, value(l => l.topic === topic)]);
+const charts = {
+  rates: () => [["posts", rate("fanfare_posts_total")], ["likes", rate("fanfare_likes_total")]],
+  work: () => [["deliveries", rate("fanfare_deliveries_total")], ["requests", rate("fanfare_http_requests_total")]],
+  lag: () => [["p99", quantile(.99, "fanfare_post_visible_seconds")], ["p50", quantile(.5, "fanfare_post_visible_seconds")]],
+  depth: () => byTopic(of => all => sum(all, "fanfare_queue_depth", l => of(l) && l.state !== "dead")),
+  age: () => byTopic(of => quantile(.99, "fanfare_message_age_seconds", of)),
+};
+const tiles = {
+  posts: rate("fanfare_posts_total"), deliveries: rate("fanfare_deliveries_total"), likes: rate("fanfare_likes_total"),
+  p99: quantile(.99, "fanfare_post_visible_seconds"),
+  waiting: all => sum(all, "fanfare_queue_depth", l => l.state !== "dead"),
+  dead: all => sum(all, "fanfare_queue_depth", l => l.state === "dead"),
+};
+
+const short = n => n === null ? "–" : n < 10 ? String(Math.round(n * 10) / 10) : Math.round(n).toLocaleString("en");
+
+// plot draws a figure and returns a function that adds the values of a look.
+function plot(figure, series) {
+  const box = figure.querySelector(".plot"), keys = figure.querySelector(".keys");
+  const data = [[], ...series.map(() => [])];
+  const last = series.map(([name], i) => {
+    const key = document.createElement("span"), value = document.createElement("b");
+    key.className = "key-" + (i + 1);
+    key.append(name + " ", value);
+    keys.append(key);
+    return value;
+  });
+  let u;
+  const build = () => {
+    u?.destroy();
+    const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+    const axis = { stroke: colour("soft"), font: "12px system-ui, sans-serif", grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
+    u = new uPlot({
+      width: box.clientWidth, height: 170, legend: { show: false }, cursor: { y: false }, padding: [8, 8, 0, 0],
+      scales: { y: { range: (_, min, max) => [0, Math.max(1, max * 1.1)] } },
+      axes: [{ ...axis, grid: { show: false }, space: 70, size: 28, values: "{HH}:{mm}:{ss}" }, { ...axis, size: 46, values: (_, ticks) => ticks.map(short) }],
+      series: [{}, ...series.map((_, i) => ({ stroke: colour("s" + (i + 1)), width: 2, spanGaps: true, points: { show: false } }))],
+    }, data, box);
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", build);
+  new ResizeObserver(() => u ? u.setSize({ width: box.clientWidth, height: 170 }) : build()).observe(box);
+  return (time, values) => {
+    data[0].push(time);
+    values.forEach((v, i) => { data[i + 1].push(v); last[i].textContent = short(v ?? data[i + 1].findLast(v => v !== null) ?? null); });
+    for (const column of data) if (column.length > KEPT) column.shift();
+    u?.setData(data);
+  };
+}
+
+function operate() {
+  const live = document.getElementById("live"), figures = [];
+  for (const figure of document.querySelectorAll("[data-chart]")) {
+    const series = charts[figure.dataset.chart]();
+    figures.push({ figure, series, add: plot(figure, series) });
+  }
+  let before, then;
+  const look = async () => {
+    try {
+      const answer = await fetch("/metrics");
+      if (!answer.ok) throw new Error(answer.statusText);
+      const now = metrics(await answer.text()), time = Date.now() / 1000;
+      if (before) {
+        for (const { figure, series, add } of figures) add(time, series.map(([, value]) => value(now, before, time - then)));
+        for (const e of document.querySelectorAll("[data-tile]")) e.textContent = short(tiles[e.dataset.tile](now, before, time - then)) + (e.dataset.tile === "p99" ? " ms" : "");
+        document.querySelector("[data-chart=age]").hidden = !now.fanfare_message_age_seconds_bucket;
+        document.querySelector("[data-tile=dead]").classList.toggle("bad", tiles.dead(now) > 0);
+      }
+      [before, then] = [now, time];
+      live.textContent = "live";
+      live.classList.add("on");
+    } catch {
+      live.textContent = "no answer";
+      live.classList.remove("on");
+    }
+  };
+  look(); // two looks make a rate
+  setInterval(look, LOOK);
+}
+
 // --- start
+
+if (document.body.dataset.page === "operator") operate();
 
 if (document.body.dataset.page === "people") {
   const main = document.getElementById("main");
