@@ -29,7 +29,16 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 	if len(l.posts) == 0 {
 		return nil
 	}
-	post := l.choose(r, l.posts[:min(len(l.posts), 4)])
+	living := slices.DeleteFunc(slices.Clone(l.posts), func(post string) bool { return l.deleted[post] })
+	if len(living) == 0 || r.IntN(8) == 0 {
+		living = l.posts
+	}
+	living = living[:min(len(living), 4)]
+	// A delete may be under way.
+	if late := slices.DeleteFunc(slices.Clone(living), func(post string) bool { return !l.doubtful[post] }); len(late) > 0 {
+		living = late
+	}
+	post := l.choose(r, living)
 	said := fmt.Sprintf("comment %d", p.number)
 	var made feed.Comment
 	return &operation{

@@ -29,7 +29,7 @@ func slowAway() []string {
 // meet the operations of which the mix has most.
 func slowInMix() map[string][]string {
 	return map[string][]string{
-		"follows": {"fanout transact timeline"}, "likes": {"likeagg update likecount"}, "posts": {"api update post", "api put comment"},
+		"follows": {"fanout transact timeline"}, "likes": {"likeagg update likecount"}, "posts": {"api update post", "api update post", "api put comment"},
 	}
 }
 
