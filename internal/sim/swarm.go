@@ -133,7 +133,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	case x == 0: // a crowd: followers over many pages and chunks
 		s.Users, s.Mix = one(30, 50, 80, 200), crowd
 		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
-	case x < 10: // a small one that changes while planners cut it
+	case x < 13: // a small one that changes while planners cut it
 		s.Users, s.Mix, s.Page, s.Chunk, s.Plan = one(9, 12, 16), crowd, 2, 2, one(2, 2, 3)
 	}
 	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
