@@ -64,9 +64,9 @@ type phase func(ctx context.Context, loaded bool, times *hdrhistogram.Histogram)
 
 // inTurns runs a phase with and without its load by turns, and each of them first in every
 // other round: a machine changes its speed within a minute. A p99 needs a thousand posts.
-func inTurns(ctx context.Context, name string, run phase) (pair, error) {
+func (e *env) inTurns(ctx context.Context, name string, run phase) (pair, error) {
 	p := pair{name, newHistogram(), newHistogram()}
-	for round := range fairRounds {
+	for round := range e.size(fairRounds, 1) {
 		for turn := range 2 {
 			loaded, times := (round+turn)%2 == 1, p.quiet
 			if loaded {
@@ -87,8 +87,8 @@ func besides(engine, note string, pairs []pair) []Result {
 		quiet, beside := latencyOf(p.quiet), latencyOf(p.beside)
 		r := Result{
 			ID: "T11", Name: "post to visible, p99, " + engine + ", beside " + p.name, Value: beside.P99, Unit: "ms", Latency: beside,
-			Note: fmt.Sprintf("%d posts beside it and %d without, in %d turns; p50 %.1f and %.1f ms. %s",
-				p.beside.TotalCount(), p.quiet.TotalCount(), fairRounds, beside.P50, quiet.P50, note),
+			Note: fmt.Sprintf("%d posts beside it and %d without, by turns; p50 %.1f and %.1f ms. %s",
+				p.beside.TotalCount(), p.quiet.TotalCount(), beside.P50, quiet.P50, note),
 		}
 		results = append(results, r.below("the same posts without it", quiet.P99).reach("≤ 1.2 × without", r.Value <= 1.2*quiet.P99))
 		note = ""
@@ -194,7 +194,7 @@ func (e *env) fairEmbedded(ctx context.Context) (_ []Result, err error) {
 	var pairs []pair
 	for _, name := range []string{fanOutsName(followers), botName, crowdName} {
 		e.say("embedded: beside %s", name)
-		p, err := inTurns(ctx, name, func(ctx context.Context, loaded bool, times *hdrhistogram.Histogram) error {
+		p, err := e.inTurns(ctx, name, func(ctx context.Context, loaded bool, times *hdrhistogram.Histogram) error {
 			if loaded && name == crowdName {
 				if err := crowdFollows(ctx, dir); err != nil {
 					return err
@@ -467,7 +467,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	var pairs []pair
 	for _, name := range []string{fanOutsName(followers), botName, crowdName} {
 		e.say("stand-in: beside %s", name)
-		p, err := inTurns(ctx, name, func(ctx context.Context, loaded bool, into *hdrhistogram.Histogram) error {
+		p, err := e.inTurns(ctx, name, func(ctx context.Context, loaded bool, into *hdrhistogram.Histogram) error {
 			load := nothing
 			if loaded && loads[name] != nil {
 				load = loads[name]
