@@ -69,9 +69,13 @@ const maxConflicts = 10
 // *table.CancelledError. If the outcome is unknown it sends nothing again, but the
 // service's caller may: every flow here can be repeated.
 func (s *Service) transact(ctx context.Context, ops ...table.TransactOp) error {
+	return s.transactAs(ctx, table.TransactInput{Ops: ops})
+}
+
+func (s *Service) transactAs(ctx context.Context, in table.TransactInput) error {
 	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: 400 * time.Millisecond}
 	for attempt := 1; ; attempt++ {
-		_, err := s.cfg.Store.Transact(ctx, table.TransactInput{Ops: ops})
+		_, err := s.cfg.Store.Transact(ctx, in)
 		cancelled, ok := errors.AsType[*table.CancelledError](err)
 		if !ok || !cancelled.Retryable() || attempt == maxConflicts {
 			return err

@@ -50,7 +50,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 		return Post{}, err
 	}
 	s.cfg.Posted()
-	if _, err := s.writePost(ctx, post); err != nil {
+	if _, err := s.writePost(ctx, post, true); err != nil {
 		s.cfg.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post.ID), zap.Error(err))
 	}
@@ -172,7 +172,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		}
 		post.LikeShards = s.likeShards(counts)
 	}
-	stored, err := s.writePost(ctx, post)
+	stored, err := s.writePost(ctx, post, false)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
 		return schema.PostRef{}, &messages.PermanentError{Reason: owned.Error()}
 	}
@@ -235,18 +235,21 @@ func (e *ownedError) Error() string {
 // count (I4) and the author's own timeline entry. If the post is there already, that
 // is success. writePost returns the stored post by id. If the post has become a
 // tombstone, it stays one for good (I2).
-func (s *Service) writePost(ctx context.Context, p schema.Post) (schema.PostRef, error) {
+//
+// If it is lazy, the post's event is durable and not handled yet: a worker that finds no
+// post repeats the transaction, and one that finds it waits until it is durable.
+func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (schema.PostRef, error) {
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
 		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
 	}
 	byID := refOf(p)
-	err := s.transact(ctx,
-		table.TransactOp{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
-		table.TransactOp{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
-		table.TransactOp{Update: addTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
-		table.TransactOp{Put: &table.PutInput{Item: entry}},
-	)
+	err := s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: []table.TransactOp{
+		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
+		{Update: addTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
+		{Put: &table.PutInput{Item: entry}},
+	}})
 	if !conditionFailed(err) {
 		return byID, unavailable("table", err)
 	}

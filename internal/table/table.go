@@ -283,6 +283,9 @@ func (w BatchWrite) Key() Key {
 // one call carries the same request token, so a lost answer does not do it twice.
 type TransactInput struct {
 	Ops []TransactOp
+	// Lazy says that something durable repeats the writes if they are lost. A backend may
+	// answer before they are durable then, but shows them to no reader before that.
+	Lazy bool
 }
 
 // TransactOp is one operation of a transaction: exactly one field is set.

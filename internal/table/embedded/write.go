@@ -93,6 +93,11 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	if answer != nil {
 		st.batch.Reset()
 	}
+	if in.Lazy && err == nil && !st.batch.Empty() {
+		s.commits.apply(st.batch, st.slots) // readers of these slots wait for it
+		s.locks.unlock(&set)
+		return table.WriteResult{Units: units}, nil
+	}
 	if err := st.finish(ctx, func() { s.locks.unlock(&set) }, err, seen...); err != nil {
 		return table.WriteResult{}, s.failure(table.OpTransact, err)
 	}
