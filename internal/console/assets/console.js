@@ -162,7 +162,7 @@ const views = {
   },
 };
 
-// count shows a like count. settle reads the count of a post once its likes are counted.
+// count shows a like count.
 function count(post, likes) {
   const e = document.getElementById("p-" + post)?.querySelector(".count");
   if (!e) return;
@@ -170,11 +170,15 @@ function count(post, likes) {
   e.classList.remove("counting");
 }
 
+// settle reads the count of a post once its likes are counted, unless the stream, which has
+// the newest posts only, was faster.
 function settle(post) {
-  const counted = document.querySelector(`#p-${CSS.escape(post)} .count`);
-  counted.classList.add("counting");
-  setTimeout(() => call("GET", `/v1/posts/${encodeURIComponent(post)}/likes/count`, me.token)
-    .then(c => count(post, c.count), e => toast(e.message)), Number(document.body.dataset.likesCounted));
+  const waits = () => document.getElementById("p-" + post)?.querySelector(".counting");
+  document.getElementById("p-" + post).querySelector(".count").classList.add("counting");
+  setTimeout(() => {
+    if (!waits()) return;
+    call("GET", `/v1/posts/${encodeURIComponent(post)}/likes/count`, me.token).then(c => { if (waits()) count(post, c.count); }, e => toast(e.message));
+  }, Number(document.body.dataset.likesCounted));
 }
 
 const tell = name => htmx.trigger(document.body, name);
@@ -353,6 +357,7 @@ function plot(figure, series) {
   });
   let u;
   const build = () => {
+    if (!box.clientWidth) return; // it is not shown
     u?.destroy();
     const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
     const axis = { stroke: colour("soft"), font: "12px system-ui, sans-serif", grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
