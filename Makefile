@@ -40,6 +40,7 @@ test-tools:
 	scripts/schemathesis.sh install
 	scripts/redocly.sh install
 	scripts/chromium.sh install
+	scripts/axe.sh install
 
 # -short keeps Watermill's conformance suite in its short mode and the simulation at 50
 # seeds; test-long, sim and test-crash go further.

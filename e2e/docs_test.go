@@ -58,6 +58,22 @@ func (b *browser) listen(event any) {
 // none of its requests out; b.requests holds those of the page alone.
 func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	t.Helper()
+	tab, endTab := chromedp.NewContext(allocator(t))
+	defer endTab()
+	b := &browser{}
+	chromedp.ListenTarget(tab, b.listen)
+	err := chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(page))
+	require.NoErrorf(t, err, "open %s", page)
+	if err := chromedp.Run(tab, actions...); err != nil {
+		t.Fatalf("on %s: %v\nproblems: %s", page, err, strings.Join(b.problems, "\n"))
+	}
+	assert.NoError(t, chromedp.Cancel(tab), "close the browser")
+	return b
+}
+
+// allocator returns a context in which a browser starts. It ends with the test.
+func allocator(t *testing.T) context.Context {
+	t.Helper()
 	path, err := exec.CommandContext(t.Context(), "../scripts/chromium.sh", "path").Output()
 	require.NoErrorf(t, err, "scripts/chromium.sh path: %v (make test installs it)", err)
 	options := []chromedp.ExecAllocatorOption{
@@ -72,19 +88,9 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
-	allocator, endAllocator := chromedp.NewExecAllocator(t.Context(), options...)
-	defer endAllocator()
-	tab, endTab := chromedp.NewContext(allocator)
-	defer endTab()
-	b := &browser{}
-	chromedp.ListenTarget(tab, b.listen)
-	err = chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(page))
-	require.NoErrorf(t, err, "open %s", page)
-	if err := chromedp.Run(tab, actions...); err != nil {
-		t.Fatalf("on %s: %v\nproblems: %s", page, err, strings.Join(b.problems, "\n"))
-	}
-	assert.NoError(t, chromedp.Cancel(tab), "close the browser")
-	return b
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	return allocator
 }
 
 // leftovers returns a directory for a browser. The helpers of a browser write to it for a

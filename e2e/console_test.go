@@ -1,0 +1,347 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/embedded"
+	"fanfare/messages"
+)
+
+// hostile is a text that runs if a page takes it for markup.
+const hostile = `<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"'><b hx-get=/hacked>`
+
+// tab is a tab of one browser. Its user is its own: the console keeps the token in it.
+type tab struct {
+	*browser
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // chromedp's handle of the tab
+	url string
+}
+
+// newWindow starts a browser and returns its first tab.
+func newWindow(t *testing.T) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(allocator(t))
+	t.Cleanup(end)
+	require.NoError(t, chromedp.Run(ctx)) // a tab lives as long as the context of its first run
+	return &tab{&browser{}, t, ctx, "about:blank"}
+}
+
+// open opens a page in a new tab of the same window.
+func (b *tab) open(url string) *tab {
+	b.t.Helper()
+	ctx, end := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(end)
+	opened := &tab{&browser{}, b.t, ctx, url}
+	chromedp.ListenTarget(ctx, opened.listen)
+	require.NoError(b.t, chromedp.Run(ctx))
+	// A tab behind another one would get no keys.
+	opened.run(network.Enable(), log.Enable(), runtime.Enable(), emulation.SetFocusEmulationEnabled(true),
+		chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url))
+	return opened
+}
+
+// run acts in the tab, within a minute.
+func (b *tab) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		b.t.Fatalf("on %s: %v\nproblems: %s", b.url, err, strings.Join(b.problems, "\n"))
+	}
+}
+
+// until waits for an expression to hold. chromedp.Poll would need eval, which the page's
+// policy forbids.
+func (b *tab) until(what, expression string) {
+	b.t.Helper()
+	await(b.t, what, time.Minute, func() bool {
+		holds := false
+		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+		defer cancel()
+		err := chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &holds))
+		return err == nil && holds // an error: the page is being loaded, or its part is not there yet
+	})
+}
+
+// text returns the value of an expression.
+func (b *tab) text(expression string) string {
+	b.t.Helper()
+	var value string
+	b.run(chromedp.Evaluate(expression, &value))
+	return value
+}
+
+// signIn signs in by the form of the people's page.
+func (b *tab) signIn(user, name string) *tab {
+	b.t.Helper()
+	b.run(chromedp.SendKeys(`[name=user]`, user, chromedp.ByQuery), chromedp.SendKeys(`[name=name]`, name, chromedp.ByQuery),
+		chromedp.Click(`form .primary`, chromedp.ByQuery))
+	b.until(user+" is live", `document.querySelector("#live.on") && document.querySelector(".counts")`)
+	return b
+}
+
+// write writes a post, with the keyboard alone.
+func (b *tab) write(text string) {
+	b.t.Helper()
+	b.run(chromedp.Focus(`#text`, chromedp.ByQuery), chromedp.SendKeys(`#text`, text, chromedp.ByQuery),
+		chromedp.Focus(`#write .primary`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+}
+
+// isClean checks that nothing went wrong on the page, that it asked no other host for
+// anything, that no text of a user ran, and that axe finds no serious barrier.
+func (b *tab) isClean(host string) {
+	b.t.Helper()
+	for _, request := range b.requests {
+		at, err := url.Parse(request)
+		if err != nil || at.Scheme != "data" && at.Host != host || strings.Contains(request, "hacked") {
+			b.t.Errorf("%s asked for %s (%v)", b.url, request, err)
+		}
+	}
+	assert.Equal(b.t, "undefined", b.text(`typeof window.hacked`), "a text of a user ran")
+	path, err := exec.CommandContext(b.t.Context(), "../scripts/axe.sh", "path").Output()
+	require.NoErrorf(b.t, err, "scripts/axe.sh path: %v (make test installs it)", err)
+	axe, err := os.ReadFile(strings.TrimSpace(string(path)))
+	require.NoError(b.t, err)
+	type violation struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML string }
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		var found []violation
+		b.run(colours(scheme), chromedp.Evaluate(string(axe)+";0", nil),
+			chromedp.Evaluate(`axe.run().then(r => r.violations)`, &found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+		for _, v := range found {
+			if v.Impact == "serious" || v.Impact == "critical" {
+				b.t.Errorf("%s, %s: axe finds %s (%s): %v", b.url, scheme, v.ID, v.Help, v.Nodes)
+			}
+		}
+	}
+	for _, problem := range b.problems {
+		b.t.Errorf("%s: problem in the browser: %s", b.url, problem)
+	}
+}
+
+func colours(scheme string) chromedp.Action {
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	})
+}
+
+// pictures keeps the page at two widths, light and dark, in bin/screenshots, and checks that
+// it is never wider than the window.
+func (b *tab) pictures(name string) {
+	b.t.Helper()
+	const folder = "../bin/screenshots"
+	require.NoError(b.t, os.MkdirAll(folder, 0o750))
+	for _, width := range []int64{1280, 390} {
+		for _, scheme := range []string{"light", "dark"} {
+			var picture []byte
+			var wide bool
+			b.run(chromedp.EmulateViewport(width, 900), colours(scheme), chromedp.Evaluate(`scrollTo(0, 0)`, nil),
+				chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &wide),
+				chromedp.ActionFunc(func(ctx context.Context) (err error) {
+					picture, err = page.CaptureScreenshot().Do(ctx)
+					return err
+				}))
+			assert.Falsef(b.t, wide, "%s is wider than %d pixels", name, width)
+			file := filepath.Join(folder, fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
+			require.NoError(b.t, os.WriteFile(file, picture, 0o600))
+		}
+	}
+}
+
+// as returns a client of a user.
+func (u *upright) as(t *testing.T, user string) *client.Client {
+	t.Helper()
+	c, err := client.New("http://" + u.http)
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdleConnections)
+	token, err := c.DevToken(t.Context(), user, time.Hour)
+	require.NoError(t, err)
+	return c.AsToken(token.Token)
+}
+
+// newDemo starts a demo network and waits until it lives.
+func newDemo(t *testing.T) (*upright, *process) {
+	t.Helper()
+	u := newUp(t)
+	p := start(t, u.env, "fanfare", "up", "--demo", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+	p.ready(t, u.admin)
+	ada := u.as(t, "ada")
+	await(t, "the demo lives", time.Minute, func() bool {
+		home, err := ada.Home(client.Push).Page(t.Context(), "", 20)
+		return err == nil && len(home.Items) == 20
+	})
+	return u, p
+}
+
+// TestPeopleUseTheConsole signs in as several people in tabs of a real browser.
+func TestPeopleUseTheConsole(t *testing.T) {
+	t.Parallel()
+	u, p := newDemo(t)
+	site := "http://" + u.http
+	fans := make([]*client.Client, 4)
+	for i := range fans {
+		fans[i] = u.as(t, fmt.Sprint("fan-", i))
+	}
+	_, err := u.as(t, "bob").PutMe(t.Context(), client.ProfileInput{Name: hostile, Bio: hostile, ImageURL: "https://other.example/bob.png"})
+	require.NoError(t, err)
+
+	window := newWindow(t)
+	ann := window.open(site).signIn("ann", "Ann")
+	bob := window.open(site).signIn("bob", "")
+	ada := window.open(site)
+	ada.run(chromedp.Click(`[data-user=ada]`, chromedp.ByQuery))
+
+	// Ann follows Bob, with the keyboard.
+	ann.run(chromedp.SendKeys(`#whom`, "bob\r", chromedp.ByQuery))
+	ann.until("Ann follows Bob", `document.querySelector("#u-bob")`)
+	ann.run(chromedp.Evaluate(`window.sameDocument = true`, nil))
+
+	// His post comes to her open page, as text.
+	bob.write("Hello, " + hostile)
+	const post = `[...document.querySelectorAll("#home > li")].find(e => e.dataset.author === "bob")`
+	ann.until("the post is in the open page", post)
+	assert.Equal(t, "Hello, "+hostile, ann.text(post+`.querySelector(".text").textContent`))
+	assert.Equal(t, hostile, ann.text(post+`.querySelector("strong").textContent`))
+	assert.Equal(t, "true", ann.text(`String(window.sameDocument)`), "the page was not loaded again")
+	assert.Equal(t, hostile+hostile, bob.text(`document.querySelector("#me strong").textContent + document.querySelector("#me .bio").textContent`))
+
+	// Likes move the count, and it ends exact.
+	id := strings.TrimPrefix(ann.text(post+`.id`), "p-")
+	count := fmt.Sprintf(`document.querySelector("#p-%s .count").textContent`, id)
+	ann.run(chromedp.Focus(fmt.Sprintf(`#p-%s .like`, id), chromedp.ByQuery), chromedp.KeyEvent(" "))
+	ann.until("her like is counted", count+` === "1"`)
+	assert.Equal(t, "true", ann.text(fmt.Sprintf(`document.querySelector("#p-%s .like").getAttribute("aria-pressed")`, id)))
+	for i, fan := range fans {
+		_, err := fan.PutMe(t.Context(), client.ProfileInput{Name: fmt.Sprint("Fan ", i)})
+		require.NoError(t, err)
+		require.NoError(t, fan.Like(t.Context(), id))
+	}
+	ann.until("all likes are counted", count+` === "5"`)
+	bob.until("he sees them, too", count+` === "5"`)
+	ann.run(chromedp.Focus(fmt.Sprintf(`#p-%s .like`, id), chromedp.ByQuery), chromedp.KeyEvent(" "))
+	ann.until("she took hers back", count+` === "4"`)
+	exact, err := fans[0].LikeCount(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, int64(4), exact.Count)
+
+	// A post of the large author reaches all its homes, chunk by chunk.
+	ada.until("Ada is live", `document.querySelector("#live.on") && document.querySelectorAll("#home > li").length >= 20`)
+	ada.write("To everybody")
+	ada.until("the delivery ends", `document.querySelector("#deliveries > li:first-child .text").textContent === "To everybody" &&
+		document.querySelector("#deliveries > li:first-child .complete [aria-valuenow='100']")`)
+	delivered := ada.text(`document.querySelector("#deliveries > li:first-child .delivery p").textContent`)
+	assert.Regexp(t, `^100 % (30\d) of (30\d) homes · (\d\d) of \d\d chunks · \d+ ms$`, delivered)
+	assert.Equal(t, "done", ada.text(`[...new Set([...document.querySelectorAll("#deliveries > li:first-child .bar i")].map(e => e.className))].join()`))
+
+	// Unfollowed, Bob is gone at once.
+	ann.run(chromedp.Click(`#u-bob`, chromedp.ByQuery))
+	ann.until("Bob is gone", `!document.querySelector("#u-bob") && !document.querySelector("[data-author=bob]")`)
+
+	signedOut := window.open(site)
+	signedOut.until("the form is there", `document.querySelector(".signin")`)
+	signedOut.isClean(u.http)
+	for _, b := range []*tab{ann, bob, ada} {
+		b.isClean(u.http)
+	}
+	signedOut.pictures("sign-in")
+	ada.pictures("people")
+	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
+	p.stop(t)
+}
+
+// deadLetters puts dead letters into the queues of a server that does not run.
+func (u *upright) deadLetters(t *testing.T, letters map[string]*message.Message) {
+	t.Helper()
+	broker, err := embedded.Open(filepath.Join(u.data, "queue"), embedded.Options{})
+	require.NoError(t, err)
+	for topic, letter := range letters {
+		require.NoError(t, broker.DeadLetter(t.Context(), topic, letter, "of no use: "+hostile))
+	}
+	require.NoError(t, broker.Close())
+}
+
+// TestAnOperatorRedrivesADeadLetter has a like among the dead letters, which counts once it is
+// sent again.
+func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
+	t.Parallel()
+	u, p := newDemo(t)
+	ada := u.as(t, "ada")
+	post, err := ada.CreatePost(t.Context(), client.PostInput{Text: "Who likes this?"})
+	require.NoError(t, err)
+	p.stop(t)
+	now := time.Now().UTC()
+	event, err := id.NewGenerator(time.Now).New()
+	require.NoError(t, err)
+	like, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: event, Time: now}, PostID: post.ID, UserID: "grace",
+	}})
+	require.NoError(t, err)
+	u.deadLetters(t, map[string]*message.Message{
+		queue.TopicLikes: like, queue.TopicPosts: message.NewMessage("poison "+hostile, []byte(hostile)),
+	})
+	p = start(t, u.env, "fanfare", "up", "--demo", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+	p.ready(t, u.admin)
+	likes := func() int64 {
+		count, err := ada.LikeCount(t.Context(), post.ID)
+		require.NoError(t, err)
+		return count.Count
+	}
+	assert.Zero(t, likes())
+
+	window := newWindow(t)
+	own := window.open("http://" + u.admin + "/")
+	within := window.open("http://" + u.http + "/operator")
+	const count = `document.querySelector("[data-tile=dead]").textContent`
+	for _, b := range []*tab{own, within} {
+		b.until("both dead letters are there", count+` === "2" && document.querySelectorAll("td.reason").length === 2`)
+		assert.Equal(t, "of no use: "+hostile, b.text(`document.querySelector("[data-topic=likes] .reason").textContent`))
+		assert.Equal(t, hostile, b.text(`document.querySelector("[data-topic=posts] pre").textContent`))
+	}
+	within.run(chromedp.Focus(`[data-topic=likes] button`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	within.until("it is sent again", `document.getElementById("toast").textContent === "1 sent again"`)
+	await(t, "the like is counted", time.Minute, func() bool { return likes() == 1 })
+	for _, b := range []*tab{own, within} {
+		b.until("it is a dead letter no more", count+` === "1" && document.querySelector("[data-topic=likes] button") === null`)
+	}
+	// The other one fails again, for a reason of the product's.
+	own.run(chromedp.Click(`[data-topic=posts] button`, chromedp.ByQuery))
+	own.until("it has failed again", `document.querySelector("[data-topic=posts] .reason")?.textContent.startsWith("of no use") === false`)
+	assert.Equal(t, hostile, own.text(`document.querySelector("[data-topic=posts] pre").textContent`))
+
+	// The charts move.
+	for _, b := range []*tab{own, within} {
+		b.until("there are charts", `document.querySelectorAll(".plot canvas").length >= 4 &&
+			["posts", "deliveries", "likes"].every(t => parseFloat(document.querySelector("[data-tile=" + t + "]").textContent) >= 0)`)
+	}
+	own.isClean(u.admin)
+	within.isClean(u.http)
+	within.pictures("operator")
+	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
+	p.stop(t)
+}
