@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,13 +65,21 @@ func (b *tab) open(url string) *tab {
 	return opened
 }
 
+// seen returns the requests and problems so far. The page goes on meanwhile.
+func (b *tab) seen() (requests, problems []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests), slices.Clone(b.problems)
+}
+
 // run acts in the tab, within a minute.
 func (b *tab) run(actions ...chromedp.Action) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
-		b.t.Fatalf("on %s: %v\nproblems: %s", b.url, err, strings.Join(b.problems, "\n"))
+		_, problems := b.seen()
+		b.t.Fatalf("on %s: %v\nproblems: %s", b.url, err, strings.Join(problems, "\n"))
 	}
 }
 
@@ -112,16 +121,25 @@ func (b *tab) write(text string) {
 }
 
 // isClean checks that nothing went wrong on the page, that it asked no other host for
-// anything, that no text of a user ran, and that axe finds no serious barrier.
+// anything, and that no text of a user ran.
 func (b *tab) isClean(host string) {
 	b.t.Helper()
-	for _, request := range b.requests {
+	requests, problems := b.seen()
+	for _, request := range requests {
 		at, err := url.Parse(request)
 		if err != nil || at.Scheme != "data" && at.Host != host || strings.Contains(request, "hacked") {
 			b.t.Errorf("%s asked for %s (%v)", b.url, request, err)
 		}
 	}
 	assert.Equal(b.t, "undefined", b.text(`typeof window.hacked`), "a text of a user ran")
+	for _, problem := range problems {
+		b.t.Errorf("%s: problem in the browser: %s", b.url, problem)
+	}
+}
+
+// isOpenToAll checks that axe finds no serious barrier on the page, light and dark.
+func (b *tab) isOpenToAll() {
+	b.t.Helper()
 	path, err := exec.CommandContext(b.t.Context(), "../scripts/axe.sh", "path").Output()
 	require.NoErrorf(b.t, err, "scripts/axe.sh path: %v (make test installs it)", err)
 	axe, err := os.ReadFile(strings.TrimSpace(string(path)))
@@ -139,9 +157,6 @@ func (b *tab) isClean(host string) {
 				b.t.Errorf("%s, %s: axe finds %s (%s): %v", b.url, scheme, v.ID, v.Help, v.Nodes)
 			}
 		}
-	}
-	for _, problem := range b.problems {
-		b.t.Errorf("%s: problem in the browser: %s", b.url, problem)
 	}
 }
 
@@ -265,10 +280,11 @@ func TestPeopleUseTheConsole(t *testing.T) {
 
 	signedOut := window.open(site)
 	signedOut.until("the form is there", `document.querySelector(".signin")`)
-	signedOut.isClean(u.http)
-	for _, b := range []*tab{ann, bob, ada} {
+	for _, b := range []*tab{signedOut, ann, bob, ada} {
 		b.isClean(u.http)
 	}
+	signedOut.isOpenToAll()
+	ann.isOpenToAll()
 	signedOut.pictures("sign-in")
 	ada.pictures("people")
 	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
@@ -341,6 +357,7 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	}
 	own.isClean(u.admin)
 	within.isClean(u.http)
+	within.isOpenToAll()
 	within.pictures("operator")
 	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
 	p.stop(t)
