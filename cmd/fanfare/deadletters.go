@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,13 +51,38 @@ func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, lette
 	return c
 }
 
+// choice is the flags that choose dead letters by their reason and age.
+type choice struct {
+	reason       string
+	older, newer time.Duration
+}
+
+func (f *choice) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "only those with this text in their reason")
+	c.Flags().DurationVar(&f.older, "older", 0, "only those that failed longer ago, such as 1h")
+	c.Flags().DurationVar(&f.newer, "newer", 0, "only those that failed since, such as 30m")
+}
+
+func (f *choice) selection(now time.Time) admin.Selection {
+	s := admin.Selection{Reason: f.reason}
+	if f.older > 0 {
+		s.Before = now.Add(-f.older)
+	}
+	if f.newer > 0 {
+		s.After = now.Add(-f.newer)
+	}
+	return s
+}
+
 func (a *app) deadLettersList() *cobra.Command {
 	var limit int
 	var asJSON bool
+	var choose choice
 	c := &cobra.Command{
 		Use: "ls [TOPIC]", Short: "List dead letters with the reason each failed", Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().IntVar(&limit, "limit", 100, "most dead letters of a topic")
+	choose.flags(c)
+	c.Flags().IntVar(&limit, "limit", 100, "most dead letters of a topic to look at")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
 		if limit < 1 || limit > admin.MaxDeadLetters {
@@ -65,30 +94,37 @@ func (a *app) deadLettersList() *cobra.Command {
 		}
 		all := []admin.DeadLetter{}
 		for _, topic := range topics {
-			found, err := letters.List(ctx, topic, limit)
+			found, err := letters.List(ctx, topic, choose.selection(time.Now()), limit)
 			if err != nil {
 				return err
 			}
 			all = append(all, found...)
 		}
-		if asJSON {
-			return a.printJSON(struct {
-				Items []admin.DeadLetter `json:"items"`
-			}{all})
-		}
-		rows := [][]string{{"TOPIC", "ID", "FAILED AT", "RECEIVES", "REASON"}}
-		for _, l := range all {
-			rows = append(rows, []string{l.Topic, printable(l.ID), l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), printable(l.Reason)})
-		}
-		return a.printTable(rows)
+		return a.printDeadLetters(all, asJSON)
 	})
+}
+
+func (a *app) printDeadLetters(all []admin.DeadLetter, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(struct {
+			Items []admin.DeadLetter `json:"items"`
+		}{all})
+	}
+	rows := [][]string{{"TOPIC", "ID", "TYPE", "USER", "FAILED AT", "RECEIVES", "REASON"}}
+	for _, l := range all {
+		rows = append(rows, []string{
+			l.Topic, printable(l.ID), printable(cmp.Or(l.Type, "-")), printable(cmp.Or(l.User, "-")),
+			l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), printable(l.Reason),
+		})
+	}
+	return a.printTable(rows)
 }
 
 func (a *app) deadLettersShow() *cobra.Command {
 	c := &cobra.Command{Use: "show TOPIC ID", Short: "Print one dead letter completely, as JSON", Args: cobra.ExactArgs(2)}
 	c.Flags().Bool("json", true, "print one JSON object (it always does)")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
-		found, err := letters.List(ctx, args[0], admin.MaxDeadLetters)
+		found, err := letters.List(ctx, args[0], admin.Selection{}, admin.MaxDeadLetters)
 		if err != nil {
 			return err
 		}
@@ -105,35 +141,60 @@ func (a *app) deadLettersShow() *cobra.Command {
 	})
 }
 
-// selection returns the ids that a command is to work on; none means all.
-func selection(args []string, all bool) ([]string, error) {
-	switch ids := args[1:]; {
-	case all && len(ids) > 0:
-		return nil, wrongUse(errors.New("give ids or --all, not both"))
-	case !all && len(ids) == 0:
-		return nil, wrongUse(errors.New("no dead letter is named: give ids, or --all"))
-	default:
-		return ids, nil
+// selection returns the letters that a command is to work on.
+func selection(args []string, all bool, choose choice) (admin.Selection, error) {
+	s := choose.selection(time.Now())
+	s.IDs, s.All = args[1:], all
+	switch {
+	case all && len(s.IDs) > 0:
+		return s, wrongUse(errors.New("give ids or --all, not both"))
+	case !all && len(s.IDs) == 0:
+		return s, wrongUse(errors.New("no dead letter is named: give ids, or --all"))
+	case !all && s.Filtered():
+		return s, wrongUse(errors.New("--reason, --older and --newer choose among --all"))
 	}
+	return s, nil
 }
 
 func (a *app) deadLettersRedrive() *cobra.Command {
-	var all, asJSON bool
+	var all, dryRun, asJSON bool
+	var pace int
+	var choose choice
 	c := &cobra.Command{
 		Use: "redrive TOPIC {ID… | --all}", Short: "Send dead letters again",
-		Long: "Sends dead letters to their topic again. It refuses those older than 30 days: the records that keep a message from taking effect twice may have expired.",
+		Long: `Sends dead letters to their topic again, with --all at most --rate a second. It refuses
+those older than 30 days: the records that keep a message from taking effect twice may
+have expired. Letters that fail once more are not sent a second time. --dry-run lists
+the letters that it would send.`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic")
+	choose.flags(c)
+	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic, or those of --reason, --older and --newer")
+	c.Flags().IntVar(&pace, "rate", 100, "with --all: the most letters in a second, 0 for no limit")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "list them, and send none")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
-		ids, err := selection(args, all)
+		s, err := selection(args, all, choose)
 		if err != nil {
 			return err
 		}
-		done, err := letters.Redrive(ctx, args[0], ids)
+		if pace < 0 {
+			return wrongUse(fmt.Errorf("--rate: %d is negative", pace))
+		}
+		if dryRun {
+			return a.wouldTouch(ctx, letters, args[0], s, asJSON)
+		}
+		var done admin.Redriven
+		if all {
+			s.Limit = pace
+			done, err = redriveSlowly(ctx, letters, args[0], s, func(done admin.Redriven) {
+				_, _ = fmt.Fprintf(a.stderr, "sent %d so far\n", done.Sent) // if stderr is gone, nobody watches
+			})
+		} else {
+			done, err = letters.Redrive(ctx, args[0], s)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("sent %d, and then: %w", done.Sent, err)
 		}
 		if asJSON {
 			return a.printJSON(done)
@@ -142,17 +203,68 @@ func (a *app) deadLettersRedrive() *cobra.Command {
 	})
 }
 
+// redriveSlowly sends the letters of s, s.Limit a second, until there are no more.
+func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, progress func(admin.Redriven)) (admin.Redriven, error) {
+	var total admin.Redriven
+	start := time.Now()
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		done, err := letters.Redrive(ctx, topic, s)
+		total.Sent += done.Sent
+		total.Refused = done.Refused // the last call comes to all letters that are left
+		if err != nil || s.Limit == 0 || done.Sent < s.Limit {
+			return total, err
+		}
+		progress(total)
+		if s.Before.IsZero() {
+			s.Before = start // a letter that failed again stays
+		}
+		select {
+		case <-second.C:
+		case <-ctx.Done():
+			return total, ctx.Err()
+		}
+	}
+}
+
+// wouldTouch lists the letters of a selection.
+func (a *app) wouldTouch(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, asJSON bool) error {
+	found, err := letters.List(ctx, topic, s, admin.MaxDeadLetters)
+	if err != nil {
+		return err
+	}
+	if len(s.IDs) > 0 { // the address of up lists by reason and age
+		found = slices.DeleteFunc(found, func(l admin.DeadLetter) bool { return !slices.Contains(s.IDs, l.ID) })
+	}
+	return a.printDeadLetters(found, asJSON)
+}
+
 func (a *app) deadLettersDrop() *cobra.Command {
-	var all, asJSON bool
-	c := &cobra.Command{Use: "drop TOPIC {ID… | --all}", Short: "Remove dead letters for good", Args: cobra.MinimumNArgs(1)}
-	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic")
+	var all, dryRun, yes, asJSON bool
+	var choose choice
+	c := &cobra.Command{
+		Use: "drop TOPIC {ID… | --all}", Short: "Remove dead letters for good",
+		Long: "Removes dead letters for good. --all asks before, unless --yes is given. --dry-run lists the letters that it would remove.",
+		Args: cobra.MinimumNArgs(1),
+	}
+	choose.flags(c)
+	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic, or those of --reason, --older and --newer")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "list them, and remove none")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
-		ids, err := selection(args, all)
+		s, err := selection(args, all, choose)
 		if err != nil {
 			return err
 		}
-		dropped, err := letters.Drop(ctx, args[0], ids)
+		if dryRun {
+			return a.wouldTouch(ctx, letters, args[0], s, asJSON)
+		}
+		if all && !yes && !confirmed(c.InOrStdin(), a.stderr, fmt.Sprintf("Remove these dead letters of %s for good? Type yes: ", args[0])) {
+			return wrongUse(errors.New("nothing was removed: answer yes, or give --yes"))
+		}
+		dropped, err := letters.Drop(ctx, args[0], s)
 		if err != nil {
 			return err
 		}
@@ -163,4 +275,11 @@ func (a *app) deadLettersDrop() *cobra.Command {
 		}
 		return a.println("dropped %d", dropped)
 	})
+}
+
+// confirmed reports whether the next line of in is a yes to the question.
+func confirmed(in io.Reader, out io.Writer, question string) bool {
+	_, _ = fmt.Fprint(out, question) // if it is gone, nobody answers
+	line, err := bufio.NewReader(in).ReadString('\n')
+	return err == nil && strings.TrimSpace(line) == "yes"
 }

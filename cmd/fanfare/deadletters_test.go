@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,4 +62,51 @@ func TestShowSaysIfItHasNotSeenAllDeadLetters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slow counts the redrives of an endless queue of dead letters with 25 that failed before
+// the start.
+type slow struct {
+	admin.Operator
+	left  int
+	calls []string
+}
+
+func (o *slow) Redrive(_ context.Context, _ string, s admin.Selection) (admin.Redriven, error) {
+	n := min(s.Limit, o.left)
+	o.left -= n
+	again := "again"
+	if !s.Before.IsZero() {
+		again = "once"
+	}
+	o.calls = append(o.calls, fmt.Sprintf("%s %d %s", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), n, again))
+	return admin.Redriven{Sent: n, Refused: 2}, nil
+}
+
+func TestARedriveKeepsItsRateAndSendsALetterOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &slow{left: 25}
+		var progress []int
+		done, err := redriveSlowly(t.Context(), o, "posts", admin.Selection{All: true, Limit: 10}, func(r admin.Redriven) { progress = append(progress, r.Sent) })
+		require.NoError(t, err)
+		assert.Equal(t, admin.Redriven{Sent: 25, Refused: 2}, done)
+		assert.Equal(t, []string{"0s 10 again", "1s 10 once", "2s 5 once"}, o.calls)
+		assert.Equal(t, []int{10, 20}, progress)
+	})
+}
+
+func TestDropOfAllAsks(t *testing.T) {
+	for answer, want := range map[string]bool{"yes\n": true, " yes \n": true, "no\n": false, "\n": false, "": false, "yes": false} {
+		var out strings.Builder
+		assert.Equal(t, want, confirmed(strings.NewReader(answer), &out, "Sure? "), "%q", answer)
+		assert.Equal(t, "Sure? ", out.String())
+	}
+	addr := listing(t, admin.DeadLetter{ID: "a", Topic: "posts"})
+	code, out, errs := result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--admin", addr)
+	assert.Equal(t, 2, code)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "--yes")
+	code, out, errs = result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--dry-run", "--admin", addr)
+	assert.Zero(t, code, errs)
+	assert.Equal(t, 2, strings.Count(out, "\n"), out)
 }

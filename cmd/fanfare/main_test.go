@@ -288,7 +288,7 @@ func TestTokenOpensTheRunningUp(t *testing.T) {
 func TestDeadLettersOfARunningUp(t *testing.T) {
 	p := up(t, t.TempDir())
 	for _, args := range [][]string{
-		{"ls", "--json"}, {"redrive", "posts", "--all", "--json"}, {"drop", "likes", "--all", "--json"},
+		{"ls", "--json"}, {"redrive", "posts", "--all", "--json"}, {"drop", "likes", "--all", "--yes", "--json"},
 	} {
 		code, out, errs := result(t, nil, "fanfare", append([]string{"dlq", "--admin", p.admin}, args...)...)
 		if code == 2 { // the flag belongs to the command, not to the group
@@ -351,6 +351,8 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	if text := dlq(nil, "ls"); !strings.Contains(text, "poison-1") || !strings.Contains(text, "post_recited") || !strings.Contains(text, "older than") {
 		t.Errorf("ls says %s", text)
 	}
+	assert.Contains(t, dlq(nil, "ls", "likes", "--reason", "OLDER", "--newer", "1h"), " Liked  ann ")
+	assert.NotContains(t, dlq(nil, "redrive", "posts", "--all", "--older", "1h", "--dry-run"), "poison-1")
 	var shown admin.DeadLetter
 	dlq(&shown, "show", "posts", "poison-1")
 	if shown.ID != "poison-1" || shown.Topic != "posts" || shown.Payload != `{"type":"post_recited"}` || !strings.Contains(shown.Reason, "post_recited") || shown.Receives != 1 {
@@ -373,7 +375,7 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	if dlq(&dropped, "drop", "posts", "poison-1", "--json"); dropped.Dropped != 1 || len(list("posts")) != 0 || len(list("likes")) != 1 {
 		t.Errorf("dropped %d of posts, then there are %+v", dropped.Dropped, list())
 	}
-	if text := dlq(nil, "drop", "likes", "--all"); text != "dropped 1\n" || len(list()) != 0 {
+	if text := dlq(nil, "drop", "likes", "--all", "--yes", "--reason", "older than"); text != "dropped 1\n" || len(list()) != 0 {
 		t.Errorf("drop says %q, then there are %+v", text, list())
 	}
 	p.stop(t, os.Interrupt)

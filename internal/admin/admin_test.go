@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -181,21 +182,31 @@ type letters struct {
 	held  []queue.DeadLetter
 }
 
-func (l *letters) ListDead(context.Context, string, int) ([]queue.DeadLetter, error) { return nil, nil }
+func (l *letters) ListDead(_ context.Context, _ string, limit int) ([]queue.DeadLetter, error) {
+	return l.held[:min(limit, len(l.held))], nil
+}
 
 func (l *letters) Redrive(_ context.Context, _ string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	l.calls = append(l.calls, fmt.Sprint("redrive ", ids))
 	for _, d := range l.held {
-		if refuse(d) != nil {
+		switch err := refuse(d); {
+		case errors.Is(err, queue.ErrEnough):
+			return sent, refused, nil
+		case errors.Is(err, queue.ErrNotMeant):
+		case err != nil:
 			refused++
+		default:
+			sent++
 		}
 	}
-	return len(l.held) - refused, refused, nil
+	return sent, refused, nil
 }
 
 func (l *letters) DropDead(_ context.Context, _ string, ids []string) (int, error) {
 	l.calls = append(l.calls, fmt.Sprint("drop ", ids))
-	return 0, nil
+	before := len(l.held)
+	l.held = slices.DeleteFunc(l.held, func(d queue.DeadLetter) bool { return d.Selected(ids) })
+	return before - len(l.held), nil
 }
 
 func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
@@ -212,6 +223,9 @@ func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
 			`{"all":false}`:              {422, ""},
 			`{"ids":["a"],"all":true}`:   {422, ""},
 			`{"ids":["a"],"every":true}`: {400, ""},
+			`{"ids":["a"],"reason":"x"}`: {422, ""},
+			`{"reason":"x"}`:             {422, ""},
+			`{"all":true,"limit":-1}`:    {422, ""},
 			``:                           {400, ""},
 		} {
 			l := &letters{}
@@ -263,7 +277,7 @@ func TestRedriveSendsTheEventsThatConsumersTake(t *testing.T) {
 		"not understood": {"{", 0},
 	} {
 		l := &letters{held: []queue.DeadLetter{{Payload: []byte(row.payload)}}}
-		got, err := admin.NewOperator(l, func() time.Time { return now }).Redrive(t.Context(), "likes", nil)
+		got, err := admin.NewOperator(l, func() time.Time { return now }).Redrive(t.Context(), "likes", admin.Selection{All: true})
 		assert.NoError(t, err, name)
 		assert.Equal(t, admin.Redriven{Sent: 1 - row.refused, Refused: row.refused}, got, name)
 	}
@@ -286,11 +300,71 @@ func TestTheClientNamesItsSelection(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	c := admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
-	for _, ids := range [][]string{nil, {"a"}} {
-		_, err := c.Redrive(t.Context(), "posts", ids)
+	for _, s := range []admin.Selection{{All: true}, {IDs: []string{"a"}}} {
+		_, err := c.Redrive(t.Context(), "posts", s)
 		assert.NoError(t, err)
-		_, err = c.Drop(t.Context(), "posts", ids)
+		_, err = c.Drop(t.Context(), "posts", s)
 		assert.NoError(t, err)
 	}
 	assert.Equal(t, "redrive [],drop [],redrive [a],drop [a]", strings.Join(l.calls, ","))
+}
+
+// The address of up and the queues on AWS take the same selections.
+func TestDeadLettersAreSelectedByReasonAndAge(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	held := func() []queue.DeadLetter {
+		return []queue.DeadLetter{
+			{ID: "old", Topic: "posts", Reason: "Too large", FailedAt: now.Add(-time.Hour), Payload: []byte(payload(t, now))},
+			{ID: "new", Topic: "posts", Reason: "too large", FailedAt: now, Payload: []byte(`{"type":"Followed","author_id":"bob","follower_id":"ann","v":99}`)},
+			{ID: "raw", Topic: "posts", Reason: "not JSON", FailedAt: now, Payload: []byte{0xff, 0}},
+		}
+	}
+	for name, row := range map[string]struct {
+		admin.Selection
+		want []string
+	}{
+		"all":         {admin.Selection{All: true}, []string{"old", "new", "raw"}},
+		"by reason":   {admin.Selection{All: true, Reason: "TOO LARGE"}, []string{"old", "new"}},
+		"the old":     {admin.Selection{All: true, Before: now}, []string{"old"}},
+		"the new":     {admin.Selection{All: true, After: now.Add(-time.Minute)}, []string{"new", "raw"}},
+		"both":        {admin.Selection{All: true, Reason: "large", After: now.Add(-time.Minute)}, []string{"new"}},
+		"none":        {admin.Selection{All: true, Reason: "small"}, []string{}},
+		"one at once": {admin.Selection{All: true, Reason: "large", Limit: 1}, []string{"old"}},
+	} {
+		for _, way := range []string{"broker", "address"} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				l := &letters{held: held()}
+				operator := admin.NewOperator(l, func() time.Time { return now })
+				if way == "address" {
+					server := httptest.NewServer(admin.NewHandler(admin.Config{
+						Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Letters: l, Now: func() time.Time { return now },
+					}))
+					t.Cleanup(server.Close)
+					operator = admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
+				}
+				sent, err := operator.Redrive(t.Context(), "posts", row.Selection)
+				require.NoError(t, err)
+				assert.Equal(t, admin.Redriven{Sent: len(row.want)}, sent)
+				if row.Limit > 0 {
+					return
+				}
+				listed, err := operator.List(t.Context(), "posts", row.Selection, 10)
+				require.NoError(t, err)
+				ids := []string{}
+				for _, d := range listed {
+					ids = append(ids, d.ID)
+				}
+				assert.Equal(t, row.want, ids)
+				dropped, err := operator.Drop(t.Context(), "posts", row.Selection)
+				require.NoError(t, err)
+				assert.Equal(t, len(row.want), dropped)
+				assert.Len(t, l.held, 3-len(row.want))
+			})
+		}
+	}
+	shown, err := admin.NewOperator(&letters{held: held()}, time.Now).List(t.Context(), "posts", admin.Selection{}, 10)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"Liked ann", "Followed ann", " "}, []string{shown[0].Type + " " + shown[0].User, shown[1].Type + " " + shown[1].User, shown[2].Type + " " + shown[2].User})
+	assert.Equal(t, []byte{0xff, 0}, shown[2].Raw)
+	assert.Empty(t, shown[2].Payload)
 }

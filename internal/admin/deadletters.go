@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -22,24 +24,65 @@ import (
 
 // DeadLetter is a dead letter as the admin address shows it.
 type DeadLetter struct {
-	ID       string           `json:"id"`
-	Topic    string           `json:"topic"`
-	Reason   string           `json:"reason"`
-	FailedAt time.Time        `json:"failed_at"`
-	Receives int              `json:"receives"`
+	ID       string    `json:"id"`
+	Topic    string    `json:"topic"`
+	Reason   string    `json:"reason"`
+	FailedAt time.Time `json:"failed_at"`
+	Receives int       `json:"receives"`
+	// Type and User are the event's, absent if the payload is none.
+	Type     string           `json:"type,omitempty"`
+	User     string           `json:"user,omitempty"`
 	Metadata message.Metadata `json:"metadata,omitempty"`
 	Payload  string           `json:"payload,omitempty"`
+	// Raw is the payload (base64 in JSON) where it is no text.
+	Raw []byte `json:"payload_base64,omitempty"`
+}
+
+// Selection names dead letters of a topic: those in IDs, or else all that fulfil the rest.
+type Selection struct {
+	IDs []string `json:"ids,omitempty"`
+	All bool     `json:"all,omitempty"`
+	// Reason is a part of the reason, whatever its case.
+	Reason string `json:"reason,omitempty"`
+	// Before and After bound the time of the failure.
+	Before time.Time `json:"before,omitzero"`
+	After  time.Time `json:"after,omitzero"`
+	// Limit is the most letters that a redrive sends; 0 is all.
+	Limit int `json:"limit,omitempty"`
+}
+
+// Filtered reports whether s means some letters by their reason or age.
+func (s Selection) Filtered() bool {
+	return s.Reason != "" || !s.Before.IsZero() || !s.After.IsZero()
+}
+
+func (s Selection) matches(l *queue.DeadLetter) bool {
+	return strings.Contains(strings.ToLower(l.Reason), strings.ToLower(s.Reason)) &&
+		(s.Before.IsZero() || l.FailedAt.Before(s.Before)) && (s.After.IsZero() || l.FailedAt.After(s.After))
+}
+
+// fault returns the fault of a selection for a change, "" if it has none.
+func (s Selection) fault() string {
+	switch {
+	case s.All == (len(s.IDs) > 0):
+		return "give either ids, or \"all\": true for all dead letters of the topic"
+	case len(s.IDs) > 0 && (s.Filtered() || s.Limit != 0):
+		return "reason, before, after and limit need \"all\": true"
+	case s.Limit < 0:
+		return "limit is negative"
+	}
+	return ""
 }
 
 // Operator works on dead letters: on a broker, or through the admin address of the
 // process that owns the broker.
 type Operator interface {
-	// List returns up to limit dead letters of a topic.
-	List(ctx context.Context, topic string, limit int) ([]DeadLetter, error)
-	// Redrive sends the letters in ids again, or all of them. Letters that are too old stay.
-	Redrive(ctx context.Context, topic string, ids []string) (Redriven, error)
-	// Drop removes the letters in ids, or all of them, for good.
-	Drop(ctx context.Context, topic string, ids []string) (dropped int, err error)
+	// List looks at up to limit dead letters of a topic, and returns those that s means.
+	List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error)
+	// Redrive sends the letters that s means again. Letters that are too old stay.
+	Redrive(ctx context.Context, topic string, s Selection) (Redriven, error)
+	// Drop removes the letters that s means for good.
+	Drop(ctx context.Context, topic string, s Selection) (dropped int, err error)
 }
 
 // Redriven counts the letters of a redrive.
@@ -58,50 +101,103 @@ type brokerLetters struct {
 	now    func() time.Time
 }
 
-func (b *brokerLetters) List(ctx context.Context, topic string, limit int) ([]DeadLetter, error) {
+func (b *brokerLetters) List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error) {
 	letters, err := b.broker.ListDead(ctx, topic, limit)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]DeadLetter, len(letters))
-	for i, l := range letters {
-		out[i] = DeadLetter{l.ID, l.Topic, l.Reason, l.FailedAt, l.Receives, l.Metadata, string(l.Payload)}
+	out := []DeadLetter{}
+	for i := range letters {
+		if l := &letters[i]; l.Selected(s.IDs) && s.matches(l) {
+			out = append(out, shown(l))
+		}
 	}
 	return out, nil
 }
 
-func (b *brokerLetters) Redrive(ctx context.Context, topic string, ids []string) (Redriven, error) {
-	sent, refused, err := b.broker.Redrive(ctx, topic, ids, func(l queue.DeadLetter) error {
-		event, err := messages.Decode(l.Payload)
-		if err != nil {
-			return nil //nolint:nilerr // a consumer of another version may understand the message
+// shown returns a letter for people: with the kind of its event and the user whom that is
+// about, or with the bytes of a payload that is no text.
+func shown(l *queue.DeadLetter) DeadLetter {
+	d := DeadLetter{ID: l.ID, Topic: l.Topic, Reason: l.Reason, FailedAt: l.FailedAt, Receives: l.Receives, Metadata: l.Metadata}
+	var event struct {
+		Type       string `json:"type"`
+		UserID     string `json:"user_id"`
+		FollowerID string `json:"follower_id"`
+		AuthorID   string `json:"author_id"`
+	}
+	if json.Unmarshal(l.Payload, &event) == nil { // an event of a later version shows, too
+		d.Type, d.User = event.Type, cmp.Or(event.UserID, event.FollowerID, event.AuthorID)
+	}
+	if utf8.Valid(l.Payload) {
+		d.Payload = string(l.Payload)
+	} else {
+		d.Raw = l.Payload
+	}
+	return d
+}
+
+func (b *brokerLetters) Redrive(ctx context.Context, topic string, s Selection) (Redriven, error) {
+	chosen := 0
+	sent, refused, err := b.broker.Redrive(ctx, topic, s.IDs, func(l queue.DeadLetter) error {
+		if !s.matches(&l) {
+			return queue.ErrNotMeant
 		}
-		err = messages.CheckAge(event, b.now())
-		if _, early := errors.AsType[*messages.EarlyError](err); early {
-			return nil // consumers hand the message back until it is due
+		if s.Limit > 0 && chosen == s.Limit {
+			return queue.ErrEnough
+		}
+		err := b.tooOld(l)
+		if err == nil {
+			chosen++
 		}
 		return err
 	})
 	return Redriven{sent, refused}, err
 }
 
-func (b *brokerLetters) Drop(ctx context.Context, topic string, ids []string) (int, error) {
-	return b.broker.DropDead(ctx, topic, ids)
+// tooOld returns an error for an event that every consumer refuses for its age.
+func (b *brokerLetters) tooOld(l queue.DeadLetter) error {
+	event, err := messages.Decode(l.Payload)
+	if err != nil {
+		return nil //nolint:nilerr // a consumer of another version may understand the message
+	}
+	err = messages.CheckAge(event, b.now())
+	if _, early := errors.AsType[*messages.EarlyError](err); early {
+		return nil // consumers hand the message back until it is due
+	}
+	return err
+}
+
+func (b *brokerLetters) Drop(ctx context.Context, topic string, s Selection) (int, error) {
+	if !s.Filtered() {
+		return b.broker.DropDead(ctx, topic, s.IDs)
+	}
+	for dropped := 0; ; {
+		letters, err := b.broker.ListDead(ctx, topic, MaxDeadLetters)
+		if err != nil {
+			return dropped, err
+		}
+		var ids []string
+		for i := range letters {
+			if s.matches(&letters[i]) {
+				ids = append(ids, letters[i].ID)
+			}
+		}
+		if len(ids) == 0 && len(letters) == MaxDeadLetters {
+			return dropped, fmt.Errorf("the first %d dead letters of %s have another reason or age, and there may be more: redrive or drop some, and do this again", MaxDeadLetters, topic)
+		}
+		if len(ids) == 0 {
+			return dropped, nil
+		}
+		n, err := b.broker.DropDead(ctx, topic, ids)
+		dropped += n
+		if err != nil || n == 0 {
+			return dropped, err
+		}
+	}
 }
 
 // MaxDeadLetters is the largest number of letters in one list.
 const MaxDeadLetters = 1000
-
-// deadLetterRequest selects dead letters. A request that selects none is a mistake.
-type deadLetterRequest struct {
-	IDs []string `json:"ids,omitempty"`
-	All bool     `json:"all,omitempty"`
-}
-
-// selectIDs returns the request for ids, or for all letters if there are none.
-func selectIDs(ids []string) deadLetterRequest {
-	return deadLetterRequest{IDs: ids, All: len(ids) == 0}
-}
 
 type deadLetterAnswer struct {
 	Redriven
@@ -118,32 +214,50 @@ func handleDeadLetters(mux *http.ServeMux, letters Operator) {
 			http.Error(w, fmt.Sprintf("limit must be 1 to %d", MaxDeadLetters), http.StatusUnprocessableEntity)
 			return
 		}
-		answer(w, r, func(ctx context.Context, topic string) (any, error) { return letters.List(ctx, topic, limit) })
+		s, err := filter(r.URL.Query())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		answer(w, r, func(ctx context.Context, topic string) (any, error) { return letters.List(ctx, topic, s, limit) })
 	})
-	mux.Handle("POST /admin/dead-letters/{topic}/redrive", guard.Handler(change(func(ctx context.Context, topic string, ids []string) (any, error) {
-		redriven, err := letters.Redrive(ctx, topic, ids)
+	mux.Handle("POST /admin/dead-letters/{topic}/redrive", guard.Handler(change(func(ctx context.Context, topic string, s Selection) (any, error) {
+		redriven, err := letters.Redrive(ctx, topic, s)
 		return deadLetterAnswer{Redriven: redriven}, err
 	})))
-	mux.Handle("POST /admin/dead-letters/{topic}/drop", guard.Handler(change(func(ctx context.Context, topic string, ids []string) (any, error) {
-		dropped, err := letters.Drop(ctx, topic, ids)
+	mux.Handle("POST /admin/dead-letters/{topic}/drop", guard.Handler(change(func(ctx context.Context, topic string, s Selection) (any, error) {
+		dropped, err := letters.Drop(ctx, topic, s)
 		return deadLetterAnswer{Dropped: dropped}, err
 	})))
 }
 
-func change(do func(ctx context.Context, topic string, ids []string) (any, error)) http.HandlerFunc {
+// filter returns the selection of a query.
+func filter(query url.Values) (s Selection, err error) {
+	s.Reason = query.Get("reason")
+	for name, at := range map[string]*time.Time{"before": &s.Before, "after": &s.After} {
+		if text := query.Get(name); text != "" {
+			if *at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+				return s, fmt.Errorf("%s must be a time such as 2026-11-21T12:00:00Z", name)
+			}
+		}
+	}
+	return s, nil
+}
+
+func change(do func(ctx context.Context, topic string, s Selection) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var in deadLetterRequest
+		var in Selection
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&in); err != nil {
 			http.Error(w, "the body must be {\"ids\": […]} or {\"all\": true}: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		if in.All == (len(in.IDs) > 0) {
-			http.Error(w, "give either ids, or \"all\": true for all dead letters of the topic", http.StatusUnprocessableEntity)
+		if fault := in.fault(); fault != "" {
+			http.Error(w, fault, http.StatusUnprocessableEntity)
 			return
 		}
-		answer(w, r, func(ctx context.Context, topic string) (any, error) { return do(ctx, topic, in.IDs) })
+		answer(w, r, func(ctx context.Context, topic string) (any, error) { return do(ctx, topic, in) })
 	}
 }
 
@@ -179,23 +293,32 @@ func NewClient(addr string, client *http.Client) *Client {
 }
 
 // List implements Operator.
-func (c *Client) List(ctx context.Context, topic string, limit int) ([]DeadLetter, error) {
+func (c *Client) List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if s.Reason != "" {
+		query.Set("reason", s.Reason)
+	}
+	for name, at := range map[string]time.Time{"before": s.Before, "after": s.After} {
+		if !at.IsZero() {
+			query.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
 	var out []DeadLetter
-	err := c.call(ctx, http.MethodGet, "/admin/dead-letters/"+url.PathEscape(topic)+"?limit="+strconv.Itoa(limit), nil, &out)
+	err := c.call(ctx, http.MethodGet, "/admin/dead-letters/"+url.PathEscape(topic)+"?"+query.Encode(), nil, &out)
 	return out, err
 }
 
 // Redrive implements Operator.
-func (c *Client) Redrive(ctx context.Context, topic string, ids []string) (Redriven, error) {
+func (c *Client) Redrive(ctx context.Context, topic string, s Selection) (Redriven, error) {
 	var out deadLetterAnswer
-	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/redrive", selectIDs(ids), &out)
+	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/redrive", s, &out)
 	return out.Redriven, err
 }
 
 // Drop implements Operator.
-func (c *Client) Drop(ctx context.Context, topic string, ids []string) (int, error) {
+func (c *Client) Drop(ctx context.Context, topic string, s Selection) (int, error) {
 	var out deadLetterAnswer
-	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/drop", selectIDs(ids), &out)
+	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/drop", s, &out)
 	return out.Dropped, err
 }
 

@@ -17,6 +17,13 @@ var ErrTooLarge = errors.New("message too large")
 // ErrClosed is wrapped by calls on a closed Publisher or Subscriber.
 var ErrClosed = errors.New("queue is closed")
 
+// ErrNotMeant is an answer of the caller of Redrive: the letter stays, and does not count as
+// refused.
+var ErrNotMeant = errors.New("this dead letter is not meant")
+
+// ErrEnough is ErrNotMeant for this letter and all that would follow.
+var ErrEnough = errors.New("enough dead letters")
+
 // UnavailableError wraps a failure that another try may mend: throttling, a lost
 // connection, a timeout. Whether the call took effect is unknown. Callers answer 503
 // or back off.

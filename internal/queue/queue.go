@@ -108,7 +108,7 @@ type DeadLetters interface {
 	// Redrive publishes dead letters again and removes them: those with an ID in ids,
 	// or all if ids is empty. If refuse is not nil and returns an error for a letter,
 	// that letter stays. Redrive returns how many letters it sent and how many were
-	// refused.
+	// refused. A letter that is ErrNotMeant is neither, and ErrEnough ends the call.
 	Redrive(ctx context.Context, topic string, ids []string, refuse func(DeadLetter) error) (sent, refused int, err error)
 
 	// DropDead removes dead letters for good. It selects them as Redrive does.

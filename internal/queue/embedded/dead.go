@@ -95,13 +95,22 @@ func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield fu
 // Redrive implements queue.DeadLetters. Each message moves in one step: a crash
 // neither loses nor doubles it.
 func (b *Broker) Redrive(ctx context.Context, name string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
-	sent, err = b.moveDead(ctx, name, ids, func(letter *queue.DeadLetter, c *change) bool {
-		if letter.Metadata == nil || letter.Refusal(refuse) != nil {
+	sent, err = b.moveDead(ctx, name, ids, func(letter *queue.DeadLetter, c *change) (more, wanted bool) {
+		var refusal error
+		if letter.Metadata != nil {
+			refusal = letter.Refusal(refuse)
+		}
+		switch {
+		case errors.Is(refusal, queue.ErrEnough):
+			return false, false
+		case errors.Is(refusal, queue.ErrNotMeant):
+			return true, false
+		case letter.Metadata == nil || refusal != nil:
 			refused++
-			return false
+			return true, false
 		}
 		c.to, c.value = ready, newRecord(letter.Original(), 0)
-		return true
+		return true, true
 	})
 	if err != nil {
 		return sent, refused, fmt.Errorf("redrive %s: %w", name, err)
@@ -111,9 +120,9 @@ func (b *Broker) Redrive(ctx context.Context, name string, ids []string, refuse 
 
 // DropDead implements queue.DeadLetters.
 func (b *Broker) DropDead(ctx context.Context, name string, ids []string) (dropped int, err error) {
-	dropped, err = b.moveDead(ctx, name, ids, func(_ *queue.DeadLetter, c *change) bool {
+	dropped, err = b.moveDead(ctx, name, ids, func(_ *queue.DeadLetter, c *change) (more, wanted bool) {
 		c.to = nowhere
-		return true
+		return true, true
 	})
 	if err != nil {
 		return dropped, fmt.Errorf("drop dead letters of %s: %w", name, err)
@@ -122,8 +131,9 @@ func (b *Broker) DropDead(ctx context.Context, name string, ids []string) (dropp
 }
 
 // moveDead passes the selected dead letters to move, which fills in their target or
-// keeps them by returning false. It leaves letters alone that arrive meanwhile.
-func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move func(*queue.DeadLetter, *change) bool) (moved int, err error) {
+// keeps them as not wanted, and may ask for no more. It leaves letters alone that arrive
+// meanwhile.
+func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move func(*queue.DeadLetter, *change) (more, wanted bool)) (moved int, err error) {
 	t, err := b.topic(name)
 	if err != nil {
 		return 0, err
@@ -139,7 +149,10 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 		var n int
 		n, more, err = b.moveSome(ctx, t, &from, func(value record, c *change) (found, wanted bool) {
 			letter := deadLetter(name, c.at, slices.Clone(value))
-			return true, c.at.number <= last && letter.Selected(ids) && move(&letter, c)
+			if c.at.number > last || !letter.Selected(ids) {
+				return true, false
+			}
+			return move(&letter, c)
 		})
 		moved += n
 	}

@@ -86,8 +86,33 @@ func redrive(t *testing.T, backend Backend) {
 	assert.Equalf(t, 1, n, "receive count %d after a redrive", n)
 	got.Ack()
 
-	keep := buried[7].UUID
+	meant := 0
 	sent, refused, err := b.Redrive(ctx, topic, nil, func(d queue.DeadLetter) error {
+		switch {
+		case meant == 3:
+			return queue.ErrEnough
+		case d.ID == buried[9].UUID:
+			return queue.ErrNotMeant
+		}
+		meant++
+		return nil
+	})
+	if sent != 3 || refused != 0 || meant != 3 || err != nil {
+		t.Fatalf("redrive of three: sent %d of %d, refused %d, %v", sent, meant, refused, err)
+	}
+	for range 3 {
+		again := receive(t, in)
+		if again.UUID == buried[9].UUID {
+			t.Error("a letter that was not meant was sent")
+		}
+		if err := b.DeadLetter(ctx, topic, again, "once more"); err != nil {
+			t.Fatal(err)
+		}
+		again.Ack()
+	}
+
+	keep := buried[7].UUID
+	sent, refused, err = b.Redrive(ctx, topic, nil, func(d queue.DeadLetter) error {
 		if d.ID == keep {
 			return errors.New("too old")
 		}

@@ -161,11 +161,11 @@ func unpack(d queue.DeadLetter) queue.DeadLetter {
 // processes.
 func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue.DeadLetter, error) {
 	var letters []queue.DeadLetter
-	err := b.walk(ctx, topic, limit, func(found []found) ([]string, error) {
+	err := b.walk(ctx, topic, limit, func(found []found) (remove []string, more bool, err error) {
 		for _, f := range found {
 			letters = append(letters, f.letter)
 		}
-		return nil, nil
+		return nil, true, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dead letters of %s: %w", topic, err)
@@ -182,17 +182,22 @@ func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue
 // more.
 func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	resent := map[string]bool{}
-	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, err error) {
+	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, more bool, err error) {
 		target, err := b.findTopic(ctx, topic, "")
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		more = true
 		var msgs []*message.Message
 		for _, f := range found {
-			if !f.letter.Selected(ids) || resent[f.letter.ID] {
+			if !more || !f.letter.Selected(ids) || resent[f.letter.ID] {
 				continue
 			}
-			if err := f.letter.Refusal(refuse); err != nil {
+			err := f.letter.Refusal(refuse)
+			if more = !errors.Is(err, queue.ErrEnough); !more || errors.Is(err, queue.ErrNotMeant) {
+				continue
+			}
+			if err != nil {
 				b.opt.Log.Warn("dead letter not sent again", zap.String("topic", topic), zap.String("message_id", f.letter.ID), zap.Error(err))
 				refused++
 				continue
@@ -202,13 +207,13 @@ func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse
 			remove = append(remove, f.receipt)
 		}
 		if len(msgs) == 0 {
-			return nil, nil
+			return nil, more, nil
 		}
 		if err := target.sendAll(ctx, msgs); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		sent += len(msgs)
-		return remove, nil
+		return remove, more, nil
 	})
 	if err != nil {
 		return sent, refused, fmt.Errorf("redrive %s: %w", topic, err)
@@ -218,14 +223,14 @@ func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse
 
 // DropDead implements queue.DeadLetters. It reads 50,000 letters at most.
 func (b *Broker) DropDead(ctx context.Context, topic string, ids []string) (dropped int, err error) {
-	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, err error) {
+	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, more bool, err error) {
 		for _, f := range found {
 			if f.letter.Selected(ids) {
 				remove = append(remove, f.receipt)
 			}
 		}
 		dropped += len(remove)
-		return remove, nil
+		return remove, true, nil
 	})
 	if err != nil {
 		return dropped, fmt.Errorf("drop dead letters of %s: %w", topic, err)
@@ -242,7 +247,7 @@ type found struct {
 // walk receives dead letters in tens, limit at most, and gives them to visit, which returns
 // the receipts of those to remove. The others stay hidden until the end of the walk, so
 // that no letter is visited twice.
-func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([]found) (remove []string, err error)) (err error) {
+func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([]found) (remove []string, more bool, err error)) (err error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {
 		return err
@@ -265,7 +270,7 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([
 		}
 	}()
 	visited := map[string]bool{}
-	for len(visited) < limit {
+	for more := true; more && len(visited) < limit; {
 		batch, err := b.receiveDead(ctx, q, topic, min(limit-len(visited), maxEntries), visited)
 		if err != nil {
 			return err
@@ -276,8 +281,8 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([
 		for _, f := range batch {
 			kept = append(kept, f.receipt)
 		}
-		remove, err := visit(batch)
-		if err != nil {
+		var remove []string
+		if remove, more, err = visit(batch); err != nil {
 			return err
 		}
 		if len(remove) == 0 {
