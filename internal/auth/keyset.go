@@ -51,6 +51,8 @@ type KeySet struct {
 	fetched time.Time            // the time of the keys
 	tried   time.Time
 	lastErr error
+	// done and failed count fetches.
+	done, failed int64
 }
 
 type publicKey struct {
@@ -72,6 +74,13 @@ func NewKeySet(url string, client *http.Client, now func() time.Time, log *zap.L
 		return nil
 	}
 	return &KeySet{url: url, client: &own, now: now, log: log, fetching: make(chan struct{}, 1)}
+}
+
+// Fetches returns the numbers of fetches that worked and of those that failed.
+func (s *KeySet) Fetches() (done, failed int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done, s.failed
 }
 
 // Run refreshes the keys until ctx ends.
@@ -189,10 +198,13 @@ func (s *KeySet) refreshHeld(ctx context.Context, since time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tried, s.lastErr = s.now(), err
-	if err == nil {
-		s.keys, s.fetched = keys, s.tried
+	if err != nil {
+		s.failed++
+		return err
 	}
-	return err
+	s.done++
+	s.keys, s.fetched = keys, s.tried
+	return nil
 }
 
 func (s *KeySet) fetch(ctx context.Context) (map[string]publicKey, error) {

@@ -165,6 +165,14 @@ func (p *process) run(ctx context.Context) error {
 	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
 		return err
 	}
+	if err := obs.RegisterPace(reg, p.pace.Limit, p.pace.Refusals); err != nil {
+		return err
+	}
+	if authn.fetches != nil {
+		if err := obs.RegisterKeys(reg, authn.fetches); err != nil {
+			return err
+		}
+	}
 	if authn.remembered != nil {
 		if err := obs.RegisterTokens(reg, authn.remembered); err != nil {
 			return err
@@ -370,6 +378,8 @@ type authn struct {
 	run func(context.Context) error
 	// remembered returns the bytes for tokens that were verified. It is nil without an API.
 	remembered func() int64
+	// fetches counts the fetches of the issuer's keys. It is nil without an issuer.
+	fetches func() (done, failed int64)
 }
 
 func (p *process) newAuthn(eng *engine) (authn, error) {
@@ -386,7 +396,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		keys := newKeySet(p.cfg, p.opt.Now, p.log)
 		verifier := auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now)
 		return authn{
-			verifier: verifier, remembered: verifier.RememberedBytes,
+			verifier: verifier, remembered: verifier.RememberedBytes, fetches: keys.Fetches,
 			checks: []admin.Check{{Name: "keys", Ask: keys.Ready}},
 			run:    keys.Run,
 		}, nil
@@ -417,7 +427,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		})
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: eng.broker, Handle: c.handle(worker), Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: answered(metrics), Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
 		}
 		roots.start("fanout of "+c.topic, consumer.Run)
 	}
@@ -431,11 +441,24 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 		Observe: func(o likeagg.Outcome) {
 			if o.Flushed {
 				metrics.Flush(o.LedgerBytes)
+				metrics.LikeLag(o.Lag)
 			}
 			metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
 		},
+		Answered: answered(metrics),
 	})
 	roots.start("likes", aggregator.Run)
+}
+
+// answered returns an observer of messages. Their ids have the time at which they were made.
+func answered(metrics *obs.Metrics) func(queue.Answered) {
+	return func(a queue.Answered) {
+		sent, err := id.Time(a.ID)
+		if err != nil {
+			sent = time.Time{} // another producer's id may have none
+		}
+		metrics.Answered(a, sent)
+	}
 }
 
 // awaitDependencies returns nil when all dependencies answer. It returns an error that names

@@ -247,7 +247,7 @@ func (c *collector) answered(n int) {
 // settle answers messages by the rules of queue.Handler.
 func (c *collector) settle(ctx context.Context, msgs []*message.Message, err error) {
 	defer c.answered(len(msgs))
-	answerer := queue.Answerer{Topic: queue.TopicLikes, Dead: c.cfg.Broker, Log: c.cfg.Log}
+	answerer := queue.Answerer{Topic: queue.TopicLikes, Dead: c.cfg.Broker, Observe: c.cfg.Answered, Log: c.cfg.Log}
 	for _, msg := range msgs {
 		answerer.Answer(ctx, msg, err, ctx.Err() != nil)
 	}

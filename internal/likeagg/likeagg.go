@@ -89,6 +89,8 @@ type Config struct {
 	// Observe is called with each window that ended, if it is not nil. Several
 	// goroutines call it, and it must be quick.
 	Observe func(Outcome)
+	// Answered, if not nil, is called with the end of each receive, as Observe is.
+	Answered func(queue.Answered)
 	// Tracer, if not nil, makes a span for each window with a like that is traced.
 	Tracer oteltrace.Tracer
 }

@@ -47,6 +47,10 @@ type Metrics struct {
 	events      *prometheus.CounterVec
 	polls       *prometheus.CounterVec
 	ended       *prometheus.CounterVec
+	likeLag     prometheus.Histogram
+	handled     *prometheus.HistogramVec
+	age         *prometheus.HistogramVec
+	dead        *prometheus.CounterVec
 	answers     *series[answer, answerSeries]
 }
 
@@ -87,13 +91,13 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}),
 		visible: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "fanfare_post_visible_seconds", Help: "Time from a post to its entry in a follower's home.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
+			Buckets: waits(),
 		}),
 		units: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_table_capacity_units_total", Help: "Capacity units consumed, by flow, kind of call, and read or write.",
 		}, []string{"flow", "op", "kind"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanfare_table_calls_total", Help: "Calls to the table, a query counted once a page.",
+			Name: "fanfare_table_calls_total", Help: "Calls to the table, a query counted once a page, by result: ok, condition (it did not hold), throttled (after the retries) or error.",
 		}, []string{"flow", "op", "result"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_http_requests_total", Help: "Requests answered.",
@@ -112,10 +116,31 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process.",
 		}, []string{"reason"}),
+		likeLag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "fanfare_like_lag_seconds", Help: "Time from the first like of a window to the write of its count.",
+			Buckets: waits(),
+		}),
+		handled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fanfare_message_seconds", Help: "Time from the receive of a message to its answer, by result: done, again, handed_back (at a stop), refused or attempts (dead letters).",
+			Buckets: waits(),
+		}, []string{"topic", "result"}),
+		age: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fanfare_message_age_seconds", Help: "Age of a message when its work was done, waits and former receives included.",
+			Buckets: waits(),
+		}, []string{"topic"}),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanfare_dead_letters_total", Help: "Messages that became dead letters, by reason: refused for good, or too many attempts.",
+		}, []string{"topic", "reason"}),
 	}
+	build := ReadBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "fanfare_build_info", Help: "1, with the version of the program as labels.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
+	})
+	info.Set(1)
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.requests, m.requestTime,
-		m.streams, m.events, m.polls, m.ended,
+		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -126,6 +151,11 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		return answerSeries{m.requests.WithLabelValues(a.route, a.method, strconv.Itoa(a.status)), m.requestTime.WithLabelValues(a.route, a.method)}
 	})
 	return m, nil
+}
+
+// waits are the buckets of times that a backlog makes long.
+func waits() []float64 {
+	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 }
 
 // Post counts an accepted post.
@@ -148,6 +178,23 @@ func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 	}
 	m.fences.Add(float64(fences))
 	m.pruned.Add(float64(pruned))
+}
+
+// LikeLag notes the time that likes waited for their count.
+func (m *Metrics) LikeLag(lag time.Duration) { m.likeLag.Observe(lag.Seconds()) }
+
+// Answered counts the end of a receive of a message that was sent at some time; the zero time
+// is unknown.
+func (m *Metrics) Answered(a queue.Answered, sent time.Time) {
+	m.handled.WithLabelValues(a.Topic, string(a.Result)).Observe(a.Took.Seconds())
+	switch a.Result {
+	case queue.ResultRefused, queue.ResultAttempts:
+		m.dead.WithLabelValues(a.Topic, string(a.Result)).Inc()
+	case queue.ResultDone:
+		if !sent.IsZero() {
+			m.age.WithLabelValues(a.Topic).Observe(max(0, time.Since(sent).Seconds()))
+		}
+	}
 }
 
 // Heads notes the size of the shared lists of pulled authors' newest posts.
@@ -210,6 +257,9 @@ func result(err error) string {
 	_, cancelled := errors.AsType[*table.CancelledError](err)
 	if condition || cancelled {
 		return "condition"
+	}
+	if unavailable, away := errors.AsType[*table.UnavailableError](err); away && unavailable.Throttled {
+		return "throttled"
 	}
 	return "error"
 }
@@ -281,6 +331,30 @@ func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error 
 	}, func() float64 { return ahead().Seconds() }))
 }
 
+// RegisterPace adds the limit of writes and their refusals to reg.
+func RegisterPace(reg prometheus.Registerer, limit func() float64, refusals func() int64) error {
+	return errors.Join(
+		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fanfare_table_write_limit", Help: "Write units a second that this process allows itself while the table throttles, 0 for no limit.",
+		}, limit)),
+		reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fanfare_table_throttles_total", Help: "Writes that the table refused for lack of capacity at least once.",
+		}, func() float64 { return float64(refusals()) })))
+}
+
+// RegisterKeys adds the fetches of the issuer's keys to reg.
+func RegisterKeys(reg prometheus.Registerer, fetches func() (done, failed int64)) error {
+	const help = "Fetches of the token issuer's keys."
+	number := func(result string, value func() int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fanfare_key_fetches_total", Help: help, ConstLabels: prometheus.Labels{"result": result},
+		}, func() float64 { return float64(value()) })
+	}
+	return errors.Join(
+		reg.Register(number("ok", func() int64 { done, _ := fetches(); return done })),
+		reg.Register(number("error", func() int64 { _, failed := fetches(); return failed })))
+}
+
 // RegisterTokens adds the memory for verified tokens to reg.
 func RegisterTokens(reg prometheus.Registerer, remembered func() int64) error {
 	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -308,7 +382,7 @@ type depths struct {
 // RegisterDepth adds the depth of the queues to reg.
 func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, topic string) (queue.Depth, error)) error {
 	return reg.Register(&depths{depth, prometheus.NewDesc("fanfare_queue_depth",
-		"Messages of a topic: ready, delayed, in_flight, or dead letters.", []string{"topic", "state"}, nil)})
+		"Messages of a topic: ready, delayed, in_flight, or dead letters. Each process shows the same queue: take the max, not the sum.", []string{"topic", "state"}, nil)})
 }
 
 // Describe implements prometheus.Collector.

@@ -59,7 +59,9 @@ type Consumer struct {
 	// does not doubt it.
 	Now   func() time.Time
 	Clock *clock.Clock
-	Log   *zap.Logger
+	// Observe, if not nil, is Answerer's.
+	Observe func(Answered)
+	Log     *zap.Logger
 	// Tracer, if not nil, makes a span for each event, in the trace of its message.
 	Tracer oteltrace.Tracer
 }
@@ -101,7 +103,7 @@ func (c *Consumer) process(working context.Context, msg *message.Message) {
 	defer context.AfterFunc(working, cancel)()
 
 	err := c.handle(ctx, msg)
-	Answerer{Topic: c.Topic, Dead: c.Broker, Log: c.Log}.Answer(ctx, msg, err, working.Err() != nil)
+	Answerer{Topic: c.Topic, Dead: c.Broker, Observe: c.Observe, Log: c.Log}.Answer(ctx, msg, err, working.Err() != nil)
 }
 
 // Answerer answers messages by their handler's errors, as Handler describes. It serves
@@ -109,16 +111,48 @@ func (c *Consumer) process(working context.Context, msg *message.Message) {
 type Answerer struct {
 	Topic string
 	Dead  DeadLetters
-	Log   *zap.Logger
+	// Observe, if not nil, is called with each answer. It must be quick.
+	Observe func(Answered)
+	Log     *zap.Logger
+}
+
+// Result is the kind of an answer.
+type Result string
+
+// The results. A dead letter was refused by its handler for good, or failed MaxAttempts times.
+const (
+	ResultDone       Result = "done"
+	ResultAgain      Result = "again"
+	ResultHandedBack Result = "handed_back"
+	ResultRefused    Result = "refused"
+	ResultAttempts   Result = "attempts"
+)
+
+// Answered is the end of one receive of a message.
+type Answered struct {
+	Topic string
+	// ID is the message's.
+	ID     string
+	Result Result
+	// Took is the time since the receive.
+	Took time.Duration
 }
 
 // Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, a message
 // that failed is handed back whatever the error.
 func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, stopping bool) {
+	result := ResultDone
 	if err == nil {
 		msg.Ack()
-		return
+	} else {
+		result = a.answerFailed(ctx, msg, err, stopping)
 	}
+	if a.Observe != nil {
+		a.Observe(Answered{a.Topic, msg.UUID, result, time.Since(ReceiveOf(msg).at)})
+	}
+}
+
+func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err error, stopping bool) Result {
 	receive := ReceiveOf(msg)
 	log := a.Log.With(zap.String("topic", a.Topic), zap.String("message_id", msg.UUID),
 		zap.Int("receives", receive.Receives), zap.Error(err), trace.ID(trace.Extract(ctx, msg.Metadata)))
@@ -126,8 +160,10 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 	early, isEarly := errors.AsType[*messages.EarlyError](err)
 	_, isDoubt := errors.AsType[*clock.DoubtError](err)
 	_, isPermanent := errors.AsType[*messages.PermanentError](err)
+	result := ResultAgain
 	switch {
 	case stopping:
+		result = ResultHandedBack
 		receive.RetryAfter(0)
 		log.Info("handed back at the stop")
 	case isLater:
@@ -145,11 +181,15 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 		}
 		log.Warn("dead letter")
 		msg.Ack()
-		return
+		if isPermanent {
+			return ResultRefused
+		}
+		return ResultAttempts
 	default:
 		log.Warn("failed, the message comes again", zap.Duration("after", receive.Delay()))
 	}
 	msg.Nack()
+	return result
 }
 
 // handle decodes msg and runs the handler. A panic there costs one message an attempt,

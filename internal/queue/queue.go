@@ -133,12 +133,16 @@ type Receive struct {
 	// Receives is how often the message was received, this time included. Receives
 	// that ended with a hand-back count too.
 	Receives int
+	// at is the time of the receive.
+	at time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
 }
 
 // NewReceive is for backends. It returns the receive with this number.
-func NewReceive(receives int) *Receive { return &Receive{Receives: receives, retryAfter: -1} }
+func NewReceive(receives int) *Receive {
+	return &Receive{Receives: receives, at: time.Now(), retryAfter: -1}
+}
 
 // RetryAfter sets the delay for the Nack that follows, 12 hours at most.
 func (r *Receive) RetryAfter(delay time.Duration) { r.retryAfter = min(max(delay, 0), 12*time.Hour) }

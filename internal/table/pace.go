@@ -58,6 +58,8 @@ type Pace struct {
 	// count is the units of the second that began at second, and last those a second before.
 	second      time.Time
 	count, last float64
+	// refusals is the number of writes that the table refused for lack of capacity.
+	refusals int64
 	// waiting is the number of writes that wait.
 	waiting [urgencies]int
 }
@@ -71,6 +73,14 @@ func (p *Pace) Limit() float64 {
 	defer p.mu.Unlock()
 	p.pass()
 	return p.limit
+}
+
+// Refusals returns the number of writes that the table refused for lack of capacity, or
+// took after they were sent again.
+func (p *Pace) Refusals() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refusals
 }
 
 // pass brings limit and credit up to now. The caller holds mu.
@@ -163,6 +173,7 @@ func (p *Pace) done(u Urgency, res WriteResult, err error) {
 		return
 	}
 	p.refused = now
+	p.refusals++
 	if now.Sub(p.lowered) < paceRest {
 		return
 	}

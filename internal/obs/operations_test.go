@@ -1,0 +1,154 @@
+package obs_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/obs"
+	"fanfare/internal/queue"
+)
+
+var update = flag.Bool("update", false, "write the table of metrics in docs/OPERATIONS.md")
+
+// page is where operators find the metrics.
+const page = "../../docs/OPERATIONS.md"
+
+// metric is a row of the page.
+type metric struct{ kind, labels, help string }
+
+// listing is a registerer that notes the metrics that it is given.
+type listing map[string]metric
+
+var described = regexp.MustCompile(`fqName: "(.*?)", help: "(.*?)", constLabels: \{(.*?)\}, variableLabels: \{(.*?)\}`)
+
+func (l listing) Register(c prometheus.Collector) error {
+	descs := make(chan *prometheus.Desc, 100)
+	c.Describe(descs)
+	close(descs)
+	for desc := range descs {
+		found := described.FindStringSubmatch(desc.String())
+		if found == nil || !strings.HasPrefix(found[1], "fanfare_") {
+			continue // Go's own
+		}
+		var labels []string
+		for label := range strings.SplitSeq(found[3]+","+found[4], ",") {
+			if name, _, _ := strings.Cut(label, "="); name != "" {
+				labels = append(labels, name)
+			}
+		}
+		slices.Sort(labels)
+		kind := "gauge"
+		_, one := c.(interface{ Observe(float64) })
+		_, many := c.(*prometheus.HistogramVec)
+		if one || many {
+			kind = "histogram"
+		} else if strings.HasSuffix(found[1], "_total") {
+			kind = "counter"
+		}
+		l[found[1]] = metric{kind, strings.Join(slices.Compact(labels), ", "), found[2]}
+	}
+	return nil
+}
+
+func (l listing) MustRegister(...prometheus.Collector) { panic("not used") }
+func (l listing) Unregister(prometheus.Collector) bool { panic("not used") }
+
+// metrics returns all metrics of the product by their names.
+func metrics(t *testing.T) listing {
+	t.Helper()
+	l := listing{}
+	_, err := obs.NewMetrics(l)
+	require.NoError(t, err)
+	require.NoError(t, obs.RegisterClock(l, nil))
+	require.NoError(t, obs.RegisterTokens(l, nil))
+	require.NoError(t, obs.RegisterAuthors(l, nil))
+	require.NoError(t, obs.RegisterPace(l, nil, nil))
+	require.NoError(t, obs.RegisterKeys(l, nil))
+	require.NoError(t, obs.RegisterStore(l, "table", func() disk.Stats { return disk.Stats{} }))
+	require.NoError(t, obs.RegisterDepth(l, func(context.Context, string) (queue.Depth, error) { return queue.Depth{}, nil }))
+	return l
+}
+
+// movers are the daemons in which a metric moves, by the longest beginning of its name. up is
+// all of them.
+func movers(name string) string {
+	by := map[string]string{
+		"fanfare_": "all", "fanfare_posts": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",
+		"fanfare_remembered": "api", "fanfare_known_author": "api", "fanfare_shared_heads": "api", "fanfare_like_": "likeagg", "fanfare_deliveries": "fanout", "fanfare_post_visible": "fanout",
+		"fanfare_message": "fanout, likeagg", "fanfare_dead_letters": "fanout, likeagg", "fanfare_table_write_limit": "api, fanout", "fanfare_table_throttles": "api, fanout",
+		"fanfare_store": "up", "fanfare_disk": "up", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
+	}
+	best := ""
+	for beginning := range by {
+		if strings.HasPrefix(name, beginning) && len(beginning) > len(best) {
+			best = beginning
+		}
+	}
+	return by[best]
+}
+
+func TestThePageHasEachMetric(t *testing.T) {
+	var rows strings.Builder
+	rows.WriteString("| metric | type | labels | meaning | moves in |\n|---|---|---|---|---|\n")
+	all := metrics(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		m := all[name]
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | %s |\n", name, m.kind, m.labels, m.help, movers(name))
+	}
+	const begin, end = "<!-- metrics: go test ./internal/obs -update -->\n", "<!-- end of the metrics -->"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok, "the page lacks %s", begin)
+	now, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, "the page lacks %s", end)
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(before+begin+rows.String()+end+after), 0o600))
+		return
+	}
+	assert.Equal(t, rows.String(), now, "write it anew: go test ./internal/obs -update")
+}
+
+// A rule or a panel about a metric that does not exist would be silent for ever.
+func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
+	all := metrics(t)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	headings := map[string]bool{}
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		headings[strings.ReplaceAll(strings.ToLower(h[1]), " ", "-")] = true
+	}
+	for _, file := range []string{"prometheus/fanfare.rules.yml", "prometheus/fanfare.rules.test.yml", "grafana/fanfare.json"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		require.NoError(t, err)
+		named := regexp.MustCompile(`\bfanfare_[a-z0-9_]+`).FindAllString(string(text), -1)
+		require.NotEmpty(t, named, file)
+		for _, name := range named {
+			whole := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"), "_sum")
+			_, known := all[name]
+			m := all[whole]
+			assert.True(t, known || m.kind == "histogram", "%s: there is no metric %s", file, name)
+		}
+		if strings.HasSuffix(file, ".json") {
+			assert.True(t, json.Valid(text), file)
+		}
+		for _, runbook := range regexp.MustCompile(`OPERATIONS\.md#([a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
+			assert.True(t, headings[runbook[1]], "%s: the page has no section %s", file, runbook[1])
+		}
+		alerts := strings.Count(string(text), "- alert:")
+		assert.Equal(t, alerts, strings.Count(string(text), "runbook:"), "%s: each alert has its runbook", file)
+	}
+}
