@@ -162,21 +162,8 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
+	if err := p.register(reg, authn); err != nil {
 		return err
-	}
-	if err := obs.RegisterPace(reg, p.pace.Limit, p.pace.Refusals); err != nil {
-		return err
-	}
-	if authn.fetches != nil {
-		if err := obs.RegisterKeys(reg, authn.fetches); err != nil {
-			return err
-		}
-	}
-	if authn.remembered != nil {
-		if err := obs.RegisterTokens(reg, authn.remembered); err != nil {
-			return err
-		}
 	}
 	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
@@ -222,6 +209,27 @@ func (p *process) run(ctx context.Context) error {
 	err = roots.wait()
 	p.log.Info("stopped", zap.Error(err))
 	return err
+}
+
+// register adds the metrics of the clock, the writes and the tokens to reg.
+func (p *process) register(reg prometheus.Registerer, authn authn) error {
+	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
+		return err
+	}
+	if err := obs.RegisterPace(reg, p.pace.Limit, p.pace.Refusals); err != nil {
+		return err
+	}
+	if authn.fetches != nil {
+		if err := obs.RegisterKeys(reg, authn.fetches); err != nil {
+			return err
+		}
+	}
+	if authn.remembered != nil {
+		if err := obs.RegisterTokens(reg, authn.remembered); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // front is an address beside the API's. It is open from before the stores are, and its

@@ -116,31 +116,11 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process.",
 		}, []string{"reason"}),
-		likeLag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "fanfare_like_lag_seconds", Help: "Time from the first like of a window to the write of its count.",
-			Buckets: waits(),
-		}),
-		handled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fanfare_message_seconds", Help: "Time from the receive of a message to its answer, by result: done, again, handed_back (at a stop), refused or attempts (dead letters).",
-			Buckets: waits(),
-		}, []string{"topic", "result"}),
-		age: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fanfare_message_age_seconds", Help: "Age of a message when its work was done, waits and former receives included.",
-			Buckets: waits(),
-		}, []string{"topic"}),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanfare_dead_letters_total", Help: "Messages that became dead letters, by reason: refused for good, or too many attempts.",
-		}, []string{"topic", "reason"}),
 	}
-	build := ReadBuild()
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "fanfare_build_info", Help: "1, with the version of the program as labels.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
-	})
-	info.Set(1)
+	m.addMessages()
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.requests, m.requestTime,
-		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, info,
+		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -151,6 +131,35 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		return answerSeries{m.requests.WithLabelValues(a.route, a.method, strconv.Itoa(a.status)), m.requestTime.WithLabelValues(a.route, a.method)}
 	})
 	return m, nil
+}
+
+// addMessages makes the metrics of messages.
+func (m *Metrics) addMessages() {
+	m.likeLag = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "fanfare_like_lag_seconds", Help: "Time from the first like of a window to the write of its count.",
+		Buckets: waits(),
+	})
+	m.handled = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "fanfare_message_seconds", Help: "Time from the receive of a message to its answer, by result: done, again, handed_back (at a stop), refused or attempts (dead letters).",
+		Buckets: waits(),
+	}, []string{"topic", "result"})
+	m.age = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "fanfare_message_age_seconds", Help: "Age of a message when its work was done, waits and former receives included.",
+		Buckets: waits(),
+	}, []string{"topic"})
+	m.dead = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanfare_dead_letters_total", Help: "Messages that became dead letters, by reason: refused for good, or too many attempts.",
+	}, []string{"topic", "reason"})
+}
+
+func buildInfo() prometheus.Collector {
+	build := ReadBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "fanfare_build_info", Help: "1, with the version of the program as labels.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
+	})
+	info.Set(1)
+	return info
 }
 
 // waits are the buckets of times that a backlog makes long.
