@@ -126,10 +126,10 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (*server, error
 	return s, nil
 }
 
-// serve is up for a server without tokens of its own. It pushes all authors unless env says
-// otherwise.
+// serve is up for a server without tokens of its own. It pushes all authors, and has no
+// canary, unless env says otherwise.
 func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, error) {
-	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0"}, env...),
+	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0", "FANFARE_CANARY=off"}, env...),
 		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

@@ -44,6 +44,9 @@ listens on loopback only, because it gives a token to whoever asks.`,
 		if withDemo && cfg.Auth != config.AuthDev {
 			return wrongUse(errors.New("--demo signs in as the people of the demo, by dev tokens: leave it out with FANFARE_AUTH=jwt"))
 		}
+		if cfg.Canary == nil {
+			cfg.Canary = new(config.Switch(true))
+		}
 		return a.up(c.Context(), cfg, withDemo, asJSON)
 	}
 	return c

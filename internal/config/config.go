@@ -96,6 +96,9 @@ type Config struct {
 	// RateLimit is the number of requests that a user may make in a second; 0 is no
 	// limit. The default is 100, and 0 with dev tokens.
 	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
+	// Canary posts, reads, likes and counts as users of its own, every 10 seconds: on or off.
+	// The default is off, and on with fanfare up.
+	Canary *Switch `env:"FANFARE_CANARY"`
 	// Streams is the number of live homes that a process serves at once.
 	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
 	// StreamsPerUser is the number of live homes of one user that a process serves at once.
@@ -228,6 +231,9 @@ func (c Config) HasConsole() bool {
 	}
 	return c.Engine == EngineEmbedded
 }
+
+// HasCanary reports whether an API has a canary.
+func (c Config) HasCanary() bool { return c.Canary != nil && bool(*c.Canary) }
 
 // FollowersPushed is the number of followers up to which an author is pushed, 0 for any.
 func (c Config) FollowersPushed() int64 {

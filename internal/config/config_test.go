@@ -19,7 +19,7 @@ func TestDefaultsAreForOneMachine(t *testing.T) {
 	require.NoError(t, err)
 	if c.Engine != config.EngineEmbedded || c.Auth != config.AuthDev || c.HTTPAddr != "127.0.0.1:8080" ||
 		c.AdminAddr != "127.0.0.1:9090" || c.AdminIsPublic() || c.MetricsAddr != "" || c.LikeWindow != time.Second || c.TimelineTTL != 720*time.Hour ||
-		c.ActiveDays != 14 || c.MaxFollowing != 5000 || !bool(c.LikesByUser) || bool(c.Pprof) || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
+		c.ActiveDays != 14 || c.MaxFollowing != 5000 || !bool(c.LikesByUser) || bool(c.Pprof) || c.HasCanary() || c.LogLevel != zapcore.InfoLevel || c.RequestsPerSecond() != 0 {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -33,16 +33,16 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
-		"FANFARE_CONSOLE=on",
+		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
-		!c.HasConsole() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second {
+		!c.HasConsole() || !c.HasCanary() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 29, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 30, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -59,8 +59,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"table", []string{"FANFARE_TABLE=a b c"}, config.Worker, []string{"FANFARE_TABLE"}},
 		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
 		{"address", []string{"FANFARE_HTTP_ADDR=8080", "FANFARE_ADMIN_ADDR=x:99999", "FANFARE_METRICS_ADDR=9091"}, config.Worker, []string{"FANFARE_HTTP_ADDR", "FANFARE_ADMIN_ADDR", "FANFARE_METRICS_ADDR"}},
-		{"types, all at once", []string{"FANFARE_LIKE_WINDOW=1", "FANFARE_PUSH_LIMIT=many", "FANFARE_LIKES_BY_USER=yes", "FANFARE_LOG_LEVEL=loud", "FANFARE_RATE_LIMIT=1e3", "FANFARE_TIMELINE_TTL=30d", "FANFARE_ENGINE=x"},
-			config.Worker, []string{`FANFARE_LIKE_WINDOW: "1" is not a duration`, "FANFARE_PUSH_LIMIT", "FANFARE_LIKES_BY_USER", "FANFARE_LOG_LEVEL", "FANFARE_RATE_LIMIT", "FANFARE_TIMELINE_TTL", "FANFARE_ENGINE"}},
+		{"types, all at once", []string{"FANFARE_LIKE_WINDOW=1", "FANFARE_PUSH_LIMIT=many", "FANFARE_LIKES_BY_USER=yes", "FANFARE_CANARY=2", "FANFARE_LOG_LEVEL=loud", "FANFARE_RATE_LIMIT=1e3", "FANFARE_TIMELINE_TTL=30d", "FANFARE_ENGINE=x"},
+			config.Worker, []string{`FANFARE_LIKE_WINDOW: "1" is not a duration`, "FANFARE_PUSH_LIMIT", "FANFARE_LIKES_BY_USER", `FANFARE_CANARY: "2" is not on or off`, "FANFARE_LOG_LEVEL", "FANFARE_RATE_LIMIT", "FANFARE_TIMELINE_TTL", "FANFARE_ENGINE"}},
 		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_ACTIVE_DAYS=-1", "FANFARE_MAX_FOLLOWING=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal", "FANFARE_STREAMS=0", "FANFARE_STREAMS_PER_USER=0", "FANFARE_STREAM_POLL=1ms"},
 			config.Worker, []string{"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS: -1 is neither", "FANFARE_MAX_FOLLOWING", "FANFARE_RATE_LIMIT", "FANFARE_LOG_LEVEL", "FANFARE_STREAMS", "FANFARE_STREAMS_PER_USER", "FANFARE_STREAM_POLL"}},
 		{"an active day too few", []string{"FANFARE_ACTIVE_DAYS=1"}, config.Worker, []string{"FANFARE_ACTIVE_DAYS: 1 is neither 0 (off) nor between 2 and 3650"}},

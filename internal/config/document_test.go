@@ -42,6 +42,9 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
 			value = "`on`, on `aws` `off`"
 		}
+		if field.Name == "Canary" && !(config.Config{}).HasCanary() { // the command up turns it on
+			value = "`off`, with `up` `on`"
+		}
 		want = append(want, field.Tag.Get("env")+" "+value)
 	}
 	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`explain`", "`delivery`", "`replay`"}

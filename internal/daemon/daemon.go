@@ -183,6 +183,10 @@ func (p *process) run(ctx context.Context) error {
 		roots.cancel()
 		return errors.Join(err, roots.wait())
 	}
+	if err := p.startCanary(roots, eng, reg, metrics, ids); err != nil {
+		roots.cancel()
+		return errors.Join(err, roots.wait())
+	}
 	// The roles come first: a client that sees the process ready sends requests at once.
 	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
 	operations.set(admin.NewHandler(admin.Config{

@@ -1,0 +1,211 @@
+// Package canary shows from the inside that Fanfare works: an author of its own posts, a
+// reader of its own waits for the post in its home, likes it and waits for the count. So a
+// queue that nobody reads, or a worker that hangs, is seen before a user complains.
+//
+// It uses the domain as the API does, past HTTP and tokens. It must never touch the data of
+// another user, keep a post that it made, or end the process: its failures are metrics and
+// lines in the log.
+package canary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/feed"
+)
+
+// The users of the canary. All processes share them.
+const (
+	Author = "fanfare-canary-author"
+	Reader = "fanfare-canary-reader"
+)
+
+// Steps of a round.
+const (
+	// StepPost makes the post, and the users and the follow once before that.
+	StepPost = "post"
+	// StepVisible waits for the post in the reader's home.
+	StepVisible = "visible"
+	// StepLike likes the post.
+	StepLike = "like"
+	// StepCounted waits until the count has the like.
+	StepCounted = "counted"
+	// StepDelete deletes the post.
+	StepDelete = "delete"
+)
+
+// Steps returns all steps, in their order.
+func Steps() []string { return []string{StepPost, StepVisible, StepLike, StepCounted, StepDelete} }
+
+const (
+	// every is the time between the beginnings of two rounds.
+	every = 10 * time.Second
+	// patience bounds a step. One that takes longer has failed.
+	patience = 30 * time.Second
+	// cleaning bounds the delete at a stop.
+	cleaning = 2 * time.Second
+	// page is the number of posts that are looked at. Other processes have canaries, too.
+	page = 10
+)
+
+// Feed is the domain, as far as the canary uses it.
+type Feed interface {
+	PutProfile(ctx context.Context, user string, in feed.ProfileInput) (feed.User, error)
+	Follow(ctx context.Context, follower, author string) error
+	CreatePost(ctx context.Context, author string, in feed.PostInput) (feed.Post, error)
+	Home(ctx context.Context, viewer string, query feed.HomeQuery, in feed.PageRequest) (feed.List[feed.HomeItem], error)
+	Like(ctx context.Context, user, post string) error
+	LikeCount(ctx context.Context, post string) (feed.LikeCount, error)
+	DeletePost(ctx context.Context, user, post string) error
+}
+
+// Canary is one canary. All fields are required.
+type Canary struct {
+	Feed Feed
+	// Passed is called for each step that succeeded, with the time that it took.
+	Passed func(step string, took time.Duration)
+	// Failed is called for each step that failed. The steps behind it are left out, except
+	// the delete.
+	Failed func(step string)
+	Log    *zap.Logger
+
+	entered bool
+	failing bool
+}
+
+// Run makes a round every 10 seconds until ctx ends. Its error is always nil.
+func (c *Canary) Run(ctx context.Context) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		c.round(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// round logs the first round of several that fail, and the first one that succeeds again.
+func (c *Canary) round(ctx context.Context) {
+	post, failed, err := c.look(ctx)
+	if post != "" {
+		if deleteErr := c.remove(ctx, post); err == nil {
+			failed, err = StepDelete, deleteErr
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && !c.failing:
+		c.failing = true
+		c.Log.Warn("the canary failed", zap.String("step", failed), zap.String("post_id", post), zap.Error(err))
+	case err == nil && c.failing:
+		c.failing = false
+		c.Log.Info("the canary succeeds again")
+	}
+}
+
+// look posts, waits, likes and waits. It returns the post, "" if there is none, and the step
+// that failed.
+func (c *Canary) look(ctx context.Context) (post, failed string, err error) {
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{StepPost, func(ctx context.Context) (err error) { post, err = c.post(ctx); return err }},
+		{StepVisible, func(ctx context.Context) error {
+			return until(ctx, func() (bool, error) { return c.visible(ctx, post) })
+		}},
+		{StepLike, func(ctx context.Context) error { return c.Feed.Like(ctx, Reader, post) }},
+		{StepCounted, func(ctx context.Context) error {
+			return until(ctx, func() (bool, error) { return c.counted(ctx, post) })
+		}},
+	} {
+		if err := c.step(ctx, step.name, patience, step.run); err != nil {
+			return post, step.name, err
+		}
+	}
+	return post, "", nil
+}
+
+// step runs one step and reports it. A stop is no failure.
+func (c *Canary) step(ctx context.Context, name string, patience time.Duration, run func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began := time.Now()
+	err := run(limited)
+	switch {
+	case err == nil:
+		c.Passed(name, time.Since(began))
+	case ctx.Err() == nil:
+		c.Failed(name)
+	}
+	return err
+}
+
+func (c *Canary) post(ctx context.Context) (string, error) {
+	if !c.entered {
+		for _, user := range []string{Author, Reader} {
+			if _, err := c.Feed.PutProfile(ctx, user, feed.ProfileInput{Name: "Canary"}); err != nil {
+				return "", err
+			}
+		}
+		if err := c.Feed.Follow(ctx, Reader, Author); err != nil {
+			return "", err
+		}
+		c.entered = true
+	}
+	post, err := c.Feed.CreatePost(ctx, Author, feed.PostInput{Text: "canary"})
+	return post.ID, err
+}
+
+func (c *Canary) visible(ctx context.Context, post string) (bool, error) {
+	home, err := c.Feed.Home(ctx, Reader, feed.HomeQuery{}, feed.PageRequest{Limit: page})
+	return slices.ContainsFunc(home.Items, func(it feed.HomeItem) bool { return it.Post.ID == post }), err
+}
+
+func (c *Canary) counted(ctx context.Context, post string) (bool, error) {
+	count, err := c.Feed.LikeCount(ctx, post)
+	return count.Count == 1, err
+}
+
+// remove deletes the post, also at a stop.
+func (c *Canary) remove(ctx context.Context, post string) error {
+	limit := patience
+	if ctx.Err() != nil {
+		ctx, limit = context.WithoutCancel(ctx), cleaning
+	}
+	return c.step(ctx, StepDelete, limit, func(ctx context.Context) error { return c.Feed.DeletePost(ctx, Author, post) })
+}
+
+// errLate is the failure of a wait.
+var errLate = errors.New("it did not happen in time")
+
+// until looks until done is true. Looks that fail are made again: the error names the last
+// one of them.
+func until(ctx context.Context, done func() (bool, error)) error {
+	waits := backoff.Exponential{First: 10 * time.Millisecond, Most: 500 * time.Millisecond}
+	var last error
+	for look := 1; ; look++ {
+		ok, err := done()
+		switch {
+		case err == nil && ok:
+			return nil
+		case err != nil && ctx.Err() == nil:
+			last = err
+		}
+		if backoff.Wait(ctx, waits.Bound(look)) != nil {
+			if last != nil {
+				return fmt.Errorf("%w: %w", errLate, last)
+			}
+			return errLate
+		}
+	}
+}
