@@ -38,7 +38,7 @@ const hostile = `<script>window.hacked=1</script><img src=x onerror=window.hacke
 type tab struct {
 	*browser
 	t   *testing.T
-	ctx context.Context //nolint:containedctx // chromedp's handle of the tab
+	ctx context.Context // chromedp's handle of the tab
 	url string
 }
 

@@ -189,11 +189,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 	// The roles come first: a client that sees the process ready sends requests at once.
 	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
-	operations.set(admin.NewHandler(admin.Config{
-		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
-		Explain: explainer{posts, eng.broker}, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
-		Console: operator,
-	}))
+	operations.set(p.operations(reg, health, eng, posts, operator))
 	scrapes.set(admin.NewMetricsHandler(reg, health))
 	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask
 	p.cleanups.add("metrics", scrapes.stop)
@@ -234,6 +230,15 @@ func (p *process) register(reg prometheus.Registerer, authn authn) error {
 		}
 	}
 	return nil
+}
+
+// operations returns the handler of the admin address.
+func (p *process) operations(reg *prometheus.Registry, health *admin.Health, eng *engine, posts *feed.Service, pages http.Handler) http.Handler {
+	return admin.NewHandler(admin.Config{
+		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
+		Explain: explainer{posts, eng.broker}, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+		Console: pages,
+	})
 }
 
 // front is an address beside the API's. It is open from before the stores are, and its
