@@ -110,7 +110,7 @@ func (a *plainApp) usage(ctx context.Context) (usage, error) {
 		return usage{}, err
 	}
 	store, err := cpuOfFamily(a.store)
-	return usage{time.Now(), app + store, heap.Allocs, heap.AllocBytes}, err
+	return usage{at: time.Now(), cpu: app + store, allocs: heap.Allocs, allocBytes: heap.AllocBytes, loader: ownUsage().cpu}, err
 }
 
 // names returns the users of a graph. To the baselines they are tokens, too.

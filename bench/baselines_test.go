@@ -18,8 +18,8 @@ import (
 	"fanfare/bench/plain"
 )
 
-// pair is a graph in which ann follows bob.
-var pair = graph{
+// couple is a graph in which ann follows bob.
+var couple = graph{
 	users:   2,
 	name:    func(i int) string { return []string{"ann", "bob"}[i] },
 	follows: func(yield func(follow) bool) { yield(follow{"ann", "bob"}) },
@@ -53,7 +53,7 @@ func TestTheBaselineOnRedisAnswersHomesAndCountsLikesOnce(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, r.stop()) })
 	db := redis.NewClient(&redis.Options{Addr: r.address})
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	require.NoError(t, plain.LoadRedis(t.Context(), db, pair.names(), pair.pairs))
+	require.NoError(t, plain.LoadRedis(t.Context(), db, couple.names(), couple.pairs))
 	c := baseline(t, plain.OnRedis(db))
 
 	var posts []string
@@ -99,7 +99,7 @@ func TestTheBaselineOnPostgreSQLWritesPostCountAndEntriesOrNothing(t *testing.T)
 	db, err := pgxpool.New(t.Context(), connection)
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	require.NoError(t, plain.LoadPostgres(t.Context(), db, pair.names(), pair.pairs))
+	require.NoError(t, plain.LoadPostgres(t.Context(), db, couple.names(), couple.pairs))
 	c := baseline(t, plain.OnPostgres(db))
 
 	post, err := c.post("bob", "hello, ann")

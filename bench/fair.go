@@ -405,6 +405,32 @@ func followersOfSmallAuthors(ordinaryFans int) map[string]int {
 	return few
 }
 
+// visibleTimes are the times from posts to their entries, in the histogram of the present turn.
+type visibleTimes struct {
+	mu   sync.Mutex
+	into *hdrhistogram.Histogram
+}
+
+func (v *visibleTimes) record(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	record(v.into, d)
+}
+
+func (v *visibleTimes) count() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.into.TotalCount()
+}
+
+// turnTo lets the next times go into a histogram, and returns how many it has.
+func (v *visibleTimes) turnTo(into *hdrhistogram.Histogram) int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.into = into
+	return into.TotalCount()
+}
+
 // fairStandIn measures the fan-out on the DynamoDB store and the SQS transport, with the
 // workers of a daemon. SQS is fair by its own thresholds. The stand-in keeps no entries, so
 // a post is visible when its follower's entry was written.
@@ -425,14 +451,11 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.broker.Close()) }()
-	var mu sync.Mutex
-	times := newHistogram()
+	shown := &visibleTimes{into: newHistogram()}
 	// The numbers of workers are those of a daemon.
 	w := newWorkers(s.store, s.broker, 32, 8, func(n int, sincePost time.Duration) {
 		if n == fans {
-			mu.Lock()
-			defer mu.Unlock()
-			record(times, sincePost)
+			shown.record(sincePost)
 		}
 	})
 	stop := w.run(ctx, 16)
@@ -457,7 +480,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	loads := map[string]func(context.Context) error{
 		fanOutsName(followers): func(ctx context.Context) error { return e.fanOuts(ctx, w.feed, int64(followers)) },
-		botName:                func(ctx context.Context) error { at(ctx, botRate, func(int) string { return "bot" }); return nil },
+		botName:                func(ctx context.Context) error { at(ctx, botRate, func(int) string { return "bot" }); return nil }, //nolint:unparam // a load may fail
 	}
 	for range crowdPosts {
 		if err := post(ctx, "crowded"); err != nil {
@@ -477,18 +500,11 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 					return err
 				}
 			}
-			mu.Lock()
-			times = into
-			want := times.TotalCount()
-			mu.Unlock()
+			want := shown.turnTo(into)
 			made.Store(0)
 			if err := beside(ctx, load, func(ctx context.Context) error {
 				at(ctx, fairRate, func(i int) string { return ordinary(i % fairPairs) })
-				return until(ctx, func() bool {
-					mu.Lock()
-					defer mu.Unlock()
-					return times.TotalCount() >= want+made.Load()
-				})
+				return until(ctx, func() bool { return shown.count() >= want+made.Load() })
 			}); err != nil {
 				return err
 			}

@@ -214,7 +214,7 @@ func (d *demoNetwork) profile(ctx context.Context, u demoUser) error {
 	return nil
 }
 
-// follows has u follow those who exist already: the first people come before the crowd.
+// follows lets u follow people who exist already: the first people come before the crowd.
 func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
 	user, err := d.as(ctx, u.id)
 	if err != nil {

@@ -102,11 +102,11 @@ func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed 
 			Failed: func(step string) { failed = append(failed, step) },
 		}
 		go func() { ended <- c.Run(ctx) }()
-		time.Sleep(length / 2)
+		<-time.After(length / 2) // virtual
 		s.mu.Lock()
 		change()
 		s.mu.Unlock()
-		time.Sleep(length - length/2)
+		<-time.After(length - length/2)
 		stop()
 		require.NoError(t, <-ended)
 	})

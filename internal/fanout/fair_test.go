@@ -34,7 +34,7 @@ func TestABotDelaysNoOtherAuthor(t *testing.T) {
 				w.must(err)
 			}
 			w.store.around = func(_ table.Op, keys []table.Key, do func() error) error {
-				time.Sleep(request * time.Duration(max(1, (len(keys)+table.MaxBatchWrite-1)/table.MaxBatchWrite)))
+				<-time.After(request * time.Duration(max(1, (len(keys)+table.MaxBatchWrite-1)/table.MaxBatchWrite)))
 				return do()
 			}
 			var mu sync.Mutex
@@ -71,7 +71,7 @@ func TestABotDelaysNoOtherAuthor(t *testing.T) {
 				if bot && ms%60 == 0 {
 					post("bot")
 				}
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 			close(posts)
 			running.Wait()

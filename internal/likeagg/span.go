@@ -16,7 +16,7 @@ const maxLinks = 128
 // traced begins the span of a window. It links to the traces of its likes, and is itself in
 // the first sampled one of them, so that it is there for each like that is. A window without
 // any has no span.
-func (w *window) traced(ctx context.Context) context.Context { //nolint:spancheck // endSpan ends it
+func (w *window) traced(ctx context.Context) context.Context {
 	if w.cfg.Tracer == nil {
 		return ctx
 	}
@@ -34,11 +34,11 @@ func (w *window) traced(ctx context.Context) context.Context { //nolint:spanchec
 	if len(links) == 0 {
 		return ctx
 	}
-	ctx, span := w.cfg.Tracer.Start(trace.ContextWithRemoteSpanContext(ctx, links[0].SpanContext), "count likes",
+	ctx, span := w.cfg.Tracer.Start(trace.ContextWithRemoteSpanContext(ctx, links[0].SpanContext), "count likes", //nolint:spancheck // endSpan ends it
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(w.openedAt), trace.WithLinks(links...),
 		trace.WithAttributes(attribute.String("fanfare.post_id", w.post), attribute.Int("messaging.batch.message_count", w.messages)))
 	w.span = span
-	return ctx
+	return ctx //nolint:spancheck // endSpan ends it
 }
 
 // endSpan ends the span of a window, if it has one.

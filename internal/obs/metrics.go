@@ -203,6 +203,7 @@ func (m *Metrics) Answered(a queue.Answered, sent time.Time) {
 		if !sent.IsZero() {
 			m.age.WithLabelValues(a.Topic).Observe(max(0, time.Since(sent).Seconds()))
 		}
+	case queue.ResultAgain, queue.ResultHandedBack: // the message comes again
 	}
 }
 

@@ -51,7 +51,7 @@ func (l listing) Register(c prometheus.Collector) error {
 		}
 		slices.Sort(labels)
 		kind := "gauge"
-		_, one := c.(interface{ Observe(float64) })
+		_, one := c.(interface{ Observe(value float64) })
 		_, many := c.(*prometheus.HistogramVec)
 		if one || many {
 			kind = "histogram"

@@ -27,7 +27,7 @@ func TestManyPublishersShareSyncsAndFewWaitForNobody(t *testing.T) {
 		fs.Set(func(op, _ string, _ int) error {
 			if op == "sync" {
 				syncs.Add(1)
-				time.Sleep(took) // virtual
+				<-time.After(took) // virtual
 			}
 			return nil
 		})
@@ -44,7 +44,7 @@ func TestManyPublishersShareSyncsAndFewWaitForNobody(t *testing.T) {
 			publishing.Go(func() {
 				for time.Since(began) < period {
 					assert.NoError(t, b.Publish(queue.TopicLikes, newMessage(i)))
-					time.Sleep(time.Duration(i%16) * 100 * time.Microsecond) // virtual
+					<-time.After(time.Duration(i%16) * 100 * time.Microsecond) // virtual
 				}
 			})
 		}

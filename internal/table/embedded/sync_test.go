@@ -27,7 +27,7 @@ func TestManyWritersShareSyncsAndFewWaitForNobody(t *testing.T) {
 		fs.Set(func(op, _ string, _ int) error {
 			if op == "sync" {
 				syncs.Add(1)
-				time.Sleep(took) // virtual
+				<-time.After(took) // virtual
 			}
 			return nil
 		})
@@ -48,7 +48,7 @@ func TestManyWritersShareSyncsAndFewWaitForNobody(t *testing.T) {
 			writing.Go(func() {
 				for n := 0; time.Since(began) < period; n++ {
 					put(i, n)
-					time.Sleep(time.Duration(i%16) * 100 * time.Microsecond) // virtual
+					<-time.After(time.Duration(i%16) * 100 * time.Microsecond) // virtual
 				}
 			})
 		}
