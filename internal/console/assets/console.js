@@ -156,7 +156,7 @@ const views = {
   },
   letters(letters, from) {
     const topic = from.dataset.topic;
-    const rows = letters.map(l => markup("letter", { ...l, ago: ago(l.failed_at), times: l.receives + " ×", one: JSON.stringify({ ids: [l.id] }) }));
+    const rows = letters.map(l => markup("letter", { ...l, payload: l.payload ?? "base64: " + (l.payload_base64 ?? ""), ago: ago(l.failed_at), times: l.receives + " ×", one: JSON.stringify({ ids: [l.id] }) }));
     if (letters.length > 1) rows.push(markup("letters", { topic, words: "all dead letters of this topic", all: JSON.stringify({ all: true }) }));
     return rows.join("");
   },
