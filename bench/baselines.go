@@ -359,7 +359,7 @@ func postgresPrograms() (initdb, server string) {
 	return initdb, filepath.Join(filepath.Dir(initdb), "postgres")
 }
 
-// unprivileged gives data to a user without rights, who may pass the directories above it,
+// unprivileged gives data to a user without rights, which can pass the directories above it,
 // and returns that user. It returns nil if this process is not root's.
 func unprivileged(data string, above ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {

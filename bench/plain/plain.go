@@ -23,7 +23,7 @@ import (
 	"fanfare/internal/id"
 )
 
-// Heap is the answer of GET /heap: what the application has allocated since its start.
+// Heap is the answer of GET /heap: the allocations of the application since its start.
 type Heap struct {
 	Allocs     uint64 `json:"allocs"`
 	AllocBytes uint64 `json:"alloc_bytes"`

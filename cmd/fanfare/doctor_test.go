@@ -31,8 +31,8 @@ func TestDoctorExitsByItsWorstFinding(t *testing.T) {
 			if row.code == 2 {
 				return
 			}
-			code, out, _ = result(t, row.env, "fanfare", append([]string{"doctor", "--json"}, row.args...)...)
-			assert.Equal(t, row.code, code)
+			code, out, errs = result(t, row.env, "fanfare", append([]string{"doctor", "--json"}, row.args...)...)
+			assert.Equal(t, row.code, code, errs)
 			var found struct {
 				Findings         []daemon.Finding
 				Faults, Warnings int

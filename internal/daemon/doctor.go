@@ -215,7 +215,7 @@ func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.
 }
 
 // tableCalls tries each kind of call that the roles make. A write has a condition that no
-// item fulfils, and what has none deletes an item that does not exist.
+// item fulfils; a write without one deletes an item that does not exist.
 func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 	key, other := table.Key{PK: "ping", SK: "ping"}, table.Key{PK: "ping", SK: "pong"}
 	put := table.PutInput{Item: table.Item{Key: other}, If: table.Exists{}}

@@ -177,7 +177,7 @@ func (b *Broker) tryReceive(ctx context.Context, topic, suffix string, q *remote
 	return nil
 }
 
-// judge returns nil if SQS refused a call for what was wrong with its entry: then it would
+// judge returns nil if SQS refused a call for a fault of its entry: then it would
 // have made a right one.
 func (b *Broker) judge(op string, failed []types.BatchResultErrorEntry, err error) error {
 	if _, answered := errors.AsType[smithy.APIError](err); answered && !awsclient.Transient(err) {
