@@ -77,7 +77,7 @@ func (a *Authors) note(author, post string, shards int, read time.Time) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k, _ := a.kept.Peek(author)
+	k, _ := a.kept.Peek(author) // an unknown author begins with nothing
 	k.newest = max(k.newest, post)
 	if shards > 0 {
 		k.shards, k.read = shards, read

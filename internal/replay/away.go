@@ -149,17 +149,17 @@ func (o *observer) settle(ctx context.Context, t *truth, units []unit) ([]findin
 	if len(units) == 0 {
 		return nil, nil
 	}
-	findings, todo := make([]finding, len(units)), make([]int, len(units))
-	for i := range todo {
-		todo[i] = i
+	findings, open := make([]finding, len(units)), make([]int, len(units))
+	for i := range open {
+		open[i] = i
 	}
 	wait := patience{settle: o.Settle}
 	for {
 		var err error
-		if todo, err = o.compare(ctx, t, units, todo, findings, false); err != nil {
+		if open, err = o.compare(ctx, t, units, open, findings, false); err != nil {
 			return nil, fmt.Errorf("read back: %w", err)
 		}
-		if wait.over(todo, findings) {
+		if wait.over(open, findings) {
 			return findings, nil
 		}
 		if err := backoff.Wait(ctx, recheck); err != nil {

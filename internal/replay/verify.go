@@ -69,15 +69,15 @@ type patience struct {
 
 // over reports whether no unit is left to read again, or the faults of those that are left
 // have not become fewer for too long.
-func (p *patience) over(todo []int, findings []finding) bool {
+func (p *patience) over(open []int, findings []finding) bool {
 	off := 0
-	for _, i := range todo {
+	for _, i := range open {
 		off += findings[i].missing + findings[i].wrong + findings[i].unexpected
 	}
 	if p.since.IsZero() || off < p.least {
 		p.least, p.since = off, time.Now()
 	}
-	return len(todo) == 0 || time.Since(p.since) > p.settle
+	return len(open) == 0 || time.Since(p.since) > p.settle
 }
 
 // verify compares the state of the service with the facts. It reads units with missing
@@ -94,7 +94,7 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 		t        *truth
 		units    []unit
 		findings []finding
-		todo     []int
+		open     []int
 	)
 	wait := patience{settle: o.Settle}
 	for {
@@ -105,17 +105,17 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 		if known == nil || !reflect.DeepEqual(a, known) {
 			known, t = a, f.settle(a)
 			units = t.units()
-			findings, todo = make([]finding, len(units)), make([]int, len(units))
-			for i := range todo {
-				todo[i] = i
+			findings, open = make([]finding, len(units)), make([]int, len(units))
+			for i := range open {
+				open[i] = i
 			}
 			wait = patience{settle: o.Settle}
 		}
-		todo, err = o.compare(ctx, t, units, todo, findings, true)
+		open, err = o.compare(ctx, t, units, open, findings, true)
 		if err != nil {
 			return Report{}, fmt.Errorf("read back: %w", err)
 		}
-		if wait.over(todo, findings) {
+		if wait.over(open, findings) {
 			return o.report(t, findings), nil
 		}
 		if err := backoff.Wait(ctx, recheck); err != nil {
@@ -136,32 +136,32 @@ func (t *truth) units() []unit {
 	return all
 }
 
-// compare reads the units in todo, stores the findings, and returns the units to read
+// compare reads the units in open, stores the findings, and returns the units to read
 // again. While there are questions, an unexpected post may only have come too early. The home
 // of a reader that was away has to be complete at once.
-func (o *observer) compare(ctx context.Context, t *truth, units []unit, todo []int, findings []finding, questions bool) ([]int, error) {
+func (o *observer) compare(ctx context.Context, t *truth, units []unit, open []int, findings []finding, questions bool) ([]int, error) {
 	var mu sync.Mutex
 	var again []int
-	err := o.each(ctx, "reading back", len(todo), func(ctx context.Context, i int) error {
-		now, err := o.read(ctx, t, units[todo[i]])
+	err := o.each(ctx, "reading back", len(open), func(ctx context.Context, i int) error {
+		now, err := o.read(ctx, t, units[open[i]])
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if now.missing+now.wrong > 0 || questions && now.unexpected > 0 {
-			again = append(again, todo[i])
+			again = append(again, open[i])
 		}
-		before := findings[todo[i]]
+		before := findings[open[i]]
 		if before.unexpected+before.duplicated > 0 {
 			now.unexpected = max(now.unexpected, before.unexpected)
 			now.duplicated = max(now.duplicated, before.duplicated)
 			now.example = before.example
 		}
-		if u := units[todo[i]]; !questions && u.kind == homeOf && t.away[u.name] && before.missing > now.missing {
+		if u := units[open[i]]; !questions && u.kind == homeOf && t.away[u.name] && before.missing > now.missing {
 			now.missing, now.example = before.missing, before.example // it was not complete at once
 		}
-		findings[todo[i]] = now
+		findings[open[i]] = now
 		return nil
 	})
 	slices.Sort(again)
