@@ -120,8 +120,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "200", "--likes", "1000",
 					"--rate", "300", "--journal", journal)...)
 				player.plays(t, journal, at)
-				room.take(t, p)
-				u.refuses(t, written)
+				u.refuses(t, p, room, written)
 				room.give(t, p)
 				p.ready(t, u.admin)
 				await(t, "it takes posts again", time.Minute, func() bool { return written.post(t) == nil })
@@ -131,8 +130,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				}
 				check()
 			}
-			room.take(t, p)
-			u.refuses(t, written)
+			u.refuses(t, p, room, written)
 			p.kill(t)
 			if room.lasts {
 				p = u.startWithoutRoom(t)
@@ -179,48 +177,31 @@ func (u *upright) startWithoutRoom(t *testing.T) *process {
 	return p
 }
 
-// refuses posts until the server refuses a post for lack of room, and fails the test unless
-// the process reports the reason.
-func (u *upright) refuses(t *testing.T, s *shelf) {
+// refuses takes the room and posts until the server refuses a post for lack of room and
+// /readyz names the failing stores. A store that removes old files makes room for itself, and
+// goes on: so each attempt takes the room anew.
+func (u *upright) refuses(t *testing.T, p *process, room room, s *shelf) {
 	t.Helper()
-	// The log has room of its own, which posts of 20 KB use up.
-	await(t, "a post is refused", time.Minute, func() bool {
-		var writing sync.WaitGroup
-		var refused atomic.Pointer[client.Problem]
-		for range 16 {
-			writing.Go(func() {
-				err := s.post(t)
-				if problem, ok := errors.AsType[*client.Problem](err); ok {
-					refused.Store(problem)
-				} else if err != nil {
-					t.Errorf("a post without room: %v", err)
-				}
-			})
-		}
-		writing.Wait()
-		problem := refused.Load()
-		if problem == nil {
-			return false
-		}
-		if problem.Status != http.StatusServiceUnavailable || problem.Detail == "" || problem.RetryAfter == 0 {
-			t.Errorf("a post without room is refused with %+v", problem)
-		}
-		return true
+	await(t, "a post is refused and /readyz names the failing stores", 2*time.Minute, func() bool {
+		room.take(t, p)
+		return s.isRefused(t) && u.namesFailing(t)
 	})
-	// The process keeps the result of a check for a second.
-	await(t, "/readyz names the failing stores", time.Minute, func() bool {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+"/readyz", http.NoBody)
-		require.NoError(t, err)
-		resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		var health struct {
-			Status  string
-			Failing []string
-		}
-		require.NoError(t, json.NewDecoder(resp.Body).Decode(&health))
-		return resp.StatusCode == http.StatusServiceUnavailable && len(health.Failing) > 0
-	})
+}
+
+// namesFailing reports whether /readyz names failing stores.
+func (u *upright) namesFailing(t *testing.T) bool {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+"/readyz", http.NoBody)
+	require.NoError(t, err)
+	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var health struct {
+		Status  string
+		Failing []string
+	}
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&health))
+	return resp.StatusCode == http.StatusServiceUnavailable && len(health.Failing) > 0
 }
 
 // shelf holds the posts of one author that the server answered.
@@ -242,6 +223,30 @@ func (s *shelf) post(t *testing.T) error {
 	defer s.mu.Unlock()
 	s.kept = append(s.kept, post.ID)
 	return nil
+}
+
+// isRefused posts from sixteen writers at once and reports whether the server refused one for
+// lack of room. The log has room of its own, which posts of 20 KB use up.
+func (s *shelf) isRefused(t *testing.T) bool {
+	t.Helper()
+	var writing sync.WaitGroup
+	var refused atomic.Pointer[client.Problem]
+	for range 16 {
+		writing.Go(func() {
+			err := s.post(t)
+			if problem, ok := errors.AsType[*client.Problem](err); ok {
+				refused.Store(problem)
+			} else if err != nil {
+				t.Errorf("a post without room: %v", err)
+			}
+		})
+	}
+	writing.Wait()
+	problem := refused.Load()
+	if problem != nil && (problem.Status != http.StatusServiceUnavailable || problem.Detail == "" || problem.RetryAfter == 0) {
+		t.Errorf("a post without room is refused with %+v", problem)
+	}
+	return problem != nil
 }
 
 // check fails the test unless every answered post exists.
