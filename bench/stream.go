@@ -58,7 +58,7 @@ func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 		name    string
 		seconds int
 		breaks  int
-	}{{"", e.size(60, 20), 0}, {", connections cut", e.size(30, 10), streamBreaks}} {
+	}{{"", e.size(300, 20), 0}, {", connections cut", e.size(30, 10), streamBreaks}} {
 		e.say("%d streams for %d s, %d cut a second", streamUsers, part.seconds, part.breaks)
 		got, err := l.run(ctx, time.Duration(part.seconds)*time.Second, part.breaks)
 		if err != nil {
