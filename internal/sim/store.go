@@ -236,6 +236,17 @@ func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 	}
 }
 
+func (s store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
+	c := &call{kind: "table.scan", class: class("scan", in.After.PK), about: in.After.PK + in.After.SK, pks: []string{in.After.PK}, label: label("scan", in)}
+	return call1(ctx, s, c, func(float64) (table.ScanPage, error) {
+		from, err := s.p.w.source(false)
+		if err != nil {
+			return table.ScanPage{}, err
+		}
+		return from.Scan(context.Background(), in)
+	})
+}
+
 func (s store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
 	return s.write(ctx, "put", in.Item.Key, in, func() (table.WriteResult, error) { return s.p.w.store.Put(context.Background(), in) })
 }

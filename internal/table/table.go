@@ -149,6 +149,12 @@ type Store interface {
 	// read only when the caller asks for it, so break stops reading.
 	Query(ctx context.Context, in Query) iter.Seq2[Page, error]
 
+	// Scan reads a page of the whole table, in an order of the backend's choice. It is for
+	// verification, never for a request: it is eventually consistent and no snapshot. A walk
+	// that begins with the zero After and goes on with each Next comes to each item that is
+	// there from its beginning to its end, and to none twice that keeps its key.
+	Scan(ctx context.Context, in ScanInput) (ScanPage, error)
+
 	// Put writes a whole item and replaces the one with its key. A condition that
 	// fails is a *ConditionError.
 	Put(ctx context.Context, in PutInput) (WriteResult, error)
@@ -235,6 +241,23 @@ type Page struct {
 	// More is true as long as the backend does not know whether this was the last
 	// page. At least one more page is read if the caller goes on.
 	More  bool
+	Units Units
+}
+
+// ScanInput names a page of the whole table.
+type ScanInput struct {
+	// After is the Next of the former page; the zero Key begins. The item itself need not
+	// exist any more.
+	After Key
+	// PageSize is the largest number of items; 0 leaves it to the backend (about 1 MB).
+	PageSize int
+}
+
+// ScanPage is one page of the whole table. It may be empty although more follow.
+type ScanPage struct {
+	Items []Item
+	// Next is the After of the next page, the zero Key at the end.
+	Next  Key
 	Units Units
 }
 

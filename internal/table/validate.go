@@ -195,6 +195,17 @@ func (q Query) Validate() error {
 }
 
 // Validate checks a request.
+func (in ScanInput) Validate() error {
+	if in.PageSize < 0 {
+		return invalid("page size %d is negative", in.PageSize)
+	}
+	if in.After == (Key{}) {
+		return nil
+	}
+	return in.After.Validate()
+}
+
+// Validate checks a request.
 func (in PutInput) Validate() error {
 	if err := in.Item.Validate(); err != nil {
 		return err

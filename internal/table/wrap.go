@@ -55,6 +55,12 @@ func (h *hideExpired) Query(ctx context.Context, q Query) iter.Seq2[Page, error]
 	}
 }
 
+func (h *hideExpired) Scan(ctx context.Context, in ScanInput) (ScanPage, error) {
+	page, err := h.Store.Scan(ctx, in)
+	page.Items = living(page.Items, h.now())
+	return page, err
+}
+
 func withTTL(project []string) []string {
 	if project == nil {
 		return nil
@@ -88,6 +94,7 @@ const (
 	OpGet        Op = "get"
 	OpBatchGet   Op = "batch_get"
 	OpQuery      Op = "query"
+	OpScan       Op = "scan"
 	OpPut        Op = "put"
 	OpUpdate     Op = "update"
 	OpDelete     Op = "delete"
@@ -133,6 +140,12 @@ func (m *measured) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
 			}
 		}
 	}
+}
+
+func (m *measured) Scan(ctx context.Context, in ScanInput) (ScanPage, error) {
+	page, err := m.store.Scan(ctx, in)
+	m.observe(ctx, OpScan, page.Units, err)
+	return page, err
 }
 
 func (m *measured) Put(ctx context.Context, in PutInput) (WriteResult, error) {

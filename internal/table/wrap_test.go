@@ -50,6 +50,9 @@ func TestExpiredItemsAreHiddenFromReadsButNotFromConditions(t *testing.T) {
 		slices.Sort(got)
 		return got
 	}
+	scanned, err := store.Scan(ctx, table.ScanInput{})
+	require.NoError(t, err)
+	assert.Equal(t, want, sortKeys(scanned.Items))
 	for _, project := range [][]string{nil, {"v"}, {"v", table.AttrTTL}, {}} {
 		items, units, err := table.Collect(store.Query(ctx, table.Query{PK: "p", PageSize: 2, Project: project, Consistent: true}), 0)
 		if err != nil || !slices.Equal(sortKeys(items), want) || units.Read != 3 {

@@ -55,6 +55,9 @@ func (s *suite) invalidCalls(t *testing.T, there table.Item) map[string]func() e
 	query := func(q table.Query) func() error {
 		return func() error { _, _, err := table.Collect(s.Query(t.Context(), q), 0); return err }
 	}
+	scan := func(in table.ScanInput) func() error {
+		return func() error { _, err := s.Scan(t.Context(), in); return err }
+	}
 	batch := func(writes ...table.BatchWrite) func() error {
 		return func() error { _, err := s.BatchWrite(t.Context(), writes); return err }
 	}
@@ -105,6 +108,8 @@ func (s *suite) invalidCalls(t *testing.T, there table.Item) map[string]func() e
 		"add to a string":               update(table.UpdateInput{Add: []table.Attr{num("s", 1)}}),
 		"update to an empty GSI1PK":     update(table.UpdateInput{Set: []table.Attr{str(table.AttrGSI1PK, "")}}),
 		"update with a bad condition":   update(table.UpdateInput{Set: []table.Attr{n}, If: table.Less{Name: "n"}}),
+		"scan of a negative page":       scan(table.ScanInput{PageSize: -1}),
+		"scan after half a key":         scan(table.ScanInput{After: table.Key{PK: pk}}),
 		"query of an empty PK":          query(table.Query{}),
 		"query of a negative page":      query(table.Query{PK: pk, PageSize: -1}),
 		"ends of pages of an index":     query(table.Query{PK: pk, Index: true, EndsOnly: true}),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -133,6 +134,36 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 	}
 	page.Units.Read = table.ReadUnits(size, q.Consistent)
 	return page, last
+}
+
+// Scan implements table.Store. The order is that of the keys.
+func (m *Memory) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
+	var page table.ScanPage
+	if err := begin(ctx, in.Validate()); err != nil {
+		return page, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size, last := 0, table.Key{}
+	for _, pk := range slices.Sorted(maps.Keys(m.base)) {
+		if pk < in.After.PK {
+			continue
+		}
+		for _, r := range m.base[pk] {
+			if pk == in.After.PK && r.sk <= in.After.SK {
+				continue
+			}
+			if size >= pageBytes || in.PageSize > 0 && len(page.Items) == in.PageSize {
+				page.Next, page.Units.Read = last, table.ReadUnits(size, false)
+				return page, nil
+			}
+			it := m.items[r.key]
+			size += table.Size(it)
+			page.Items, last = append(page.Items, *clone(&it)), r.key
+		}
+	}
+	page.Units.Read = table.ReadUnits(size, false)
+	return page, nil
 }
 
 // begun reports whether sk is not before the range of q, in reading order.

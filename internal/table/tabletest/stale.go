@@ -148,6 +148,28 @@ func (s *stale) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
+// Scan may show former versions of the items of a page, or miss new ones.
+func (s *stale) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
+	page, err := s.Store.Scan(ctx, in)
+	if err != nil {
+		return page, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := make([]table.Item, 0, len(page.Items))
+	for _, it := range page.Items {
+		old, stale := s.serve(it.Key)
+		switch {
+		case !stale:
+			items = append(items, it)
+		case old != nil:
+			items = append(items, *old)
+		}
+	}
+	page.Items = items
+	return page, nil
+}
+
 // formerOf lists, in order, the keys of the items that are in a view of a partition or
 // were in it before.
 func (s *stale) formerOf(q table.Query, view *Memory) []table.Key {

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store, opts ...Option) {
 		{"Batch", batchTests()},
 		{"Query", queryTests()},
 		{"Index", indexTests()},
+		{"Scan", scanTests()},
 		{"Transact", transactTests()},
 		{"Concurrency", concurrencyTests()},
 		{"Invalid", invalidTests()},

@@ -14,6 +14,21 @@ import (
 
 func transactTests() []test {
 	return []test{
+		{"ChecksAloneReadAStateOfOneMoment", func(t *testing.T, s *suite) {
+			there, gone := item(s.key(), num("n", 7)), s.key()
+			s.put(t, there)
+			check := func(key table.Key, cond table.Cond) table.TransactOp {
+				return table.TransactOp{Check: &table.CheckInput{Key: key, If: cond}}
+			}
+			_, err := s.Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{
+				check(there.Key, table.Equal{Name: "n", Value: table.N(7)}), check(gone, table.Absent{}),
+			}})
+			require.NoError(t, err)
+			_, err = s.Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{check(there.Key, table.Exists{}), check(gone, table.Exists{})}})
+			failed := cancelled(t, err)
+			assert.False(t, failed.Failed(0))
+			assert.True(t, failed.Failed(1))
+		}},
 		{"DoesAllKindsOfOperation", func(t *testing.T, s *suite) {
 			put, update, del, check := s.key(), s.key(), s.key(), s.key()
 			s.put(t, item(update, num("n", 1), str("gone", "x")), item(del), item(check, num("n", 7)))
