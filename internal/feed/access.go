@@ -144,8 +144,8 @@ func (s *Service) livingPost(ctx context.Context, post string) (schema.PostRef, 
 	return byID, err
 }
 
-// livingPosts reports for each of the posts whether it exists and is not deleted.
-func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]bool, error) {
+// livingPosts adds to living those of the posts that exist and are not deleted, by id.
+func (s *Service) livingPosts(ctx context.Context, posts []string, living map[string]schema.PostRef) error {
 	keys := make([]table.Key, 0, len(posts))
 	for _, post := range posts {
 		if key := schema.PostByIDKey(post); !slices.Contains(keys, key) {
@@ -154,17 +154,18 @@ func (s *Service) livingPosts(ctx context.Context, posts []string) (map[string]b
 	}
 	found, err := s.batchGet(ctx, keys, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	living := make(map[string]bool, len(found))
 	for _, it := range found {
 		ref, err := schema.ParsePostRef(it)
 		if err != nil {
-			return nil, unavailable("table", err)
+			return unavailable("table", err)
 		}
-		living[ref.ID] = !ref.Deleted
+		if !ref.Deleted {
+			living[ref.ID] = ref
+		}
 	}
-	return living, nil
+	return nil
 }
 
 // requireProfile returns the error of missing if user has no profile.
@@ -230,8 +231,9 @@ func refillOfLivingPosts() refill {
 	return refill{budget: budgetAfter(4), calls: 2, most: table.MaxBatchGet}
 }
 
-// ofLivingPosts wraps parse so that it leaves out items that belong to a deleted post.
-func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.Item) ([]T, error), post func(T) string) func([]table.Item) ([]T, error) {
+// ofLivingPosts wraps parse so that it leaves out items that belong to a deleted post. It adds
+// the other posts to living.
+func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.Item) ([]T, error), post func(T) string, living map[string]schema.PostRef) func([]table.Item) ([]T, error) {
 	return func(read []table.Item) ([]T, error) {
 		items, err := parse(read)
 		if err != nil {
@@ -241,11 +243,10 @@ func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.It
 		for i, item := range items {
 			posts[i] = post(item)
 		}
-		living, err := s.livingPosts(ctx, posts)
-		if err != nil {
+		if err := s.livingPosts(ctx, posts, living); err != nil {
 			return nil, err
 		}
-		return slices.DeleteFunc(items, func(item T) bool { return !living[post(item)] }), nil
+		return slices.DeleteFunc(items, func(item T) bool { return living[post(item)].ID == "" }), nil
 	}
 }
 

@@ -40,6 +40,7 @@ type sample struct {
 	*world
 	authors []string
 	post    feed.Post
+	ids     []string // of the newest 20 posts
 	comment feed.Comment
 }
 
@@ -72,6 +73,7 @@ func newSample(t *testing.T, clock *clock, change ...func(*feed.Config)) *sample
 		s.comment = c
 	}
 	for _, p := range posts[len(posts)-sampleUsers:] {
+		s.ids = append(s.ids, p.ID)
 		act("viewer", p)
 	}
 	for _, user := range s.authors[:sampleUsers-1] {
@@ -114,8 +116,7 @@ func readPatterns() []accessPattern {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
 		}},
 		{"home by pull", "`u#U#following`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
-			s.clock.add(time.Minute) // the process shares nothing any more
-			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
+			return pageOf(s.cold().Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
 		}},
 		{"home by push, names and counts known", "the same, within half a like window", func(ctx context.Context, s *sample) error {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
@@ -128,7 +129,50 @@ func readPatterns() []accessPattern {
 			_, err := s.HomeNews(ctx, "viewer", feed.HomeQuery{After: s.post.ID}, first)
 			return err
 		}},
+		{"view of a post", "as 9, which has the number of comments; with the author, the like count and the own like", func(ctx context.Context, s *sample) error {
+			_, err := s.cold().PostView(ctx, "viewer", s.post.ID)
+			return err
+		}},
+		{"views of posts by user", "as 7, with the same for each", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().PostViewsByUser(ctx, "viewer", s.authors[0], feed.PostRange{}, first))
+		}},
+		{"views of posts liked by U", "as 15, with posts and the same for each", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().LikedPostViews(ctx, "viewer", "viewer", first))
+		}},
+		{"views of 20 posts by id", "`p#P` / `info`, then posts and the same for each", func(ctx context.Context, s *sample) error {
+			_, err := s.cold().PostViews(ctx, "viewer", s.ids)
+			return err
+		}},
+		{"followers as users", "as 3, with profiles, and the reader's own edges in the range of their ids", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().FollowerViews(ctx, s.authors[0], "viewer", first))
+		}},
+		{"following as users", "as 4, with the same", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().FollowingViews(ctx, s.authors[0], "viewer", first))
+		}},
+		{"friends as users", "as 6, with the same", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().FriendViews(ctx, s.authors[0], "viewer", first))
+		}},
+		{"likers as users", "as 12, with the same", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().LikerViews(ctx, "viewer", s.post.ID, first))
+		}},
+		{"comments with their authors", "as 10, with the same", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().CommentViews(ctx, "viewer", s.post.ID, first))
+		}},
+		{"20 users by id", "the same alone", func(ctx context.Context, s *sample) error {
+			_, err := s.cold().UserViews(ctx, "viewer", s.authors)
+			return err
+		}},
+		{"20 users by id, names known", "the same, within a minute", func(ctx context.Context, s *sample) error {
+			_, err := s.UserViews(ctx, "viewer", s.authors)
+			return err
+		}},
 	}
+}
+
+// cold makes the process forget all that it shares.
+func (s *sample) cold() *sample {
+	s.clock.add(time.Minute)
+	return s
 }
 
 func writePatterns() []accessPattern {
@@ -156,11 +200,11 @@ func writePatterns() []accessPattern {
 			_, err := s.EditPost(ctx, s.post.AuthorID, s.post.ID, feed.PostEdit{Text: &text})
 			return err
 		}},
-		{"comment", "the comment, in GSI1 too", func(ctx context.Context, s *sample) error {
+		{"comment", "the comment, in GSI1 too, and the post's count", func(ctx context.Context, s *sample) error {
 			_, err := s.CreateComment(ctx, "viewer", s.post.ID, strings.Repeat("x", sampleText))
 			return err
 		}},
-		{"delete a comment", "the comment, in GSI1 too", func(ctx context.Context, s *sample) error {
+		{"delete a comment", "the comment, in GSI1 too, and the post's count", func(ctx context.Context, s *sample) error {
 			return s.DeleteComment(ctx, s.comment.AuthorID, s.comment.PostID, s.comment.ID)
 		}},
 		{"like or unlike", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "viewer", s.post.ID) }},
@@ -319,11 +363,15 @@ const accessPatternsWrites = `
 A list that is empty also reads the profile of its user, to tell an empty list from an
 unknown user. A home reads one entry further than its page, but not that entry's post. Where
 much has to be skipped, a list goes on to 12 calls at most, and answers a short page with a
-cursor.
+cursor. Views take 5 calls more at most. Beside names that are known, a view costs half a unit
+for its like count, and the page its reader's own likes or edges. The first view of a post that
+a version before comment counts made counts its comments, once: 1 RCU for each 4 KB of them,
+and 1 WCU for each KB of the post.
 
 ## Writes
 
-In a transaction each write costs twice. Reads that a call makes first are in RCU. Readers
+In a transaction each write costs twice. A comment rewrites its post's item: 2 WCU for each KB
+of the post. Reads that a call makes first are in RCU. Readers
 have 14 active days: the presence is read by the Query of the marks, and written by the first
 follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one. A refresh or an
 enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2

@@ -2,25 +2,19 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
-// CreateComment comments on a living post.
-//
-// A consistent read checks that the post lives; the write does not check it again. A
-// deletion that commits between the two was not answered before this call began, so
-// the comment counts as written just before the deletion. Nobody sees it in either
-// case, since every list looks at the post. A transaction that checks the post would
-// cost twice the units, and comments on one hot post would conflict in it.
+// CreateComment comments on a living post, and counts the comment.
 func (s *Service) CreateComment(ctx context.Context, user, post, text string) (Comment, error) {
 	if err := validateComment(text); err != nil {
 		return Comment{}, err
 	}
-	if _, err := s.writerAndPost(ctx, user, post); err != nil {
+	byID, err := s.writerAndPost(ctx, user, post)
+	if err != nil {
 		return Comment{}, err
 	}
 	comment, err := s.cfg.IDs.New()
@@ -28,7 +22,8 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
-	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: c.Item(), If: table.Absent{}}); err != nil {
+	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
+	if err := s.transactComment(ctx, byID.Author, post, 1, write); err != nil {
 		return Comment{}, unavailable("table", err)
 	}
 	return commentOf(c), nil
@@ -36,18 +31,25 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 
 // Comments lists a living post's comments, oldest first.
 func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (List[Comment], error) {
+	list, _, err := s.comments(ctx, post, in)
+	return list, err
+}
+
+// comments also returns the post by id.
+func (s *Service) comments(ctx context.Context, post string, in PageRequest) (List[Comment], schema.PostRef, error) {
 	scope := byID("comments", post, "")
 	after, err := scope.position(in.Cursor)
 	if err != nil {
-		return List[Comment]{}, err
+		return List[Comment]{}, schema.PostRef{}, err
 	}
 	q := table.Query{PK: schema.CommentsPK(post), Consistent: true}
 	if after != "" {
 		q.After = schema.CommentSK(after)
 	}
+	var byID schema.PostRef
 	var comments stretch[Comment]
 	err = s.all(ctx,
-		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
+		func(ctx context.Context) (err error) { byID, err = s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
 			comments, err = collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Comment, bool, error) {
 				c, err := schema.ParseComment(it)
@@ -57,9 +59,9 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 		},
 	)
 	if err != nil {
-		return List[Comment]{}, err
+		return List[Comment]{}, schema.PostRef{}, err
 	}
-	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), nil
+	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), byID, nil
 }
 
 // DeleteComment deletes a comment. Its author may do so, and the author of the post.
@@ -84,8 +86,8 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if user != c.Author && user != byID.Author {
 		return s.refuse(ctx, user, "neither the comment nor its post is yours")
 	}
-	_, err = s.cfg.Store.Delete(ctx, table.DeleteInput{Key: key, If: table.Exists{}})
-	if _, failed := errors.AsType[*table.ConditionError](err); failed {
+	err = s.transactComment(ctx, byID.Author, post, -1, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: table.Exists{}}})
+	if conditionFailed(err) {
 		return notFound("comment %s was deleted", comment)
 	}
 	return unavailable("table", err)
@@ -107,7 +109,7 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in PageReques
 		return commentOf(c), true, err
 	})
 	postID := func(c Comment) string { return c.PostID }
-	comments, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID))
+	comments, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID, map[string]schema.PostRef{}))
 	if err != nil {
 		return List[Comment]{}, err
 	}

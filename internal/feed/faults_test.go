@@ -18,8 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// checkCounts compares the counts of users with the stored edges and posts (I4), and
-// edges and posts with their counterparts. No failure may leave a half-written change.
+// checkCounts compares the counts of users with the stored edges and posts (I4), those of
+// posts with the comments, and edges and posts with their counterparts. No failure may leave a half-written change.
 func (w *world) checkCounts(users ...string) {
 	w.t.Helper()
 	for _, user := range users {
@@ -35,6 +35,8 @@ func (w *world) checkCounts(users ...string) {
 			if !p.Deleted {
 				want.Posts++
 			}
+			comments := int64(len(w.partition(schema.CommentsPK(p.ID))))
+			assert.True(w.t, p.Deleted || p.Counted && p.Comments == comments, "post %+v, with %d comments", p, comments)
 			ref := w.item(schema.PostByIDKey(p.ID))
 			if ref == nil || ref.Str(schema.AttrAuthor) != user || (ref.Int(schema.AttrDeleted) != 0) != p.Deleted {
 				w.t.Errorf("post %+v has the post by id %+v", p, ref)

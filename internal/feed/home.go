@@ -113,18 +113,28 @@ func homePage(items []HomeItem, last string, scope scope) List[HomeItem] {
 // Posts are read consistently, so that no post shows after its deletion was answered
 // (I2). Authors, counts and the viewer's likes are not.
 func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref) ([]HomeItem, error) {
+	items, _, err := s.hydrateWith(ctx, calls, viewer, refs, nil)
+	return items, err
+}
+
+// hydrateWith is hydrate for posts that were read already; it reads them if posts is nil. It
+// also returns them.
+func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string, refs []ref, posts map[table.Key]table.Item) ([]HomeItem, map[table.Key]table.Item, error) {
 	keys := homeKeysOf(refs)
-	var posts, found map[table.Key]table.Item
+	var found map[table.Key]table.Item
 	var liked map[string]bool
-	err := s.all(ctx,
-		func(ctx context.Context) (err error) { posts, err = s.posts(ctx, postKeys(keys)); return err },
+	reads := []func(context.Context) error{
 		func(ctx context.Context) (err error) { found, err = s.recent.get(ctx, otherKeys(keys)); return err },
 		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, refs); return err },
-	)
-	if err != nil {
-		return nil, err
 	}
-	return homeItems(refs, keys, posts, found, liked)
+	if posts == nil {
+		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.posts(ctx, postKeys(keys)); return err })
+	}
+	if err := s.all(ctx, reads...); err != nil {
+		return nil, nil, err
+	}
+	items, err := homeItems(refs, keys, posts, found, liked)
+	return items, posts, err
 }
 
 // fillUp is hydrate for a page that lacks missing items because posts were deleted, so

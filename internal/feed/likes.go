@@ -145,13 +145,19 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 // LikesByUser lists the living posts that user likes, newest post first, from the
 // index.
 func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) (List[LikedPost], error) {
+	list, _, _, err := s.likesByUser(ctx, user, in)
+	return list, err
+}
+
+// likesByUser also returns the posts by id, and the scope of the list.
+func (s *Service) likesByUser(ctx context.Context, user string, in PageRequest) (List[LikedPost], map[string]schema.PostRef, scope, error) {
 	if !s.cfg.LikesByUser {
-		return List[LikedPost]{}, &Error{Kind: IndexOff, Detail: "likes by user are switched off here"}
+		return List[LikedPost]{}, nil, scope{}, &Error{Kind: IndexOff, Detail: "likes by user are switched off here"}
 	}
 	scope := byID("likes-by-user", user, "")
 	before, err := scope.position(in.Cursor)
 	if err != nil {
-		return List[LikedPost]{}, err
+		return List[LikedPost]{}, nil, scope, err
 	}
 	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}
 	if before != "" {
@@ -161,10 +167,12 @@ func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) 
 		like, err := schema.ParseLike(it)
 		return LikedPost{like.Post, timeOf(like.Version)}, like.Liked, err
 	})
+	refs := map[string]schema.PostRef{}
 	postID := func(l LikedPost) string { return l.PostID }
-	likes, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID))
+	likes, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID, refs))
 	if err != nil {
-		return List[LikedPost]{}, err
+		return List[LikedPost]{}, nil, scope, err
 	}
-	return userPage(ctx, s, likes, in, scope, postID)
+	list, err := userPage(ctx, s, likes, in, scope, postID)
+	return list, refs, scope, err
 }

@@ -160,6 +160,12 @@ func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *ta
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin
 // with their time, so the range of time is a range of keys.
 func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req PageRequest) (List[Post], error) {
+	list, _, _, err := s.postsByUser(ctx, user, in, req)
+	return list, err
+}
+
+// postsByUser also returns the items that it read of the posts, and the scope of the list.
+func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, req PageRequest) (List[Post], map[table.Key]table.Item, scope, error) {
 	low, high := id.Min, ""
 	if !in.Since.IsZero() {
 		low = id.Floor(ceilMilli(in.Since))
@@ -170,7 +176,7 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 	scope := byID("posts", user, low+"-"+high)
 	before, err := scope.position(req.Cursor)
 	if err != nil {
-		return List[Post]{}, err
+		return List[Post]{}, nil, scope, err
 	}
 	q := table.Query{
 		PK: schema.PostsPK(user), Low: schema.PostSK(low),
@@ -181,17 +187,20 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 		q.After = schema.PostSK(after)
 	}
 	if high != "" && high <= low {
-		return List[Post]{}, s.requireUser(ctx, user)
+		return List[Post]{}, nil, scope, s.requireUser(ctx, user)
 	}
 	fill := refill{budget: budgetAfter(2), calls: 1, most: mostRefill} // the first page, and the check of the user
+	read := map[table.Key]table.Item{}
 	posts, err := collect(ctx, s.cfg.Store, q, req.limit()+1, fill, each(func(it table.Item) (Post, bool, error) {
 		p, err := schema.ParsePost(it)
+		read[it.Key] = it
 		return postOf(p), !p.Deleted, err
 	}))
 	if err != nil {
-		return List[Post]{}, err
+		return List[Post]{}, nil, scope, err
 	}
-	return userPage(ctx, s, posts, req, scope, func(p Post) string { return p.ID })
+	list, err := userPage(ctx, s, posts, req, scope, func(p Post) string { return p.ID })
+	return list, read, scope, err
 }
 
 // ceilMilli rounds up to a millisecond, the precision of ids, because a range that

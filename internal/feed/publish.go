@@ -244,6 +244,7 @@ func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (sche
 		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
 	}
 	byID := refOf(p)
+	p.Counted = true // a new post has no comments
 	err := s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: []table.TransactOp{
 		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},

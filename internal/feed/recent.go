@@ -109,7 +109,8 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 }
 
 // fetch reads keys into items. It does not end with the request, because others wait for
-// it. A failed read is not kept.
+// it. A failed read is not kept, and neither is the absence of a profile: a request may name
+// a user that is about to come.
 func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items []*recentItem) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trainTime)
 	defer cancel()
@@ -125,7 +126,7 @@ func (r *recentReads) fetch(ctx context.Context, keys []table.Key, items []*rece
 		if it, ok := found[key]; ok {
 			own.item = &it
 		}
-		if own.err = err; err == nil {
+		if own.err = err; err == nil && (own.item != nil || key.SK != schema.SortInfo) {
 			continue
 		}
 		if kept, ok := r.kept.Peek(key); ok && kept == own {

@@ -13,16 +13,17 @@ import (
 // are 800 a second, and the author's partition takes 500 (docs/CAPACITY.md).
 const followLanes = 8
 
-// turns makes the transactions on an author's followers take turns in this process, in the
-// order in which they came, so that they do not conflict with each other. The shares of
-// the follower count are spread over followLanes lanes. A lane exists while calls use it.
+// turns makes the transactions on an author's followers, and those on a post's comments, take
+// turns in this process, in the order in which they came, so that they do not conflict with
+// each other. The shares of the follower count are spread over followLanes lanes. A lane
+// exists while calls use it.
 type turns struct {
 	mu    sync.Mutex
 	lanes map[lane]*turn
 }
 
 type lane struct {
-	author string
+	author string // or a post, for its comments
 	number int
 }
 
@@ -66,7 +67,12 @@ func (t *turns) take(ctx context.Context, l lane) (done func(), err error) {
 
 // transactFollow is transact for the operations of a follow or an unfollow.
 func (s *Service) transactFollow(ctx context.Context, follower, author string, ops ...table.TransactOp) error {
-	done, err := s.turns.take(ctx, lane{author, schema.FollowerShard(follower) % followLanes})
+	return s.transactInTurn(ctx, lane{author, schema.FollowerShard(follower) % followLanes}, ops...)
+}
+
+// transactInTurn is transact, after all earlier calls for the same lane.
+func (s *Service) transactInTurn(ctx context.Context, l lane, ops ...table.TransactOp) error {
+	done, err := s.turns.take(ctx, l)
 	if err != nil {
 		return unavailable("table", err)
 	}

@@ -23,6 +23,8 @@ const (
 	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post
 	AttrEditedAt   = "edited"    // post
+	AttrComments   = "cc"        // post: its comments; absent on a post whose comments nobody has counted
+	AttrCountedTo  = "cto"       // post: the last comment that the count has reached, while it goes on
 	AttrSince      = "since"     // edge: when it was made
 	AttrAuthor     = "a"         // post by id, plan: the author
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1

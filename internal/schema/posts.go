@@ -12,6 +12,12 @@ type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
+	// Comments is the exact number of comments (I4) if Counted. A post that an earlier version
+	// made is not counted. CountedTo is then the last comment that Comments includes, "" for
+	// none.
+	Comments  int64
+	Counted   bool
+	CountedTo string
 	// Deleted posts are in the list only if an earlier version deleted them.
 	Deleted bool
 }
@@ -24,6 +30,9 @@ func (p Post) Item() table.Item {
 	}
 	if !p.EditedAt.IsZero() {
 		attrs = append(attrs, millis(AttrEditedAt, p.EditedAt))
+	}
+	if p.Counted {
+		attrs = append(attrs, num(AttrComments, p.Comments))
 	}
 	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendShards(attrs, p.LikeShards)}
 }
@@ -38,6 +47,7 @@ func ParsePost(it table.Item) (Post, error) {
 	return Post{
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
 		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
+		Comments: it.Int(AttrComments), Counted: it.Has(AttrComments) && !it.Has(AttrCountedTo), CountedTo: it.Str(AttrCountedTo),
 	}, nil
 }
 

@@ -211,6 +211,9 @@ func (w *World) checkTexts(ctx context.Context, service *feed.Service, living ma
 		}
 		there, gone := l.commentsOf(post)
 		l.checkComments(post, items, there, gone)
+		if view, err := service.PostView(ctx, l.owner[post], post); err != nil || view.CommentCount != int64(len(items)) {
+			l.fail("I4", "the view of %s has %d comments, want %d: %v", post, view.CommentCount, len(items), err)
+		}
 		got, err := service.Post(ctx, post)
 		if t := l.texts[post]; err != nil || got.Text != t.is && !slices.Contains(t.maybe, got.Text) {
 			l.fail("I5", "post %s says %q, want %q: %v", post, got.Text, t.is, err)

@@ -13,10 +13,10 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get following", "batch_get likecount", "batch_get likelist", "batch_get post", "batch_get post by id", "batch_get user", "delete comment", "get comment", "get likelist", "get post", "get post by id",
-			"get user", "publish backfills", "publish likes", "publish posts", "put comment", "put home", "put idempotency", "put user", "query comment",
+			"batch_get following", "batch_get likecount", "batch_get likelist", "batch_get post", "batch_get post by id", "batch_get user", "get comment", "get likelist", "get post", "get post by id",
+			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put user", "query comment",
 			"query following", "query home", "query like", "query post", "query timeline", "query user",
-			"transact follower", "transact post", "update post",
+			"transact comment", "transact follower", "transact post", "update post",
 		}},
 		{"fanout", []string{
 			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
@@ -46,8 +46,8 @@ type target struct {
 // rarePoints are the crash points that few seeds come to in a storm.
 func rarePoints() []string {
 	return []string{
-		"api batch_get post by id", "api batch_get user", "api delete comment", "api get comment", "api get post", "api put comment", "api put user", "api query comment", "api query like",
-		"api update post", "fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
+		"api batch_get post by id", "api batch_get user", "api get comment", "api get post", "api put user", "api query comment", "api query like",
+		"api transact comment", "api update post", "fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
 		"fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update user",
 	}
 }

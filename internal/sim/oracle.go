@@ -54,6 +54,7 @@ func (w *World) checkCounts() {
 		for _, it := range w.partition(schema.PostsPK(user)) {
 			if it.Int(schema.AttrDeleted) == 0 {
 				posts++
+				w.checkCommentCount(it)
 			}
 		}
 		if counts.Followers != int64(len(followers)) || counts.Following != int64(len(following)) || counts.Posts != int64(posts) {
@@ -66,6 +67,14 @@ func (w *World) checkCounts() {
 				l.fail("I4", "%s follows %s in one direction only", user, author)
 			}
 		}
+	}
+}
+
+// checkCommentCount checks I4 for the comments of one post.
+func (w *World) checkCommentCount(it table.Item) {
+	p, err := schema.ParsePost(it)
+	if comments := len(w.partition(schema.CommentsPK(p.ID))); err != nil || !p.Counted || p.Comments != int64(comments) {
+		w.load.fail("I4", "post %s counts %d comments, there are %d: %v", p.ID, p.Comments, comments, err)
 	}
 }
 

@@ -69,7 +69,7 @@ func RareStates() []string {
 		// Posts, comments and messages.
 		"a late delete happens",
 		"a post's event comes after its delete",
-		"a comment lands on a deleted post",
+		"a comment meets the delete",
 		"an edit meets the delete",
 		"a message is received again while its first handling still runs",
 		"a message is set aside while it is handled",
@@ -166,6 +166,8 @@ func (r *reach) see(e event) {
 		r.refused(e)
 	case eventCancelled:
 		edge := len(e.ops) > 0 && strings.HasSuffix(e.ops[0].Key().PK, "#follower")
+		comment := len(e.ops) > 0 && strings.HasSuffix(e.ops[0].Key().PK, "#comment")
+		r.when(comment && e.err.Failed(1), "a comment meets the delete")
 		r.when(edge && e.late, "a late follow or unfollow is stopped by the mark")
 		r.when(len(e.ops) > 0 && e.ops[0].Check != nil && e.err.Failed(0), "a removal meets a new follow")
 	case eventPart:
@@ -240,9 +242,6 @@ func (r *reach) wrote(e event) {
 		r.when(e.late, "a late follow or unfollow happens")
 		r.when(e.now != nil && r.delivering(author), "a follow lands while the author's post is delivered")
 		r.when(e.now == nil && r.delivering(author), "an unfollow lands while the author's post is delivered")
-	case kind == "comment":
-		post, _ := schema.PostOfSK(strings.TrimSuffix(e.key.PK, "#comment"))
-		r.when(e.now != nil && r.deleted[post], "a comment lands on a deleted post")
 	}
 }
 

@@ -117,6 +117,10 @@ func traces() map[string][]event {
 		kind: eventCancelled, ops: []table.TransactOp{{Check: &table.CheckInput{}}},
 		err: &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelCondition}}},
 	}
+	gone := event{
+		kind: eventCancelled, ops: []table.TransactOp{{Put: &table.PutInput{Item: schema.Comment{ID: v1, Post: postID}.Item()}}, {}},
+		err: &table.CancelledError{Reasons: []table.CancelledOp{{}, {Reason: table.CancelCondition}}},
+	}
 	again, aside := deliver(nil), event{kind: eventAside, running: 1}
 	again.running = 1
 	return map[string][]event{
@@ -167,7 +171,7 @@ func traces() map[string][]event {
 
 		"a late delete happens":                                           {overdue(tomb)},
 		"a post's event comes after its delete":                           {tomb, deliver(&messages.PostCreated{PostID: postID})},
-		"a comment lands on a deleted post":                               {tomb, wrote("api-0", nil, new(schema.Comment{ID: v1, Post: postID}.Item()))},
+		"a comment meets the delete":                                      {gone},
 		"an edit meets the delete":                                        {refused("api-0", nil, new(schema.Post{ID: postID, Author: "bob"}.Item()))},
 		"a message is received again while its first handling still runs": {again},
 		"a message is set aside while it is handled":                      {aside},

@@ -1,0 +1,256 @@
+package feed_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+func (w *world) comment(user, post string) feed.Comment {
+	w.t.Helper()
+	w.clock.add(time.Millisecond)
+	c, err := w.CreateComment(w.t.Context(), user, post, "a comment")
+	require.NoError(w.t, err)
+	return c
+}
+
+// comments returns the comment count of a post as its view shows it.
+func (w *world) comments(post string) int64 {
+	w.t.Helper()
+	view, err := w.PostView(w.t.Context(), "ann", post)
+	require.NoError(w.t, err)
+	return view.CommentCount
+}
+
+// uncount makes a post one of an earlier version.
+func (w *world) uncount(p feed.Post) {
+	w.t.Helper()
+	_, err := w.store.Update(w.t.Context(), table.UpdateInput{Key: schema.PostKey(p.AuthorID, p.ID), Remove: []string{schema.AttrComments}})
+	require.NoError(w.t, err)
+}
+
+func TestACommentIsCountedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	first := w.comment("ann", p.ID)
+	w.comment("bob", p.ID)
+	assert.Equal(t, int64(2), w.comments(p.ID))
+	require.NoError(t, w.DeleteComment(t.Context(), "bob", p.ID, first.ID))
+	wantKind(t, w.DeleteComment(t.Context(), "bob", p.ID, first.ID), feed.NotFound)
+	assert.Equal(t, int64(1), w.comments(p.ID))
+	text := "edited"
+	_, err := w.EditPost(t.Context(), "bob", p.ID, feed.PostEdit{Text: &text})
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), w.comments(p.ID))
+	w.checkCounts("bob")
+}
+
+// A post of an earlier version has no count. Whoever needs it first counts the comments, once.
+func TestCommentsFromBeforeAreCountedOnce(t *testing.T) {
+	for name, first := range map[string]func(w *world, p feed.Post, c feed.Comment) int64{
+		"view":    func(*world, feed.Post, feed.Comment) int64 { return 3 },
+		"comment": func(w *world, p feed.Post, _ feed.Comment) int64 { w.comment("ann", p.ID); return 4 },
+		"delete": func(w *world, p feed.Post, c feed.Comment) int64 {
+			require.NoError(w.t, w.DeleteComment(w.t.Context(), "ann", p.ID, c.ID))
+			return 2
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tp := tapped(t)
+			w.users("ann", "bob")
+			p := w.post("bob", "x")
+			var c feed.Comment
+			for range 3 {
+				c = w.comment("ann", p.ID)
+			}
+			w.uncount(p)
+			want := first(w, p, c)
+			assert.Equal(t, want, w.comments(p.ID))
+			w.checkCounts("bob")
+			tp.take()
+			assert.Equal(t, want, w.comments(p.ID))
+			for _, c := range tp.take() {
+				assert.NotContains(t, []table.Op{table.OpQuery, table.OpUpdate}, c.op, "the comments are counted again")
+			}
+		})
+	}
+}
+
+// A request reads 12,000 comments at most. It stores how far it came, and the next one goes on.
+func TestAPostOfManyCommentsFromBeforeIsCountedInParts(t *testing.T) {
+	const many = 25_500
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p, few := w.post("bob", "x"), w.post("bob", "y")
+	var writes []table.BatchWrite
+	ids := id.NewGenerator(w.clock.now)
+	for range many {
+		comment, err := ids.New()
+		require.NoError(t, err)
+		writes = append(writes, table.BatchWrite{Put: new(schema.Comment{ID: comment, Post: p.ID, Author: "ann", Text: "x"}.Item())})
+	}
+	_, err := w.store.BatchWrite(t.Context(), writes)
+	require.NoError(t, err)
+	w.uncount(p)
+	w.uncount(few)
+	tp.take()
+	_, err = w.PostView(t.Context(), "ann", p.ID)
+	wantKind(t, err, feed.Unavailable)
+	assert.LessOrEqual(t, len(tp.take()), 20)
+	_, err = w.CreateComment(t.Context(), "ann", p.ID, "x")
+	wantKind(t, err, feed.Unavailable)
+	w.comment("ann", p.ID)
+	assert.Equal(t, int64(many+1), w.comments(p.ID))
+	w.checkCounts("ann")
+	assert.Equal(t, int64(0), w.comments(few.ID))
+}
+
+// Comments, deletions and views of a post of an earlier version, all at once, in four
+// processes whose transactions conflict.
+func TestCommentsAtOnceEndExact(t *testing.T) {
+	const crowd = 60
+	for _, before := range []bool{false, true} {
+		t.Run(fmt.Sprintf("from before %v", before), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
+				processes := make([]*world, 4)
+				for i := range processes {
+					processes[i] = newWorld(t, func(c *feed.Config) { c.Store, c.Jitter = store, nil })
+				}
+				w := processes[0]
+				w.users("ann", "bob")
+				p := w.post("bob", "x")
+				var old []feed.Comment
+				for range crowd / 2 {
+					old = append(old, w.comment("ann", p.ID))
+				}
+				if before {
+					w.uncount(p)
+				}
+				var all sync.WaitGroup
+				for i := range crowd {
+					all.Go(func() {
+						// As people come: a comment each 50 ms.
+						time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+						process := processes[i%len(processes)]
+						_, err := process.CreateComment(t.Context(), "ann", p.ID, "new")
+						assert.NoError(t, err)
+						if i < len(old) {
+							assert.NoError(t, process.DeleteComment(t.Context(), "ann", p.ID, old[i].ID))
+						}
+						_, err = process.PostView(t.Context(), "ann", p.ID)
+						assert.NoError(t, err)
+					})
+				}
+				all.Wait()
+				assert.Equal(t, int64(crowd), w.comments(p.ID))
+				w.checkCounts("bob")
+			})
+		})
+	}
+}
+
+// The comments of one post take turns in a process, so a crowd's do not conflict.
+func TestACrowdCommentsOnOnePost(t *testing.T) {
+	const crowd = 300
+	synctest.Test(t, func(t *testing.T) {
+		store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
+		w := newWorld(t, func(c *feed.Config) { c.Store = store })
+		w.users("ann", "bob")
+		p := w.post("bob", "x")
+		var all sync.WaitGroup
+		for range crowd {
+			all.Go(func() {
+				_, err := w.CreateComment(t.Context(), "ann", p.ID, "x")
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		for key, n := range store.sent {
+			assert.Equal(t, 1, n, "%v", key)
+		}
+		assert.Equal(t, int64(crowd), w.comments(p.ID))
+	})
+}
+
+func TestACommentThatMeetsTheDeletionOfItsPostIsNotFound(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	old := w.comment("ann", p.ID)
+	// The post goes after both calls have seen it.
+	tp.set(func(c call) fault {
+		if c.op == table.OpTransact && c.key.PK == schema.CommentsPK(p.ID) {
+			_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("bob", p.ID)})
+			assert.NoError(t, err)
+		}
+		return works
+	})
+	_, err := w.CreateComment(t.Context(), "ann", p.ID, "x")
+	wantKind(t, err, feed.NotFound)
+	wantKind(t, w.DeleteComment(t.Context(), "ann", p.ID, old.ID), feed.NotFound)
+	assert.Len(t, w.partition(schema.CommentsPK(p.ID)), 1)
+}
+
+// During an upgrade processes of the version before write comments that nobody counts. Whoever
+// draws the post sees it, and has them counted anew.
+func TestCommentsThatWereNotCountedAreFoundByAPageThatShowsAll(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	c := w.comment("ann", p.ID)
+	page := func() {
+		_, err := w.CommentViews(t.Context(), "ann", p.ID, feed.PageRequest{})
+		require.NoError(t, err)
+	}
+	tp.take()
+	page()
+	for _, c := range tp.take() {
+		assert.False(t, isWrite(c), "%v", c)
+	}
+	it := schema.Comment{ID: id.Min, Post: p.ID, Author: "ann", Text: "x"}.Item()
+	_, err := w.store.Put(t.Context(), table.PutInput{Item: it})
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), w.comments(p.ID))
+	page()
+	assert.Equal(t, int64(2), w.comments(p.ID))
+	for _, key := range []table.Key{it.Key, schema.CommentKey(p.ID, c.ID)} {
+		_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: key})
+		require.NoError(t, err)
+	}
+	page()
+	assert.Equal(t, int64(0), w.comments(p.ID))
+	w.checkCounts("bob")
+	// A comment between two reads makes no number wrong.
+	tp.take()
+	var late sync.Once
+	tp.set(func(c call) fault {
+		if c.op == table.OpGet && c.key == schema.PostKey("bob", p.ID) {
+			late.Do(func() {
+				_, err := tp.Store.Transact(t.Context(), table.TransactInput{Ops: []table.TransactOp{
+					{Put: &table.PutInput{Item: it}},
+					{Update: &table.UpdateInput{Key: c.key, Add: []table.Attr{{Name: schema.AttrComments, Value: table.N(1)}}}},
+				}})
+				assert.NoError(t, err)
+			})
+		}
+		return works
+	})
+	page()
+	for _, c := range tp.take() {
+		assert.False(t, isWrite(c), "%v", c)
+	}
+	w.checkCounts("bob")
+}

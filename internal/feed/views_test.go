@@ -1,0 +1,271 @@
+package feed_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+)
+
+// A post looks the same wherever its view is shown: as a home shows it, with its comments.
+func TestAPostHasOneView(t *testing.T) {
+	for _, byIndex := range []bool{true, false} {
+		t.Run(fmt.Sprintf("likes by user %v", byIndex), func(t *testing.T) {
+			w := newWorld(t, func(c *feed.Config) { c.LikesByUser = byIndex })
+			w.users("ann", "bob", "cid")
+			w.follow("ann", "bob")
+			p, gone, other := w.post("bob", "x"), w.post("bob", "gone"), w.post("bob", "other")
+			w.clock.add(time.Second)
+			for _, user := range []string{"ann", "cid"} {
+				require.NoError(t, w.Like(t.Context(), user, p.ID))
+				require.NoError(t, w.Like(t.Context(), user, gone.ID))
+			}
+			w.comment("cid", p.ID)
+			w.deliver()
+			require.NoError(t, w.DeletePost(t.Context(), "bob", gone.ID))
+
+			want := feed.PostView{HomeItem: feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 2, Liked: true}, CommentCount: 1}
+			plain := feed.PostView{HomeItem: feed.HomeItem{Post: other, Author: want.Author}}
+			assert.Equal(t, []feed.HomeItem{plain.HomeItem, want.HomeItem}, w.home("ann", 5, feed.HomeQuery{}))
+
+			one, err := w.PostView(t.Context(), "ann", p.ID)
+			require.NoError(t, err)
+			assert.Equal(t, want, one)
+			_, err = w.PostView(t.Context(), "ann", gone.ID)
+			wantKind(t, err, feed.NotFound)
+			found, err := w.PostViews(t.Context(), "ann", []string{p.ID, id.Min, gone.ID, other.ID, p.ID, id.Min})
+			require.NoError(t, err)
+			assert.Equal(t, feed.Found[feed.PostView]{Items: []feed.PostView{want, plain}, Missing: []string{id.Min, gone.ID}}, found)
+			found, err = w.PostViews(t.Context(), "ann", []string{gone.ID})
+			require.NoError(t, err)
+			assert.Equal(t, feed.Found[feed.PostView]{Missing: []string{gone.ID}}, found)
+			for limit := range 3 {
+				posts := list(t, 1+limit, func(in feed.PageRequest) (feed.List[feed.PostView], error) {
+					return w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, in)
+				})
+				assert.Equal(t, []feed.PostView{plain, want}, posts)
+			}
+			_, err = w.PostViewsByUser(t.Context(), "ann", "nobody", feed.PostRange{}, feed.PageRequest{})
+			wantKind(t, err, feed.NotFound)
+
+			liked, err := w.LikedPostViews(t.Context(), "bob", "cid", feed.PageRequest{})
+			if !byIndex {
+				wantKind(t, err, feed.IndexOff)
+				return
+			}
+			require.NoError(t, err)
+			want.Liked, want.LikedAt = false, p.CreatedAt.Add(time.Second+time.Millisecond) // bob does not like it
+			require.Len(t, liked.Items, 1)
+			want.LikedAt = liked.Items[0].LikedAt
+			assert.False(t, want.LikedAt.Before(p.CreatedAt))
+			assert.Equal(t, []feed.PostView{want}, liked.Items)
+		})
+	}
+}
+
+// Lists of users show each with the follows of their reader.
+func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid", "dan", "eve")
+	for _, follow := range []string{"ann bob", "ann cid", "cid ann", "eve ann", "bob dan", "cid dan", "eve dan", "ann dan", "dan ann", "dan bob", "dan eve"} {
+		follower, author, _ := strings.Cut(follow, " ")
+		w.follow(follower, author)
+	}
+	p := w.post("dan", "x")
+	for _, user := range []string{"bob", "ann", "bob", "eve"} {
+		w.comment(user, p.ID)
+		require.NoError(t, w.Like(t.Context(), user, p.ID))
+	}
+	w.deliver()
+	view := func(user string) feed.UserView {
+		views := map[string]feed.UserView{
+			"ann": {}, "bob": {Following: true}, "cid": {Following: true, FollowedBy: true}, "dan": {Following: true, FollowedBy: true}, "eve": {FollowedBy: true},
+		}
+		v := views[user]
+		v.ID, v.Name = user, "Name of "+user
+		return v
+	}
+	edges := func(read func(context.Context, string, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error), users ...string) {
+		t.Helper()
+		for limit := range 4 {
+			items := list(t, 1+limit, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error) {
+				return read(t.Context(), "ann", "dan", in)
+			})
+			require.Len(t, items, len(users))
+			for i, user := range users {
+				assert.Equal(t, user, items[i].Item.UserID)
+				assert.Equal(t, view(user), items[i].User)
+			}
+		}
+	}
+	edges(w.FollowerViews, "ann", "bob", "cid", "eve")
+	edges(w.FollowingViews, "ann", "bob", "eve")
+	edges(w.FriendViews, "ann", "bob", "eve")
+	likers := list(t, 2, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Liker]], error) {
+		return w.LikerViews(t.Context(), "ann", p.ID, in)
+	})
+	comments := list(t, 3, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Comment]], error) {
+		return w.CommentViews(t.Context(), "ann", p.ID, in)
+	})
+	require.Len(t, likers, 3)
+	require.Len(t, comments, 4)
+	for i, user := range []string{"ann", "bob", "eve"} {
+		assert.Equal(t, view(user), likers[i].User)
+	}
+	for i, user := range []string{"bob", "ann", "bob", "eve"} {
+		assert.Equal(t, view(user), comments[i].User)
+	}
+	found, err := w.UserViews(t.Context(), "ann", []string{"eve", "nobody", "bob", "eve"})
+	require.NoError(t, err)
+	assert.Equal(t, feed.Found[feed.UserView]{Items: []feed.UserView{view("eve"), view("bob")}, Missing: []string{"nobody"}}, found)
+	relations, err := w.Relations(t.Context(), "ann", "cid")
+	require.NoError(t, err)
+	assert.True(t, relations.Following && relations.FollowedBy)
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
+	found, err = w.UserViews(t.Context(), "ann", []string{"bob", "eve"})
+	require.NoError(t, err)
+	assert.False(t, found.Items[0].Following, "the unfollow shows at once")
+}
+
+// A reader with thousands of edges costs a page no more than a key for each of its users.
+func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
+	w, tp := tapped(t)
+	names := numbered(1000, "user")
+	w.users("ann", "dan")
+	w.users(names...)
+	var shown []string
+	for i, name := range names {
+		w.follow("ann", name)
+		if i%100 == 99 {
+			w.follow(name, "dan")
+			w.follow(name, "ann")
+			shown = append(shown, name)
+		}
+	}
+	tp.take()
+	page, err := w.FollowerViews(t.Context(), "ann", "dan", feed.PageRequest{})
+	require.NoError(t, err)
+	require.Len(t, page.Items, len(shown))
+	for i, item := range page.Items {
+		assert.Equal(t, shown[i], item.User.ID)
+		assert.True(t, item.User.Following && item.User.FollowedBy, "%+v", item.User)
+	}
+	keys := 0
+	calls := tp.take()
+	for _, c := range calls {
+		keys += c.keys
+	}
+	assert.LessOrEqual(t, len(calls), 6)
+	assert.LessOrEqual(t, keys, 3*len(shown)+3)
+}
+
+// A user who was asked for before it came is there at once, in the process that was asked.
+func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
+	w := newWorld(t, sharing)
+	other := newWorld(t, func(c *feed.Config) { c.Store = w.store })
+	found, err := w.UserViews(t.Context(), "ann", []string{"ann"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"ann"}, found.Missing)
+	other.users("ann")
+	found, err = w.UserViews(t.Context(), "ann", []string{"ann"})
+	require.NoError(t, err)
+	assert.Empty(t, found.Missing)
+	p := other.post("ann", "x")
+	view, err := w.PostView(t.Context(), "ann", p.ID)
+	require.NoError(t, err)
+	assert.Equal(t, "Name of ann", view.Author.Name)
+}
+
+// Pages of views end after 256 KiB of JSON, too, with their names and images.
+func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
+	const items, most = 100, 256 << 10
+	w := newWorld(t)
+	w.users("ann", "dan")
+	image := "https://img.example/" + strings.Repeat("\U0001F600", 500)
+	image += strings.Repeat("x", 2048-520)
+	for _, name := range numbered(items, "user") {
+		_, err := w.PutProfile(t.Context(), name, feed.ProfileInput{Name: strings.Repeat("\x01", 100), ImageURL: image})
+		require.NoError(t, err)
+		w.follow(name, "dan")
+	}
+	followers := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error) {
+		return w.FollowerViews(t.Context(), "ann", "dan", in)
+	})
+	assert.Len(t, followers, items)
+	users, err := w.UserViews(t.Context(), "ann", numbered(items, "user"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, users.Rest)
+	assert.Len(t, users.Items, items-len(users.Rest))
+
+	var ids []string
+	for range items {
+		ids = append(ids, w.post("dan", strings.Repeat("\u2028", 5000)).ID)
+	}
+	posts := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.PostView], error) {
+		return w.PostViewsByUser(t.Context(), "ann", "dan", feed.PostRange{}, in)
+	})
+	assert.Len(t, posts, items)
+	var seen []string
+	for rest := ids; len(rest) > 0; {
+		found, err := w.PostViews(t.Context(), "ann", rest)
+		require.NoError(t, err)
+		body, err := json.Marshal(found.Items)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(body), most)
+		for _, v := range found.Items {
+			seen = append(seen, v.Post.ID)
+		}
+		assert.Empty(t, found.Missing)
+		rest = found.Rest
+	}
+	assert.True(t, slices.Equal(ids, seen))
+}
+
+// Whatever a page has, its views take a bounded number of table calls more.
+func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	authors := w.crowd("ann", 100, 100)
+	var ids []string
+	for _, author := range authors {
+		w.follow(author, "ann")
+		posts, err := w.PostsByUser(t.Context(), author, feed.PostRange{}, feed.PageRequest{})
+		require.NoError(t, err)
+		p := posts.Items[0]
+		ids = append(ids, p.ID)
+		w.comment(author, ids[0])
+		require.NoError(t, w.Like(t.Context(), "ann", p.ID))
+		require.NoError(t, w.Like(t.Context(), author, ids[0]))
+	}
+	w.deliver()
+	page := feed.PageRequest{Limit: 100}
+	for name, read := range map[string]struct {
+		do    func() error
+		calls int
+	}{
+		"followers":   {func() error { return pageOf(w.FollowerViews(t.Context(), authors[0], "ann", page)) }, 6},
+		"following":   {func() error { return pageOf(w.FollowingViews(t.Context(), "ann", "ann", page)) }, 6},
+		"friends":     {func() error { return pageOf(w.FriendViews(t.Context(), "ann", "ann", page)) }, 9},
+		"likers":      {func() error { return pageOf(w.LikerViews(t.Context(), "ann", ids[0], page)) }, 7},
+		"comments":    {func() error { return pageOf(w.CommentViews(t.Context(), "ann", ids[0], page)) }, 7},
+		"liked posts": {func() error { return pageOf(w.LikedPostViews(t.Context(), "ann", "ann", page)) }, 8},
+		"posts":       {func() error { return pageOf(w.PostViewsByUser(t.Context(), "ann", authors[0], feed.PostRange{}, page)) }, 5},
+		"post":        {func() error { _, err := w.PostView(t.Context(), "ann", ids[0]); return err }, 4},
+		"posts by id": {func() error { _, err := w.PostViews(t.Context(), "ann", ids); return err }, 6},
+		"users by id": {func() error { _, err := w.UserViews(t.Context(), "ann", authors); return err }, 5},
+	} {
+		tp.take()
+		require.NoError(t, read.do(), name)
+		calls := tp.take()
+		assert.LessOrEqual(t, len(calls), read.calls, "%s: %v", name, calls)
+	}
+}
