@@ -96,7 +96,7 @@ func (h *Header) Head() *Header { return h }
 type PostCreated struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	Text     string `json:"text"`
 	ImageURL string `json:"image_url,omitempty"`
 	// LikeShards is the number of partitions of the post's like list. It never changes
@@ -116,10 +116,10 @@ type Unliked struct{ Like }
 type Like struct {
 	Header
 	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// AuthorID is the post's author and LikeShards its number of like shards. A
 	// producer may leave them out; then the consumer reads them from the table.
-	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 }
 
@@ -127,8 +127,8 @@ type Like struct {
 // author's recent posts into the follower's timeline.
 type Followed struct {
 	Header
-	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
-	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// From is the lowest post id that the home shows of this author.
 	From string `json:"from" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	// MarkVersion is the version of the home mark that this backfill may end.
@@ -139,8 +139,8 @@ type Followed struct {
 // former follower. A home that had to skip many of them sends it.
 type Unfollowed struct {
 	Header
-	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
-	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// MarkVersion is the version of the home mark of the unfollow. The removal ends when
 	// there is another mark.
 	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -154,14 +154,14 @@ type Unfollowed struct {
 type PostDeleted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
 // MarkWalk asks for the next step of the mark walk of an author whose mode is changing: it
 // prepares the homes of all followers for posts that are pulled, or ends that.
 type MarkWalk struct {
 	Header
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// Walker is the event that the walk began with, "" in that event itself. Of several
 	// walks one goes on, the others wait.
 	Walker string `json:"walker,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -171,14 +171,14 @@ type MarkWalk struct {
 // one yet, or the last day is near.
 type Seen struct {
 	Header
-	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
 // Returned says that a reader came back after posts may have been skipped. It asks for the
 // entries that its home lacks.
 type Returned struct {
 	Header
-	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// V is the number of the return. Only that return is ended.
 	V int64 `json:"v" jsonschema:"minimum=1"`
 }
@@ -187,7 +187,7 @@ type Returned struct {
 type FanoutPlan struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// First is the first key of the chunk to plan next, "" for the open start.
 	First string `json:"first,omitempty"`
 }
@@ -196,7 +196,7 @@ type FanoutPlan struct {
 type FanoutChunk struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// First is the lowest follower id of the range, "" for the open start. It names the
 	// chunk in the post's delivery record.
 	First string `json:"first,omitempty"`

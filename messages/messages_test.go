@@ -2,10 +2,12 @@ package messages_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,7 @@ func events() map[string]messages.Event {
 		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann"},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
+		"fanout_chunk_wide":    &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "000123.0a1b2c.0456", First: "auth0|5f7c", End: "auth0|5f7c.@:|-_"},
 	}
 }
 
@@ -178,6 +181,44 @@ func TestGroupsKeepFairness(t *testing.T) {
 	} {
 		assert.Equal(t, want, events()[name].Group(), name)
 	}
+}
+
+// A user id is one for package id, for the schemas, and for all events alike, and it goes
+// through them unchanged.
+func FuzzUserIDs(f *testing.F) {
+	for _, user := range []string{"ann", "auth0|5f7c8ec7", "000123.0a1b.0456", "google-oauth2|1", "a@b:c", "..", ".a", "a~", "a#b", "a\n", "", strings.Repeat("a", 65)} {
+		f.Add(user)
+	}
+	var schema struct {
+		Properties map[string]struct{ Pattern string }
+	}
+	text, err := os.ReadFile(filepath.Join("schema", "Followed.json"))
+	require.NoError(f, err)
+	require.NoError(f, json.Unmarshal(text, &schema))
+	pattern := regexp.MustCompile(schema.Properties["follower_id"].Pattern)
+	f.Fuzz(func(t *testing.T, user string) {
+		valid := id.ValidUser(user)
+		require.Equal(t, valid, pattern.MatchString(user), "by the schema")
+		for _, event := range []messages.Event{
+			&messages.Followed{Header: header(), FollowerID: user, AuthorID: user, From: id.Min, MarkVersion: eventID},
+			&messages.Unfollowed{Header: header(), FollowerID: user, AuthorID: user, MarkVersion: eventID},
+			&messages.PostCreated{Header: header(), PostID: postID, AuthorID: user},
+			&messages.Liked{Like: messages.Like{Header: header(), PostID: postID, UserID: user}},
+			&messages.PostDeleted{Header: header(), PostID: postID, AuthorID: user},
+			&messages.MarkWalk{Header: header(), AuthorID: user}, &messages.Seen{Header: header(), UserID: user},
+			&messages.Returned{Header: header(), UserID: user, V: 1},
+			&messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: user, First: user},
+			&messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: user, End: user},
+		} {
+			payload, err := messages.Encode(event)
+			require.Equal(t, valid, err == nil, event.Kind())
+			if valid {
+				back, err := messages.Decode(payload)
+				require.NoError(t, err)
+				require.Equal(t, event, back)
+			}
+		}
+	})
 }
 
 // No payload makes Decode panic, and an event that decodes stays the same when it is

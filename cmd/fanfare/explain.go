@@ -58,7 +58,7 @@ the admin address of a running fanfare up. A post takes some 9 read units.`,
 // checkIDs refuses ids that no user, "" for none, and no post can have.
 func checkIDs(user string, posts ...string) error {
 	if user != "" && !id.ValidUser(user) {
-		return wrongUse(fmt.Errorf("%s is no user id: give 1 to 64 letters, digits, - and _", printable(user)))
+		return wrongUse(fmt.Errorf("%s is no user id: give %s", printable(user), id.UserGrammar))
 	}
 	for _, post := range posts {
 		if !id.Valid(post) {

@@ -27,7 +27,7 @@ secret in the data directory of fanfare up.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !id.ValidUser(args[0]) {
-			return wrongUse(fmt.Errorf("%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", args[0]))
+			return wrongUse(fmt.Errorf("%q is not a user id: use %s", args[0], id.UserGrammar))
 		}
 		if ttl < time.Second || ttl > auth.MaxTokenTTL {
 			return wrongUse(fmt.Errorf("--ttl: a token is valid for 1s to 720h, not %s", ttl))

@@ -40,7 +40,7 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 // Issue returns a token for user that is valid for ttl.
 func (d *Dev) Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error) {
 	if !id.ValidUser(user) {
-		return "", time.Time{}, fmt.Errorf("%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", user)
+		return "", time.Time{}, fmt.Errorf("%q is not a user id: use %s", user, id.UserGrammar)
 	}
 	if ttl < time.Second || ttl > MaxTokenTTL {
 		return "", time.Time{}, fmt.Errorf("a token is valid for 1s to %s, not %s", MaxTokenTTL, ttl)

@@ -18,7 +18,7 @@ type explainer struct {
 
 func (e explainer) Explain(ctx context.Context, user, post string) ([]admin.Explanation, error) {
 	if !id.ValidUser(user) {
-		return nil, &admin.NotFoundError{Detail: "there is no such user: the id is not one of 1 to 64 letters, digits, - and _"}
+		return nil, &admin.NotFoundError{Detail: "there is no such user: an id is " + id.UserGrammar}
 	}
 	if post != "" && !id.Valid(post) {
 		return nil, errNoULID

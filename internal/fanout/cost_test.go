@@ -95,9 +95,9 @@ func TestDeliveryCosts(t *testing.T) {
 
 // TestChunksCoverEveryIDThereCanBe compares the bounds of ranges with ids around them.
 func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
-	alphabet := "-059AZ_az"
+	alphabet := "-09:@Z_z|"
 	ids := []string{}
-	for _, a := range alphabet {
+	for _, a := range "-09Z_z" {
 		ids = append(ids, string(a))
 		for _, b := range alphabet {
 			ids = append(ids, string(a)+string(b))

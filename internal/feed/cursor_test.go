@@ -21,7 +21,7 @@ func TestCursorsBelongToOneList(t *testing.T) {
 		byID("posts", "an", "nx"), byUser("followers", "ann"), byUser("following", "ann"), byUser("friends", "ann"),
 	}
 	for i, from := range scopes {
-		position := "ann"
+		position := "auth0|5f7c.@:-_"
 		if !from.valid("ann") || from.list == "home" || from.list == "posts" {
 			position = id.Max
 		}
@@ -66,7 +66,7 @@ func TestChangedCursorsAreRefused(t *testing.T) {
 // The cursors here have the right checksum but a position that their list cannot have.
 func TestPositionsAreIDs(t *testing.T) {
 	for _, s := range []scope{byID("home", "ann", ""), byUser("friends", "ann")} {
-		for _, position := range []string{"", "p#x", "a b", "é", strings.Repeat("x", 65)} {
+		for _, position := range []string{"", "p#x", "a b", "é", "..", ".a", "a~", strings.Repeat("x", 65)} {
 			got, err := s.position(s.cursor(position))
 			assert.Errorf(t, err, "%q is read as %q", position, got)
 		}
@@ -78,6 +78,7 @@ func TestPositionsAreIDs(t *testing.T) {
 func FuzzCursor(f *testing.F) {
 	f.Add("ann", byID("home", "ann", "").cursor(id.Max))
 	f.Add("bob", byID("home", "ann", "").cursor(id.Min))
+	f.Add("auth0|5f7c", byUser("friends", "auth0|5f7c").cursor("auth0|5f7c.0456"))
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, owner, cursor string) {
 		for _, s := range []scope{byID("home", owner, ""), byUser("friends", owner)} {
@@ -103,7 +104,7 @@ func FuzzGathering(f *testing.F) {
 		long.posts = append(long.posts, id.Floor(time.UnixMilli(int64(gatherPosts-i+1))))
 	}
 	long.end = long.posts[gatherPosts-1]
-	for _, at := range []gathering{{}, {after: "ann"}, {before: id.Max, after: everyFollowee, posts: []string{id.Floor(time.Now())}}, long} {
+	for _, at := range []gathering{{}, {after: "ann"}, {after: "auth0|" + strings.Repeat("5", 58)}, {before: id.Max, after: everyFollowee, posts: []string{id.Floor(time.Now())}}, long} {
 		f.Add(at.encode())
 	}
 	low, high := long.posts[1], long.posts[0]

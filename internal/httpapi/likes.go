@@ -66,7 +66,7 @@ func (a *API) registerLikes() {
 
 	type likeOfIn struct {
 		PostPath
-		User string `path:"user" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"A user id." example:"alice"`
+		User string `path:"user" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A user id." example:"alice"`
 	}
 	type likerOut struct{ Body Liker }
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Get the like of a user on a post", http.StatusOK, http.StatusNotFound),

@@ -49,7 +49,7 @@ type ProfileInput struct {
 // UserPath names a user in the path. It is exported because huma ignores embedded types
 // that are not.
 type UserPath struct {
-	ID string `path:"id" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"A user id." example:"alice"`
+	ID string `path:"id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A user id." example:"alice"`
 }
 
 type userOut struct{ Body User }
@@ -117,7 +117,7 @@ func (a *API) registerFollows() {
 
 	type pairIn struct {
 		UserPath
-		Other string `path:"other" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"Another user id." example:"bob"`
+		Other string `path:"other" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"Another user id." example:"bob"`
 	}
 	type pairOut struct{ Body Relationship }
 	register(a, operation(http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Get the follows between two users", http.StatusOK, http.StatusNotFound),

@@ -160,8 +160,13 @@ func Floor(t time.Time) string {
 	return u.String()
 }
 
-// ValidUser reports whether s is a user id: 1 to 64 of A-Z a-z 0-9 _ -. The
-// grammar keeps '#', which separates the parts of a key, out of every id.
+// UserGrammar words the grammar of a user id for people.
+const UserGrammar = "1 to 64 of A-Z a-z 0-9 _ - . : @ |, where none of the last four comes first"
+
+// ValidUser reports whether s is a user id: UserGrammar. The subjects of identity providers
+// are such ids ("auth0|5f7c", "000123.abc.0456"). The grammar keeps '#', which separates the
+// parts of a key, and '~', which ends a range of keys, out of every id, and so the segments
+// "." and ".." out of every path.
 func ValidUser(s string) bool {
 	if len(s) < 1 || len(s) > 64 {
 		return false
@@ -169,6 +174,7 @@ func ValidUser(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		case i > 0 && (c == '.' || c == ':' || c == '@' || c == '|'):
 		default:
 			return false
 		}

@@ -140,6 +140,9 @@ func TestFloorSplitsTime(t *testing.T) {
 func TestUserGrammar(t *testing.T) {
 	for s, want := range map[string]bool{
 		"a": true, "A-z_09": true, "0b8a4d5c-6f9e-4d6a-9c1b-1b2c3d4e5f60": true, strings.Repeat("x", 64): true,
+		"auth0|5f7c8ec7c33c6c004bbafe82": true, "google-oauth2|113": true, "000123.0a1b2c3d4e5f60718293a4b5c6d7e8f9.0456": true,
+		"a.": true, "samlp|corp|ann@corp.example": true, "eu-central-1:0b8a": true, "backend@clients": true, "a..b": true,
+		".": false, "..": false, ".a": false, "|a": false, "@a": false, ":a": false, "a~": false, "a+b": false, "a%7Cb": false, "a,b": false, "a\\b": false,
 		"": false, strings.Repeat("x", 65): false, "a#b": false, "a b": false, "é": false, "a/b": false, "a\x00": false,
 	} {
 		assert.Equal(t, want, id.ValidUser(s), s)

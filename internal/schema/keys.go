@@ -29,7 +29,7 @@ const SortCount = "count"
 const SortCountEnd = SortCount + sortEnd
 
 // sortEnd after a prefix is above every sort key with that prefix, because ids have no
-// character above 'z'.
+// character above '|'.
 const sortEnd = "~"
 
 // UserPK is the partition that holds a user's profile and counts.

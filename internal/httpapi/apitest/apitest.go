@@ -91,7 +91,12 @@ func Exercise(t *testing.T, target Target) {
 	run := rand.Text()[:8]
 	for _, user := range []string{"ann", "ben", "cat", "new", "far"} {
 		s.names[user] = user + "-" + run
-		s.tokens[user] = target.Token(t, s.names[user])
+	}
+	// Ids as identity providers make them; one begins with the other.
+	s.names["ben"] = "auth0|" + run
+	s.names["cat"] = s.names["ben"] + ".0456:cat@example"
+	for user, name := range s.names {
+		s.tokens[user] = target.Token(t, name)
 	}
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

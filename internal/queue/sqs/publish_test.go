@@ -144,13 +144,13 @@ func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
 func TestGroupIsTheMessageGroupID(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
-		for _, group := range []string{"author_1-X", "grüße", "plain"} {
+		for _, group := range []string{"author_1-X", "grüße", "auth0|5f7c.@:"} {
 			msg := message.NewMessage("id", []byte("x"))
 			msg.Metadata.Set(queue.MetaGroup, group)
 			t.publish(msg)
 		}
 		groups := t.sqs.Groups(mainName)
-		if len(groups) != 3 || groups[0] != "author_1-X" || len(groups[1]) != 64 || groups[2] != "plain" {
+		if len(groups) != 3 || groups[0] != "author_1-X" || len(groups[1]) != 64 || groups[2] != "auth0|5f7c.@:" {
 			t.Errorf("groups %q, want two as they are and a hash", groups)
 		}
 	})
