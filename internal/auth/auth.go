@@ -1,6 +1,6 @@
-// Package auth identifies callers: it turns a bearer token into a user id. Dev signs and
-// checks its own tokens, for development. JWT checks the tokens of an issuer by the keys
-// that the issuer publishes.
+// Package auth identifies callers: it turns a bearer token into a user id, or into a service
+// that acts for users. Dev signs and checks its own tokens, for development. JWT checks the
+// tokens of an issuer by the keys that the issuer publishes.
 //
 // It must never accept a token that is unsigned, expired, for another audience, or signed
 // with an algorithm that it does not name (I10), and never log or return a token. It knows
@@ -13,16 +13,23 @@ import (
 	"fmt"
 
 	"github.com/golang-jwt/jwt/v5"
-
-	"fanfare/internal/id"
 )
 
 // Verifier checks tokens.
 type Verifier interface {
-	// Verify returns the user that the token stands for. It returns an
+	// Verify returns the caller that the token stands for. It returns an
 	// *InvalidTokenError if it refuses the token, and an *UnavailableError if it cannot
 	// check the token now.
-	Verify(ctx context.Context, token string) (userID string, err error)
+	Verify(ctx context.Context, token string) (Identity, error)
+}
+
+// Identity is the caller that a token stands for.
+type Identity struct {
+	// User is the user of the token. It is "" only for a service whose token names no user.
+	User string
+	// Service is the sub of a token whose scope lets it act for any user, "" for other
+	// tokens.
+	Service string
 }
 
 // InvalidTokenError is the refusal of a token. Its Reason quotes nothing of the token.
@@ -67,12 +74,4 @@ func refusal(err error) error {
 		}
 	}
 	return invalid("the token cannot be verified")
-}
-
-// subject returns the user id that the claims name.
-func subject(claims jwt.RegisteredClaims) (string, error) {
-	if !id.ValidUser(claims.Subject) {
-		return "", invalid("the sub is not a user id (1 to 64 of A-Z a-z 0-9 _ -)")
-	}
-	return claims.Subject, nil
 }

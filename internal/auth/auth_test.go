@@ -34,6 +34,8 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
+var ann = auth.Identity{User: "ann"}
+
 // clock is a clock that a test sets.
 type clock struct {
 	mu  sync.Mutex
@@ -66,8 +68,8 @@ func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
 	token, expires, err := dev.Issue("ann", time.Minute)
 	require.NoErrorf(t, err, "issued until %s", expires)
 	require.Truef(t, expires.Equal(c.Now().Add(time.Minute)), "issued until %s, %v", expires, err)
-	if user, err := dev.Verify(t.Context(), token); err != nil || user != "ann" {
-		t.Errorf("verified as %q, %v", user, err)
+	if user, err := dev.Verify(t.Context(), token); err != nil || user != ann {
+		t.Errorf("verified as %+v, %v", user, err)
 	}
 	c.Advance(time.Minute + 30*time.Second) // with the leeway
 	_, err = dev.Verify(t.Context(), token)
@@ -209,7 +211,7 @@ func newWorld(t *testing.T) *world {
 	w.ec, ecJWK = ecKey(t, "e1")
 	w.publish(rsaJWK, ecJWK)
 	w.keys = auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop())
-	w.verifier = auth.NewJWT(iss, aud, w.keys, w.Now)
+	w.verifier = auth.NewJWT(auth.Rules{Issuer: iss, Audiences: []string{aud}}, w.keys, w.Now)
 	return w
 }
 
@@ -238,8 +240,8 @@ func TestJWTAcceptsTheIssuersTokens(t *testing.T) {
 		"valid since a while":    sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(map[string]any{"nbf": w.Now().Add(-time.Minute).Unix()})),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
-				t.Errorf("verified as %q, %v", user, err)
+			if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != ann {
+				t.Errorf("verified as %+v, %v", user, err)
 			}
 		})
 	}
@@ -258,6 +260,7 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 	require.NoError(t, err)
 	for name, token := range map[string]string{
 		"a critical extension":      demanding,
+		"HMAC by the public PEM":    sign(t, jwt.SigningMethodHS256, publicPEM(t, w.rsa), "r1", w.claims(nil)),
 		"no signature":              sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "r1", w.claims(nil)),
 		"HMAC by the public key":    sign(t, jwt.SigningMethodHS256, public, "r1", w.claims(nil)),
 		"RS512":                     sign(t, jwt.SigningMethodRS512, w.rsa, "r1", w.claims(nil)),
@@ -303,7 +306,7 @@ func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 			for range 3 {
 				user, err := w.verifier.Verify(t.Context(), token)
 				require.NoError(t, err)
-				require.Equal(t, "ann", user)
+				require.Equal(t, ann, user)
 			}
 			assert.Positive(t, w.verifier.RememberedBytes())
 			end(w)
@@ -328,7 +331,7 @@ func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
 		require.NoError(t, err)
 		got, err := dev.Verify(t.Context(), token)
 		require.NoError(t, err)
-		require.Equal(t, user, got)
+		require.Equal(t, auth.Identity{User: user}, got)
 	}
 	assert.LessOrEqual(t, dev.RememberedBytes(), int64(most))
 	assert.Greater(t, dev.RememberedBytes(), int64(most/2))
@@ -428,8 +431,8 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 	require.NoError(t, w.keys.Ready(t.Context()))
 	w.down.Store(true)
 	w.Advance(30 * time.Minute)
-	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
-		t.Errorf("during the outage: %q, %v", user, err)
+	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != ann {
+		t.Errorf("during the outage: %+v, %v", user, err)
 	}
 	assert.NoError(t, w.keys.Ready(t.Context()), "not ready")
 	// An unknown key may be a new one. Only the issuer can tell.
@@ -491,8 +494,8 @@ func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
 	assert.Error(t, w.keys.Ready(t.Context()), "ready without keys")
 	w.down.Store(false)
 	w.Advance(time.Minute)
-	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != "ann" {
-		t.Errorf("after the outage: %q, %v", user, err)
+	if user, err := w.verifier.Verify(t.Context(), token); err != nil || user != ann {
+		t.Errorf("after the outage: %+v, %v", user, err)
 	}
 }
 

@@ -34,7 +34,7 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	if len(secret) < MinSecretBytes {
 		return nil, fmt.Errorf("dev secret has %d bytes, it needs at least %d", len(secret), MinSecretBytes)
 	}
-	return &Dev{newSigned([]string{"HS256"}, devIssuer, now), secret, now}, nil
+	return &Dev{newSigned([]string{"HS256"}, devIssuer, names{"sub", ActScope}, now), secret, now}, nil
 }
 
 // Issue returns a token for user that is valid for ttl.
@@ -58,12 +58,12 @@ func (d *Dev) Issue(user string, ttl time.Duration) (token string, expiresAt tim
 }
 
 // Verify implements Verifier.
-func (d *Dev) Verify(_ context.Context, token string) (string, error) {
+func (d *Dev) Verify(_ context.Context, token string) (Identity, error) {
 	c, err := d.verify(token,
 		func(map[string]any) (string, error) { return "", nil },
 		func(string, string) (key, id any, err error) { return d.secret, nil, nil })
 	if err != nil {
-		return "", err
+		return Identity{}, err
 	}
-	return subject(c.RegisteredClaims)
+	return c.identity()
 }

@@ -1,53 +1,64 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 )
 
 // leeway is by how much the clock of an issuer, or of another process, may differ.
 const leeway = 30 * time.Second
 
-// JWT checks the tokens of one issuer for one audience, by the keys that the issuer
-// publishes (RS256 and ES256).
+// algorithms are those of an issuer's tokens. All have a public key, so nobody can take the
+// issuer's key for a secret (algorithm confusion).
+var algorithms = []string{"RS256", "ES256", "PS256", "PS384", "PS512", "EdDSA"} //nolint:gochecknoglobals // a constant list
+
+// Rules are the demands on the tokens of an issuer.
+type Rules struct {
+	// Issuer is the iss. Audiences are those of which a token must name one.
+	Issuer    string
+	Audiences []string
+	// UserClaim names the claim that is the user id; "" is sub.
+	UserClaim string
+	// Scope lets a token act for any user; "" is ActScope.
+	Scope string
+}
+
+// JWT checks the tokens of one issuer by the keys that the issuer publishes.
 //
 // The documented example is Amazon Cognito. Its access tokens have no aud: they name the
 // app client in client_id and have token_use access. Set the issuer to
-// https://cognito-idp.REGION.amazonaws.com/POOL, the audience to the app client id
-// and the key set to ISSUER/.well-known/jwks.json; sub is the user id.
+// https://cognito-idp.REGION.amazonaws.com/POOL and the audience to the app client id; sub is
+// the user id.
 type JWT struct {
 	*signed
-	audience string
-	keys     *KeySet
+	audiences []string
+	keys      *KeySet
 }
 
 // NewJWT returns a JWT on the clock now.
-func NewJWT(issuer, audience string, keys *KeySet, now func() time.Time) *JWT {
-	return &JWT{newSigned([]string{"RS256", "ES256"}, issuer, now), audience, keys}
-}
-
-type claims struct {
-	jwt.RegisteredClaims
-	ClientID string `json:"client_id"`
-	TokenUse string `json:"token_use"`
+func NewJWT(rules Rules, keys *KeySet, now func() time.Time) *JWT {
+	read := names{cmp.Or(rules.UserClaim, "sub"), cmp.Or(rules.Scope, ActScope)}
+	return &JWT{newSigned(algorithms, rules.Issuer, read, now), rules.Audiences, keys}
 }
 
 // Verify implements Verifier.
-func (j *JWT) Verify(ctx context.Context, token string) (string, error) {
+func (j *JWT) Verify(ctx context.Context, token string) (Identity, error) {
 	c, err := j.verify(token, keyID, func(kid, alg string) (key, id any, err error) {
-		key, err = j.keys.Key(ctx, kid, alg)
-		return key, key, err // a pointer
+		found, err := j.keys.find(ctx, kid, alg)
+		if err != nil {
+			return nil, nil, err
+		}
+		return found.key, found, nil
 	})
 	if err != nil {
-		return "", err
+		return Identity{}, err
 	}
-	if !c.isFor(j.audience) {
-		return "", invalid("the token is for another audience")
+	if !c.isFor(j.audiences) {
+		return Identity{}, invalid("the token is for another audience")
 	}
-	return subject(c.RegisteredClaims)
+	return c.identity()
 }
 
 // keyID returns the key id of a token's header.
@@ -62,14 +73,14 @@ func keyID(header map[string]any) (string, error) {
 	return kid, nil
 }
 
-// isFor reports whether the token was made for audience. Cognito's client_id counts only
+// isFor reports whether the token was made for one of the audiences. Cognito's client_id counts only
 // if the token has no aud.
-func (c *claims) isFor(audience string) bool {
+func (c *claims) isFor(audiences []string) bool {
 	if c.TokenUse != "" && c.TokenUse != "access" {
 		return false // Cognito's id tokens are for the app, not for an API
 	}
 	if len(c.Audience) > 0 {
-		return slices.Contains(c.Audience, audience)
+		return slices.ContainsFunc(c.Audience, func(aud string) bool { return slices.Contains(audiences, aud) })
 	}
-	return c.TokenUse == "access" && c.ClientID == audience
+	return c.TokenUse == "access" && slices.Contains(audiences, c.ClientID)
 }

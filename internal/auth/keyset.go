@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"encoding/base64"
@@ -13,6 +14,9 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,15 +34,18 @@ const (
 	// stolen key, and its thief may keep the answers of the issuer from us.
 	maxKeyAge    = 24 * time.Hour
 	maxRedirects = 10
-	maxKeySet    = 1 << 20
-	minRSABits   = 2048
+	// maxAnswer bounds a key set, and a discovery document.
+	maxAnswer  = 1 << 20
+	minRSABits = 2048
 )
 
 // KeySet is a cache of the keys that an issuer publishes (a JWK set). It refreshes in the
 // background, and when a token names an unknown key. While the issuer is away it keeps
 // the keys that it has, for maxKeyAge.
 type KeySet struct {
+	// url is where the keys are. If it is "", the discovery document of issuer says it.
 	url    string
+	issuer string
 	client *http.Client
 	now    func() time.Time
 	log    *zap.Logger
@@ -47,22 +54,31 @@ type KeySet struct {
 	fetching chan struct{}
 
 	mu      sync.Mutex
-	keys    map[string]publicKey // nil until the first fetch that worked
-	fetched time.Time            // the time of the keys
+	keys    map[string]*publicKey // nil until the first fetch that worked
+	fetched time.Time             // the time of the keys
 	tried   time.Time
 	lastErr error
 	// done and failed count fetches.
 	done, failed int64
 }
 
+// publicKey is a key and the algorithms that it may check.
 type publicKey struct {
-	alg string
-	key crypto.PublicKey
+	algs []string
+	key  crypto.PublicKey
 }
 
-// NewKeySet returns the set published at url. It fetches nothing yet. It follows redirects
+// NewDiscoveredKeySet is NewKeySet for the keys that the discovery document of an issuer
+// names (OpenID Connect Discovery). Each fetch reads the document anew.
+func NewDiscoveredKeySet(issuer string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
+	s := NewKeySet("", client, now, log)
+	s.issuer = issuer
+	return s
+}
+
+// NewKeySet returns the set published at a URL. It fetches nothing yet. It follows redirects
 // to https only: others on the way could answer with keys of their own.
-func NewKeySet(url string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
+func NewKeySet(at string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
 	own := *client
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		switch {
@@ -73,7 +89,7 @@ func NewKeySet(url string, client *http.Client, now func() time.Time, log *zap.L
 		}
 		return nil
 	}
-	return &KeySet{url: url, client: &own, now: now, log: log, fetching: make(chan struct{}, 1)}
+	return &KeySet{url: at, client: &own, now: now, log: log, fetching: make(chan struct{}, 1)}
 }
 
 // Fetches returns the numbers of fetches that worked and of those that failed.
@@ -108,9 +124,18 @@ func (s *KeySet) Ready(ctx context.Context) error {
 	return s.refresh(ctx, s.now().Add(-refreshPause))
 }
 
-// Key returns the public key kid, if it is for the algorithm alg. A token can name any kid,
-// so of many callers with an unknown one, one fetches and the others get an answer at once.
+// Key returns the public key kid, if it is for the algorithm alg.
 func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
+	found, err := s.find(ctx, kid, alg)
+	if err != nil {
+		return nil, err
+	}
+	return found.key, nil
+}
+
+// find returns the key kid, if it is for the algorithm alg. A token can name any kid,
+// so of many callers with an unknown one, one fetches and the others get an answer at once.
+func (s *KeySet) find(ctx context.Context, kid, alg string) (*publicKey, error) {
 	key, ok := s.lookup(kid)
 	if !ok {
 		// The issuer may have rotated its keys. Fetch them once in a refreshPause.
@@ -124,10 +149,10 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 			return nil, invalid("the issuer has no such key")
 		}
 	}
-	if key.alg != alg {
+	if !slices.Contains(key.algs, alg) {
 		return nil, invalid("the key is for another algorithm")
 	}
-	return key.key, nil
+	return key, nil
 }
 
 func (s *KeySet) loaded() bool {
@@ -136,11 +161,11 @@ func (s *KeySet) loaded() bool {
 	return s.usable()
 }
 
-func (s *KeySet) lookup(kid string) (publicKey, bool) {
+func (s *KeySet) lookup(kid string) (*publicKey, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.usable() {
-		return publicKey{}, false
+		return nil, false
 	}
 	key, ok := s.keys[kid]
 	return key, ok
@@ -207,28 +232,68 @@ func (s *KeySet) refreshHeld(ctx context.Context, since time.Time) error {
 	return nil
 }
 
-func (s *KeySet) fetch(ctx context.Context) (map[string]publicKey, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
-	if err != nil {
-		return nil, fmt.Errorf("fetch the key set: %w", err)
+func (s *KeySet) fetch(ctx context.Context) (map[string]*publicKey, error) {
+	at := s.url
+	if at == "" {
+		var err error
+		if at, err = s.discover(ctx); err != nil {
+			return nil, fmt.Errorf("discover the issuer's keys: %w: correct FANFARE_JWT_ISSUER, or set FANFARE_JWKS_URL", err)
+		}
 	}
-	res, err := s.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("fetch the key set: %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch the key set: %s answered %s", s.url, res.Status)
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxKeySet))
+	body, err := s.get(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the key set: %w", err)
 	}
 	keys, err := parseKeySet(body)
 	if err != nil {
-		return nil, fmt.Errorf("key set of %s: %w", s.url, err)
+		return nil, fmt.Errorf("key set of %s: %w", at, err)
 	}
 	return keys, nil
+}
+
+// discover returns the URL of the keys. The document must be of the issuer itself: else a
+// server could name another issuer's keys, or its own for another one's tokens.
+func (s *KeySet) discover(ctx context.Context) (string, error) {
+	at := strings.TrimSuffix(s.issuer, "/") + "/.well-known/openid-configuration"
+	body, err := s.get(ctx, at)
+	if err != nil {
+		return "", err
+	}
+	var document struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		return "", fmt.Errorf("%s is not a discovery document: %w", at, err)
+	}
+	if document.Issuer != s.issuer {
+		return "", fmt.Errorf("%s is of another issuer (%.200q)", at, document.Issuer)
+	}
+	keys, err := url.Parse(document.Keys)
+	if err != nil || keys.Host == "" || keys.User != nil {
+		return "", fmt.Errorf("%s names no URL of keys (jwks_uri)", at)
+	}
+	if keys.Scheme == "https" || strings.HasPrefix(document.Keys, "http://"+keys.Host+"/") && strings.HasPrefix(at, "http://"+keys.Host+"/") { // an issuer on loopback
+		return document.Keys, nil
+	}
+	return "", fmt.Errorf("%s names keys that are not at an https URL: others on the way could answer with keys of their own", at)
+}
+
+// get returns the answer at a URL.
+func (s *KeySet) get(ctx context.Context, at string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", at, res.Status)
+	}
+	return io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 }
 
 // jwk is one key of a set, RFC 7517 and 7518.
@@ -244,58 +309,68 @@ type jwk struct {
 	Y   string `json:"y"`
 }
 
-// parseKeySet returns the RS256 and ES256 signing keys by their ids. It leaves out all
+// parseKeySet returns the signing keys for algorithms by their ids. It leaves out all
 // other keys and unsound ones: a set may hold keys for other purposes, and one bad key
 // must not lock out the users of the others.
-func parseKeySet(body []byte) (map[string]publicKey, error) {
+func parseKeySet(body []byte) (map[string]*publicKey, error) {
 	var set struct {
 		Keys []jwk `json:"keys"`
 	}
 	if err := json.Unmarshal(body, &set); err != nil {
 		return nil, fmt.Errorf("not a JWK set: %w", err)
 	}
-	keys := map[string]publicKey{}
+	keys := map[string]*publicKey{}
 	for _, k := range set.Keys {
 		if k.Kid == "" || (k.Use != "" && k.Use != "sig") {
 			continue
 		}
-		if key, alg, err := k.public(); err == nil && (k.Alg == "" || k.Alg == alg) {
-			keys[k.Kid] = publicKey{alg, key}
+		key, algs, err := k.public()
+		if k.Alg != "" {
+			algs = slices.DeleteFunc(algs, func(alg string) bool { return alg != k.Alg })
+		}
+		if err == nil && len(algs) > 0 {
+			keys[k.Kid] = &publicKey{algs, key}
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("it has no sound RS256 or ES256 signing key")
+		return nil, errors.New("it has no sound signing key for " + strings.Join(algorithms, ", "))
 	}
 	return keys, nil
 }
 
-// public returns the key and its algorithm.
-func (k jwk) public() (crypto.PublicKey, string, error) {
+// public returns the key and the algorithms that it can check.
+func (k jwk) public() (crypto.PublicKey, []string, error) {
 	switch {
 	case k.Kty == "RSA":
 		n, err := number(k.N)
 		if err != nil {
-			return nil, "", fmt.Errorf("n: %w", err)
+			return nil, nil, fmt.Errorf("n: %w", err)
 		}
 		e, err := number(k.E)
 		if err != nil {
-			return nil, "", fmt.Errorf("e: %w", err)
+			return nil, nil, fmt.Errorf("e: %w", err)
 		}
 		if n.BitLen() < minRSABits || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
-			return nil, "", fmt.Errorf("an RSA key needs %d bits or more and a sound exponent", minRSABits)
+			return nil, nil, fmt.Errorf("an RSA key needs %d bits or more and a sound exponent", minRSABits)
 		}
-		return &rsa.PublicKey{N: n, E: int(e.Int64())}, "RS256", nil
+		return &rsa.PublicKey{N: n, E: int(e.Int64())}, []string{"RS256", "PS256", "PS384", "PS512"}, nil
+	case k.Kty == "OKP" && k.Crv == "Ed25519":
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if err != nil || len(x) != ed25519.PublicKeySize {
+			return nil, nil, errors.New("x: not a key of Ed25519")
+		}
+		return ed25519.PublicKey(x), []string{"EdDSA"}, nil
 	case k.Kty == "EC" && k.Crv == "P-256":
 		x, err := number(k.X)
 		if err != nil {
-			return nil, "", fmt.Errorf("x: %w", err)
+			return nil, nil, fmt.Errorf("x: %w", err)
 		}
 		y, err := number(k.Y)
 		if err != nil {
-			return nil, "", fmt.Errorf("y: %w", err)
+			return nil, nil, fmt.Errorf("y: %w", err)
 		}
 		if x.BitLen() > 256 || y.BitLen() > 256 {
-			return nil, "", errors.New("its point is not on P-256")
+			return nil, nil, errors.New("its point is not on P-256")
 		}
 		point := make([]byte, 65)
 		point[0] = 4 // uncompressed
@@ -303,11 +378,11 @@ func (k jwk) public() (crypto.PublicKey, string, error) {
 		y.FillBytes(point[33:])
 		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 		if err != nil {
-			return nil, "", errors.New("its point is not on P-256")
+			return nil, nil, errors.New("its point is not on P-256")
 		}
-		return key, "ES256", nil
+		return key, []string{"ES256"}, nil
 	}
-	return nil, "", errors.New("not a key for RS256 or ES256")
+	return nil, nil, errors.New("not a key for an algorithm of ours")
 }
 
 func number(s string) (*big.Int, error) {

@@ -21,6 +21,7 @@ const (
 // time, and so is the key, which the issuer may have withdrawn. It holds no token, only its
 // hash and its claims.
 type signed struct {
+	names     names
 	parser    *jwt.Parser
 	validator *jwt.Validator
 
@@ -39,7 +40,7 @@ type remembered struct {
 
 // newSigned accepts only tokens that expire, and only the given algorithms. So alg=none is
 // refused.
-func newSigned(algorithms []string, issuer string, now func() time.Time) *signed {
+func newSigned(algorithms []string, issuer string, names names, now func() time.Time) *signed {
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods(algorithms),
 		jwt.WithIssuer(issuer),
@@ -48,7 +49,7 @@ func newSigned(algorithms []string, issuer string, now func() time.Time) *signed
 		jwt.WithLeeway(leeway),
 		jwt.WithTimeFunc(now),
 	}
-	s := &signed{parser: jwt.NewParser(options...), validator: jwt.NewValidator(options...)}
+	s := &signed{names: names, parser: jwt.NewParser(options...), validator: jwt.NewValidator(options...)}
 	var err error
 	s.kept, err = simplelru.NewLRU(rememberedBytes/rememberedToken, func(_ [sha256.Size]byte, r remembered) { s.used -= r.bytes })
 	if err != nil {
@@ -70,6 +71,7 @@ func (s *signed) verify(token string, header func(map[string]any) (kid string, e
 		}
 	}
 	seen := remembered{bytes: int64(len(token) + rememberedToken)}
+	seen.claims.names = s.names
 	_, err := s.parser.ParseWithClaims(token, &seen.claims, func(t *jwt.Token) (key any, err error) {
 		if seen.kid, err = header(t.Header); err != nil {
 			return nil, err

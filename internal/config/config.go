@@ -70,12 +70,16 @@ type Config struct {
 	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
 	// JWTIssuer is the iss that tokens must have, with jwt.
 	JWTIssuer string `env:"FANFARE_JWT_ISSUER"`
-	// JWTAudience is the aud that tokens must have (or the client_id of an Amazon
-	// Cognito access token), with jwt.
-	JWTAudience string `env:"FANFARE_JWT_AUDIENCE"`
+	// JWTAudience are the aud, separated by commas, of which tokens must have one (or the
+	// client_id of an Amazon Cognito access token), with jwt.
+	JWTAudience []string `env:"FANFARE_JWT_AUDIENCE"`
 	// JWKSURL is the https URL of the issuer's keys, with jwt. It may be http on a loopback
-	// address.
+	// address. Without it the issuer's discovery document names the keys.
 	JWKSURL string `env:"FANFARE_JWKS_URL"`
+	// JWTUserClaim names the claim that is the user id, with jwt.
+	JWTUserClaim string `env:"FANFARE_JWT_USER_CLAIM" envDefault:"sub"`
+	// ServiceScope is the scope that lets a token act for any user, with jwt.
+	ServiceScope string `env:"FANFARE_SERVICE_SCOPE" envDefault:"fanfare:act"`
 	// LikeWindow is the time in which likes of a post are collected before its count
 	// is written.
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
@@ -335,6 +339,8 @@ func (c Config) check(role Role) []string {
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
 		{c.DevAuthPublic != "" && c.DevAuthPublic != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_PUBLIC: %q is not allow", c.DevAuthPublic)},
 		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},
+		{slices.Contains(c.JWTAudience, ""), "FANFARE_JWT_AUDIENCE: one of its parts is empty, and a token without an audience would fit: remove the comma"},
+		{!scopeName(c.ServiceScope), fmt.Sprintf("FANFARE_SERVICE_SCOPE: %q is not the name of a scope: use visible ASCII without spaces, quotes and backslashes", c.ServiceScope)},
 		{c.JWKSURL != "" && keysFault(c.JWKSURL) != "", "FANFARE_JWKS_URL: " + keysFault(c.JWKSURL)},
 		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
 	} {
@@ -363,11 +369,14 @@ func (c Config) checkAuth() []string {
 	switch {
 	case c.Auth == AuthJWT:
 		for _, need := range []struct{ name, value string }{
-			{"FANFARE_JWT_ISSUER", c.JWTIssuer}, {"FANFARE_JWT_AUDIENCE", c.JWTAudience}, {"FANFARE_JWKS_URL", c.JWKSURL},
+			{"FANFARE_JWT_ISSUER", c.JWTIssuer}, {"FANFARE_JWT_AUDIENCE", strings.Join(c.JWTAudience, "")},
 		} {
 			if need.value == "" {
 				faults = append(faults, need.name+" is missing: FANFARE_AUTH=jwt needs it")
 			}
+		}
+		if fault := keysFault(c.JWTIssuer); c.JWTIssuer != "" && c.JWKSURL == "" && fault != "" {
+			faults = append(faults, "FANFARE_JWT_ISSUER: "+fault+"; if the issuer is not below one, name its keys in FANFARE_JWKS_URL")
 		}
 	case c.Auth == AuthDev && c.Engine == EngineAWS && c.DevAuthOnAWS != "allow":
 		faults = append(faults, "FANFARE_AUTH: dev gives a token to anyone and is refused with FANFARE_ENGINE=aws: set it to jwt, or FANFARE_DEV_AUTH_ON_AWS=allow for a test system")
@@ -422,6 +431,11 @@ func keysFault(s string) string {
 		return "it is http, and others on the way could answer with keys of their own: use https, except on a loopback address"
 	}
 	return ""
+}
+
+// scopeName reports whether s can be the name of a scope (RFC 6749, section 3.3).
+func scopeName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
 }
 
 func isOrigin(s string) bool {

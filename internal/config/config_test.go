@@ -28,21 +28,22 @@ func TestEveryNameIsRead(t *testing.T) {
 	c, err := config.Load([]string{
 		"FANFARE_ENGINE=aws", "FANFARE_DATA_DIR=/d", "FANFARE_TABLE=t.1", "FANFARE_QUEUE_PREFIX=q",
 		"FANFARE_HTTP_ADDR=:1", "FANFARE_ADMIN_ADDR=[::1]:2", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i",
-		"FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
+		"FANFARE_JWT_AUDIENCE=a, b", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
-		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on",
+		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
-		!c.HasConsole() || !c.HasCanary() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second {
+		!c.HasConsole() || !c.HasCanary() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
+		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 30, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 32, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -74,7 +75,11 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"allowed wrongly", []string{"FANFARE_DEV_AUTH_ON_AWS=yes"}, config.API, []string{"FANFARE_DEV_AUTH_ON_AWS"}},
 		{"dev tokens for other machines", []string{"FANFARE_HTTP_ADDR=0.0.0.0:8080"}, config.API, []string{"FANFARE_AUTH: dev gives a token to whoever asks and is refused on 0.0.0.0:8080"}},
 		{"public, allowed wrongly", []string{"FANFARE_DEV_AUTH_PUBLIC=yes"}, config.API, []string{"FANFARE_DEV_AUTH_PUBLIC"}},
-		{"jwt without its settings", []string{"FANFARE_AUTH=jwt"}, config.API, []string{"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL"}},
+		{"jwt without its settings", []string{"FANFARE_AUTH=jwt"}, config.API, []string{"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE"}},
+		{"an issuer that is no URL, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is not an https URL; if the issuer is not below one, name its keys in FANFARE_JWKS_URL"}},
+		{"an issuer over http, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=http://issuer.example", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is http"}},
+		{"an empty audience", []string{"FANFARE_JWT_AUDIENCE=a,"}, config.Tool, []string{"FANFARE_JWT_AUDIENCE: one of its parts is empty"}},
+		{"a scope of two words", []string{"FANFARE_SERVICE_SCOPE=fanfare act"}, config.Tool, []string{"FANFARE_SERVICE_SCOPE"}},
 		{"jwks url, not used", []string{"FANFARE_JWKS_URL=keys.json"}, config.Tool, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=keys.json"}, config.API, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url with credentials", []string{"FANFARE_JWKS_URL=https://user:hunter2@issuer.example/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it has credentials"}},

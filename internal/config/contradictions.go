@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"strings"
 )
 
 // Contradiction is a setting that another one makes useless, or unsafe. It stops no start.
@@ -21,7 +22,7 @@ func (c Config) Contradictions() []Contradiction {
 		fatal      bool
 	}{
 		{
-			c.Auth == AuthDev && c.JWTIssuer+c.JWTAudience+c.JWKSURL != "",
+			c.Auth == AuthDev && c.JWTIssuer+strings.Join(c.JWTAudience, "")+c.JWKSURL != "",
 			"FANFARE_JWT_ISSUER, FANFARE_JWT_AUDIENCE and FANFARE_JWKS_URL have no effect with FANFARE_AUTH=dev", "set FANFARE_AUTH=jwt, or remove them", false,
 		},
 		{

@@ -80,7 +80,7 @@ func TestTheDocumentedCognitoEnvironmentIsAccepted(t *testing.T) {
 	environ := regexp.MustCompile(`[A-Z_]+=\S+`).FindAllString(strings.Split(section, "```")[1], -1)
 	c, err := config.Load(environ, config.API)
 	require.NoError(t, err)
-	if c.Engine != config.EngineAWS || c.Auth != config.AuthJWT || c.JWTAudience == "" || c.JWKSURL != c.JWTIssuer+"/.well-known/jwks.json" {
+	if c.Engine != config.EngineAWS || c.Auth != config.AuthJWT || len(c.JWTAudience) != 1 || c.JWKSURL != "" || !slices.Contains(environ, "AWS_REGION="+strings.Split(c.JWTIssuer, ".")[1]) {
 		t.Errorf("read %+v", c)
 	}
 }

@@ -411,7 +411,9 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
 	default:
 		keys := newKeySet(p.cfg, p.opt.Now, p.log)
-		verifier := auth.NewJWT(p.cfg.JWTIssuer, p.cfg.JWTAudience, keys, p.opt.Now)
+		verifier := auth.NewJWT(auth.Rules{
+			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scope: p.cfg.ServiceScope,
+		}, keys, p.opt.Now)
 		return authn{
 			verifier: verifier, remembered: verifier.RememberedBytes, fetches: keys.Fetches,
 			checks: []admin.Check{{Name: "keys", Ask: keys.Ready}},
@@ -421,7 +423,11 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 }
 
 func newKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {
-	return auth.NewKeySet(cfg.JWKSURL, &http.Client{Timeout: keyTimeout}, now, log.Named("keys"))
+	client := &http.Client{Timeout: keyTimeout}
+	if cfg.JWKSURL == "" {
+		return auth.NewDiscoveredKeySet(cfg.JWTIssuer, client, now, log.Named("keys"))
+	}
+	return auth.NewKeySet(cfg.JWKSURL, client, now, log.Named("keys"))
 }
 
 func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {

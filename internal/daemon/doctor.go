@@ -99,11 +99,15 @@ func (e *examination) settings() {
 }
 
 func (e *examination) keys(ctx context.Context) {
+	at, mend := e.cfg.JWKSURL, "correct FANFARE_JWKS_URL, or let this machine reach it"
+	if at == "" {
+		at, mend = e.cfg.JWTIssuer, "correct FANFARE_JWT_ISSUER to the letter, set FANFARE_JWKS_URL, or let this machine reach the issuer"
+	}
 	if err := newKeySet(e.cfg, e.now, zap.NewNop()).Ready(ctx); err != nil {
-		e.note(LevelFault, "keys", "correct FANFARE_JWKS_URL, or let this machine reach it", "%w", err)
+		e.note(LevelFault, "keys", mend, "%w", err)
 		return
 	}
-	e.ok("keys", "%s has keys to check tokens with", e.cfg.JWKSURL)
+	e.ok("keys", "%s has keys to check tokens with", at)
 }
 
 // directory examines the embedded engine's data.

@@ -215,8 +215,19 @@ func TestDoctorChecksTheKeysOfTheIssuer(t *testing.T) {
 	dir := t.TempDir()
 	found := notOK(t, examine(t, everyRole(), "FANFARE_DATA_DIR="+dir, "FANFARE_AUTH=jwt", "FANFARE_JWKS_URL="+keys.URL))
 	require.Len(t, found, 1)
-	assert.Contains(t, found[0], "fault keys: key set of "+keys.URL+": it has no sound RS256 or ES256 signing key")
+	assert.Contains(t, found[0], "fault keys: key set of "+keys.URL+": it has no sound signing key for RS256, ES256, PS256, PS384, PS512, EdDSA")
 	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, "FANFARE_DATA_DIR="+dir, "FANFARE_AUTH=jwt", "FANFARE_JWKS_URL="+keys.URL)), "a worker checks no tokens")
+}
+
+func TestDoctorDiscoversTheKeysOfTheIssuer(t *testing.T) {
+	i := newIssuer(t)
+	with := func(issuer string) []string {
+		return notOK(t, examine(t, everyRole(), "FANFARE_DATA_DIR="+t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+issuer, "FANFARE_JWT_AUDIENCE=a"))
+	}
+	assert.Empty(t, with(i.jwksURL))
+	found := with(i.jwksURL + "/")
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0], "fault keys: discover the issuer's keys: "+i.jwksURL+"/.well-known/openid-configuration is of another issuer")
 }
 
 func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {

@@ -39,7 +39,12 @@ func newIssuer(t *testing.T) *issuer {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	number := base64.RawURLEncoding.EncodeToString
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/openid-configuration") {
+			self := "http://" + r.Host
+			assert.NoError(t, json.NewEncoder(w).Encode(map[string]string{"issuer": self, "jwks_uri": self + "/keys"}))
+			return
+		}
 		if err := json.NewEncoder(w).Encode(map[string]any{"keys": []map[string]string{{
 			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "k1", "n": number(key.N.Bytes()), "e": number(big.NewInt(int64(key.E)).Bytes()),
 		}}}); err != nil {
@@ -74,6 +79,18 @@ func TestContractWithTokensOfAnIssuer(t *testing.T) {
 		URL: "http://" + at.HTTP, LikesByUser: true,
 		Token: func(_ *testing.T, user string) string { return i.token(user, i.key, nil) },
 	})
+}
+
+// The issuer alone is enough: its discovery document names the keys. The user is in a claim
+// of its own here.
+func TestAnIssuerAloneIsEnough(t *testing.T) {
+	i := newIssuer(t)
+	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+i.jwksURL, "FANFARE_JWT_AUDIENCE=other,"+audience, "FANFARE_JWT_USER_CLAIM=uid"))
+	for user, want := range map[string]int{"auth0|5f7c": http.StatusConflict, "a/b": http.StatusUnauthorized} { // no profile yet
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP+"/v1/me", nil)
+		require.NoError(t, err)
+		do(t, req, i.token("ann", i.key, jwt.MapClaims{"iss": i.jwksURL, "uid": user}), want)
+	}
 }
 
 func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {

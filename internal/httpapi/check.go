@@ -47,9 +47,14 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		p.write(w)
 		return
 	}
-	user, err := a.verifier.Verify(r.Context(), token)
+	who, err := a.verifier.Verify(r.Context(), token)
 	if err != nil {
 		a.problem(r.Context(), err).write(w)
+		return
+	}
+	user := who.User
+	if user == "" {
+		newProblem(http.StatusForbidden, typeForbidden, "Forbidden", "the token stands for no user").write(w)
 		return
 	}
 	if wait := a.limiter.take(user, a.now()); wait > 0 {

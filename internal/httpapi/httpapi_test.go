@@ -374,8 +374,8 @@ func TestQueueThatDoesNotAnswerIsA503AndNothingIsWritten(t *testing.T) {
 // unchecked is a verifier that cannot check.
 type unchecked struct{}
 
-func (unchecked) Verify(context.Context, string) (string, error) {
-	return "", &auth.UnavailableError{Err: errors.New("away")}
+func (unchecked) Verify(context.Context, string) (auth.Identity, error) {
+	return auth.Identity{}, &auth.UnavailableError{Err: errors.New("away")}
 }
 
 func TestTokenThatCannotBeCheckedIsA503(t *testing.T) {

@@ -201,7 +201,7 @@ func (a *API) stillValid(r *http.Request, user string) error {
 	if _, unknown := errors.AsType[*auth.UnavailableError](err); unknown {
 		return nil
 	}
-	if err != nil || now != user {
+	if err != nil || now.User != user {
 		return errToken
 	}
 	return nil
