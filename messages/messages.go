@@ -51,6 +51,15 @@ const (
 	KindReturned    Kind = "Returned"
 	KindFanoutPlan  Kind = "FanoutPlan"
 	KindFanoutChunk Kind = "FanoutChunk"
+	// KindPostDelivered and KindLikeCounted are sent to others only: see PostDelivered.
+	KindPostDelivered Kind = "PostDelivered"
+	KindLikeCounted   Kind = "LikeCounted"
+)
+
+// The limits of a post, in Unicode code points.
+const (
+	MaxText     = 5000
+	MaxImageURL = 2048
 )
 
 // MaxAge is the largest age, by the time of its id, at which a consumer applies an
@@ -204,6 +213,36 @@ type FanoutChunk struct {
 	End string `json:"end,omitempty"`
 }
 
+// PostDelivered says that the delivery of a post is complete. Fanfare sends it, LikeCounted
+// and Followed to the queue that FANFARE_EVENTS_QUEUE names, and reads them nowhere. The
+// event's id is the post's.
+type PostDelivered struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// Delivered is the number of followers with the post in their timelines, Skipped the
+	// number of those that were away: they get it when they come back.
+	Delivered int64 `json:"delivered" jsonschema:"minimum=0"`
+	Skipped   int64 `json:"skipped" jsonschema:"minimum=0"`
+	// Pulled says that the post is in no timeline: its author has very many followers, and homes
+	// read its posts from the author's own list.
+	Pulled bool `json:"pulled"`
+}
+
+// LikeCounted says that a user's action on a post is in the post's like count. The event's id
+// is that of the Liked or Unliked.
+type LikeCounted struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	// Liked is the user's state, false after an Unliked.
+	Liked bool `json:"liked"`
+	// LikeCount is the post's count with this action and others of the same flush. It is
+	// absent if the event is sent for a flush of an earlier attempt.
+	LikeCount *int64 `json:"like_count,omitempty" jsonschema:"minimum=0"`
+}
+
 // Kind implements Event.
 func (*PostCreated) Kind() Kind { return KindPostCreated }
 
@@ -237,6 +276,12 @@ func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
 // Kind implements Event.
 func (*FanoutChunk) Kind() Kind { return KindFanoutChunk }
 
+// Kind implements Event.
+func (*PostDelivered) Kind() Kind { return KindPostDelivered }
+
+// Kind implements Event.
+func (*LikeCounted) Kind() Kind { return KindLikeCounted }
+
 // Group implements Event: an author's posts wait for each other.
 func (e *PostCreated) Group() string { return e.AuthorID }
 
@@ -266,6 +311,12 @@ func (e *FanoutPlan) Group() string { return e.AuthorID }
 
 // Group implements Event: an author's chunks wait for each other (I8).
 func (e *FanoutChunk) Group() string { return e.AuthorID }
+
+// Group implements Event: the deliveries of an author wait for each other.
+func (e *PostDelivered) Group() string { return e.AuthorID }
+
+// Group implements Event: the counted likes of a post wait for each other.
+func (e *LikeCounted) Group() string { return e.PostID }
 
 func (e *PostCreated) check() error {
 	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), shards(e.LikeShards))
@@ -324,6 +375,14 @@ func (e *FanoutChunk) check() error {
 		err = errors.Join(err, fmt.Errorf("end %q is not above first %q", e.End, e.First))
 	}
 	return err
+}
+
+func (e *PostDelivered) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
+}
+
+func (e *LikeCounted) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), userID("user_id", e.UserID))
 }
 
 func postID(s string) error { return ulid("post_id", s) }
@@ -412,6 +471,10 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(FanoutPlan), true
 	case KindFanoutChunk:
 		return new(FanoutChunk), true
+	case KindPostDelivered:
+		return new(PostDelivered), true
+	case KindLikeCounted:
+		return new(LikeCounted), true
 	}
 	return nil, false
 }

@@ -53,6 +53,8 @@ func events() map[string]messages.Event {
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
 		"fanout_chunk_wide":    &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "000123.0a1b2c.0456", First: "auth0|5f7c", End: "auth0|5f7c.@:|-_"},
+		"post_delivered":       &messages.PostDelivered{Header: header(), PostID: postID, AuthorID: "ann", Delivered: 7, Skipped: 2, Pulled: true},
+		"like_counted":         &messages.LikeCounted{Header: header(), PostID: postID, AuthorID: "ann", UserID: "fan", Liked: true, LikeCount: new(int64(3))},
 	}
 }
 
@@ -178,6 +180,7 @@ func TestAgeIsTakenFromTheID(t *testing.T) {
 func TestGroupsKeepFairness(t *testing.T) {
 	for name, want := range map[string]string{
 		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "unfollowed": "fan", "seen": "fan", "returned": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
+		"post_delivered": "ann", "like_counted": postID,
 	} {
 		assert.Equal(t, want, events()[name].Group(), name)
 	}

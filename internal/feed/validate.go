@@ -6,14 +6,16 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"fanfare/messages"
 )
 
 // Limits of the values, in Unicode code points.
 const (
 	maxName     = 100
 	maxBio      = 500
-	maxText     = 5000
-	maxImageURL = 2048
+	maxText     = messages.MaxText
+	maxImageURL = messages.MaxImageURL
 	maxKeyBytes = 255
 )
 
