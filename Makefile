@@ -38,6 +38,7 @@ module:
 # Tools that the tests in e2e need beside the emulators.
 test-tools:
 	scripts/schemathesis.sh install
+	scripts/producer-python.sh install
 	scripts/redocly.sh install
 	scripts/chromium.sh install
 	scripts/axe.sh install

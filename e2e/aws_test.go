@@ -21,6 +21,7 @@ import (
 type cluster struct {
 	env     []string
 	http    string
+	name    string // the table and the start of the queues' names
 	members []*member
 }
 
@@ -34,10 +35,16 @@ type member struct {
 // newCluster starts a cluster; env is for its daemons only.
 func newCluster(t *testing.T, env ...string) *cluster {
 	t.Helper()
+	return newClusterOf(t, []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"}, env...)
+}
+
+// newClusterOf is newCluster with these daemons.
+func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
+	t.Helper()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
 		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
 	name := "e2e-" + strings.ToLower(rand.Text()[:10])
-	c := &cluster{http: freeAddress(t)}
+	c := &cluster{http: freeAddress(t), name: name}
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	for _, what := range []string{"table", "queues"} {
@@ -46,7 +53,7 @@ func newCluster(t *testing.T, env ...string) *cluster {
 			require.NoErrorf(t, err, "%s create:\n%s%s", what, stdout, stderr)
 		}
 	}
-	for _, kind := range []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"} {
+	for _, kind := range kinds {
 		m := &member{kind: kind, admin: freeAddress(t)}
 		m.env = append(append([]string(nil), c.env...), "FANFARE_HTTP_ADDR="+c.http, "FANFARE_ADMIN_ADDR="+m.admin)
 		m.env = append(m.env, env...)

@@ -1,0 +1,128 @@
+// Package producer helps programs outside Fanfare to send it posts and likes. It makes
+// events with their ids, and encodes each with the name of its queue and its group key.
+// The caller sends them with any client of SQS: docs/PRODUCERS.md shows Watermill's, and
+// boto3. It must never send anything, and knows no queue, no table and no AWS.
+//
+// An event is sent until SQS has accepted it, each time the same one: consumers apply an
+// event once, by its ids, however often it comes. An event that no consumer would accept
+// is refused here, so that it does not become a dead letter.
+//
+//	p := producer.New()
+//	post, err := p.Post("ann", "Hello")
+//	msg, err := producer.Encode(post)
+//	// msg.Payload goes to the queue msg.Queue("fanfare"), with the group key msg.Group
+package producer
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"fanfare/internal/id"
+	"fanfare/messages"
+)
+
+// The topics that take events of other producers.
+const (
+	TopicPosts = "posts"
+	TopicLikes = "likes"
+)
+
+// The message attributes that consumers read. Both are optional.
+const (
+	// AttributeID holds the id of a message, for logs and dead letters. Watermill sets it.
+	AttributeID = "_watermill_message_uuid"
+	// AttributeGroup holds the group key, for dead letters that are sent again.
+	AttributeGroup = "group"
+)
+
+// Producer makes events. Its ids only grow, so a process needs one Producer. Goroutines may
+// share it.
+type Producer struct {
+	ids *id.Generator
+	now func() time.Time
+}
+
+// New returns a producer on the clock of this machine.
+func New() *Producer { return &Producer{id.NewGenerator(time.Now), time.Now} }
+
+// Post returns the event of a new post. Its id is PostID, and its time that of the id: keep the
+// event, and send it again if a send fails. ImageURL may be added.
+func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
+	post, err := p.ids.New()
+	if err != nil {
+		return nil, err
+	}
+	head, err := p.header()
+	return &messages.PostCreated{Header: head, PostID: post, AuthorID: author, Text: text}, err
+}
+
+// Like returns the event of a user who likes a post. Of several events of a user and a post
+// the one with the highest id counts, in whatever order they come.
+func (p *Producer) Like(user, post string) (*messages.Liked, error) {
+	head, err := p.header()
+	return &messages.Liked{Like: messages.Like{Header: head, PostID: post, UserID: user}}, err
+}
+
+// Unlike returns the event of a user who takes a like back.
+func (p *Producer) Unlike(user, post string) (*messages.Unliked, error) {
+	head, err := p.header()
+	return &messages.Unliked{Like: messages.Like{Header: head, PostID: post, UserID: user}}, err
+}
+
+func (p *Producer) header() (messages.Header, error) {
+	event, err := p.ids.New()
+	return messages.Header{EventID: event, Time: p.now().UTC()}, err
+}
+
+// Message is an event as it goes to a queue.
+type Message struct {
+	Topic string
+	// ID is the event's.
+	ID string
+	// Group is the key of fairness, for MessageGroupId.
+	Group string
+	// Payload is the JSON of the event, for the body.
+	Payload []byte
+}
+
+// Queue returns the name of the SQS queue of m for a FANFARE_QUEUE_PREFIX.
+func (m Message) Queue(prefix string) string { return prefix + "-" + m.Topic }
+
+// Encode returns an event as it goes to a queue. It refuses events that consumers would
+// refuse.
+func Encode(e messages.Event) (Message, error) {
+	topic := TopicLikes
+	switch e := e.(type) {
+	case *messages.PostCreated:
+		topic = TopicPosts
+		if err := checkPost(e); err != nil {
+			return Message{}, fmt.Errorf("encode %s: %w", e.Kind(), err)
+		}
+	case *messages.Liked, *messages.Unliked:
+	default:
+		return Message{}, fmt.Errorf("encode %T: other producers send PostCreated, Liked and Unliked only", e)
+	}
+	payload, err := messages.Encode(e)
+	if err != nil {
+		return Message{}, err
+	}
+	return Message{Topic: topic, ID: e.Head().EventID, Group: e.Group(), Payload: payload}, nil
+}
+
+func checkPost(e *messages.PostCreated) error {
+	var errs []error
+	if n := utf8.RuneCountInString(e.Text); n < 1 || n > messages.MaxText || !utf8.ValidString(e.Text) {
+		errs = append(errs, fmt.Errorf("text has %d characters: it must be UTF-8 of 1 to %d", n, messages.MaxText))
+	}
+	if e.ImageURL == "" {
+		return errors.Join(errs...)
+	}
+	u, err := url.Parse(e.ImageURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || utf8.RuneCountInString(e.ImageURL) > messages.MaxImageURL {
+		errs = append(errs, fmt.Errorf("image_url is not an http or https URL of up to %d characters without a user name", messages.MaxImageURL))
+	}
+	return errors.Join(errs...)
+}
