@@ -178,6 +178,9 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 		return res, err
 	}
 	res.cost = after.since(before, int64(res.events))
+	if err := context.Cause(reading); err != nil { // a stream gave up: its gaps would say nothing
+		return res, err
+	}
 	stop(nil)
 	running.Wait()
 	l.judge(readers, &res)
