@@ -65,6 +65,13 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool, now time.Time)
 	return flushCounted // its entry was pruned by age
 }
 
+// Counted reports whether the state of a like is in its post's count, by a ledger, and by a
+// note, read after the ledger, that the incarnation of its stamp flushed everything on the
+// post. Where it is not, the like's base is.
+func Counted(stamp schema.Flush, ledger schema.LikeCount, ended bool, now time.Time) bool {
+	return stateOf(stamp, ledger, ended, now) == flushCounted
+}
+
 // judge decides what follows the likes that the actions have met. Each action ends with
 // a next state or an error, or has nothing to do.
 func (w *window) judge(ctx context.Context, met []*action) error {

@@ -47,6 +47,7 @@ const (
 	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count
 	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended
+	AttrFixed      = "fix"       // counts, follower and like count: the last repair
 	AttrEnd        = "end"       // chunk: the lowest follower after it
 	AttrDone       = "done"      // chunk: when it was done
 	AttrDelivered  = "n"         // chunk: entries written

@@ -52,6 +52,15 @@ func FollowerCountKey(author, follower string) table.Key {
 	return table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, FollowerShard(follower))}
 }
 
+// FollowerCountKeys names all shares of author's follower count.
+func FollowerCountKeys(author string) []table.Key {
+	keys := make([]table.Key, FollowerShards)
+	for shard := range keys {
+		keys[shard] = table.Key{PK: UserPK(author), SK: fmt.Sprintf("%s#followers#%d", SortCount, shard)}
+	}
+	return keys
+}
+
 // FollowerShard returns the number of the share that counts follower.
 func FollowerShard(follower string) int { return shardOf(follower, FollowerShards) }
 

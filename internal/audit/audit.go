@@ -1,0 +1,363 @@
+// Package audit checks the stored items against each other, online and beside traffic, and
+// mends the damage that it finds: a lost or foreign item, a wrong count, an entry that a
+// follower should have or should not have. fanfare verify walks over the whole table with it,
+// and the auditor of a process does so all the time, slowly.
+//
+// # No false finding
+//
+// The first reading of a check is cheap and may be stale: it only names suspects. A finding is
+// made by a second reading of a state of one moment. That is a transaction of checks alone,
+// which succeeds if the table holds exactly the broken state. Every writer of the product
+// changes such items in one transaction, or in an order that never passes through a state
+// that is called broken here; so no worker that is in the middle of its work makes one. Counts
+// are judged against lists that were the same before and after the count was checked, and
+// like counts against a ledger that was. Checks that traffic does not leave alone for so long
+// are undecided. docs/decisions/0027-audit.md has the argument for each kind.
+//
+// # It must never
+//
+//   - Write without a condition on the broken state, or in another way than the protocols do:
+//     follows, backfills, tombstones and removals are those of package feed (I1, I2).
+//   - Set a count: it adds the difference once, because traffic changes a count and its list
+//     alike, and so the difference stays (I3, I4).
+//   - Hold a list in memory (I9), or decide by age while the clock is in doubt.
+//
+// A repair may be repeated, and two verifications may run at once.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/clock"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Kind is a kind of damage.
+type Kind string
+
+// The kinds of damage.
+const (
+	// FollowHalf is a follow with one of its two edges.
+	FollowHalf Kind = "follow-half"
+	// HomeMark is a home mark that hides a followed author, merges one who is not followed, or
+	// is missing for a pulled author.
+	HomeMark Kind = "home-mark"
+	// UserCount is a count of posts, followers or followees that is not that of the items.
+	UserCount Kind = "user-count"
+	// ProfileMissing is a user with posts or followees and without a profile.
+	ProfileMissing Kind = "profile-missing"
+	// PostID is a listed post whose post by id is missing or a tombstone.
+	PostID Kind = "post-id"
+	// PostMissing is a living post by id without the post.
+	PostMissing Kind = "post-missing"
+	// EntryMissing is a delivered post without the entry in the home of a follower.
+	EntryMissing Kind = "entry-missing"
+	// EntryOrphan is an entry of a post that does not exist.
+	EntryOrphan Kind = "entry-orphan"
+	// EntryUnfollowed is an entry that shows an author whom the user does not follow.
+	EntryUnfollowed Kind = "entry-unfollowed"
+	// LikeCount is a like count that is not that of the likes by its ledger.
+	LikeCount Kind = "like-count"
+	// LikeIndex is a like whose place in the index of likes by user is wrong.
+	LikeIndex Kind = "like-index"
+	// CommentIndex is a comment whose place in the index of comments by user is wrong.
+	CommentIndex Kind = "comment-index"
+)
+
+// advice says for each kind how it shows and what its repair does.
+var advice = map[Kind]string{
+	FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",
+	HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
+	UserCount:       "the repair adds the difference",
+	ProfileMissing:  "the user cannot be seen: the repair makes a profile with the user's id as its name",
+	PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
+	PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes what is left of the post",
+	EntryMissing:    "the follower's home lacks the post: the repair writes the entry",
+	EntryOrphan:     "homes pass over it: the repair deletes the entry",
+	EntryUnfollowed: "the home shows the author: the repair writes the mark of an unfollow and removes the entries",
+	LikeCount:       "the repair adds the difference",
+	LikeIndex:       "the user's list of likes is wrong: the repair sets the keys of the index",
+	CommentIndex:    "the user's list of comments is wrong: the repair sets the keys of the index",
+}
+
+// Kinds returns all kinds, in their order.
+func Kinds() []Kind {
+	return []Kind{
+		FollowHalf, HomeMark, UserCount, ProfileMissing, PostID, PostMissing,
+		EntryMissing, EntryOrphan, EntryUnfollowed, LikeCount, LikeIndex, CommentIndex,
+	}
+}
+
+// Finding is one damage.
+type Finding struct {
+	Kind Kind
+	// Key names the item that is wrong or missing.
+	Key table.Key
+	// Detail says how, Advice what can be done.
+	Detail, Advice string
+	// Mended says that it was repaired.
+	Mended bool
+}
+
+// Summary sums up a walk.
+type Summary struct {
+	// Items counts the items that were looked at, Undecided the checks that traffic or a
+	// conflict did not let come to an end.
+	Items, Undecided int
+	// Found and Mended count the findings by kind.
+	Found, Mended map[Kind]int
+	Units         table.Units
+}
+
+// Left returns the number of findings that were not mended.
+func (s Summary) Left() (n int) {
+	for kind, found := range s.Found {
+		n += found - s.Mended[kind]
+	}
+	return n
+}
+
+// Feed has the repairs that are flows of the domain.
+type Feed interface {
+	MendFollow(ctx context.Context, follower, author string) (bool, error)
+	BuryLost(ctx context.Context, post string) (bool, error)
+}
+
+// Config configures an Audit. Store, Feed, IDs, Now and TimelineTTL are required.
+type Config struct {
+	Store table.Store
+	Feed  Feed
+	// IDs names repairs.
+	IDs *id.Generator
+	Now func() time.Time
+	// Clock, if not nil, says when Now must not decide by age.
+	Clock       *clock.Clock
+	TimelineTTL time.Duration
+	// LikesByUser says that likes are in the index of likes by user.
+	LikesByUser bool
+	// Most bounds the followers, likes and edges that one check looks at, 0 for all: of the
+	// followers of a post some are drawn, and longer lists are left out.
+	Most int
+	// Log takes the failures of repairs. Default none.
+	Log *zap.Logger
+}
+
+// Audit checks one table.
+type Audit struct{ cfg Config }
+
+// New returns an Audit.
+func New(cfg Config) *Audit {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	return &Audit{cfg}
+}
+
+// Walk is one walk over the table.
+type Walk struct {
+	// Repair mends what is found.
+	Repair bool
+	// Spend is called after each call with its units, and waits as long as the walk should.
+	// nil does not wait.
+	Spend func(context.Context, table.Units) error
+	// Found is called with each finding, Progress after each page, with the sum so far. Both
+	// may be nil.
+	Found    func(Finding) error
+	Progress func(Summary) error
+}
+
+// pageSize is the number of items of a page of the walk.
+const pageSize = 250
+
+// Run walks over the whole table once. It fails if the clock is in doubt.
+func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
+	r := &run{Audit: a, walk: w, sum: Summary{Found: map[Kind]int{}, Mended: map[Kind]int{}}}
+	for in := (table.ScanInput{PageSize: pageSize}); ; {
+		if err := a.cfg.Clock.Doubt(); err != nil {
+			return r.sum, fmt.Errorf("audit: %w", err)
+		}
+		page, err := a.cfg.Store.Scan(ctx, in)
+		if err := r.spend(ctx, page.Units, err); err != nil {
+			return r.sum, err
+		}
+		r.modes = map[string]schema.Mode{}
+		for _, it := range page.Items {
+			if table.Expired(it, a.cfg.Now().Add(margin)) { // it may go at any moment
+				continue
+			}
+			if err := r.item(ctx, it); err != nil {
+				return r.sum, err
+			}
+			r.sum.Items++
+		}
+		if w.Progress != nil {
+			if err := w.Progress(r.sum); err != nil {
+				return r.sum, err
+			}
+		}
+		if in.After = page.Next; in.After == (table.Key{}) {
+			return r.sum, nil
+		}
+	}
+}
+
+// margin is how long before its expiry an item is left alone, as clocks differ, and how much
+// older than a post a follow must be for the post to be owed to it.
+const margin = 10 * time.Minute
+
+// run is a walk in work.
+type run struct {
+	*Audit
+	walk Walk
+	sum  Summary
+	// user is the last user whose counts were checked, modes are those of the page's authors.
+	user  string
+	modes map[string]schema.Mode
+}
+
+// item makes the checks that begin with an item. Items of other kinds, and those that a later
+// version wrote, are passed by.
+func (r *run) item(ctx context.Context, it table.Item) error {
+	pk, sk := it.Key.PK, it.Key.SK
+	rest, isUser := strings.CutPrefix(pk, "u#")
+	owner, list, _ := strings.Cut(rest, "#")
+	switch {
+	case isUser && list == "":
+		return r.userItem(ctx, owner)
+	case isUser && list == "follower":
+		return r.followerItem(ctx, owner, it)
+	case isUser && list == "following":
+		return r.followingItem(ctx, owner, it)
+	case isUser && list == "post":
+		return r.postItem(ctx, it)
+	case isUser && list == "timeline":
+		return r.entryItem(ctx, owner, it)
+	case isUser && list == "home":
+		return r.markItem(ctx, owner, it)
+	case isUser || !strings.HasPrefix(pk, "p#"):
+		return nil
+	}
+	_, list, _ = strings.Cut(strings.TrimPrefix(pk, "p#"), "#")
+	switch {
+	case list == "" && sk == schema.SortInfo:
+		return r.refItem(ctx, it)
+	case list == "comment":
+		return r.commentItem(ctx, it)
+	case strings.HasPrefix(list, "likelist"):
+		return r.likeItem(ctx, it)
+	case list == "delivery" && sk == schema.SortPlan:
+		return r.planItem(ctx, it)
+	}
+	return nil
+}
+
+// found makes a finding and mends it. mend reports whether it did; it may be nil.
+func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string, mend func() (bool, error)) error {
+	f := Finding{Kind: kind, Key: key, Detail: detail, Advice: advice[kind]}
+	if r.walk.Repair {
+		var err error
+		if f.Mended, err = mend(); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			f.Advice = "the repair failed, run it again: " + err.Error()
+			r.cfg.Log.Warn("a repair failed", zap.String("kind", string(kind)), zap.String("pk", key.PK), zap.String("sk", key.SK), zap.Error(err))
+		}
+	}
+	r.sum.Found[kind]++
+	if f.Mended {
+		r.sum.Mended[kind]++
+	}
+	if r.walk.Found != nil {
+		return r.walk.Found(f)
+	}
+	return nil
+}
+
+// spend adds up the units of a call and returns its error.
+func (r *run) spend(ctx context.Context, units table.Units, err error) error {
+	r.sum.Units = r.sum.Units.Plus(units)
+	if err != nil || r.walk.Spend == nil {
+		return err
+	}
+	return r.walk.Spend(ctx, units)
+}
+
+// get reads items by key.
+func (r *run) get(ctx context.Context, consistent bool, keys ...table.Key) (map[table.Key]table.Item, error) {
+	res, err := r.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: consistent})
+	found := make(map[table.Key]table.Item, len(res.Items))
+	for _, it := range res.Items {
+		found[it.Key] = it
+	}
+	return found, r.spend(ctx, res.Units, err)
+}
+
+// each calls do for each item of a query.
+func (r *run) each(ctx context.Context, q table.Query, do func(table.Item) error) error {
+	for page, err := range r.cfg.Store.Query(ctx, q) {
+		if err := r.spend(ctx, page.Units, err); err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			if err := do(it); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mostConflicts is how often a transaction is tried that meets others.
+const mostConflicts = 5
+
+// transact does all of ops, and reports false if a condition does not hold. If it meets other
+// transactions again and again, it counts as undecided.
+func (r *run) transact(ctx context.Context, ops ...table.TransactOp) (bool, error) {
+	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: time.Second}
+	for attempt := 1; ; attempt++ {
+		res, err := r.cfg.Store.Transact(ctx, table.TransactInput{Ops: ops})
+		cancelled, ok := errors.AsType[*table.CancelledError](err)
+		if !ok {
+			return err == nil, r.spend(ctx, res.Units, err)
+		}
+		if err := r.spend(ctx, cancelled.Units, nil); err != nil || !cancelled.Retryable() {
+			return false, err
+		}
+		if attempt == mostConflicts {
+			r.sum.Undecided++
+			return false, nil
+		}
+		if err := backoff.Wait(ctx, waits.Jittered(attempt, rand.Float64())); err != nil {
+			return false, err
+		}
+	}
+}
+
+// check is a condition on an item, for transact.
+func check(key table.Key, cond table.Cond) table.TransactOp {
+	return table.TransactOp{Check: &table.CheckInput{Key: key, If: cond}}
+}
+
+// same holds while an attribute of an item is as it was read.
+func same(it table.Item, name string) table.Cond {
+	if !it.Has(name) {
+		return table.All{table.Exists{}, table.AttrAbsent{Name: name}}
+	}
+	return table.Equal{Name: name, Value: it.Get(name)}
+}
+
+// living holds for a post by id, or a post, that is not deleted.
+func living() table.Cond {
+	return table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
+}

@@ -1,0 +1,265 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"fanfare/internal/likeagg"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// decisions is how often a count is judged that traffic changes meanwhile.
+const decisions = 3
+
+// list is a partition as one reading found it: the number of its items, and a hash of their
+// names and versions. Two equal readings had the same items all the time in between, because
+// an edge that was made again has another time, and a post never comes again.
+type list struct{ n, hash int64 }
+
+func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error) {
+	var l list
+	h := fnv.New64a()
+	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince, schema.AttrDeleted}}, func(it table.Item) error {
+		if it.Int(schema.AttrDeleted) == 0 { // an earlier version left tombstones in lists of posts
+			l.n++
+			_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // a hash's Write never fails
+		}
+		return nil
+	})
+	l.hash = int64(h.Sum64())
+	return l, err
+}
+
+// counted is a count of a user with its list.
+type counted struct {
+	what, pk string
+	// count is the number by the items that hold it.
+	count int64
+	// items hold the number, in the attribute attr. The first one takes the difference.
+	keys []table.Key
+	attr string
+}
+
+// userItem checks a user's counts and profile, once for all items of the partition.
+func (r *run) userItem(ctx context.Context, user string) error {
+	if user == r.user {
+		return nil
+	}
+	r.user = user
+	items, err := r.userItems(ctx, user)
+	if err != nil {
+		return err
+	}
+	if err := r.profile(ctx, user, items); err != nil {
+		return err
+	}
+	for _, c := range countsOf(user, items) {
+		if r.cfg.Most > 0 && c.count > int64(r.cfg.Most) {
+			continue
+		}
+		if l, err := r.list(ctx, c.pk, false); err != nil || l.n == c.count {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.judge(ctx, user, c.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) userItems(ctx context.Context, user string) (map[table.Key]table.Item, error) {
+	items := map[table.Key]table.Item{}
+	err := r.each(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}, func(it table.Item) error { items[it.Key] = it; return nil })
+	return items, err
+}
+
+// The counts of a user.
+const (
+	countPosts, countFollowing, countFollowers = "posts", "followees", "followers"
+)
+
+func countsOf(user string, items map[table.Key]table.Item) []counted {
+	own := schema.CountsKey(user)
+	followers := counted{what: countFollowers, pk: schema.FollowersPK(user), keys: schema.FollowerCountKeys(user), attr: schema.AttrN}
+	for _, key := range followers.keys {
+		followers.count += items[key].Int(schema.AttrN)
+	}
+	return []counted{
+		{countPosts, schema.PostsPK(user), items[own].Int(schema.AttrPosts), []table.Key{own}, schema.AttrPosts},
+		{countFollowing, schema.FollowingPK(user), items[own].Int(schema.AttrFollowing), []table.Key{own}, schema.AttrFollowing},
+		followers,
+	}
+}
+
+// judge decides about a count: the list is read before and after a transaction that checks
+// the count. If both readings are equal, the list was so at the moment of the transaction.
+func (r *run) judge(ctx context.Context, user, what string) error {
+	for range decisions {
+		items, err := r.userItems(ctx, user)
+		if err != nil {
+			return err
+		}
+		all := countsOf(user, items)
+		c := all[slices.IndexFunc(all, func(c counted) bool { return c.what == what })]
+		before, err := r.list(ctx, c.pk, true)
+		if err != nil || before.n == c.count {
+			return err
+		}
+		checks := make([]table.TransactOp, len(c.keys))
+		for i, key := range c.keys {
+			checks[i] = check(key, unchangedIn(items, key, c.attr))
+		}
+		still, err := r.transact(ctx, checks...)
+		if err != nil {
+			return err
+		}
+		after, err := r.list(ctx, c.pk, true)
+		if err != nil {
+			return err
+		}
+		if !still || before != after {
+			continue
+		}
+		return r.found(ctx, UserCount, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", what, c.count, before.n), func() (bool, error) {
+			return r.add(ctx, items, c.keys[0], c.attr, before.n-c.count)
+		})
+	}
+	r.sum.Undecided++
+	return nil
+}
+
+// unchangedIn holds while an attribute is as it was read, also of an item that was absent.
+func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) table.Cond {
+	if it, ok := items[key]; ok {
+		return same(it, attr)
+	}
+	return table.Absent{}
+}
+
+// add adds a difference to a count, once. Traffic changes the count and its list alike, so
+// the difference is the same whenever this lands. The repair leaves its name, and lands only
+// on the repair that it was decided after.
+func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, attr string, by int64) (bool, error) {
+	name, err := r.cfg.IDs.New()
+	if err != nil {
+		return false, err
+	}
+	var former table.Cond = table.AttrAbsent{Name: schema.AttrFixed}
+	if old := items[key].Get(schema.AttrFixed); !old.IsZero() {
+		former = table.Equal{Name: schema.AttrFixed, Value: old}
+	}
+	return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{
+		Key: key, If: former,
+		Add: []table.Attr{{Name: attr, Value: table.N(by)}}, Set: []table.Attr{{Name: schema.AttrFixed, Value: table.S(name)}},
+	}})
+}
+
+// profile checks that a user with posts or followees has a profile: each writer needs one, and
+// nothing removes it while there are any.
+func (r *run) profile(ctx context.Context, user string, items map[table.Key]table.Item) error {
+	key, own := schema.ProfileKey(user), items[schema.CountsKey(user)]
+	if _, ok := items[key]; ok || own.Int(schema.AttrPosts) <= 0 && own.Int(schema.AttrFollowing) <= 0 {
+		return nil
+	}
+	broken, err := r.transact(ctx, check(key, table.Absent{}),
+		check(own.Key, table.All{same(own, schema.AttrPosts), same(own, schema.AttrFollowing)}))
+	if err != nil || !broken {
+		return err
+	}
+	return r.found(ctx, ProfileMissing, key, "the user has posts or follows others", func() (bool, error) {
+		made := schema.Profile{User: user, Name: user, CreatedAt: r.cfg.Now()}
+		return r.transact(ctx, table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: table.Absent{}}})
+	})
+}
+
+// likeCount checks the like count of a living post. The likes are read between two equal
+// readings of the count with its ledger, so no flush came in between; and nothing but a flush
+// changes the part of a like in the count (docs/LIKES.md).
+func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
+	key := schema.LikeCountKey(ref.ID)
+	for range decisions {
+		found, err := r.get(ctx, true, key)
+		if err != nil {
+			return err
+		}
+		before := found[key]
+		count := schema.ParseLikeCount(&before)
+		if r.cfg.Most > 0 && count.Likes > int64(r.cfg.Most) {
+			return nil
+		}
+		sum, err := r.likes(ctx, ref, count)
+		if err != nil || sum == count.Likes {
+			return err
+		}
+		found, err = r.get(ctx, true, key, schema.PostByIDKey(ref.ID))
+		if err != nil {
+			return err
+		}
+		if now, err := schema.ParsePostRef(found[schema.PostByIDKey(ref.ID)]); err != nil || now.Deleted {
+			return nil //nolint:nilerr // its likes are being removed
+		}
+		if !sameItem(before, found[key]) {
+			continue
+		}
+		return r.found(ctx, LikeCount, key, fmt.Sprintf("the count is %d, and the likes by its ledger are %d", count.Likes, sum), func() (bool, error) {
+			return r.add(ctx, found, key, schema.AttrLikes, sum-count.Likes)
+		})
+	}
+	r.sum.Undecided++
+	return nil
+}
+
+func sameItem(a, b table.Item) bool {
+	return len(a.Attrs) == len(b.Attrs) && !slices.ContainsFunc(a.Attrs, func(attr table.Attr) bool { return b.Get(attr.Name) != attr.Value })
+}
+
+// likes returns the number of likes that are in a count by its ledger. The notes of ends are
+// read after the ledger.
+func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount) (sum int64, err error) {
+	ended := map[string]bool{}
+	for shard := range ref.LikeShards {
+		err := r.each(ctx, table.Query{PK: schema.LikesPK(ref.ID, shard, ref.LikeShards), Consistent: true}, func(it table.Item) error {
+			like, err := schema.ParseLike(it)
+			if err != nil {
+				return nil //nolint:nilerr // items that cannot be read are passed by
+			}
+			inc := like.Flush.Inc
+			_, flushed := ledger.Done[inc]
+			if _, known := ended[inc]; !flushed && !known {
+				if ended[inc], err = r.endedOn(ctx, inc, ref.ID); err != nil {
+					return err
+				}
+			}
+			if state := like.Liked; state && likeagg.Counted(like.Flush, ledger, ended[inc], r.cfg.Now()) ||
+				like.Base && !likeagg.Counted(like.Flush, ledger, ended[inc], r.cfg.Now()) {
+				sum++
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+// endedOn reports whether an incarnation noted that it flushed everything on a post.
+func (r *run) endedOn(ctx context.Context, inc, post string) (bool, error) {
+	key := schema.LikeEndKey(inc)
+	found, err := r.get(ctx, true, key)
+	if err != nil {
+		return false, err
+	}
+	it, ok := found[key]
+	if !ok {
+		return false, nil
+	}
+	end, err := schema.ParseLikeEnd(it)
+	return err == nil && !end.Lost[post], nil
+}

@@ -1,0 +1,286 @@
+package audit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/audit"
+	"fanfare/internal/feed"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// damage is done to a town. Its last post is not touched by others.
+type damage struct {
+	name string
+	kind audit.Kind
+	// plant damages the town and returns the key of the finding.
+	plant func(w *world, posts []string) table.Key
+	// right reports whether what users see is right again, if it is not nil.
+	right func(w *world, posts []string) bool
+}
+
+func attr(name string, v table.Value) table.Attr { return table.Attr{Name: name, Value: v} }
+
+func comments(w *world, post string) []table.Item {
+	items, _, err := table.Collect(w.store.Query(w.t.Context(), table.Query{PK: schema.CommentsPK(post), Consistent: true}), 0)
+	w.must(err)
+	return items
+}
+
+func atHome(w *world, user, post string) bool {
+	home, err := w.Home(w.t.Context(), user, feed.HomeQuery{}, feed.PageRequest{Limit: 100})
+	w.must(err)
+	return slices.ContainsFunc(home.Items, func(it feed.HomeItem) bool { return it.Post.ID == post })
+}
+
+func damages() []damage {
+	return []damage{
+		{"the edge under the author is lost", audit.FollowHalf, func(w *world, _ []string) table.Key {
+			key := schema.FollowerKey("ann", "fan3")
+			w.drop(key)
+			return key
+		}, func(w *world, _ []string) bool {
+			post := w.post("ann")
+			w.quiet()
+			return atHome(w, "fan3", post)
+		}},
+		{"the edge under the follower is lost", audit.FollowHalf, func(w *world, _ []string) table.Key {
+			key := schema.FollowingKey("fan4", "ann")
+			w.drop(key)
+			return key
+		}, func(w *world, posts []string) bool { return atHome(w, "fan4", posts[0]) }},
+		{"an edge is left after an unfollow", audit.FollowHalf, func(w *world, _ []string) table.Key {
+			w.put(schema.FollowerItem("eve", "fan0", w.now()))
+			return schema.FollowingKey("fan0", "eve")
+		}, func(w *world, _ []string) bool { return w.item(schema.FollowerKey("eve", "fan0")) == nil }},
+		{"a mark hides a followed author", audit.HomeMark, func(w *world, _ []string) table.Key {
+			m := schema.Mark{User: "fan5", Author: "ann", Kind: schema.MarkUnfollowed, Version: "0", TTL: w.now().Add(timelineTTL)}
+			w.put(m.Item())
+			return m.Item().Key
+		}, func(w *world, posts []string) bool { return atHome(w, "fan5", posts[1]) }},
+		{"a mark merges in a stranger", audit.HomeMark, func(w *world, _ []string) table.Key {
+			m := schema.Mark{User: "eve", Author: "ann", Kind: schema.MarkPulled, V: 1, From: "0", Version: "0"}
+			w.put(m.Item())
+			return m.Item().Key
+		}, func(w *world, posts []string) bool { return !atHome(w, "eve", posts[1]) }},
+		{"a follower of a pulled author lacks the mark", audit.HomeMark, func(w *world, _ []string) table.Key {
+			w.people("sue", "tom")
+			w.must(w.Follow(w.t.Context(), "tom", "sue"))
+			w.quiet()
+			key := schema.MarkKey("tom", "sue")
+			w.drop(key)
+			w.put(schema.Mode{Author: "sue", State: schema.ModePull, V: 1, Since: "0", At: w.now()}.Item())
+			return key
+		}, func(w *world, _ []string) bool {
+			return w.item(schema.MarkKey("tom", "sue")).Str(schema.AttrKind) == string(schema.MarkPulled)
+		}},
+		{"the count of posts is wrong", audit.UserCount, func(w *world, _ []string) table.Key {
+			w.change(schema.CountsKey("ann"), nil, []table.Attr{attr(schema.AttrPosts, table.N(3))})
+			return schema.CountsKey("ann")
+		}, nil},
+		{"the count of followees is wrong", audit.UserCount, func(w *world, _ []string) table.Key {
+			w.change(schema.CountsKey("fan6"), nil, []table.Attr{attr(schema.AttrFollowing, table.N(-1))})
+			return schema.CountsKey("fan6")
+		}, nil},
+		{"a share of the follower count is lost", audit.UserCount, func(w *world, _ []string) table.Key {
+			w.drop(schema.FollowerCountKey("ann", "fan1"))
+			return schema.FollowerCountKeys("ann")[0]
+		}, func(w *world, _ []string) bool {
+			u, err := w.User(w.t.Context(), "ann")
+			w.must(err)
+			return u.Counts.Followers == 9
+		}},
+		{"a profile is lost", audit.ProfileMissing, func(w *world, _ []string) table.Key {
+			w.drop(schema.ProfileKey("fan7"))
+			return schema.ProfileKey("fan7")
+		}, func(w *world, _ []string) bool { _, err := w.User(w.t.Context(), "fan7"); return err == nil }},
+		{"a post by id is lost", audit.PostID, func(w *world, posts []string) table.Key {
+			w.drop(schema.PostByIDKey(posts[0]))
+			return schema.PostByIDKey(posts[0])
+		}, func(w *world, posts []string) bool { _, err := w.Post(w.t.Context(), posts[0]); return err == nil }},
+		{"a deleted post is back in its list", audit.PostID, func(w *world, _ []string) table.Key {
+			post := w.post("ann")
+			it := w.item(schema.PostKey("ann", post))
+			w.must(w.DeletePost(w.t.Context(), "ann", post))
+			w.put(*it)
+			return schema.PostByIDKey(post)
+		}, nil},
+		{"a post is lost", audit.PostMissing, func(w *world, posts []string) table.Key {
+			w.drop(schema.PostKey("ann", posts[2]))
+			return schema.PostKey("ann", posts[2])
+		}, func(w *world, posts []string) bool {
+			return w.item(schema.PostByIDKey(posts[2])).Int(schema.AttrDeleted) == 1
+		}},
+		{"an entry of a follower is lost", audit.EntryMissing, func(w *world, posts []string) table.Key {
+			w.drop(entryKey("fan8", posts[3], "ann"))
+			return entryKey("fan8", posts[3], "ann")
+		}, func(w *world, posts []string) bool { return atHome(w, "fan8", posts[3]) }},
+		{"the author's own entry is lost", audit.EntryMissing, func(w *world, posts []string) table.Key {
+			w.drop(entryKey("ann", posts[3], "ann"))
+			return entryKey("ann", posts[3], "ann")
+		}, func(w *world, posts []string) bool { return atHome(w, "ann", posts[3]) }},
+		{"an entry has no post", audit.EntryOrphan, func(w *world, posts []string) table.Key {
+			key := entryKey("fan1", posts[3][:25]+"0", "ann")
+			w.put(table.Item{Key: key, Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
+			return key
+		}, nil},
+		{"an entry shows a stranger", audit.EntryUnfollowed, func(w *world, posts []string) table.Key {
+			key := entryKey("eve", posts[3], "ann")
+			w.drop(schema.MarkKey("eve", "ann")) // left by the repair of a mark
+			w.put(table.Item{Key: key, Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
+			return key
+		}, func(w *world, posts []string) bool { return !atHome(w, "eve", posts[3]) }},
+		{"a like count is wrong", audit.LikeCount, func(w *world, posts []string) table.Key {
+			w.change(schema.LikeCountKey(posts[4]), nil, []table.Attr{attr(schema.AttrLikes, table.N(40))})
+			return schema.LikeCountKey(posts[4])
+		}, func(w *world, posts []string) bool {
+			w.must(w.Like(w.t.Context(), "fan4", posts[4]))
+			w.must(w.Unlike(w.t.Context(), "fan0", posts[4]))
+			w.quiet()
+			n, err := w.LikeCount(w.t.Context(), posts[4])
+			w.must(err)
+			return n.Count == 2
+		}},
+		{"a counted like is lost", audit.LikeCount, func(w *world, posts []string) table.Key {
+			w.drop(schema.LikeKey(posts[5], "fan0", 1))
+			return schema.LikeCountKey(posts[5])
+		}, nil},
+		{"a like is not in the index", audit.LikeIndex, func(w *world, posts []string) table.Key {
+			w.change(schema.LikeKey(posts[6], "fan0", 1), nil, nil, table.AttrGSI1PK, table.AttrGSI1SK)
+			return schema.LikeKey(posts[6], "fan0", 1)
+		}, nil},
+		{"a like that was taken back is in the index", audit.LikeIndex, func(w *world, posts []string) table.Key {
+			key := schema.LikeKey(posts[6], "fan2", 1)
+			w.change(key, []table.Attr{attr(table.AttrGSI1PK, table.S(schema.UserLikesPK("fan2"))), attr(table.AttrGSI1SK, table.S(schema.PostSK(posts[6])))}, nil)
+			return key
+		}, nil},
+		{"a comment is in another user's index", audit.CommentIndex, func(w *world, posts []string) table.Key {
+			it := comments(w, posts[6])[0]
+			w.change(it.Key, []table.Attr{attr(table.AttrGSI1PK, table.S(schema.UserCommentsPK("eve")))}, nil)
+			return it.Key
+		}, nil},
+	}
+}
+
+// staleWalks is the number of walks in which a backend may miss a damage.
+var staleWalks = map[string]int{"stale": 8}
+
+// Each kind of damage is a finding of the next walk, with its key, and walks that repair leave
+// none.
+func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
+	planted := map[audit.Kind]bool{}
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			w, posts := town(t, open(t))
+			all, sum := w.walk(false)
+			require.Empty(t, all, "the town before any damage")
+			assert.Positive(t, sum.Units.Read)
+			assert.Zero(t, sum.Undecided)
+			for _, d := range damages() {
+				planted[d.kind] = true
+				w.quiet()
+				key := d.plant(w, posts)
+				all, sum := w.walk(false)
+				isFound := func() bool {
+					return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Kind == d.kind && f.Key == key })
+				}
+				for range staleWalks[name] { // a stale read may miss what is new
+					if !isFound() {
+						all, sum = w.walk(false)
+					}
+				}
+				require.Truef(t, isFound(), "%s: found %+v", d.name, all)
+				assert.Equalf(t, len(all), sum.Left(), "%s: a walk that does not repair left", d.name)
+				for walks, clean := 0, 0; clean <= staleWalks[name]; walks++ {
+					require.Lessf(t, walks, 40, "%s: still found %+v", d.name, all)
+					if all, sum = w.walk(true); len(all) == 0 {
+						clean++
+						continue
+					}
+					assert.Zerof(t, sum.Left(), "%s: not mended: %+v", d.name, all)
+					clean = 0
+					w.quiet()
+				}
+				if d.right != nil {
+					w.until(d.name+": what users see", func() bool { return d.right(w, posts) })
+				}
+			}
+		})
+	}
+	assert.Len(t, planted, len(audit.Kinds()), "each kind is planted")
+}
+
+// Workers, clients and walks side by side: nothing is broken, so nothing may be found,
+// whatever is half done when a walk comes by.
+func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			w, posts := town(t, open(t))
+			var clients sync.WaitGroup
+			for i := range 3 {
+				clients.Go(func() {
+					fan, rng := fmt.Sprintf("fan%d", i), rand.New(rand.NewPCG(uint64(i), 1))
+					for range 60 {
+						_ = w.act(fan, posts, rng) // a call may conflict with others, and then nothing has happened
+					}
+				})
+			}
+			over := make(chan struct{})
+			go func() { clients.Wait(); close(over) }()
+			decided := 0
+			for working := true; working; {
+				select {
+				case <-over:
+					working = false
+				default:
+				}
+				all, sum := w.walk(true)
+				assert.Empty(t, all)
+				decided += sum.Items - sum.Undecided
+			}
+			w.quiet()
+			w.ahead.Store(int64(2 * time.Hour)) // every follow is older than every post now
+			all, sum := w.walk(true)
+			assert.Empty(t, all, "once quiet")
+			assert.Zero(t, sum.Undecided, "once quiet")
+			assert.Positive(t, decided)
+		})
+	}
+}
+
+// act makes one call of a fan's.
+func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
+	ctx := context.Background()
+	post := posts[rng.IntN(len(posts))]
+	author := []string{"ann", "eve", "fan5"}[rng.IntN(3)]
+	switch rng.IntN(8) {
+	case 0, 1:
+		return w.Follow(ctx, fan, author)
+	case 2:
+		return w.Unfollow(ctx, fan, author)
+	case 3:
+		return w.Like(ctx, fan, post)
+	case 4:
+		return w.Unlike(ctx, fan, post)
+	case 5:
+		c, err := w.CreateComment(ctx, fan, post, "yes")
+		if err != nil || rng.IntN(2) == 0 {
+			return err
+		}
+		return w.DeleteComment(ctx, fan, post, c.ID)
+	}
+	p, err := w.CreatePost(ctx, author, feed.PostInput{Text: "more"})
+	if err != nil || rng.IntN(2) == 0 {
+		return err
+	}
+	return w.DeletePost(ctx, author, p.ID)
+}

@@ -1,0 +1,82 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/table"
+)
+
+// Rate returns a Walk.Spend that spends so many units a second.
+func Rate(unitsPerSecond float64) func(context.Context, table.Units) error {
+	return func(ctx context.Context, u table.Units) error {
+		return backoff.Wait(ctx, time.Duration((u.Read+u.Write)/unitsPerSecond*float64(time.Second)))
+	}
+}
+
+const (
+	// share is the part of the units of a process that its auditor may spend, and least the
+	// units a second that it may spend in any case.
+	share, least = 0.01, 1.0
+	// rest is the time between two rounds, look that between two looks at the units.
+	rest, look = time.Minute, time.Second
+	// mostOfList is Config.Most of an auditor.
+	mostOfList = 1000
+)
+
+// Auditor makes rounds of an Audit, each a walk over the whole table, without repairs. All
+// fields are required.
+type Auditor struct {
+	Config Config
+	// Used returns the units that the process has used, the auditor's own left out.
+	Used func() float64
+	// Looked is called after each page with the number of its items and its units.
+	Looked func(items int, units table.Units)
+	// Found is called with each finding, Ended at the end of each round that went through.
+	Found func(Finding)
+	Ended func(Summary)
+}
+
+// Run makes rounds until ctx ends. Its error is always nil.
+func (a *Auditor) Run(ctx context.Context) error {
+	cfg := a.Config
+	cfg.Most = mostOfList
+	audit := New(cfg)
+	for ctx.Err() == nil {
+		a.round(ctx, audit)
+		if backoff.Wait(ctx, rest) != nil {
+			break
+		}
+	}
+	return nil
+}
+
+func (a *Auditor) round(ctx context.Context, audit *Audit) {
+	began, base := time.Now(), a.Used()
+	var spent float64
+	var former Summary
+	sum, err := audit.Run(ctx, Walk{
+		Spend: func(ctx context.Context, u table.Units) error {
+			for spent += u.Read + u.Write; spent > max(least*time.Since(began).Seconds(), share*(a.Used()-base)); {
+				if err := backoff.Wait(ctx, look); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Found: func(f Finding) error { a.Found(f); return nil },
+		Progress: func(sum Summary) error {
+			a.Looked(sum.Items-former.Items, table.Units{Read: sum.Units.Read - former.Units.Read, Write: sum.Units.Write - former.Units.Write})
+			former = sum
+			return nil
+		},
+	})
+	if err == nil {
+		a.Ended(sum)
+	} else if ctx.Err() == nil {
+		a.Config.Log.Info("a round of the auditor ended early, the next one begins anew", zap.Error(err))
+	}
+}

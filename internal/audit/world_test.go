@@ -1,0 +1,215 @@
+package audit_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/audit"
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	tableembedded "fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
+)
+
+// backends are the tables that run in this process.
+var backends = map[string]func(t *testing.T) table.Store{
+	"memory": func(*testing.T) table.Store { return tabletest.NewMemory() },
+	"stale":  func(*testing.T) table.Store { return tabletest.Stale(tabletest.NewMemory(), 1) },
+	"embedded": func(t *testing.T) table.Store {
+		store, err := tableembedded.Open("table", tableembedded.Options{FS: vfs.NewMem(), MemoryBytes: 8 << 20})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		return store
+	},
+}
+
+const timelineTTL = 30 * 24 * time.Hour
+
+// world is a whole system: the domain, its workers and an audit on one table.
+type world struct {
+	*feed.Service
+	t     *testing.T
+	store table.Store
+	audit *audit.Audit
+	cfg   audit.Config
+	// ahead is how far the clock of the world is ahead.
+	ahead  atomic.Int64
+	broker *queueembedded.Broker
+}
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+
+func newWorld(t *testing.T, store table.Store) *world {
+	t.Helper()
+	w := &world{t: t, store: store}
+	var err error
+	w.broker, err = queueembedded.Open("queue", queueembedded.Options{
+		FS: vfs.NewMem(), Now: w.now, MaxInFlight: map[string]int{queue.TopicPosts: 8, queue.TopicBackfills: 8, queue.TopicChunks: 8, queue.TopicLikes: 1000},
+	})
+	require.NoError(t, err)
+	ids := id.NewGenerator(w.now)
+	w.Service = feed.New(feed.Config{
+		Store: store, Local: true, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, LikesByUser: true, ActiveDays: 14,
+	})
+	worker := fanout.New(fanout.Config{
+		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14, ChunkSize: 4, PageSize: 2,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for topic, handle := range map[string]queue.Handler{
+		queue.TopicPosts: worker.HandlePosts, queue.TopicBackfills: worker.HandleBackfills, queue.TopicChunks: worker.HandleChunks,
+	} {
+		c := &queue.Consumer{Topic: topic, Broker: w.broker, Handle: handle, Workers: 4, Now: w.now, Log: zap.NewNop()}
+		running.Go(func() { _ = c.Run(ctx) }) // nil after a stop
+	}
+	likes := likeagg.New(likeagg.Config{Store: store, Broker: w.broker, Now: w.now, Window: 10 * time.Millisecond, IndexLikes: true})
+	running.Go(func() { _ = likes.Run(ctx) }) // nil after a stop
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		require.NoError(t, w.broker.Close())
+	})
+	w.cfg = audit.Config{Store: store, Feed: w.Service, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, LikesByUser: true}
+	w.audit = audit.New(w.cfg)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	require.NoError(w.t, err)
+}
+
+// walk walks once over the table and returns the findings.
+func (w *world) walk(repair bool) ([]audit.Finding, audit.Summary) {
+	w.t.Helper()
+	var all []audit.Finding
+	sum, err := w.audit.Run(w.t.Context(), audit.Walk{Repair: repair, Found: func(f audit.Finding) error { all = append(all, f); return nil }})
+	w.must(err)
+	return all, sum
+}
+
+// until waits until what is asked for holds.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !holds() {
+		require.Truef(w.t, time.Now().Before(deadline), "%s did not happen in time", what)
+		time.Sleep(5 * time.Millisecond) // between two looks
+	}
+}
+
+// quiet waits until no message is left.
+func (w *world) quiet() {
+	w.t.Helper()
+	w.until("an end of all messages", func() bool {
+		for _, topic := range queue.Topics() {
+			depth, err := w.broker.Depth(w.t.Context(), topic)
+			w.must(err)
+			if depth.Ready+depth.InFlight > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (w *world) people(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		_, err := w.PutProfile(w.t.Context(), name, feed.ProfileInput{Name: name})
+		w.must(err)
+	}
+}
+
+func (w *world) post(author string) string {
+	w.t.Helper()
+	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Text: "hello"})
+	w.must(err)
+	return p.ID
+}
+
+// town is a world with some of everything: ann has followers, posts, comments and likes.
+func town(t *testing.T, store table.Store) (w *world, posts []string) {
+	t.Helper()
+	w = newWorld(t, store)
+	fans := []string{}
+	for i := range 9 {
+		fans = append(fans, fmt.Sprintf("fan%d", i))
+	}
+	w.people(append(fans, "ann", "eve")...)
+	for _, fan := range fans {
+		w.must(w.Follow(t.Context(), fan, "ann"))
+	}
+	w.must(w.Follow(t.Context(), "fan0", "eve"))
+	w.must(w.Unfollow(t.Context(), "fan0", "eve"))
+	w.ahead.Store(int64(time.Hour))
+	for range 8 {
+		post := w.post("ann")
+		posts = append(posts, post)
+		_, err := w.CreateComment(t.Context(), "fan1", post, "yes")
+		w.must(err)
+		for _, fan := range fans[:3] {
+			w.must(w.Like(t.Context(), fan, post))
+		}
+		w.must(w.Unlike(t.Context(), "fan2", post))
+	}
+	w.must(w.DeletePost(t.Context(), "ann", w.post("ann")))
+	w.until("all counts", func() bool {
+		for _, post := range posts {
+			if n, err := w.LikeCount(t.Context(), post); err != nil || n.Count != 2 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, post := range posts {
+		w.until("a delivery", func() bool {
+			d, err := w.AnyDelivery(t.Context(), post)
+			return err == nil && d.State == feed.DeliveryComplete
+		})
+	}
+	return w, posts
+}
+
+func (w *world) put(it table.Item) {
+	w.t.Helper()
+	_, err := w.store.Put(w.t.Context(), table.PutInput{Item: it})
+	w.must(err)
+}
+
+func (w *world) drop(key table.Key) {
+	w.t.Helper()
+	_, err := w.store.Delete(w.t.Context(), table.DeleteInput{Key: key, If: table.Exists{}})
+	w.must(err)
+}
+
+func (w *world) change(key table.Key, set []table.Attr, add []table.Attr, remove ...string) {
+	w.t.Helper()
+	_, err := w.store.Update(w.t.Context(), table.UpdateInput{Key: key, Set: set, Add: add, Remove: remove, If: table.Exists{}})
+	w.must(err)
+}
+
+func (w *world) item(key table.Key) *table.Item {
+	w.t.Helper()
+	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: key, Consistent: true})
+	w.must(err)
+	return res.Item
+}
+
+func entryKey(user, post, author string) table.Key {
+	return table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)}
+}

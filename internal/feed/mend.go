@@ -1,0 +1,123 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// MendFollow makes a follow whole that lost some of its items: the edge under the author,
+// the edge under the follower, the home mark. It reports whether it wrote anything.
+//
+// Half a follow becomes a whole one, as if it was just made, so that posts which were missed
+// are backfilled (I1). It becomes none if the home mark says unfollowed. A follow whose home
+// hides the author gets a new mark. Where nobody follows, the home hides the author as after
+// an unfollow (I2). One transaction does it, on the condition of all that was read, so calls
+// of other processes win. The counts stay: they count the items that were lost.
+func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
+	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
+	found, err := s.batchGet(ctx, []table.Key{under, edge, markKey}, true)
+	if err != nil {
+		return false, err
+	}
+	var mark schema.Mark
+	var stored *table.Item
+	if it, ok := found[markKey]; ok {
+		if mark, err = schema.ParseMark(it); err != nil {
+			return false, unavailable("table", err)
+		}
+		stored = &it
+	}
+	_, pushed := found[under]
+	_, listed := found[edge]
+	unfollowed := mark.Kind == schema.MarkUnfollowed
+	follows := pushed && listed || (pushed || listed) && !unfollowed
+	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed {
+		return false, nil
+	}
+	version, err := s.cfg.IDs.New()
+	if err != nil {
+		return false, err
+	}
+	next := schema.Mark{User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack)}
+	var event messages.Event = &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version}
+	ops := make([]table.TransactOp, 0, 3)
+	if follows {
+		known, since := found[edge], found[under].Get(schema.AttrSince)
+		from := cmp.Or(known.Str(schema.AttrFrom), mark.From, id.Min)
+		if listed {
+			since = known.Get(schema.AttrSince)
+		}
+		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
+		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
+		ops = append(ops, kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
+			kept(found, table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}}))
+	} else {
+		ops = append(ops, gone(found, under), gone(found, edge))
+	}
+	ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: next.Item(), If: s.unchanged(stored)}})
+	if err := s.transactFollow(ctx, follower, author, ops...); conditionFailed(err) {
+		return false, nil
+	} else if err != nil {
+		return false, unavailable("table", err)
+	}
+	return true, s.publish(ctx, queue.TopicBackfills, event)
+}
+
+// sameEdge holds while an edge is the one that was read.
+func sameEdge(it table.Item) table.Cond {
+	return table.Equal{Name: schema.AttrSince, Value: it.Get(schema.AttrSince)}
+}
+
+// kept checks an edge that was found, and puts it if it was not.
+func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
+	if old, ok := found[it.Key]; ok {
+		return table.TransactOp{Check: &table.CheckInput{Key: it.Key, If: sameEdge(old)}}
+	}
+	return table.TransactOp{Put: &table.PutInput{Item: it, If: table.Absent{}}}
+}
+
+// gone deletes an edge that was found, and checks that there is none if it was not.
+func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
+	if old, ok := found[key]; ok {
+		return table.TransactOp{Delete: &table.DeleteInput{Key: key, If: sameEdge(old)}}
+	}
+	return table.TransactOp{Check: &table.CheckInput{Key: key, If: table.Absent{}}}
+}
+
+// BuryLost deletes a post whose item is lost, so that its remains go as those of any deleted
+// post. It reports whether it did. Nothing can bring the text back. The count stays: it
+// counts the post that was lost.
+func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err error) {
+	ref, err := s.postByID(ctx, post)
+	if err != nil || ref.Deleted {
+		return false, err
+	}
+	key := schema.CountsKey(ref.Author)
+	counts, err := s.get(ctx, key, true)
+	if err != nil {
+		return false, err
+	}
+	s.askToPurge(ctx, ref.Author, post)
+	ref.Deleted, ref.TTL = true, s.cfg.Now().Add(s.cfg.TimelineTTL+schema.DeliveryKept)
+	ops := []table.TransactOp{
+		{Put: &table.PutInput{Item: ref.Item(), If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}}},
+		{Check: &table.CheckInput{Key: schema.PostKey(ref.Author, post), If: table.Absent{}}},
+	}
+	if counts == nil || counts.Str(schema.AttrLastDel) < post { // new ids stay above it
+		ops = append(ops, table.TransactOp{Update: &table.UpdateInput{
+			Key: key, Set: []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}},
+			If: table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}},
+		}})
+	}
+	err = s.transact(ctx, ops...)
+	if conditionFailed(err) {
+		return false, nil
+	}
+	return err == nil, unavailable("table", err)
+}
