@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,16 @@ func (c *Client) PutMe(ctx context.Context, in ProfileInput) (User, error) {
 // User reads a profile with its counts.
 func (c *Client) User(ctx context.Context, id string) (User, error) {
 	return get[User](ctx, c, path("v1", "users", id))
+}
+
+// Profile reads a user as its page shows it: with the follows between it and the caller.
+func (c *Client) Profile(ctx context.Context, id string) (User, error) {
+	return query[User](ctx, c, view(), "v1", "users", id)
+}
+
+// Users reads up to 100 users by their ids.
+func (c *Client) Users(ctx context.Context, ids ...string) (Found[UserView], error) {
+	return query[Found[UserView]](ctx, c, url.Values{"ids": {strings.Join(ids, ",")}}, "v1", "users")
 }
 
 // Followers lists the followers of a user, by user id.
@@ -70,6 +81,16 @@ func (c *Client) Post(ctx context.Context, id string) (Post, error) {
 	return get[Post](ctx, c, path("v1", "posts", id))
 }
 
+// PostView reads a post with its author, its counts and the caller's like.
+func (c *Client) PostView(ctx context.Context, id string) (PostView, error) {
+	return query[PostView](ctx, c, view(), "v1", "posts", id)
+}
+
+// PostViews reads up to 100 posts by their ids.
+func (c *Client) PostViews(ctx context.Context, ids ...string) (Found[PostView], error) {
+	return query[Found[PostView]](ctx, c, url.Values{"ids": {strings.Join(ids, ",")}}, "v1", "posts")
+}
+
 // EditPost changes the caller's own post. It is sent once, since a repeated edit could undo
 // another one.
 func (c *Client) EditPost(ctx context.Context, id string, edit PostEdit) (Post, error) {
@@ -85,6 +106,17 @@ func (c *Client) DeletePost(ctx context.Context, id string) error {
 
 // PostsByUser lists a user's posts, newest first.
 func (c *Client) PostsByUser(id string, span PostRange) List[Post] {
+	return list[Post](c, span.query(), "v1", "users", id, "posts")
+}
+
+// PostViewsByUser lists a user's posts as PostsByUser does, with all that a page shows.
+func (c *Client) PostViewsByUser(id string, span PostRange) List[PostView] {
+	query := span.query()
+	query.Set("expand", "view")
+	return list[PostView](c, query, "v1", "users", id, "posts")
+}
+
+func (span PostRange) query() url.Values {
 	query := url.Values{}
 	if span.Day != "" {
 		query.Set("day", span.Day)
@@ -95,7 +127,7 @@ func (c *Client) PostsByUser(id string, span PostRange) List[Post] {
 	if !span.Until.IsZero() {
 		query.Set("until", span.Until.UTC().Format(time.RFC3339Nano))
 	}
-	return list[Post](c, query, "v1", "users", id, "posts")
+	return query
 }
 
 // CreateComment comments on a post. It is sent once, since the service could not
@@ -154,6 +186,11 @@ func (c *Client) LikesByUser(id string) List[LikedPost] {
 	return list[LikedPost](c, nil, "v1", "users", id, "likes")
 }
 
+// LikedPostViews lists the posts that a user likes, newest first, with all that a page shows.
+func (c *Client) LikedPostViews(id string) List[PostView] {
+	return list[PostView](c, view(), "v1", "users", id, "likes")
+}
+
 // Home lists the caller's home, newest first.
 func (c *Client) Home(source HomeSource) List[HomeItem] {
 	query := url.Values{}
@@ -198,6 +235,22 @@ func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration) (
 // days, until it reads its home. Only a service in development mode has this call.
 func (c *Client) BeAway(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "away"), repeat: true}, nil)
+}
+
+// WithUsers returns a list of followers, followed users, friends, likers or comments of a post
+// whose items have their users.
+func WithUsers[T Edge | Liker | Comment](l List[T]) List[T] {
+	l.query = view()
+	return l
+}
+
+// view asks for all that a page shows.
+func view() url.Values { return url.Values{"expand": {"view"}} }
+
+func query[T any](ctx context.Context, c *Client, query url.Values, parts ...string) (T, error) {
+	var out T
+	err := c.do(ctx, call{method: http.MethodGet, path: path(parts...), query: query}, &out)
+	return out, err
 }
 
 func get[T any](ctx context.Context, c *Client, path string) (T, error) {

@@ -17,6 +17,19 @@ type User struct {
 	ImageURL  string    `json:"image_url"`
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
+	// Following is true if the caller follows the user, FollowedBy if the user follows the
+	// caller. Only Profile sets them.
+	Following  bool `json:"following,omitempty"`
+	FollowedBy bool `json:"followed_by,omitempty"`
+}
+
+// UserView is a user as lists show it, with the follows between it and the caller.
+type UserView struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	ImageURL   string `json:"image_url"`
+	Following  bool   `json:"following"`
+	FollowedBy bool   `json:"followed_by"`
 }
 
 // Counts are a user's exact counts.
@@ -30,6 +43,8 @@ type Counts struct {
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
+	// User is nil without WithUsers.
+	User *UserView `json:"user,omitempty"`
 }
 
 // Relationship holds the follows between two users.
@@ -78,12 +93,16 @@ type Comment struct {
 	AuthorID  string    `json:"author_id"`
 	Text      string    `json:"text"`
 	CreatedAt time.Time `json:"created_at"`
+	// Author is nil without WithUsers.
+	Author *UserView `json:"author,omitempty"`
 }
 
 // Liker is a user who likes a post.
 type Liker struct {
 	UserID  string    `json:"user_id"`
 	LikedAt time.Time `json:"liked_at"`
+	// User is nil without WithUsers.
+	User *UserView `json:"user,omitempty"`
 }
 
 // LikeCount is the number of users who liked a post at AsOf.
@@ -104,6 +123,24 @@ type HomeItem struct {
 	Author    Author `json:"author"`
 	LikeCount int64  `json:"like_count"`
 	Liked     bool   `json:"liked"`
+}
+
+// PostView is a post with all that a page shows of it.
+type PostView struct {
+	HomeItem
+	CommentCount int64 `json:"comment_count"`
+	// LikedAt is when the user of a list of liked posts liked the post, zero elsewhere.
+	LikedAt time.Time `json:"liked_at,omitzero"`
+}
+
+// Found is the answer to a question about several ids.
+type Found[T any] struct {
+	// Items are in the order of the ids, each once.
+	Items []T `json:"items"`
+	// Missing are the ids that are unknown or were deleted.
+	Missing []string `json:"missing"`
+	// Rest are ids whose items did not fit into the answer. Ask for them once more.
+	Rest []string `json:"rest,omitempty"`
 }
 
 // News is the part of the caller's home that is newer than a post.

@@ -89,6 +89,8 @@ func New() *Server {
 		"GET /v1/posts/{id}/delivery":              s.delivery,
 		"GET /v1/home":                             s.home,
 		"POST /v1/dev/away":                        s.beAway,
+		"GET /v1/users":                            s.usersByID,
+		"GET /v1/posts":                            s.postsByID,
 	} {
 		s.mux.HandleFunc(pattern, s.authed(answer))
 	}
@@ -287,14 +289,19 @@ func (s *Server) putMe(user string, r *http.Request) (int, any) {
 	return http.StatusOK, s.readUser(user)
 }
 
-func (s *Server) user(_ string, r *http.Request) (int, any) {
-	return http.StatusOK, s.readUser(r.PathValue("id"))
+func (s *Server) user(viewer string, r *http.Request) (int, any) {
+	u := s.readUser(r.PathValue("id"))
+	if !expand(r) {
+		return http.StatusOK, u
+	}
+	view := s.userView(viewer, u.ID)
+	return http.StatusOK, profile{u, view.Following, view.FollowedBy}
 }
 
-func edges(r *http.Request, of map[string]time.Time) (int, any) {
+func (s *Server) edges(viewer string, r *http.Request, of map[string]time.Time) (int, any) {
 	out := make([]client.Edge, 0, len(of))
 	for user, since := range of {
-		out = append(out, client.Edge{UserID: user, Since: since})
+		out = append(out, client.Edge{UserID: user, Since: since, User: s.viewIf(expand(r), viewer, user)})
 	}
 	slices.SortFunc(out, func(a, b client.Edge) int { return cmp.Compare(a.UserID, b.UserID) })
 	return page(r, out, func(e client.Edge) string { return e.UserID })
@@ -310,15 +317,15 @@ func (s *Server) followersOf(author string) map[string]time.Time {
 	return out
 }
 
-func (s *Server) followers(_ string, r *http.Request) (int, any) {
-	return edges(r, s.followersOf(r.PathValue("id")))
+func (s *Server) followers(viewer string, r *http.Request) (int, any) {
+	return s.edges(viewer, r, s.followersOf(r.PathValue("id")))
 }
 
-func (s *Server) following(_ string, r *http.Request) (int, any) {
-	return edges(r, s.follows[r.PathValue("id")])
+func (s *Server) following(viewer string, r *http.Request) (int, any) {
+	return s.edges(viewer, r, s.follows[r.PathValue("id")])
 }
 
-func (s *Server) friends(_ string, r *http.Request) (int, any) {
+func (s *Server) friends(viewer string, r *http.Request) (int, any) {
 	out := map[string]time.Time{}
 	followers := s.followersOf(r.PathValue("id"))
 	for author, since := range s.follows[r.PathValue("id")] {
@@ -329,7 +336,7 @@ func (s *Server) friends(_ string, r *http.Request) (int, any) {
 			out[author] = since
 		}
 	}
-	return edges(r, out)
+	return s.edges(viewer, r, out)
 }
 
 func (s *Server) relationship(_ string, r *http.Request) (int, any) {
@@ -386,7 +393,10 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	return http.StatusCreated, post
 }
 
-func (s *Server) post(_ string, r *http.Request) (int, any) {
+func (s *Server) post(viewer string, r *http.Request) (int, any) {
+	if expand(r) {
+		return http.StatusOK, client.PostView{HomeItem: s.item(viewer, r.PathValue("id"))}
+	}
 	return http.StatusOK, s.posts[r.PathValue("id")]
 }
 
@@ -420,10 +430,14 @@ func (s *Server) deletePost(user string, r *http.Request) (int, any) {
 	return http.StatusNoContent, nil
 }
 
-func (s *Server) postsByUser(_ string, r *http.Request) (int, any) {
+func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 	var posts []client.Post
+	var views []client.PostView
 	for _, post := range slices.Backward(s.byUser[r.PathValue("id")]) {
-		posts = append(posts, s.posts[post])
+		posts, views = append(posts, s.posts[post]), append(views, client.PostView{HomeItem: s.item(viewer, post)})
+	}
+	if expand(r) {
+		return page(r, views, func(v client.PostView) string { return v.Post.ID })
 	}
 	return page(r, posts, func(p client.Post) string { return p.ID })
 }
@@ -444,10 +458,10 @@ func (s *Server) unlike(user string, r *http.Request) (int, any) {
 	return http.StatusAccepted, nil
 }
 
-func (s *Server) likers(_ string, r *http.Request) (int, any) {
+func (s *Server) likers(viewer string, r *http.Request) (int, any) {
 	var out []client.Liker
 	for user, at := range s.likes[r.PathValue("id")] {
-		out = append(out, client.Liker{UserID: user, LikedAt: at})
+		out = append(out, client.Liker{UserID: user, LikedAt: at, User: s.viewIf(expand(r), viewer, user)})
 	}
 	slices.SortFunc(out, func(a, b client.Liker) int { return cmp.Compare(a.UserID, b.UserID) })
 	return page(r, out, func(l client.Liker) string { return l.UserID })
@@ -478,12 +492,7 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 	var items []client.HomeItem
 	add := func(author string) {
 		for _, postID := range s.byUser[author] {
-			u := s.users[author]
-			_, liked := s.likes[postID][user]
-			items = append(items, client.HomeItem{
-				Post: s.posts[postID], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL},
-				LikeCount: s.count(postID), Liked: liked,
-			})
+			items = append(items, s.item(user, postID))
 		}
 	}
 	add(user)

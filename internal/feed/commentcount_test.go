@@ -90,7 +90,7 @@ func TestCommentsFromBeforeAreCountedOnce(t *testing.T) {
 
 // A request reads 12,000 comments at most. It stores how far it came, and the next one goes on.
 func TestAPostOfManyCommentsFromBeforeIsCountedInParts(t *testing.T) {
-	const many = 25_500
+	const many = 12_500
 	w, tp := tapped(t)
 	w.users("ann", "bob")
 	p, few := w.post("bob", "x"), w.post("bob", "y")
@@ -109,8 +109,6 @@ func TestAPostOfManyCommentsFromBeforeIsCountedInParts(t *testing.T) {
 	_, err = w.PostView(t.Context(), "ann", p.ID)
 	wantKind(t, err, feed.Unavailable)
 	assert.LessOrEqual(t, len(tp.take()), 20)
-	_, err = w.CreateComment(t.Context(), "ann", p.ID, "x")
-	wantKind(t, err, feed.Unavailable)
 	w.comment("ann", p.ID)
 	assert.Equal(t, int64(many+1), w.comments(p.ID))
 	w.checkCounts("ann")

@@ -127,6 +127,7 @@ func New(cfg Config) (*API, error) {
 	a.registerComments()
 	a.registerLikes()
 	a.registerHome()
+	a.registerFound()
 	a.registerStream()
 	if a.tokens != nil {
 		a.registerTokens()

@@ -15,6 +15,7 @@ type Comment struct {
 	AuthorID  string    `json:"author_id"`
 	Text      string    `json:"text"`
 	CreatedAt time.Time `json:"created_at"`
+	Author    *UserView `json:"author,omitempty" doc:"Only in a list of a post's comments with expand=view."`
 }
 
 // CommentInput is a new comment.
@@ -48,9 +49,13 @@ func (a *API) registerComments() {
 	type ofPostIn struct {
 		PostPath
 		Page
+		Views
 	}
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List the comments on a post, oldest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Comment], error) {
+			if in.wanted() {
+				return listed(toCommentWithAuthor)(a.feed.CommentViews(ctx, userOf(ctx), in.ID, in.request()))
+			}
 			return listed(toComment)(a.feed.Comments(ctx, in.ID, in.request()))
 		})
 

@@ -12,6 +12,7 @@ import (
 type Liker struct {
 	UserID  string    `json:"user_id"`
 	LikedAt time.Time `json:"liked_at"`
+	User    *UserView `json:"user,omitempty" doc:"Only with expand=view."`
 }
 
 // LikeCount is the number of users who like a post.
@@ -48,9 +49,13 @@ func (a *API) registerLikes() {
 	type ofPostIn struct {
 		PostPath
 		Page
+		Views
 	}
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Liker], error) {
+			if in.wanted() {
+				return listed(toLikerWithUser)(a.feed.LikerViews(ctx, userOf(ctx), in.ID, in.request()))
+			}
 			return listed(toLiker)(a.feed.Likers(ctx, in.ID, in.request()))
 		})
 
@@ -81,13 +86,19 @@ func (a *API) registerLikes() {
 	type byUserIn struct {
 		UserPath
 		Page
+		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first", http.StatusOK, http.StatusNotFound),
-		func(ctx context.Context, in *byUserIn) (*listOut[LikedPost], error) {
-			return listed(toLikedPost)(a.feed.LikesByUser(ctx, in.ID, in.request()))
+	register(a, either[List[LikedPost], List[PostView]](a, operation(http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first", http.StatusOK, http.StatusNotFound)),
+		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
+			if in.wanted() {
+				page, err := a.feed.LikedPostViews(ctx, userOf(ctx), in.ID, in.request())
+				return anyOf(toPostViews, page, err)
+			}
+			page, err := a.feed.LikesByUser(ctx, in.ID, in.request())
+			return anyOf(func(l feed.List[feed.LikedPost]) List[LikedPost] { return toList(toLikedPost, l) }, page, err)
 		})
 }
 
 func toLikedPost(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }
 
-func toLiker(l feed.Liker) Liker { return Liker{l.UserID, l.LikedAt.UTC()} }
+func toLiker(l feed.Liker) Liker { return Liker{UserID: l.UserID, LikedAt: l.LikedAt.UTC()} }

@@ -71,9 +71,18 @@ func (a *API) registerPosts() {
 			return &createOut{"/v1/posts/" + p.ID, toPost(p)}, nil
 		})
 
-	register(a, operation(http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post", http.StatusOK, http.StatusNotFound),
-		func(ctx context.Context, in *PostPath) (*postOut, error) {
-			return converted(toPostOut)(a.feed.Post(ctx, in.ID))
+	type getIn struct {
+		PostPath
+		Views
+	}
+	register(a, either[Post, PostView](a, operation(http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post", http.StatusOK, http.StatusNotFound)),
+		func(ctx context.Context, in *getIn) (*anyOut, error) {
+			if in.wanted() {
+				view, err := a.feed.PostView(ctx, userOf(ctx), in.ID)
+				return anyOf(toPostView, view, err)
+			}
+			p, err := a.feed.Post(ctx, in.ID)
+			return anyOf(toPost, p, err)
 		})
 
 	type editIn struct {
@@ -99,14 +108,20 @@ func (a *API) registerPosts() {
 		Day   string `query:"day" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" patternDescription:"a date, YYYY-MM-DD" doc:"A day in UTC. It cannot be combined with since or until." example:"2026-07-14"`
 		Since bound  `query:"since" doc:"The start of the range, included."`
 		Until bound  `query:"until" doc:"The end of the range, excluded."`
+		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first", http.StatusOK, http.StatusNotFound),
-		func(ctx context.Context, in *byUserIn) (*listOut[Post], error) {
+	register(a, either[List[Post], List[PostView]](a, operation(http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first", http.StatusOK, http.StatusNotFound)),
+		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			when, p := postRange(in.Day, in.Since, in.Until)
 			if p != nil {
 				return nil, p
 			}
-			return listed(toPost)(a.feed.PostsByUser(ctx, in.ID, when, in.request()))
+			if in.wanted() {
+				page, err := a.feed.PostViewsByUser(ctx, userOf(ctx), in.ID, when, in.request())
+				return anyOf(toPostViews, page, err)
+			}
+			page, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())
+			return anyOf(func(l feed.List[feed.Post]) List[Post] { return toList(toPost, l) }, page, err)
 		})
 }
 

@@ -17,6 +17,9 @@ type User struct {
 	ImageURL  string    `json:"image_url"`
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
+	// Pointers, because they are absent without expand=view.
+	Following  *bool `json:"following,omitempty" doc:"True if you follow the user. Only with expand=view."`
+	FollowedBy *bool `json:"followed_by,omitempty" doc:"True if the user follows you. Only with expand=view."`
 }
 
 // Counts are the counts of a profile.
@@ -30,6 +33,7 @@ type Counts struct {
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
+	User   *UserView `json:"user,omitempty" doc:"Only with expand=view."`
 }
 
 // Relationship holds the follows between two users.
@@ -61,7 +65,7 @@ func toUser(u feed.User) *userOut {
 	}}
 }
 
-func toEdge(e feed.Edge) Edge { return Edge{e.UserID, e.Since.UTC()} }
+func toEdge(e feed.Edge) Edge { return Edge{UserID: e.UserID, Since: e.Since.UTC()} }
 
 func (a *API) registerUsers() {
 	const tag = "Users"
@@ -80,9 +84,19 @@ func (a *API) registerUsers() {
 			return converted(toUser)(a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL}))
 		})
 
+	type userIn struct {
+		UserPath
+		Views
+	}
 	register(a, operation(http.MethodGet, "/v1/users/{id}", "get-user", tag, "Get a profile", http.StatusOK, http.StatusNotFound),
-		func(ctx context.Context, in *UserPath) (*userOut, error) {
-			return converted(toUser)(a.feed.User(ctx, in.ID))
+		func(ctx context.Context, in *userIn) (*userOut, error) {
+			out, err := converted(toUser)(a.feed.User(ctx, in.ID))
+			if err != nil || !in.wanted() {
+				return out, err
+			}
+			follows, err := a.feed.Relations(ctx, userOf(ctx), in.ID)
+			out.Body.Following, out.Body.FollowedBy = &follows.Following, &follows.FollowedBy
+			return out, err
 		})
 }
 
@@ -91,17 +105,22 @@ func (a *API) registerFollows() {
 	type edgesIn struct {
 		UserPath
 		Page
+		Views
 	}
 	for _, l := range []struct {
 		name, summary string
 		read          func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
+		views         func(context.Context, string, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error)
 	}{
-		{"followers", "List the followers of a user, by user id", a.feed.Followers},
-		{"following", "List the users that a user follows, by user id", a.feed.Following},
-		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends},
+		{"followers", "List the followers of a user, by user id", a.feed.Followers, a.feed.FollowerViews},
+		{"following", "List the users that a user follows, by user id", a.feed.Following, a.feed.FollowingViews},
+		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends, a.feed.FriendViews},
 	} {
 		register(a, operation(http.MethodGet, "/v1/users/{id}/"+l.name, "list-"+l.name, tag, l.summary, http.StatusOK, http.StatusNotFound),
 			func(ctx context.Context, in *edgesIn) (*listOut[Edge], error) {
+				if in.wanted() {
+					return listed(toEdgeWithUser)(l.views(ctx, userOf(ctx), in.ID, in.request()))
+				}
 				return listed(toEdge)(l.read(ctx, in.ID, in.request()))
 			})
 	}

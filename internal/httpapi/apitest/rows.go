@@ -542,7 +542,7 @@ func protocolRows() []row {
 		"GET /v1/posts/{post}", "PATCH /v1/posts/{post}", "DELETE /v1/posts/{post}", "GET /v1/users/u/posts",
 		"POST /v1/posts/{post}/comments", "GET /v1/posts/{post}/comments", "DELETE /v1/posts/{post}/comments/{post}", "GET /v1/users/u/comments",
 		"PUT /v1/posts/{post}/like", "DELETE /v1/posts/{post}/like", "GET /v1/posts/{post}/likes", "GET /v1/posts/{post}/likes/count",
-		"GET /v1/posts/{post}/likes/u", "GET /v1/users/u/likes", "GET /v1/home", "GET /v1/home/stream", "GET /v1/posts/{post}/delivery",
+		"GET /v1/posts/{post}/likes/u", "GET /v1/users/u/likes", "GET /v1/users?ids=u", "GET /v1/posts?ids={post}", "GET /v1/home", "GET /v1/home/stream", "GET /v1/posts/{post}/delivery",
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		rows = append(rows, bad("stranger "+strings.ReplaceAll(call, "/", "."), "", method, path, "", 401, "unauthenticated"))

@@ -19,7 +19,8 @@ function shape(doc, schema, depth = 0) {
       .map(([name, s]) => [required.has(name) ? name : name + "?", shape(doc, s, depth + 1)]));
   }
   if (schema.type === "array") return [shape(doc, schema.items, depth + 1)];
-  if (schema.oneOf) return schema.oneOf.map(s => shape(doc, s, depth + 1));
+  const forms = schema.oneOf || schema.anyOf;
+  if (forms) return forms.map(s => shape(doc, s, depth + 1));
   return rules(schema);
 }
 function rules(s) {

@@ -1,0 +1,76 @@
+package clienttest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"fanfare/client"
+)
+
+// expand reports whether a request asks for views.
+func expand(r *http.Request) bool { return r.URL.Query().Get("expand") == "view" }
+
+// profile is a user whose follows are there even if they are false.
+type profile struct {
+	client.User
+	Following  bool `json:"following"`
+	FollowedBy bool `json:"followed_by"`
+}
+
+// item returns a post as viewer's home shows it.
+func (s *Server) item(viewer, post string) client.HomeItem {
+	u := s.users[s.posts[post].AuthorID]
+	_, liked := s.likes[post][viewer]
+	return client.HomeItem{
+		Post: s.posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: liked,
+	}
+}
+
+func (s *Server) userView(viewer, user string) client.UserView {
+	u := s.users[user]
+	_, following := s.follows[viewer][user]
+	_, followedBy := s.follows[user][viewer]
+	return client.UserView{ID: user, Name: u.Name, ImageURL: u.ImageURL, Following: following, FollowedBy: followedBy}
+}
+
+// viewIf returns the view of a user if wanted, else nil.
+func (s *Server) viewIf(wanted bool, viewer, user string) *client.UserView {
+	if !wanted {
+		return nil
+	}
+	view := s.userView(viewer, user)
+	return &view
+}
+
+func (s *Server) usersByID(viewer string, r *http.Request) (int, any) {
+	return found(r, func(id string) (client.UserView, bool) { _, ok := s.users[id]; return s.userView(viewer, id), ok })
+}
+
+func (s *Server) postsByID(viewer string, r *http.Request) (int, any) {
+	return found(r, func(id string) (client.PostView, bool) {
+		if _, ok := s.posts[id]; !ok {
+			return client.PostView{}, false
+		}
+		return client.PostView{HomeItem: s.item(viewer, id)}, true
+	})
+}
+
+func found[T any](r *http.Request, read func(id string) (T, bool)) (int, any) {
+	ids := strings.Split(r.URL.Query().Get("ids"), ",")
+	if len(ids) > 100 || ids[0] == "" {
+		return fail(http.StatusUnprocessableEntity, "ids")
+	}
+	out := client.Found[T]{Items: []T{}, Missing: []string{}}
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			continue
+		}
+		if item, ok := read(id); ok {
+			out.Items = append(out.Items, item)
+		} else {
+			out.Missing = append(out.Missing, id)
+		}
+	}
+	return http.StatusOK, out
+}
