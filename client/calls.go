@@ -219,12 +219,13 @@ func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
 }
 
 // DevToken asks a service in development mode for a user's token that is valid for ttl; 0
-// is the service's default.
-func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration) (DevToken, error) {
+// is the service's default. The scope fanfare:act makes it the token of a service, for ActAs.
+func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration, scopes ...string) (DevToken, error) {
 	body := struct {
 		UserID string `json:"user_id"`
 		TTL    int64  `json:"ttl_s,omitempty"`
-	}{user, int64(ttl / time.Second)}
+		Scope  string `json:"scope,omitempty"`
+	}{user, int64(ttl / time.Second), strings.Join(scopes, " ")}
 	// A second token does no harm.
 	var token DevToken
 	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "token"), body: body, repeat: true, open: true}, &token)

@@ -44,6 +44,7 @@ type Client struct {
 	base     *url.URL
 	http     *http.Client
 	token    TokenSource
+	user     string // for whom a service acts
 	attempts int
 	jitter   func() float64
 }
@@ -102,6 +103,15 @@ func (c *Client) As(source TokenSource) *Client {
 
 // AsToken is As with one token.
 func (c *Client) AsToken(token string) *Client { return c.As(fixed(token)) }
+
+// ActAs returns a client that acts for a user with the token of a service: one with the scope
+// fanfare:act. It is for backends that call for their users. Service, options and connections
+// are the same.
+func (c *Client) ActAs(user string) *Client {
+	other := *c
+	other.user = user
+	return &other
+}
 
 // CloseIdleConnections closes the connections that no request uses.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

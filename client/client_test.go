@@ -342,6 +342,20 @@ func TestTokensComeFromTheirSourceForEachRequest(t *testing.T) {
 	}
 }
 
+func TestAServiceNamesTheUserInEachRequest(t *testing.T) {
+	s := &script{steps: []step{{status: 204}}}
+	service := scripted(t, s)
+	for _, c := range []*Client{service.ActAs("auth0|5f7c"), service, service.ActAs("ann").AsToken("other"), service.ActAs("ann").ActAs("")} {
+		require.NoError(t, c.Follow(t.Context(), "google-oauth2|1"))
+	}
+	var named []string
+	for _, r := range s.requests {
+		assert.Equal(t, "/v1/me/following/google-oauth2%7C1", r.URL.EscapedPath())
+		named = append(named, r.Header.Get("Fanfare-User"))
+	}
+	assert.Equal(t, []string{"auth0|5f7c", "", "ann", ""}, named)
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler("http://elsewhere.test/", http.StatusFound))
 	defer server.Close()

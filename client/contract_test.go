@@ -28,6 +28,12 @@ func TestClienttestKeepsTheContract(t *testing.T) {
 			require.NoError(t, err)
 			return token.Token
 		},
+		Service: func(t *testing.T, subject string) string {
+			t.Helper()
+			token, err := anyone.DevToken(t.Context(), subject, 0, "fanfare:act")
+			require.NoError(t, err)
+			return token.Token
+		},
 		Lacks: func(path string, status int) bool {
 			for _, part := range []string{"/comments", "/delivery", "/home/stream", "day=", "since=", "until=", "source=", "users/{ben}/likes", "users/u/likes", "/../"} {
 				if strings.Contains(path, part) {

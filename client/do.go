@@ -129,6 +129,9 @@ func (c *Client) request(ctx context.Context, k call, body []byte) (*http.Reques
 			return nil, fmt.Errorf("token: %w", err)
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
+		if c.user != "" {
+			req.Header.Set("Fanfare-User", c.user)
+		}
 	}
 	return req, nil
 }

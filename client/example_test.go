@@ -63,6 +63,27 @@ func Example() {
 	// Output: ann: Hello, Bob. (1 likes)
 }
 
+func ExampleClient_ActAs() {
+	ctx := context.Background()
+	anyone, stop := start()
+	defer stop()
+	token, err := anyone.DevToken(ctx, "backend", 0, "fanfare:act")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// A backend keeps one client with its own token, and names the user of each call.
+	backend := anyone.AsToken(token.Token)
+	ann, err := backend.ActAs("auth0|5f7c").PutMe(ctx, client.ProfileInput{Name: "Ann"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(ann.ID, ann.Name)
+	// Output: auth0|5f7c Ann
+}
+
 func ExampleProblem() {
 	ctx := context.Background()
 	anyone, stop := start()

@@ -111,28 +111,48 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-const tokenPrefix = "for-" // an unsigned token is this and its user
+// An unsigned token is one of these and its user.
+const (
+	tokenPrefix   = "for-"
+	servicePrefix = "service-" // with the scope to act for users
+)
 
 func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		UserID string  `json:"user_id"`
 		TTL    float64 `json:"ttl_s"`
+		Scope  string  `json:"scope"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.UserID == "" {
 		write(w, http.StatusUnprocessableEntity, problem(http.StatusUnprocessableEntity, "user_id"))
 		return
 	}
+	prefix := tokenPrefix
+	if in.Scope != "" {
+		prefix = servicePrefix
+	}
 	ttl := time.Duration(cmp.Or(in.TTL, 3600) * float64(time.Second))
-	write(w, http.StatusOK, client.DevToken{Token: tokenPrefix + in.UserID, ExpiresAt: time.Now().Add(ttl).UTC()})
+	write(w, http.StatusOK, client.DevToken{Token: prefix + in.UserID, ExpiresAt: time.Now().Add(ttl).UTC()})
 }
 
 // authed runs answer under the lock, for the token's user.
 func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+tokenPrefix)
+		named := r.Header.Get("Fanfare-User")
+		if service, acts := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+servicePrefix); acts {
+			user, ok = cmp.Or(named, service), true
+		} else if ok && named != "" {
+			write(w, http.StatusForbidden, problem(http.StatusForbidden))
+			return
+		}
 		if !ok {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			write(w, http.StatusUnauthorized, problem(http.StatusUnauthorized))
+			return
+		}
+		if !id.ValidUser(user) {
+			write(w, http.StatusUnprocessableEntity, problem(http.StatusUnprocessableEntity, "Fanfare-User"))
 			return
 		}
 		s.mu.Lock()

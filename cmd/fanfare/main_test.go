@@ -285,6 +285,13 @@ func TestTokenOpensTheRunningUp(t *testing.T) {
 	defer c.CloseIdleConnections()
 	_, err = c.PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
 	assert.NoError(t, err)
+	_, err = c.ActAs("ben").Me(t.Context())
+	assert.ErrorContains(t, err, "scope fanfare:act")
+	code, out, errs = result(t, nil, "fanfare", "token", "--act", "backend", "--data-dir", dir)
+	require.Zerof(t, code, "exit code %d: %s", code, errs)
+	ann, err := c.AsToken(strings.TrimSpace(out)).ActAs("ann").Me(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "ann", ann.ID)
 }
 
 func TestDeadLettersOfARunningUp(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	var ttl time.Duration
-	var asJSON bool
+	var asJSON, act bool
 	c := &cobra.Command{
 		Use:   "token USER",
 		Short: "Print a dev token for a user",
@@ -25,6 +25,7 @@ secret in the data directory of fanfare up.`,
 	c.Flags().String("data-dir", "", "data directory of fanfare up (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().DurationVar(&ttl, "ttl", auth.DefaultTokenTTL, "lifetime of the token, at most 720h")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&act, "act", false, "let the token act for the user in the header Fanfare-User, as a service's does")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !id.ValidUser(args[0]) {
 			return wrongUse(fmt.Errorf("%q is not a user id: use %s", args[0], id.UserGrammar))
@@ -46,7 +47,11 @@ secret in the data directory of fanfare up.`,
 		if err != nil {
 			return err
 		}
-		token, expires, err := dev.Issue(args[0], ttl)
+		var scopes []string
+		if act {
+			scopes = []string{auth.ActScope}
+		}
+		token, expires, err := dev.Issue(args[0], ttl, scopes...)
 		if err != nil {
 			return err
 		}

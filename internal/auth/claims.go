@@ -65,6 +65,14 @@ func scopes(raw json.RawMessage) []string {
 	return strings.Split(text, " ")
 }
 
+// UserFault returns the fault of a user id, "" if it has none.
+func UserFault(user string) string {
+	if id.ValidUser(user) {
+		return ""
+	}
+	return "is not a user id (" + id.UserGrammar + ")"
+}
+
 // identity returns the caller of a token that was verified.
 func (c *claims) identity() (Identity, error) {
 	valid := id.ValidUser(c.user)

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -37,8 +38,8 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	return &Dev{newSigned([]string{"HS256"}, devIssuer, names{"sub", ActScope}, now), secret, now}, nil
 }
 
-// Issue returns a token for user that is valid for ttl.
-func (d *Dev) Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error) {
+// Issue returns a token for user with scopes, such as ActScope, that is valid for ttl.
+func (d *Dev) Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error) {
 	if !id.ValidUser(user) {
 		return "", time.Time{}, fmt.Errorf("%q is not a user id: use %s", user, id.UserGrammar)
 	}
@@ -47,10 +48,14 @@ func (d *Dev) Issue(user string, ttl time.Duration) (token string, expiresAt tim
 	}
 	now := d.now().UTC().Truncate(time.Second)
 	expiresAt = now.Add(ttl)
-	token, err = jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+	token, err = jwt.NewWithClaims(jwt.SigningMethodHS256, struct {
+		jwt.RegisteredClaims
+
+		Scope string `json:"scope,omitempty"`
+	}{jwt.RegisteredClaims{
 		Issuer: devIssuer, Subject: user,
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expiresAt),
-	}).SignedString(d.secret)
+	}, strings.Join(scopes, " ")}).SignedString(d.secret)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("sign a dev token: %w", err)
 	}

@@ -100,6 +100,9 @@ type Config struct {
 	// RateLimit is the number of requests that a user may make in a second; 0 is no
 	// limit. The default is 100, and 0 with dev tokens.
 	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
+	// ServiceRateLimit is the number of requests that a service may make in a second for all
+	// its users; 0 is no limit. The default is 1000, and 0 with dev tokens.
+	ServiceRateLimit *int `env:"FANFARE_SERVICE_RATE_LIMIT"`
 	// Canary posts, reads, likes and counts as users of its own, every 10 seconds: on or off.
 	// The default is off, and on with fanfare up.
 	Canary *Switch `env:"FANFARE_CANARY"`
@@ -228,6 +231,18 @@ func (c Config) RequestsPerSecond() int {
 	}
 }
 
+// ServiceRequestsPerSecond is the rate limit of a service, 0 for none.
+func (c Config) ServiceRequestsPerSecond() int {
+	switch {
+	case c.ServiceRateLimit != nil:
+		return *c.ServiceRateLimit
+	case c.Auth == AuthDev:
+		return 0
+	default:
+		return 1000
+	}
+}
+
 // HasConsole reports whether the API serves the console.
 func (c Config) HasConsole() bool {
 	if c.Console != nil {
@@ -333,6 +348,7 @@ func (c Config) check(role Role) []string {
 		{c.ActiveDays == 1 || c.ActiveDays < 0 || c.ActiveDays > 3650, fmt.Sprintf("FANFARE_ACTIVE_DAYS: %d is neither 0 (off) nor between 2 and 3650", c.ActiveDays)},
 		{c.MaxFollowing < 0, fmt.Sprintf("FANFARE_MAX_FOLLOWING: %d is negative", c.MaxFollowing)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
+		{c.ServiceRequestsPerSecond() < 0 || c.ServiceRequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_SERVICE_RATE_LIMIT: %d is not between 0 and 1000000", c.ServiceRequestsPerSecond())},
 		{c.Streams < 1, fmt.Sprintf("FANFARE_STREAMS: %d is below 1", c.Streams)},
 		{c.StreamsPerUser < 1, fmt.Sprintf("FANFARE_STREAMS_PER_USER: %d is below 1", c.StreamsPerUser)},
 		{c.StreamPoll < 100*time.Millisecond || c.StreamPoll > time.Minute, fmt.Sprintf("FANFARE_STREAM_POLL: %s is not between 100ms and 1m", c.StreamPoll)},
@@ -356,6 +372,9 @@ func (c Config) check(role Role) []string {
 	for _, name := range c.CORSHeaders {
 		if !headerName(name) {
 			faults = append(faults, fmt.Sprintf("FANFARE_CORS_HEADERS: %q is not the name of a header", name))
+		}
+		if strings.EqualFold(name, "Fanfare-User") {
+			faults = append(faults, "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it, and call from a backend")
 		}
 	}
 	if role == API {

@@ -33,17 +33,17 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
-		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act",
+		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_SERVICE_RATE_LIMIT=8",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
 		!c.HasConsole() || !c.HasCanary() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
-		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" {
+		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.ServiceRequestsPerSecond() != 8 {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 32, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 33, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -79,6 +79,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"an issuer that is no URL, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is not an https URL; if the issuer is not below one, name its keys in FANFARE_JWKS_URL"}},
 		{"an issuer over http, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=http://issuer.example", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is http"}},
 		{"an empty audience", []string{"FANFARE_JWT_AUDIENCE=a,"}, config.Tool, []string{"FANFARE_JWT_AUDIENCE: one of its parts is empty"}},
+		{"a service's limit", []string{"FANFARE_SERVICE_RATE_LIMIT=-1"}, config.Tool, []string{"FANFARE_SERVICE_RATE_LIMIT: -1"}},
+		{"pages that act for users", []string{"FANFARE_CORS_HEADERS=X-Team,fanfare-user"}, config.Tool, []string{"FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service"}},
 		{"a scope of two words", []string{"FANFARE_SERVICE_SCOPE=fanfare act"}, config.Tool, []string{"FANFARE_SERVICE_SCOPE"}},
 		{"jwks url, not used", []string{"FANFARE_JWKS_URL=keys.json"}, config.Tool, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=keys.json"}, config.API, []string{"FANFARE_JWKS_URL"}},

@@ -35,6 +35,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 			value = fmt.Sprintf("%d, with dev tokens %d",
 				config.Config{Auth: config.AuthJWT}.RequestsPerSecond(), config.Config{Auth: config.AuthDev}.RequestsPerSecond())
 		}
+		if field.Name == "ServiceRateLimit" { // as RateLimit
+			value = fmt.Sprintf("%d, with dev tokens %d",
+				config.Config{Auth: config.AuthJWT}.ServiceRequestsPerSecond(), config.Config{Auth: config.AuthDev}.ServiceRequestsPerSecond())
+		}
 		if field.Name == "PushLimit" { // its default depends on Engine
 			value = fmt.Sprintf("%d, on `aws` %d",
 				config.Config{Engine: config.EngineEmbedded}.FollowersPushed(), config.Config{Engine: config.EngineAWS}.FollowersPushed())

@@ -338,7 +338,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 		Feed:     p.newFeed(eng, store, metrics, ids),
 		Verifier: authn.verifier, Tokens: authn.tokens,
 		OwnHost: authn.tokens != nil && p.cfg.DevAuthPublic == "",
-		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
+		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), ServiceScope: p.serviceScope(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Streams: httpapi.Streams{
 			// The other half of the connections is for requests.
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: eng.wakes,
@@ -420,6 +420,14 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 			run:    keys.Run,
 		}, nil
 	}
+}
+
+// serviceScope is the scope that lets a token act for users. Dev tokens have one of their own.
+func (p *process) serviceScope() string {
+	if p.cfg.Auth == config.AuthDev {
+		return auth.ActScope
+	}
+	return p.cfg.ServiceScope
 }
 
 func newKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {

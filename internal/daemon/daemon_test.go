@@ -79,7 +79,7 @@ func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addr
 	}
 }
 
-func tokens(t *testing.T, dir string) func(*testing.T, string) string {
+func tokens(t *testing.T, dir string, scopes ...string) func(*testing.T, string) string {
 	t.Helper()
 	secret, err := datadir.ReadSecret(dir)
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func tokens(t *testing.T, dir string) func(*testing.T, string) string {
 	require.NoError(t, err)
 	return func(t *testing.T, user string) string {
 		t.Helper()
-		token, _, err := dev.Issue(user, time.Hour)
+		token, _, err := dev.Issue(user, time.Hour, scopes...)
 		require.NoError(t, err)
 		return token
 	}
@@ -99,7 +99,7 @@ func TestContractOnEmbedded(t *testing.T) {
 			dir := t.TempDir()
 			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index))
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, Token: tokens(t, dir), LikesByUser: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: tokens(t, dir, auth.ActScope), LikesByUser: index == "on", DevTokens: true,
 			})
 			// Each part of the process counts the calls of the rows.
 			for _, name := range []string{

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,16 +40,24 @@ type Limits struct {
 	Unread int
 	// UserUnread is Unread for one user; 0 is 4 MiB.
 	UserUnread int
+	// ServiceRequests and ServiceUnread are the limits of a service that acts for users; 0 is
+	// 256 and 16 MiB, a quarter of those of the process. The answers that it takes count as its
+	// own.
+	ServiceRequests, ServiceUnread int
+	// ServiceStreams bounds the open streams of a service; 0 is 1,024.
+	ServiceStreams int
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Requests: cmp.Or(l.Requests, 1024), UserRequests: cmp.Or(l.UserRequests, 32),
 		Unread: cmp.Or(l.Unread, 64<<20), UserUnread: cmp.Or(l.UserUnread, 4<<20),
+		ServiceRequests: cmp.Or(l.ServiceRequests, 256), ServiceUnread: cmp.Or(l.ServiceUnread, 16<<20), ServiceStreams: cmp.Or(l.ServiceStreams, 1024),
 	}
 }
 
-// admission counts the work in hand. A user is in the map only while it has some.
+// admission counts the work in hand by the keys of callers. A key is in the map only while it
+// has some.
 type admission struct {
 	limits Limits
 
@@ -69,10 +78,11 @@ type tally struct {
 	taken, shed int
 }
 
-// load is the work of one user. unread is the size of the answers, the oldest comes first.
+// load is the work of one user or service. unread is the size of the answers, the oldest comes
+// first. Only the streams of services are counted here.
 type load struct {
-	requests, unread int
-	answers          []*unread
+	requests, unread, streams int
+	answers                   []*unread
 }
 
 // unread is an answer that its client has not taken.
@@ -87,24 +97,63 @@ func newAdmission(limits Limits) *admission {
 	return &admission{limits: limits.withDefaults(), users: map[string]*load{}}
 }
 
-// enter reports whether user may send one more request now. Requests without a user, for
+// of returns the limits of a key.
+func (l Limits) of(key string) (requests, unread int) {
+	if strings.HasPrefix(key, servicePrefix) {
+		return l.ServiceRequests, l.ServiceUnread
+	}
+	return l.UserRequests, l.UserUnread
+}
+
+// enter reports whether a caller may send one more request now. Requests without a user, for
 // dev tokens, have no limit of their own. Each enter that succeeds needs a leave.
-func (a *admission) enter(user string) bool {
+func (a *admission) enter(c caller) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	u := a.user(user)
-	if user != "" && (u.requests >= a.limits.UserRequests || u.unread >= a.limits.UserUnread) {
-		return false
+	for _, key := range c.keys() {
+		requests, unread := a.limits.of(key)
+		if u := a.users[key]; u != nil && key != "" && (u.requests >= requests || u.unread >= unread) {
+			return false
+		}
 	}
-	u.requests++
+	for _, key := range c.keys() {
+		a.user(key).requests++
+	}
 	return true
 }
 
-func (a *admission) leave(user string) {
+func (a *admission) leave(c caller) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.user(user).requests--
-	a.forget(user)
+	for _, key := range c.keys() {
+		a.user(key).requests--
+		a.forget(key)
+	}
+}
+
+// openStream reports whether a caller may open one more stream. Those of a user are counted
+// by the hub. Each openStream that succeeds needs a closeStream.
+func (a *admission) openStream(c caller) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.service == "" {
+		return true
+	}
+	u := a.user(c.keys()[0]) // the request itself is counted there
+	if u.streams >= a.limits.ServiceStreams {
+		return false
+	}
+	u.streams++
+	return true
+}
+
+func (a *admission) closeStream(c caller) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.service != "" {
+		a.user(c.keys()[0]).streams--
+		a.forget(c.keys()[0])
+	}
 }
 
 // start reports whether the process may handle one more request now. Each start that
@@ -134,7 +183,8 @@ func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u := a.user(user)
-	if read && (u.unread > 0 && u.unread+size > a.limits.UserUnread || !a.room(size, u.unread+size)) {
+	_, most := a.limits.of(user)
+	if read && (u.unread > 0 && u.unread+size > most || !a.room(size, u.unread+size)) {
 		a.forget(user)
 		return nil
 	}
@@ -224,7 +274,7 @@ func (a *admission) user(user string) *load {
 
 // forget drops a user without work. The caller holds the lock.
 func (a *admission) forget(user string) {
-	if u := a.users[user]; u != nil && u.requests == 0 && len(u.answers) == 0 {
+	if u := a.users[user]; u != nil && u.requests == 0 && u.streams == 0 && len(u.answers) == 0 {
 		delete(a.users, user)
 	}
 }
@@ -235,19 +285,19 @@ func busy() *Problem { return unavailable("the server is busy: try again", time.
 // request counts no more: a client that does not read holds its answer's bytes only.
 func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	user := userOf(ctx.Context())
-	out, ok := a.answer(ctx, user, next)
+	who := callerOf(ctx.Context())
+	out, ok := a.answer(ctx, who, next)
 	if !ok {
 		busy().write(w)
 		return
 	}
 	if out.stream != nil {
-		a.serve(w, r, user, out.stream)
+		a.serve(w, r, who, out.stream)
 		return
 	}
 	size := out.body.Len()
 	limitTime(w, size)
-	held := a.work.hold(user, size, r.Method == http.MethodGet || r.Method == http.MethodHead, func() {
+	held := a.work.hold(who.keys()[0], size, r.Method == http.MethodGet || r.Method == http.MethodHead, func() {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // as in limitTime
 	})
 	if held == nil {
@@ -259,13 +309,13 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	write(w, out.status, out.body.Bytes())
 }
 
-// answer runs a request of user and returns its answer. It reports false if the user has
-// too much in hand.
-func (a *API) answer(ctx huma.Context, user string, next func(huma.Context)) (*answer, bool) {
-	if !a.work.enter(user) {
+// answer runs a request and returns its answer. It reports false if the caller has too much
+// in hand.
+func (a *API) answer(ctx huma.Context, who caller, next func(huma.Context)) (*answer, bool) {
+	if !a.work.enter(who) {
 		return nil, false
 	}
-	defer a.work.leave(user)
+	defer a.work.leave(who)
 	r, w := humago.Unwrap(ctx)
 	out := &answer{to: w, header: http.Header{}, status: http.StatusOK}
 	next(humago.NewContext(ctx.Operation(), r.WithContext(ctx.Context()), out))
@@ -282,7 +332,7 @@ func (a *API) handle(ctx huma.Context, next func(huma.Context)) {
 	}
 	defer a.work.finish()
 	withCost, cost := feed.WithCost(ctx.Context())
-	defer func() { a.limiter.charge(userOf(withCost), cost.Units(), a.now()) }()
+	defer func() { a.charge(callerOf(withCost), cost.Units()) }()
 	next(huma.WithContext(ctx, withCost))
 }
 

@@ -13,6 +13,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ const (
 
 // TokenIssuer makes dev tokens.
 type TokenIssuer interface {
-	Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error)
+	Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error)
 }
 
 // Counters count accepted likes, answered requests and the events of streams.
@@ -65,6 +66,11 @@ type Config struct {
 	Health  *admin.Health
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
+	// ServiceRateLimit is RateLimit for a service that acts for users; it counts besides that
+	// of each user.
+	ServiceRateLimit int
+	// ServiceScope is the scope of such a service; "" is auth.ActScope.
+	ServiceScope string
 	// Origins lists the origins of web pages that may call the API.
 	Origins []string
 	// PageHeaders are the headers that these pages may send besides those of the API and of
@@ -91,6 +97,9 @@ type API struct {
 	tokens   TokenIssuer
 	ownHost  bool
 	limiter  *limiter
+	// services is the limiter of services that act for users. scope is the scope that they have.
+	services *limiter
+	scope    string
 	origins  []string
 	// headers are those that pages of origins may send.
 	headers  string
@@ -111,7 +120,8 @@ func New(cfg Config) (*API, error) {
 	setHumaGlobals()
 	a := &API{
 		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
-		limiter: newLimiter(cfg.RateLimit, maxBuckets),
+		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
+		scope:   cmp.Or(cfg.ServiceScope, auth.ActScope),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log,
 		mux: http.NewServeMux(),
@@ -164,7 +174,8 @@ func humaConfig() huma.Config {
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
 	cfg.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The claim sub is the user id."},
+		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The claim sub is the user id, unless the service names another one. " +
+			"A token with the scope fanfare:act, unless the service names another one, is a service's: it may name a user in the header Fanfare-User."},
 	}
 	return cfg
 }
@@ -180,7 +191,7 @@ func operation(method, path, name, tag, summary string, status int, errs ...int)
 		BodyReadTimeout: -1,
 		Security:        []map[string][]string{{"bearer": {}}},
 		Errors: append([]int{
-			http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnprocessableEntity,
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity,
 			http.StatusTooManyRequests, http.StatusServiceUnavailable,
 		}, errs...),
 	}
@@ -214,6 +225,7 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 type TokenRequest struct {
 	UserID string `json:"user_id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"The user that the token stands for." example:"alice"`
 	TTL    int64  `json:"ttl_s,omitempty" minimum:"1" maximum:"2592000" default:"86400" doc:"The life of the token in seconds."`
+	Scope  string `json:"scope,omitempty" enum:"fanfare:act" doc:"Makes it a token of a service, which acts for the user in the header Fanfare-User."`
 }
 
 // Token is a dev token.
@@ -232,7 +244,11 @@ func (a *API) registerTokens() {
 	op.Middlewares = huma.Middlewares{requireJSON}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	register(a, op, func(_ context.Context, in *tokenIn) (*tokenOut, error) {
-		token, expires, err := a.tokens.Issue(in.Body.UserID, time.Duration(in.Body.TTL)*time.Second)
+		var scopes []string
+		if in.Body.Scope != "" {
+			scopes = []string{in.Body.Scope}
+		}
+		token, expires, err := a.tokens.Issue(in.Body.UserID, time.Duration(in.Body.TTL)*time.Second, scopes...)
 		if err != nil {
 			return nil, errors.Join(errors.New("issue a dev token"), err)
 		}

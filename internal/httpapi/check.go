@@ -23,48 +23,6 @@ import (
 // MaxBodyBytes is the size of the largest body that the API accepts.
 const MaxBodyBytes = 64 * 1024
 
-type userKey struct{}
-
-// userOf returns the user whose token the request carries.
-func userOf(ctx context.Context) string {
-	user, ok := ctx.Value(userKey{}).(string)
-	if !ok {
-		return ""
-	}
-	return user
-}
-
-// authenticate refuses requests without a valid token (I10), unless the operation needs
-// none.
-func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
-	if len(ctx.Operation().Security[0]) == 0 {
-		next(ctx)
-		return
-	}
-	r, w := humago.Unwrap(ctx)
-	token, p := bearer(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
-	who, err := a.verifier.Verify(r.Context(), token)
-	if err != nil {
-		a.problem(r.Context(), err).write(w)
-		return
-	}
-	user := who.User
-	if user == "" {
-		newProblem(http.StatusForbidden, typeForbidden, "Forbidden", "the token stands for no user").write(w)
-		return
-	}
-	if wait := a.limiter.take(user, a.now()); wait > 0 {
-		newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
-			"you send more requests, or dearer ones, than the limit allows: slow down").retryAfter(wait).write(w)
-		return
-	}
-	next(huma.WithValue(ctx, userKey{}, user))
-}
-
 // bearer returns the token of the Authorization header. No other place is read.
 func bearer(r *http.Request) (string, *Problem) {
 	values := r.Header.Values("Authorization")

@@ -27,6 +27,10 @@ func complete(doc *huma.OpenAPI) error {
 		"Retry-After":      {Description: "The seconds to wait before the call is sent again.", Schema: &huma.Schema{Type: huma.TypeInteger}},
 		"WWW-Authenticate": {Description: "The fault of the token (RFC 6750).", Schema: &huma.Schema{Type: huma.TypeString}},
 	}
+	doc.Components.Parameters = map[string]*huma.Param{userHeader: {
+		Name: userHeader, In: "header", Description: "The user for whom a service acts: only with a token that has the scope for it. The call then has the rights of this user.",
+		Schema: &huma.Schema{Type: huma.TypeString, Pattern: userPattern, Examples: []any{"alice"}},
+	}}
 	byStatus := map[string]string{"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
@@ -50,6 +54,9 @@ func complete(doc *huma.OpenAPI) error {
 			}
 			for _, param := range op.Parameters {
 				plain(param.Schema)
+			}
+			if len(op.Security[0]) > 0 {
+				op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + userHeader})
 			}
 		}
 	}

@@ -128,7 +128,7 @@ type world struct {
 	api       *httpapi.API
 }
 
-func newWorld(t *testing.T, change ...func(*httpapi.Config)) *world {
+func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 	t.Helper()
 	dev, err := auth.NewDev([]byte(strings.Repeat("s", 32)), time.Now)
 	require.NoError(t, err)

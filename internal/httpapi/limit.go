@@ -12,6 +12,9 @@ import (
 // maxBuckets is the number of buckets in one generation.
 const maxBuckets = 50_000
 
+// maxServices is that number for services.
+const maxServices = 1000
+
 // limiter holds a token bucket for each user. It keeps two generations of buckets and
 // drops the older one when the newer one is full, so its memory is bounded (I9). A user
 // whose bucket was dropped starts with a full one.

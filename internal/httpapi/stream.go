@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
-	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/live"
 )
@@ -122,7 +121,15 @@ func (a *API) registerStream() {
 		}},
 	}}
 	register(a, op, func(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
-		st, err := a.streams.Open(ctx, userOf(ctx), in.LastEventID)
+		who := callerOf(ctx)
+		if !a.work.openStream(who) {
+			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
+				"your service has too many open streams: close one, or share one").retryAfter(live.Heartbeat)
+		}
+		st, err := a.streams.Open(ctx, who.user, in.LastEventID)
+		if err != nil {
+			a.work.closeStream(who)
+		}
 		switch {
 		case errors.Is(err, live.ErrUserFull):
 			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
@@ -139,12 +146,10 @@ func (a *API) registerStream() {
 	})
 }
 
-// errToken is the end of a stream whose token is not valid any more.
-var errToken = errors.New("the token of the stream is not valid any more")
-
 // serve sends a stream until its end. It holds no slot of a request, and the time of one
 // event's bytes is limited as an answer's is.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, user string, st *live.Stream) {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live.Stream) {
+	defer a.work.closeStream(who)
 	defer st.Close()
 	if rec, ok := w.(*recorder); ok {
 		rec.answered = a.now()
@@ -170,7 +175,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, user string, st *liv
 	err := st.Serve(r.Context(), func(frames []byte) error {
 		if time.Since(checked) >= live.Heartbeat { // I10: a stream outlives no token
 			checked = time.Now()
-			if err := a.stillValid(r, user); err != nil {
+			if err := a.stillValid(r, who); err != nil {
 				return err
 			}
 		}
@@ -188,21 +193,5 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, user string, st *liv
 		last = time.Unix(1, 0) // no end: the client must not take half an event for a whole one
 	}
 	_ = conn.SetWriteDeadline(last) // as above
-	a.log.Debug("stream ended", zap.String("user_id", user), zap.Error(err))
-}
-
-// stillValid checks the token of a request again. An issuer that does not answer ends no stream.
-func (a *API) stillValid(r *http.Request, user string) error {
-	token, p := bearer(r)
-	if p != nil {
-		return errToken
-	}
-	now, err := a.verifier.Verify(r.Context(), token)
-	if _, unknown := errors.AsType[*auth.UnavailableError](err); unknown {
-		return nil
-	}
-	if err != nil || now.User != user {
-		return errToken
-	}
-	return nil
+	a.log.Debug("stream ended", zap.String("user_id", who.user), zap.Error(err))
 }

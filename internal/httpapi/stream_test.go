@@ -46,9 +46,8 @@ type events struct {
 type event struct{ name, id, data string }
 
 // stream opens a stream.
-func (w *world) stream(t *testing.T, network pipes, user, last string) *events {
+func (w *world) stream(t *testing.T, network pipes, user, last string, header ...string) *events {
 	t.Helper()
-	var header []string
 	if last != "" {
 		header = append(header, "Last-Event-ID: "+last)
 	}

@@ -26,6 +26,8 @@ type Target struct {
 	URL string
 	// Token returns a valid token of a user.
 	Token func(t *testing.T, user string) string
+	// Service returns a valid token of a service that acts for users.
+	Service func(t *testing.T, subject string) string
 	// LikesByUser reports whether the index of likes by user is on.
 	LikesByUser bool
 	// DevTokens reports whether the API has /v1/dev/token.
@@ -98,10 +100,11 @@ func Exercise(t *testing.T, target Target) {
 	for user, name := range s.names {
 		s.tokens[user] = target.Token(t, name)
 	}
+	s.tokens["service"] = target.Service(t, "service-"+run)
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), viewRows(target), idRows(),
-		homeRows(), listRows(target), bodyRows(target), protocolRows(), lastRows(target))
+		homeRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), lastRows(target))
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue

@@ -68,6 +68,12 @@ func TestContractOnLocalStack(t *testing.T) {
 			require.NoError(t, err)
 			apitest.Exercise(t, apitest.Target{
 				URL: "http://" + at.HTTP, LikesByUser: index == "on", DevTokens: true,
+				Service: func(t *testing.T, subject string) string {
+					t.Helper()
+					token, _, err := dev.Issue(subject, time.Hour, auth.ActScope)
+					require.NoError(t, err)
+					return token
+				},
 				Token: func(t *testing.T, user string) string {
 					t.Helper()
 					token, _, err := dev.Issue(user, time.Hour)

@@ -551,6 +551,31 @@ func protocolRows() []row {
 }
 
 // lastRows change the items that the other rows read.
+// serviceRows name a user in a header. Ben's id is one of an identity provider.
+func serviceRows() []row {
+	acting := func(name, as, user, method, path, body string, status int) row {
+		return row{name: "acting, " + name, as: as, method: method, path: path, body: body, header: headers("Fanfare-User", user), status: status}
+	}
+	refused := func(name, as, user string, status int, problem string, fields ...string) row {
+		r := acting(name, as, user, "GET", "/v1/me", "", status)
+		r.problem, r.fields = problem, fields
+		return r
+	}
+	read := acting("read", "service", "{ben}", "GET", "/v1/me", "", 200)
+	read.want = object{"id": "{ben}"}
+	post := acting("post", "service", "{ben}", "POST", "/v1/posts", `{"text":"for ben"}`, 201)
+	post.want, post.save = object{"author_id": "{ben}"}, "acted"
+	return []row{
+		read, post,
+		acting("delete", "service", "{ben}", "DELETE", "/v1/posts/{acted}", "", 204),
+		refused("a user without a profile", "service", "{absent}", 409, "profile-missing"),
+		refused("not a user id", "service", "a b", 422, "invalid", "Fanfare-User"),
+		refused("without the scope", "ann", "{ben}", 403, "forbidden"),
+		refused("without the scope for oneself", "ann", "{ann}", 403, "forbidden"),
+		refused("without a token", "", "{ben}", 401, "unauthenticated"),
+	}
+}
+
 func lastRows(target Target) []row {
 	home := func(posts ...string) object {
 		var items []any

@@ -208,6 +208,8 @@ async function draw() {
     el("h1", {}, doc.info.title + " API"), el("p", { className: "soft" }, doc.info.description || ""),
     el("p", {}, el("a", { href: "/openapi.json" }, "OpenAPI " + doc.openapi + " document"), " · version " + doc.info.version + " · ", all),
     find("guide").content.cloneNode(true));
+  for (const item of Object.values(doc.paths)) for (const op of Object.values(item))
+    if (op.parameters) op.parameters = op.parameters.map(p => resolve(doc, p));
   for (const [tag, ops] of groups) {
     nav.append(el("h2", {}, tag), ...ops.map(({ method, path, op }) => el("a", { href: "#" + op.operationId, title: path }, badge(method), op.operationId)));
     article.append(el("h2", {}, tag), ...ops.map(({ method, path, op }) => operation(doc, path, method, op)));

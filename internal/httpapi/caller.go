@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+	"fanfare/internal/obs"
+	"fanfare/internal/trace"
+)
+
+// userHeader names the user for whom a service acts.
+const userHeader = "Fanfare-User"
+
+// userPattern is the pattern of a user id in the document.
+const userPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
+
+// caller is the party behind a request.
+type caller struct {
+	// user is the user whose rights the request has.
+	user string
+	// service is the service that acts for user, "" if nobody does.
+	service string
+}
+
+// keys returns the names under which the work of the caller counts. The first is that of the
+// party that takes the answers. No user id has a space.
+func (c caller) keys() []string {
+	if c.service == "" {
+		return []string{c.user}
+	}
+	return []string{servicePrefix + c.service, c.user}
+}
+
+const servicePrefix = "service "
+
+type callerKey struct{}
+
+// callerOf returns the caller of a request, the zero one if it needs no token.
+func callerOf(ctx context.Context) caller {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	if !ok {
+		return caller{}
+	}
+	return c
+}
+
+// userOf returns the user whose rights the request has.
+func userOf(ctx context.Context) string { return callerOf(ctx).user }
+
+// authenticate refuses requests without a valid token (I10), unless the operation needs
+// none. A service's token may name the user for whom it acts.
+func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
+	if len(ctx.Operation().Security[0]) == 0 {
+		next(ctx)
+		return
+	}
+	r, w := humago.Unwrap(ctx)
+	who, err := a.identify(r)
+	if err != nil {
+		a.problem(r.Context(), err).write(w)
+		return
+	}
+	if wait := a.take(who); wait > 0 {
+		newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
+			"you send more requests, or dearer ones, than the limit allows: slow down").retryAfter(wait).write(w)
+		return
+	}
+	if who.service != "" {
+		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
+		a.log.Log(max(zap.InfoLevel, a.log.Level()), "acted for a user", zap.String("service", who.service), zap.String("user_id", who.user),
+			zap.String("method", r.Method), zap.String("route", ctx.Operation().Path), zap.String("request_id", obs.RequestID(r.Context())), trace.ID(r.Context()))
+	}
+	next(huma.WithValue(ctx, callerKey{}, who))
+}
+
+// identify returns the caller of a request. Its error is a *Problem, or one of the verifier.
+func (a *API) identify(r *http.Request) (caller, error) {
+	token, p := bearer(r)
+	if p != nil {
+		return caller{}, p
+	}
+	id, err := a.verifier.Verify(r.Context(), token)
+	if err != nil {
+		return caller{}, err
+	}
+	named := r.Header.Values(userHeader)
+	switch {
+	case len(named) == 0 && id.User == "":
+		return caller{}, forbidden("the token is a service's and stands for no user: name the user in the header " + userHeader)
+	case len(named) == 0:
+		return caller{user: id.User}, nil
+	case id.Service == "":
+		return caller{}, forbidden(fmt.Sprintf("the token lacks the scope %s, so the header %s cannot name a user", a.scope, userHeader)).
+			header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, a.scope))
+	case len(named) > 1:
+		return caller{}, invalid(FieldError{userHeader, "occurs more than once"})
+	}
+	if fault := auth.UserFault(named[0]); fault != "" {
+		return caller{}, invalid(FieldError{userHeader, fault})
+	}
+	return caller{named[0], id.Service}, nil
+}
+
+func forbidden(detail string) *Problem {
+	return newProblem(http.StatusForbidden, typeForbidden, "Forbidden", detail)
+}
+
+// take takes a token of each bucket that the caller has. If one is empty, it returns the
+// time until the next token.
+func (a *API) take(c caller) time.Duration {
+	if c.service != "" {
+		if wait := a.services.take(c.service, a.now()); wait > 0 {
+			return wait
+		}
+	}
+	return a.limiter.take(c.user, a.now())
+}
+
+// charge takes the tokens for the units that a request used.
+func (a *API) charge(c caller, units int) {
+	if c.service != "" {
+		a.services.charge(c.service, units, a.now())
+	}
+	a.limiter.charge(c.user, units, a.now())
+}
+
+// errToken is the end of a stream whose token is not valid any more.
+var errToken = errors.New("the token of the stream is not valid any more")
+
+// stillValid checks the token of a request again. An issuer that does not answer ends no stream.
+func (a *API) stillValid(r *http.Request, who caller) error {
+	now, err := a.identify(r)
+	if _, unknown := errors.AsType[*auth.UnavailableError](err); unknown {
+		return nil
+	}
+	if err != nil || now != who {
+		return errToken
+	}
+	return nil
+}
