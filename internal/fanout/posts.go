@@ -30,7 +30,17 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 		return nil
 	}
 	// The like shards of the event may be absent.
-	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
+	return w.deliver(ctx, e.PostID, e.AuthorID, ref.LikeShards, e.RequestID)
+}
+
+// Deliver begins the delivery of a post of any age that is in the table, as a PostCreated
+// does. The caller has read or written the post before (I1).
+func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
+	return w.deliver(ctx, ref.ID, ref.Author, ref.LikeShards, "")
+}
+
+func (w *Worker) deliver(ctx context.Context, postID, author string, likeShards int, requestID string) error {
+	p, err := w.newPost(postID, author, likeShards)
 	if err != nil {
 		return err
 	}
@@ -39,7 +49,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	if err != nil {
 		return err
 	}
-	if mode, err = w.steer(ctx, mode, followers, e.RequestID); err != nil {
+	if mode, err = w.steer(ctx, mode, followers, requestID); err != nil {
 		return err
 	}
 	plan := schema.Plan{Post: p.id, Author: p.author, Planned: 1, Started: w.cfg.Now(), Attempts: 1, TTL: p.recordTTL}
@@ -70,13 +80,13 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 			return err
 		}
 		if stored != nil {
-			return w.resume(ctx, p, *stored, e.RequestID)
+			return w.resume(ctx, p, *stored, requestID)
 		}
 	}
 	if first.more {
-		return w.sendPlan(ctx, p, e.RequestID)
+		return w.sendPlan(ctx, p, requestID)
 	}
-	return w.inline(ctx, p, first, e.RequestID)
+	return w.inline(ctx, p, first, requestID)
 }
 
 // begin writes the plan of the delivery. If an earlier attempt has begun the delivery,

@@ -60,12 +60,28 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	if err != nil {
 		return false, err
 	}
-	version, err := s.cfg.IDs.New()
+	version, changed, err := s.makeFollow(ctx, follower, author, now, from, s.cfg.Now())
+	if changed || err != nil {
+		return changed, err
+	}
+	// The follow is durable, and the mark makes the home right. If the event is lost
+	// here, a home read that finds the old mark publishes it again.
+	err = s.publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
 	if err != nil {
-		return false, err
+		s.cfg.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
+			zap.String("follower", follower), zap.String("author", author), zap.Error(err))
+	}
+	return false, nil
+}
+
+// makeFollow makes a follow's transaction, with the home mark of this version. changed says
+// that another call has changed the follow since now was read.
+func (s *Service) makeFollow(ctx context.Context, follower, author string, now following, from string, since time.Time) (version string, changed bool, err error) {
+	version, err = s.cfg.IDs.New()
+	if err != nil {
+		return "", false, err
 	}
 	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
-	since := s.cfg.Now()
 	until, enrols := s.edgeUntil(now.upto)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
@@ -81,23 +97,16 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	err = s.transactFollow(ctx, follower, author, ops...)
 	if conditionFailed(err) {
 		if s.followsMost(err) {
-			return false, &Error{
+			return "", false, &Error{
 				Kind: FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
 			}
 		}
-		return true, err
+		return "", true, err
 	}
 	if err != nil {
-		return false, unavailable("table", err)
+		return "", false, unavailable("table", err)
 	}
-	// The follow is durable, and the mark makes the home right. If the event is lost
-	// here, a home read that finds the old mark publishes it again.
-	err = s.publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
-	if err != nil {
-		s.cfg.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
-			zap.String("follower", follower), zap.String("author", author), zap.Error(err))
-	}
-	return false, nil
+	return version, false, nil
 }
 
 // Unfollow is the reverse of Follow, and may be repeated too.

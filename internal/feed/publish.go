@@ -239,18 +239,26 @@ func (e *ownedError) Error() string {
 // If it is lazy, the post's event is durable and not handled yet: a worker that finds no
 // post repeats the transaction, and one that finds it waits until it is durable.
 func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (schema.PostRef, error) {
+	return s.putPost(ctx, p, lazy, true)
+}
+
+// putPost is writePost, and leaves out the author's entry of a post that no home shows.
+func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) (schema.PostRef, error) {
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
 		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
 	}
 	byID := refOf(p)
 	p.Counted = true // a new post has no comments
-	err := s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: []table.TransactOp{
+	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
 		{Update: addTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
-		{Put: &table.PutInput{Item: entry}},
-	}})
+	}
+	if shown {
+		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})
+	}
+	err := s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
 	if !conditionFailed(err) {
 		return byID, unavailable("table", err)
 	}

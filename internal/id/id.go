@@ -8,6 +8,7 @@ package id
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -158,6 +159,20 @@ func Floor(t time.Time) string {
 		return Max
 	}
 	return u.String()
+}
+
+// Named returns the id of a time whose random part is a hash of name: each call with the
+// same time and name returns the same id. A time outside a ULID's range is an error.
+func Named(t time.Time, name string) (string, error) {
+	var u ulid.ULID
+	if t.UnixMilli() < 0 {
+		return "", fmt.Errorf("no id has the time %s", t.Format(time.RFC3339))
+	}
+	hash := sha256.Sum256([]byte(name))
+	if err := errors.Join(u.SetTime(uint64(t.UnixMilli())), u.SetEntropy(hash[:10])); err != nil {
+		return "", fmt.Errorf("make an id of %s: %w", t.Format(time.RFC3339), err)
+	}
+	return u.String(), nil
 }
 
 // UserGrammar words the grammar of a user id for people.

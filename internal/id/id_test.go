@@ -157,3 +157,20 @@ func TestPackedIDsAreUnpacked(t *testing.T) {
 	}
 	assert.Empty(t, id.Unpack(id.Pack("not an id")))
 }
+
+func TestANamedIDIsTheSameEachTime(t *testing.T) {
+	at := time.Date(2024, 3, 5, 12, 0, 0, 7_000_000, time.UTC)
+	first, err := id.Named(at, "post 1")
+	require.NoError(t, err)
+	again, err := id.Named(at, "post 1")
+	require.NoError(t, err)
+	other, err := id.Named(at, "post 2")
+	require.NoError(t, err)
+	assert.Equal(t, first, again)
+	assert.NotEqual(t, first, other)
+	made, err := id.Time(first)
+	require.NoError(t, err)
+	assert.Equal(t, at, made)
+	_, err = id.Named(time.Unix(-1, 0), "post 1")
+	assert.Error(t, err)
+}

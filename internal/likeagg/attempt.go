@@ -43,7 +43,7 @@ func (w *window) attempt(ctx context.Context, version string, send func() error)
 	sent := false
 	err := w.collector.repeat(ctx, &w.gate, func() error {
 		if version != "" {
-			err := w.cfg.Clock.CheckAge("event_id", version, w.cfg.Now())
+			err := w.cfg.checkAge(version)
 			// Only a clock that was set back finds a message early that it took before.
 			if _, early := errors.AsType[*messages.EarlyError](err); err != nil && !early {
 				if !sent {

@@ -174,7 +174,7 @@ func (c *collector) decode(msg *message.Message) (like *messages.Like, liked boo
 	if err != nil {
 		return nil, false, err
 	}
-	if err := c.cfg.Clock.CheckAge("event_id", event.Head().EventID, c.cfg.Now()); err != nil {
+	if err := c.cfg.checkAge(event.Head().EventID); err != nil {
 		return nil, false, err
 	}
 	switch e := event.(type) {

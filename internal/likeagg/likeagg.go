@@ -76,6 +76,9 @@ type Config struct {
 	// FenceAfter is a receive count; 4 if 0. From it on a message that meets an
 	// unflushed like fences its aggregator instead of waiting for it.
 	FenceAfter int
+	// AnyAge takes actions of any age: those of an import, which come from a file. From a
+	// queue, an action above messages.MaxAge would undo a later one that has expired.
+	AnyAge bool
 	// IndexLikes puts likes into the index of a user's likes, at one more write unit a
 	// like.
 	IndexLikes bool
@@ -143,6 +146,14 @@ func (cfg Config) withDefaults() Config {
 		cfg.Log = zap.NewNop()
 	}
 	return cfg
+}
+
+// checkAge returns why an action of this version must not be applied now.
+func (cfg *Config) checkAge(version string) error {
+	if cfg.AnyAge {
+		return nil
+	}
+	return cfg.Clock.CheckAge("event_id", version, cfg.Now())
 }
 
 func cryptoRandom() uint64 {

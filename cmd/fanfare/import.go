@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/obs"
+	"fanfare/internal/transfer"
+)
+
+const importHelp = `Imports users, follows, posts, comments and likes from files of JSON lines, each with its
+time, which may be years ago. docs/IMPORT.md describes the lines.
+
+All lines are checked first: a fault is named with its file, line and field, and nothing is
+imported then. Records that are there already stay as they are. So if an import was stopped or
+killed, the same command goes on. At the end it reads everything back: the records, the
+counts of users and posts, and the timelines of the followers.
+
+With FANFARE_ENGINE=aws it writes the table, and may run beside the daemons. Otherwise it opens
+the data directory, so stop fanfare up first. Settings must be those of the daemons.`
+
+// awsRate is the default of --rate on AWS: a quarter of the capacity of a new table.
+const awsRate = 1000
+
+func (a *app) importCommand() *cobra.Command {
+	var rate float64
+	var asJSON bool
+	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, posts, comments and likes", Long: importHelp, Args: cobra.MinimumNArgs(1)}
+	c.Flags().Float64Var(&rate, "rate", 0, "most write units a second, 0 for no limit (default 1000 on AWS)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error {
+		if rate < 0 {
+			return wrongUse(errors.New("--rate must be at least 0"))
+		}
+		if t.Rate = rate; cfg.Engine == config.EngineAWS && !c.Flags().Changed("rate") {
+			t.Rate = awsRate
+		}
+		done, err := transfer.Import(ctx, t, args)
+		if err != nil {
+			a.printFaults(err)
+			return err
+		}
+		if asJSON {
+			return a.printJSON(done)
+		}
+		return a.println("imported %d users, %d follows, %d posts, %d comments and %d likes: all are in the table, and %d timeline entries; %.0f write units",
+			done.Users, done.Follows, done.Posts, done.Comments, done.Likes, done.Entries, done.WCU)
+	})
+}
+
+// onData gives c the data of FANFARE_ENGINE=aws, or else a data directory that no process has
+// open.
+func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error) *cobra.Command {
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		if err != nil {
+			return err
+		}
+		t, end, err := daemon.OpenTransfer(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
+		if err != nil {
+			return err
+		}
+		t.Progress = newProgressLines(a.stderr).show
+		return errors.Join(do(c.Context(), cfg, t, args), end())
+	}
+	return c
+}
+
+// printFaults prints the faults that an error names, a line each.
+func (a *app) printFaults(err error) {
+	var faults []string
+	if invalid, ok := errors.AsType[*transfer.InvalidError](err); ok {
+		faults = invalid.Faults
+	}
+	if missing, ok := errors.AsType[*transfer.MissingError](err); ok {
+		faults = missing.Faults
+	}
+	for _, f := range faults {
+		fmt.Fprintln(a.stderr, f)
+	}
+}
+
+// progressLines shows the progress of a transfer: a line at the end of each phase, and every
+// ten seconds before that.
+type progressLines struct {
+	out  io.Writer
+	mu   sync.Mutex
+	last time.Time
+}
+
+func newProgressLines(out io.Writer) *progressLines {
+	return &progressLines{out: out, last: time.Now()}
+}
+
+func (p *progressLines) show(at transfer.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !at.Ended && time.Since(p.last) < 10*time.Second {
+		return
+	}
+	p.last = time.Now()
+	if at.Total == 0 {
+		fmt.Fprintf(p.out, "%s: %d\n", at.Phase, at.Done)
+		return
+	}
+	fmt.Fprintf(p.out, "%s: %d of %d\n", at.Phase, at.Done, at.Total)
+}

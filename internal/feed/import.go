@@ -1,0 +1,128 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds the writes of an import: those of the API, for things of any age. Each may
+// be repeated, and leaves things that are there as they are. None publishes an event.
+
+// Check returns the faults of a profile.
+func (in ProfileInput) Check() []FieldError { return faults(in.validate()) }
+
+// Check returns the faults of a post.
+func (in PostInput) Check() []FieldError { return faults(in.validate()) }
+
+// CheckComment returns the faults of a comment's text.
+func CheckComment(text string) []FieldError { return faults(validateComment(text)) }
+
+func faults(err error) []FieldError {
+	if invalid, ok := errors.AsType[*Error](err); ok {
+		return invalid.Fields
+	}
+	return nil
+}
+
+// ImportUser makes a user that was made at a time before.
+func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, made time.Time) error {
+	if err := in.validate(); err != nil {
+		return err
+	}
+	if it, err := s.get(ctx, schema.ProfileKey(user), true); it != nil || err != nil {
+		return err
+	}
+	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: made}
+	_, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
+	if _, there := errors.AsType[*table.ConditionError](err); there {
+		return nil
+	}
+	return unavailable("table", err)
+}
+
+// ImportFollow makes a follow of a time before that shows the author's posts from the id
+// `from` on. pending reports whether its posts still have to be copied: Followed asks for
+// that. Until then homes merge them in.
+func (s *Service) ImportFollow(ctx context.Context, follower, author, from string, since time.Time) (pending bool, err error) {
+	if err := notSelf(follower, author); err != nil {
+		return false, err
+	}
+	err = s.retryChanged(func() (bool, error) {
+		now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
+		if err != nil {
+			return false, err
+		}
+		if now.edge != nil {
+			pending = now.mark != nil && now.mark.Str(schema.AttrKind) == string(schema.MarkBackfill) && !now.mark.Has(schema.AttrUntil)
+			return false, nil
+		}
+		pending = true
+		_, changed, err := s.makeFollow(ctx, follower, author, now, from, since)
+		return changed, err
+	})
+	return pending, err
+}
+
+// ImportedPost is a post with the id and the time of its last edit, zero for none.
+type ImportedPost struct {
+	ID, Author, Text, ImageURL string
+	EditedAt                   time.Time
+}
+
+// ImportPost makes a post, and returns the stored post by id. It may have become a tombstone,
+// and stays one (I2). A post that no home shows any more has no timeline entry.
+func (s *Service) ImportPost(ctx context.Context, in ImportedPost) (schema.PostRef, error) {
+	if err := (PostInput{Text: in.Text, ImageURL: in.ImageURL}).validate(); err != nil {
+		return schema.PostRef{}, err
+	}
+	it, err := s.get(ctx, schema.PostByIDKey(in.ID), true)
+	if err != nil {
+		return schema.PostRef{}, err
+	}
+	if it != nil {
+		ref, err := schema.ParsePostRef(*it)
+		if err == nil && ref.Author != in.Author {
+			err = &ownedError{in.ID, in.Author, ref.Author}
+		}
+		return ref, err
+	}
+	profile, counts, err := s.readUser(ctx, in.Author)
+	if err != nil {
+		return schema.PostRef{}, err
+	}
+	if profile == nil {
+		return schema.PostRef{}, profileMissing(in.Author)
+	}
+	post := schema.Post{
+		ID: in.ID, Author: in.Author, Text: in.Text, ImageURL: in.ImageURL, EditedAt: in.EditedAt, LikeShards: s.likeShards(counts),
+	}
+	return s.putPost(ctx, post, false, in.ID >= s.oldestShown())
+}
+
+// ImportComment makes a comment of a post, unless the post was deleted.
+func (s *Service) ImportComment(ctx context.Context, c Comment) error {
+	if err := validateComment(c.Text); err != nil {
+		return err
+	}
+	stored := schema.Comment{ID: c.ID, Post: c.PostID, Author: c.AuthorID, Text: c.Text}
+	found, err := s.batchGet(ctx, []table.Key{stored.Item().Key, schema.PostByIDKey(c.PostID)}, true)
+	if err != nil {
+		return err
+	}
+	post, ok := found[schema.PostByIDKey(c.PostID)]
+	if !ok {
+		return notFound("there is no post %s", c.PostID)
+	}
+	if _, there := found[stored.Item().Key]; there || post.Int(schema.AttrDeleted) != 0 {
+		return nil
+	}
+	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: stored.Item(), If: table.Absent{}})
+	if _, there := errors.AsType[*table.ConditionError](err); there {
+		return nil
+	}
+	return unavailable("table", err)
+}

@@ -1,0 +1,375 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/clock"
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Config holds the parts and settings of a transfer: those of the daemons on the same table.
+type Config struct {
+	Store table.Store
+	Now   func() time.Time
+	// Clock, if not nil, says when Now must not decide by age.
+	Clock        *clock.Clock
+	TimelineTTL  time.Duration
+	LikeWindow   time.Duration
+	LikesByUser  bool
+	PushLimit    int64
+	ActiveDays   int
+	MaxFollowing int64
+	// Writers and PageSize are fanout's.
+	Writers, PageSize int
+	// Lanes is the number of records that are written at the same time. Default 64.
+	Lanes int
+	// Rate is the most write units a second, 0 for no limit.
+	Rate float64
+	// Progress, if not nil, is called with the state of a phase, often.
+	Progress func(Progress)
+	Log      *zap.Logger
+}
+
+// Progress is the state of one phase of a transfer.
+type Progress struct {
+	Phase string
+	Done  int
+	// Total is 0 if it is not known.
+	Total int
+	Ended bool
+}
+
+func (c Config) withDefaults() Config {
+	if c.Lanes <= 0 {
+		c.Lanes = 64
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// Imported is the result of an import.
+type Imported struct {
+	Users    int `json:"users"`
+	Follows  int `json:"follows"`
+	Posts    int `json:"posts"`
+	Comments int `json:"comments"`
+	Likes    int `json:"likes"`
+	// Entries counts the timeline entries that were found in followers' homes.
+	Entries int `json:"entries"`
+	// WCU are the write units of the import.
+	WCU float64 `json:"wcu"`
+	// DeliverySeconds is the time that the posts and their delivery took.
+	DeliverySeconds float64 `json:"delivery_seconds"`
+	Seconds         float64 `json:"seconds"`
+}
+
+// importer is one import.
+type importer struct {
+	cfg    Config
+	files  []string
+	index  *index
+	store  table.Store
+	feed   *feed.Service
+	worker *fanout.Worker
+	spent  meter
+}
+
+// Import brings the records of files into the table, and checks that all are there. If the
+// files have faults, it writes nothing and its error is an *InvalidError. It may be repeated:
+// records that are there stay as they are.
+func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
+	cfg = cfg.withDefaults()
+	began := time.Now()
+	im := &importer{cfg: cfg, files: files}
+	im.store = table.MeasureContext(cfg.Store, im.pay(ctx))
+	var err error
+	if im.index, err = read(ctx, table.HideExpired(cfg.Store, cfg.Now), files, cfg.MaxFollowing, cfg.Now()); err != nil {
+		return Imported{}, err
+	}
+	if err := cfg.Clock.Doubt(); err != nil { // it would leave posts out for their age
+		return Imported{}, err
+	}
+	ids := id.NewGenerator(cfg.Now)
+	im.feed = feed.New(feed.Config{
+		Store: im.store, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL,
+		ActiveDays: cfg.ActiveDays, LikesByUser: cfg.LikesByUser, Log: cfg.Log,
+	})
+	im.worker = fanout.New(fanout.Config{
+		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL,
+		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, Writers: cfg.Writers, PageSize: cfg.PageSize, Walks: cfg.Lanes, Log: cfg.Log,
+	})
+	out, err := im.run(ctx)
+	out.Seconds = time.Since(began).Seconds()
+	return out, err
+}
+
+func (im *importer) run(ctx context.Context) (Imported, error) {
+	counts := im.index.counts
+	out := Imported{
+		Users: counts[kindUser], Follows: counts[kindFollow], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike],
+	}
+	// Follows before posts: a post's delivery writes pages of entries, a follow's backfill few.
+	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
+	if err == nil {
+		err = im.write(ctx, kindFollow, func(r *record) string { return r.FollowerID }, im.follow)
+	}
+	began := time.Now()
+	if err == nil {
+		err = im.write(ctx, kindPost, func(r *record) string { return r.AuthorID }, im.post)
+	}
+	out.DeliverySeconds = time.Since(began).Seconds()
+	if err == nil {
+		err = im.write(ctx, kindComment, func(r *record) string { return r.ID }, im.comment)
+	}
+	if err == nil {
+		err = im.likes(ctx)
+	}
+	out.WCU = im.spent.units()
+	if err == nil {
+		out.Entries, err = im.verify(ctx)
+	}
+	return out, err
+}
+
+// meter counts write units.
+type meter struct {
+	mu    sync.Mutex
+	write float64
+}
+
+func (m *meter) add(units float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.write += units
+}
+
+func (m *meter) units() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.write
+}
+
+// pay returns an observer that makes each caller wait until its write units are paid for.
+func (im *importer) pay(ctx context.Context) func(context.Context, table.Op, table.Units, error) {
+	var limit *rate.Limiter
+	if im.cfg.Rate > 0 {
+		limit = rate.NewLimiter(rate.Limit(im.cfg.Rate), max(1, int(im.cfg.Rate)))
+	}
+	return func(_ context.Context, _ table.Op, u table.Units, _ error) {
+		im.spent.add(u.Write)
+		for units := int(math.Ceil(u.Write)); limit != nil && units > 0; units -= limit.Burst() {
+			if limit.WaitN(ctx, min(units, limit.Burst())) != nil {
+				return // the import was stopped
+			}
+		}
+	}
+}
+
+// phase reports the progress of one phase.
+type phase struct {
+	report func(Progress)
+	mu     sync.Mutex
+	state  Progress
+}
+
+func (im *importer) phase(k kind) *phase {
+	return newPhase(im.cfg.Progress, string(k)+"s", im.index.counts[k])
+}
+
+func newPhase(report func(Progress), name string, total int) *phase {
+	return &phase{report: report, state: Progress{Phase: name, Total: total}}
+}
+
+func (p *phase) add(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Done += n
+	p.report(p.state)
+}
+
+func (p *phase) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Ended = true
+	p.report(p.state)
+}
+
+// eachRecord calls visit with each record of a kind.
+func (im *importer) eachRecord(ctx context.Context, k kind, visit func(at place, r *record) error) error {
+	return eachLine(ctx, im.files, func(at place, line []byte) error {
+		r, faults := parse(line, im.index.now)
+		if len(faults) > 0 {
+			return fmt.Errorf("%s has changed since it was checked", at)
+		}
+		if r.Type != k {
+			return nil
+		}
+		return visit(at, &r)
+	})
+}
+
+// located is a record with its line.
+type located struct {
+	at place
+	*record
+}
+
+// write writes the records of a kind, Lanes at once. Those with the same key are written one
+// after the other, because they change the same counts.
+func (im *importer) write(ctx context.Context, k kind, key func(*record) string, do func(context.Context, *record) error) error {
+	ph := im.phase(k)
+	defer ph.finish()
+	lanes, ctx := errgroup.WithContext(ctx)
+	queues := make([]chan located, im.cfg.Lanes)
+	for i := range queues {
+		queues[i] = make(chan located, 16)
+		lanes.Go(func() error {
+			for r := range queues[i] {
+				if err := retry(ctx, func() error { return do(ctx, r.record) }); err != nil {
+					return fmt.Errorf("%s: %w", r.at, err)
+				}
+				ph.add(1)
+			}
+			return nil
+		})
+	}
+	lanes.Go(func() error {
+		defer func() {
+			for _, q := range queues {
+				close(q)
+			}
+		}()
+		return im.eachRecord(ctx, k, func(at place, r *record) error {
+			h := fnv.New32a()
+			_, _ = h.Write([]byte(key(r))) // a hash's Write never fails
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case queues[h.Sum32()%uint32(len(queues))] <- located{at, r}:
+				return nil
+			}
+		})
+	})
+	return lanes.Wait()
+}
+
+func (im *importer) user(ctx context.Context, r *record) error {
+	return im.feed.ImportUser(ctx, r.ID, feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL}, r.Time)
+}
+
+func (im *importer) follow(ctx context.Context, r *record) error {
+	from := r.From
+	if from == "" {
+		from = id.Min
+	}
+	pending, err := im.feed.ImportFollow(ctx, r.FollowerID, r.AuthorID, from, r.Time)
+	if err != nil || !pending {
+		return err
+	}
+	return im.worker.HandleBackfills(ctx, &messages.Followed{FollowerID: r.FollowerID, AuthorID: r.AuthorID})
+}
+
+func (im *importer) post(ctx context.Context, r *record) error {
+	made, err := r.madeID()
+	if err != nil {
+		return err
+	}
+	post := feed.ImportedPost{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL}
+	if r.EditedAt != nil {
+		post.EditedAt = *r.EditedAt
+	}
+	ref, err := im.feed.ImportPost(ctx, post)
+	if err != nil || ref.Deleted || !im.shown(made, 0) {
+		return err
+	}
+	return im.worker.Deliver(ctx, ref)
+}
+
+// shown reports whether homes show a post for longer than rest.
+func (im *importer) shown(post string, rest time.Duration) bool {
+	return post >= id.Floor(im.cfg.Now().Add(rest-im.cfg.TimelineTTL))
+}
+
+func (im *importer) comment(ctx context.Context, r *record) error {
+	made, err := r.madeID()
+	if err != nil {
+		return err
+	}
+	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text})
+}
+
+// tries is how often a step is tried that time may mend.
+const tries = 12
+
+// retry repeats a step that time may mend.
+func retry(ctx context.Context, do func() error) error {
+	waits := backoff.Exponential{First: 50 * time.Millisecond, Most: 30 * time.Second}
+	for try := 1; ; try++ {
+		err := do()
+		wait := waits.Jittered(try, rand.Float64())
+		down, isFeed := errors.AsType[*feed.Error](err)
+		later, isLater := errors.AsType[*queue.Later](err)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case isLater:
+			wait = max(later.After, wait)
+		case try == tries, !queue.Transient(err) && !(isFeed && down.Kind == feed.Unavailable):
+			return err
+		}
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// inline handles the events of the import's own worker at once, in place of a queue: a
+// chunk of a post, or a walk over an author's followers. Should the process die, the next
+// run begins the delivery again.
+type inline struct{ im *importer }
+
+// Publish implements message.Publisher.
+func (p inline) Publish(topic string, msgs ...*message.Message) error {
+	handle := p.im.worker.HandleBackfills
+	if topic == queue.TopicChunks {
+		handle = p.im.worker.HandleChunks
+	}
+	for _, msg := range msgs {
+		event, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return err
+		}
+		if err := retry(msg.Context(), func() error { return handle(msg.Context(), event) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements message.Publisher.
+func (inline) Close() error { return nil }

@@ -1,0 +1,319 @@
+package transfer_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/internal/transfer"
+)
+
+var today = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+const timelineTTL = 30 * 24 * time.Hour
+
+func config(store table.Store) transfer.Config {
+	return transfer.Config{
+		Store: store, Now: func() time.Time { return today }, TimelineTTL: timelineTTL, LikeWindow: 10 * time.Millisecond,
+		LikesByUser: true, ActiveDays: 14, MaxFollowing: 3, Lanes: 8,
+	}
+}
+
+// file writes lines, each a record, to a file.
+func file(t *testing.T, lines ...any) string {
+	t.Helper()
+	var text strings.Builder
+	for _, line := range lines {
+		if s, ok := line.(string); ok {
+			fmt.Fprintln(&text, s)
+			continue
+		}
+		require.NoError(t, json.NewEncoder(&text).Encode(line))
+	}
+	name := filepath.Join(t.TempDir(), "network.jsonl")
+	require.NoError(t, os.WriteFile(name, []byte(text.String()), 0o600))
+	return name
+}
+
+type rec map[string]any
+
+func ago(d time.Duration) string { return today.Add(-d).Format(time.RFC3339Nano) }
+
+const day = 24 * time.Hour
+
+func network() []any {
+	return []any{
+		rec{"type": "like", "post_id": "p-old", "user_id": "bob", "time": ago(700 * day)},
+		rec{"type": "like", "post_id": "p-new", "user_id": "cid", "time": ago(day)},
+		rec{"type": "like", "post_id": "p-old", "user_id": "cid", "time": ago(2 * day)},
+		rec{"type": "comment", "id": "c1", "post_id": "p-old", "author_id": "cid", "text": "first!", "time": ago(699 * day)},
+		rec{"type": "post", "id": "p-old", "author_id": "ann", "text": "two years ago", "time": ago(701 * day), "edited_at": ago(600 * day)},
+		rec{"type": "post", "id": "p-new", "author_id": "ann", "text": "this week", "image_url": "https://example.com/a.png", "time": ago(3 * day)},
+		rec{"type": "post", "id": "b-new", "author_id": "bob", "text": "bob's", "time": ago(4 * day)},
+		"",
+		rec{"type": "follow", "follower_id": "bob", "author_id": "ann", "time": ago(705 * day)},
+		rec{"type": "follow", "follower_id": "cid", "author_id": "ann", "time": ago(704 * day)},
+		rec{"type": "follow", "follower_id": "cid", "author_id": "bob", "time": ago(10 * day)},
+		rec{"type": "user", "id": "ann", "name": "Ann", "bio": "hello", "time": ago(710 * day)},
+		rec{"type": "user", "id": "bob", "name": "Bob", "time": ago(709 * day)},
+		rec{"type": "user", "id": "cid", "name": "Cid", "time": ago(708 * day)},
+	}
+}
+
+func service(store table.Store, now time.Time) *feed.Service {
+	clock := func() time.Time { return now }
+	return feed.New(feed.Config{Store: store, IDs: id.NewGenerator(clock), Now: clock, TimelineTTL: timelineTTL, LikesByUser: true})
+}
+
+// texts returns the texts of a home, newest first, from both sources.
+func texts(t *testing.T, s *feed.Service, user string) (push, pull []string) {
+	t.Helper()
+	for _, byPull := range []bool{false, true} {
+		home, err := s.Home(t.Context(), user, feed.HomeQuery{Pull: byPull}, feed.PageRequest{Limit: 100})
+		require.NoError(t, err)
+		var found []string
+		for _, item := range home.Items {
+			found = append(found, item.Post.Text)
+		}
+		if byPull {
+			pull = found
+		} else {
+			push = found
+		}
+	}
+	return push, pull
+}
+
+func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
+	store := tabletest.NewMemory()
+	done, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
+	require.NoError(t, err)
+	assert.Equal(t, 3, done.Entries, "this week to bob and cid, bob's to cid")
+
+	s := service(store, today.Add(time.Hour))
+	ann, err := s.User(t.Context(), "ann")
+	require.NoError(t, err)
+	assert.Equal(t, feed.Counts{Followers: 2, Posts: 2}, ann.Counts)
+	assert.Equal(t, today.Add(-710*day), ann.CreatedAt)
+	push, pull := texts(t, s, "cid")
+	assert.Equal(t, []string{"this week", "bob's"}, push)
+	assert.Equal(t, push, pull)
+	push, _ = texts(t, s, "ann")
+	assert.Equal(t, []string{"this week"}, push)
+
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	require.NoError(t, err)
+	require.Len(t, posts.Items, 2)
+	old := posts.Items[1]
+	assert.Equal(t, today.Add(-701*day), old.CreatedAt)
+	assert.Equal(t, today.Add(-600*day), old.EditedAt)
+	count, err := s.LikeCount(t.Context(), old.ID)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, count.Count, "a like of two years ago counts as any other")
+	likers, err := s.Likers(t.Context(), old.ID, feed.PageRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, []feed.Liker{{UserID: "bob", LikedAt: today.Add(-700 * day)}, {UserID: "cid", LikedAt: today.Add(-2 * day)}}, likers.Items)
+	comments, err := s.Comments(t.Context(), old.ID, feed.PageRequest{})
+	require.NoError(t, err)
+	require.Len(t, comments.Items, 1)
+	assert.Equal(t, today.Add(-699*day), comments.Items[0].CreatedAt)
+	edges, err := s.Followers(t.Context(), "ann", feed.PageRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-705 * day)}, {UserID: "cid", Since: today.Add(-704 * day)}}, edges.Items)
+}
+
+func TestARepeatedImportChangesNothing(t *testing.T) {
+	store := tabletest.NewMemory()
+	name := file(t, network()...)
+	_, err := transfer.Import(t.Context(), config(store), []string{name})
+	require.NoError(t, err)
+	again, err := transfer.Import(t.Context(), config(store), []string{name})
+	require.NoError(t, err)
+	assert.Less(t, again.WCU, 10.0, "attempts of three deliveries, and the end of an aggregator")
+	s := service(store, today.Add(time.Hour))
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	require.NoError(t, err)
+	count, err := s.LikeCount(t.Context(), posts.Items[1].ID)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, count.Count)
+}
+
+// dying is a table whose process dies at its nth write, before or after that took effect.
+type dying struct {
+	table.Store
+	mu    sync.Mutex
+	left  int
+	after bool
+	kill  func()
+}
+
+var errDead = errors.New("killed")
+
+func (d *dying) write(do func() (table.WriteResult, error)) (table.WriteResult, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left--
+	if d.left > 0 {
+		return do()
+	}
+	if d.left == 0 && d.after {
+		if res, err := do(); err != nil {
+			return res, err
+		}
+	}
+	d.kill()
+	return table.WriteResult{}, errDead
+}
+
+func (d *dying) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	return d.write(func() (table.WriteResult, error) { return d.Store.Put(ctx, in) })
+}
+
+func (d *dying) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	return d.write(func() (table.WriteResult, error) { return d.Store.Update(ctx, in) })
+}
+
+func (d *dying) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	return d.write(func() (table.WriteResult, error) { return d.Store.BatchWrite(ctx, writes) })
+}
+
+func (d *dying) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	return d.write(func() (table.WriteResult, error) { return d.Store.Transact(ctx, in) })
+}
+
+func TestAnImportThatDiesAnywhereGoesOnWhereItWas(t *testing.T) {
+	name := file(t, network()...)
+	synctest.Test(t, func(t *testing.T) {
+		for died, n := true, 0; died; n++ {
+			store := tabletest.NewMemory()
+			ctx, kill := context.WithCancel(t.Context())
+			process := &dying{Store: store, left: 1 + n/2, after: n%2 == 1, kill: kill}
+			_, err := transfer.Import(ctx, config(process), []string{name})
+			kill()
+			if died = process.left <= 0; !died {
+				require.NoError(t, err)
+				require.Greater(t, n, 50, "26 writes were cut, each before and after its effect")
+			}
+			done, err := transfer.Import(t.Context(), config(store), []string{name})
+			require.NoError(t, err, "after write %d", n)
+			require.Equal(t, 3, done.Entries)
+			push, pull := texts(t, service(store, today.Add(time.Hour)), "cid")
+			require.Equal(t, push, pull)
+		}
+	})
+}
+
+func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
+	store := &dying{Store: tabletest.NewMemory(), left: 1, kill: func() { t.Error("written") }}
+	name := file(t,
+		rec{"type": "user", "id": "ann", "name": "Ann", "time": ago(day)},
+		rec{"type": "user", "id": "a#b", "name": strings.Repeat("x", 101), "time": ago(day)},
+		rec{"type": "user", "id": "ann", "name": "Ann", "time": ago(day)},
+		rec{"type": "user", "id": "bob", "name": "Bob"},
+		rec{"type": "post", "id": "p", "author_id": "ann", "text": "", "image_url": "ftp://x", "time": ago(-day)},
+		rec{"type": "post", "id": "q", "author_id": "ann", "text": "x", "time": "yesterday", "colour": "red"},
+		rec{"type": "poke"},
+		"[1]",
+		rec{"type": "like", "post_id": 7, "user_id": "ann", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "ann", "author_id": "ann", "time": ago(day)},
+	)
+	_, err := transfer.Import(t.Context(), config(store), []string{name})
+	var invalid *transfer.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	want := []string{
+		`2: id: "a#b" is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -`,
+		`2: name: has 101 characters: it must have 1 to 100`,
+		`3: id: "ann" is the id of an earlier user`,
+		`4: time: is missing`,
+		`5: time: 2026-11-23T12:00:00Z is in the future`,
+		`5: text: has 0 characters: it must have 1 to 5000`,
+		`5: image_url: is not an http or https URL`,
+		`6: time: "yesterday" is not a time such as "2024-01-31T12:00:00.000Z"`,
+		`7: type: is "poke": it must be user, follow, post, comment or like`,
+		`8: is not a JSON object in UTF-8`,
+		`9: post_id: must not be a JSON number`,
+		`10: author_id: is the follower's own id`,
+	}
+	for i, line := range want {
+		want[i] = name + ":" + line
+	}
+	assert.Equal(t, want, invalid.Faults)
+	assert.Equal(t, len(want), invalid.Total)
+}
+
+func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
+	store := tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
+	require.NoError(t, err)
+	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	require.NoError(t, err)
+
+	more := []any{
+		rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(day)},
+		rec{"type": "like", "post_id": posts.Items[0].ID, "user_id": "dan", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "dan", "author_id": "ann", "time": ago(day)},
+	}
+	bad := file(t, append(more,
+		rec{"type": "like", "post_id": "p-old", "user_id": "dan", "time": ago(day)},
+		rec{"type": "like", "post_id": id.Max, "user_id": "eve", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "dan", "author_id": "bob", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "dan", "author_id": "cid", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "dan", "author_id": "fay", "time": ago(day)},
+	)...)
+	_, err = transfer.Import(t.Context(), config(&dying{Store: store, left: 1, kill: func() { t.Error("written") }}), []string{bad})
+	var invalid *transfer.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	assert.ElementsMatch(t, []string{
+		bad + `:4: post_id: "p-old" is not the id of a post of the files`,
+		bad + `:5: post_id: post ` + id.Max + ` is neither in the files nor in the table`,
+		bad + `:5: user_id: user eve is neither in the files nor in the table`,
+		bad + `:8: follower_id: dan follows more than 3 users, the most of FANFARE_MAX_FOLLOWING`,
+		bad + `:8: author_id: user fay is neither in the files nor in the table`,
+	}, invalid.Faults)
+
+	_, err = transfer.Import(t.Context(), config(store), []string{file(t, more...)})
+	require.NoError(t, err)
+	push, pull := texts(t, service(store, today.Add(time.Hour)), "dan")
+	assert.Equal(t, []string{"this week"}, push)
+	assert.Equal(t, push, pull)
+}
+
+func TestPostsOfAnAuthorWhoHasFollowersReachThem(t *testing.T) {
+	store := tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
+	require.NoError(t, err)
+	done, err := transfer.Import(t.Context(), config(store), []string{file(t,
+		rec{"type": "post", "id": "p-later", "author_id": "ann", "text": "today", "time": ago(time.Hour)})})
+	require.NoError(t, err)
+	assert.Equal(t, 2, done.Entries)
+	push, _ := texts(t, service(store, today.Add(time.Hour)), "bob")
+	assert.Equal(t, []string{"today", "this week", "bob's"}, push)
+}
+
+func TestAnImportPaysForItsWriteUnits(t *testing.T) {
+	name := file(t, network()...)
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(tabletest.NewMemory())
+		cfg.Rate = 10
+		done, err := transfer.Import(t.Context(), cfg, []string{name})
+		require.NoError(t, err)
+		require.Greater(t, done.WCU, 80.0)
+		assert.GreaterOrEqual(t, done.Seconds, (done.WCU-10)/10, "the first second's units are free")
+		assert.Less(t, done.Seconds, 2*done.WCU/10)
+	})
+}

@@ -1,0 +1,266 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// place is a line of a file.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
+
+// maxLine bounds a line, in bytes.
+const maxLine = 1 << 20
+
+// eachLine calls visit with each line of the files, in order. A line's bytes are valid until
+// visit returns. Empty lines are left out.
+func eachLine(ctx context.Context, files []string, visit func(at place, line []byte) error) error {
+	for _, name := range files {
+		if err := linesOf(ctx, name, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func linesOf(ctx context.Context, name string, visit func(at place, line []byte) error) (err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, maxLine)
+	at := place{name, 0}
+	for in.Scan() {
+		at.line++
+		if line := bytes.TrimSpace(in.Bytes()); len(line) > 0 {
+			if err := visit(at, line); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("%s:%d: is longer than %d bytes: is it JSON lines?", name, at.line+1, maxLine)
+	}
+	return in.Err()
+}
+
+// InvalidError refuses files before anything was written.
+type InvalidError struct {
+	// Faults are the first faults, each with its file, line and field.
+	Faults []string
+	// Total is the number of all faults.
+	Total int
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("%d faults in the files, nothing was imported: mend them and run the command again", e.Total)
+}
+
+// maxFaults is the number of faults that are named.
+const maxFaults = 20
+
+func (e *InvalidError) add(at place, f fault) {
+	if e.Total++; e.Total > maxFaults {
+		return
+	}
+	if f.field == "" {
+		e.Faults = append(e.Faults, fmt.Sprintf("%s: %s", at, f.detail))
+		return
+	}
+	e.Faults = append(e.Faults, fmt.Sprintf("%s: %s: %s", at, f.field, f.detail))
+}
+
+// hashed stands for an id of a line.
+type hashed [16]byte
+
+func hashOf(s string) hashed {
+	sum := sha256.Sum256([]byte(s))
+	return hashed(sum[:16])
+}
+
+// index is all that an import keeps of the files in memory: some 100 bytes for each user,
+// post and comment.
+type index struct {
+	now time.Time
+	// users has the number of follows of each user of the files.
+	users map[string]int64
+	// posts are the packed ids that posts get, by their ids in the files.
+	posts map[hashed]hashed
+	// comments are those of the files.
+	comments map[hashed]struct{}
+	counts   map[kind]int
+}
+
+// read checks all lines of the files, and that each record that a line names is in the files
+// or in the table. It writes nothing. Its error is an *InvalidError if there are faults.
+func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
+	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, counts: map[kind]int{}}
+	invalid := &InvalidError{}
+	err := eachLine(ctx, files, func(at place, line []byte) error {
+		r, faults := parse(line, now)
+		if len(faults) == 0 {
+			ix.counts[r.Type]++
+			faults = ix.define(&r)
+		}
+		for _, f := range faults {
+			invalid.add(at, f)
+		}
+		return nil
+	})
+	if err == nil && invalid.Total == 0 {
+		err = ix.checkNames(ctx, store, files, maxFollowing, invalid)
+	}
+	if err == nil && invalid.Total > 0 {
+		err = invalid
+	}
+	return ix, err
+}
+
+// define notes what a record adds, and returns its faults.
+func (ix *index) define(r *record) (faults []fault) {
+	again := fault{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}
+	switch r.Type {
+	case kindUser:
+		if _, there := ix.users[r.ID]; there {
+			return []fault{again}
+		}
+		ix.users[r.ID] = 0
+	case kindPost:
+		if _, there := ix.posts[hashOf(r.ID)]; there {
+			return []fault{again}
+		}
+		made, err := r.madeID()
+		if err != nil {
+			return []fault{{"time", err.Error()}}
+		}
+		ix.posts[hashOf(r.ID)] = hashed(id.Pack(made))
+	case kindComment:
+		if _, there := ix.comments[hashOf(r.ID)]; there {
+			return []fault{again}
+		}
+		ix.comments[hashOf(r.ID)] = struct{}{}
+	}
+	return nil
+}
+
+// postID returns the id that a post of the files gets. Any other post has its own.
+func (ix *index) postID(named string) string {
+	if made, ok := ix.posts[hashOf(named)]; ok {
+		return id.Unpack(made[:])
+	}
+	return named
+}
+
+// name is a field that names another record.
+type name struct{ field, value string }
+
+// names returns the users and the post that a record names.
+func (r *record) names() (users []name, post name) {
+	switch r.Type {
+	case kindFollow:
+		return []name{{"follower_id", r.FollowerID}, {"author_id", r.AuthorID}}, name{}
+	case kindPost:
+		return []name{{"author_id", r.AuthorID}}, name{}
+	case kindComment:
+		return []name{{"author_id", r.AuthorID}}, name{"post_id", r.PostID}
+	case kindLike:
+		return []name{{"user_id", r.UserID}}, name{"post_id", r.PostID}
+	}
+	return nil, name{}
+}
+
+// asked is the first line that names a record outside the files.
+type asked struct {
+	at    place
+	field string
+}
+
+// checkNames checks that each record that a line names is in the files or in the table.
+func (ix *index) checkNames(ctx context.Context, store table.Store, files []string, maxFollowing int64, invalid *InvalidError) error {
+	outside := map[table.Key]asked{}
+	err := eachLine(ctx, files, func(at place, line []byte) error {
+		r, faults := parse(line, ix.now)
+		if len(faults) > 0 {
+			return fmt.Errorf("%s has changed while it was read", at)
+		}
+		users, post := r.names()
+		for _, u := range users {
+			if _, there := ix.users[u.value]; !there {
+				ask(outside, schema.ProfileKey(u.value), at, u.field)
+			}
+		}
+		if post.field != "" {
+			if _, there := ix.posts[hashOf(post.value)]; !there {
+				if !id.Valid(post.value) {
+					invalid.add(at, fault{post.field, fmt.Sprintf("%q is not the id of a post of the files", post.value)})
+					return nil
+				}
+				ask(outside, schema.PostByIDKey(post.value), at, post.field)
+			}
+		}
+		if _, there := ix.users[r.FollowerID]; there {
+			if ix.users[r.FollowerID]++; maxFollowing > 0 && ix.users[r.FollowerID] == maxFollowing+1 {
+				invalid.add(at, fault{"follower_id", fmt.Sprintf("%s follows more than %d users, the most of FANFARE_MAX_FOLLOWING", r.FollowerID, maxFollowing)})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return findOutside(ctx, store, outside, invalid)
+}
+
+func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
+	if _, there := outside[key]; !there {
+		outside[key] = asked{at, field}
+	}
+}
+
+// findOutside looks for records of the table.
+func findOutside(ctx context.Context, store table.Store, outside map[table.Key]asked, invalid *InvalidError) error {
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(outside)), table.MaxBatchGet) {
+		res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true, Project: []string{schema.AttrAuthor}})
+		if err != nil {
+			return fmt.Errorf("look for the users and posts that are not in the files: %w", err)
+		}
+		for _, it := range res.Items {
+			delete(outside, it.Key)
+		}
+	}
+	missing := slices.SortedFunc(maps.Keys(outside), func(a, b table.Key) int {
+		return strings.Compare(outside[a].at.file, outside[b].at.file)*2 + compare(outside[a].at.line, outside[b].at.line)
+	})
+	for _, key := range missing {
+		what := "user " + strings.TrimPrefix(key.PK, "u#")
+		if post, ok := schema.PostOfSK(key.PK); ok {
+			what = "post " + post
+		}
+		invalid.add(outside[key].at, fault{outside[key].field, what + " is neither in the files nor in the table"})
+	}
+	return nil
+}
+
+func compare(a, b int) int { return min(1, max(-1, a-b)) }

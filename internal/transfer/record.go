@@ -1,0 +1,222 @@
+// Package transfer moves a network in and out as JSON lines: users, follows, posts, comments
+// and likes, each with its time. It owns the format of the lines, the ids that lines get, the
+// order of an import's writes, and the check at its end. docs/IMPORT.md is for its users.
+//
+// # How an import stays exact
+//
+// Each write is one that the product makes anyway, by the same code and under the same
+// conditions: feed makes users, follows, posts and comments, fanout delivers posts that homes
+// still show and copies them to followers, likeagg counts likes. So an import may run beside
+// the daemons, twice at once, or again after kill -9. The ids of posts and comments, and the
+// versions of likes, follow from the lines alone, so a line that is met again is met in the
+// table (I1, I3, I4).
+//
+// It must never write before all lines were checked, keep progress outside the table, or let
+// a queue's message wait for the import.
+package transfer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+)
+
+// kind is the type of a record.
+type kind string
+
+// The kinds, in the order of their import: each needs those before it.
+const (
+	kindUser    kind = "user"
+	kindFollow  kind = "follow"
+	kindPost    kind = "post"
+	kindComment kind = "comment"
+	kindLike    kind = "like"
+)
+
+func kinds() []kind { return []kind{kindUser, kindFollow, kindPost, kindComment, kindLike} }
+
+// fields returns the names of a kind's fields, the required ones first.
+func (k kind) fields() (required, optional []string) {
+	switch k {
+	case kindUser:
+		return []string{"id", "name", "time"}, []string{"bio", "image_url"}
+	case kindFollow:
+		return []string{"follower_id", "author_id", "time"}, []string{"from"}
+	case kindPost:
+		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at"}
+	case kindComment:
+		return []string{"id", "post_id", "author_id", "text", "time"}, nil
+	case kindLike:
+		return []string{"post_id", "user_id", "time"}, nil
+	}
+	return nil, nil
+}
+
+// record is one line. Each kind has some of the fields.
+type record struct {
+	Type       kind       `json:"type"`
+	ID         string     `json:"id,omitempty"`
+	PostID     string     `json:"post_id,omitempty"`
+	AuthorID   string     `json:"author_id,omitempty"`
+	FollowerID string     `json:"follower_id,omitempty"`
+	UserID     string     `json:"user_id,omitempty"`
+	Name       string     `json:"name,omitempty"`
+	Bio        string     `json:"bio,omitempty"`
+	Text       string     `json:"text,omitempty"`
+	ImageURL   string     `json:"image_url,omitempty"`
+	From       string     `json:"from,omitempty"`
+	Time       time.Time  `json:"time"`
+	EditedAt   *time.Time `json:"edited_at,omitempty"`
+}
+
+// fault is why a field of a line cannot be imported. Field is "" if it is the whole line.
+type fault struct{ field, detail string }
+
+// maxOwnID bounds an id that the line's author made up, in bytes.
+const maxOwnID = 256
+
+// parse reads one line and returns all its faults.
+func parse(line []byte, now time.Time) (r record, faults []fault) {
+	refuse := func(field, format string, args ...any) {
+		faults = append(faults, fault{field, fmt.Sprintf(format, args...)})
+	}
+	var present map[string]json.RawMessage
+	if err := json.Unmarshal(line, &present); err != nil || present == nil || !utf8.Valid(line) {
+		refuse("", "is not a JSON object in UTF-8")
+		return r, faults
+	}
+	for _, name := range []string{"time", "edited_at"} {
+		var t time.Time
+		if raw, ok := present[name]; ok && json.Unmarshal(raw, &t) != nil {
+			refuse(name, "%s is not a time such as \"2024-01-31T12:00:00.000Z\"", raw)
+		}
+	}
+	if err := json.Unmarshal(line, &r); err != nil && len(faults) == 0 {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			refuse(wrong.Field, "must not be a JSON %s", wrong.Value)
+		} else {
+			refuse("", "cannot be read: %v", err)
+		}
+	}
+	if len(faults) > 0 {
+		return r, faults
+	}
+	required, optional := r.Type.fields()
+	if required == nil {
+		refuse("type", "is %q: it must be user, follow, post, comment or like", r.Type)
+		return r, faults
+	}
+	for _, name := range required {
+		if _, ok := present[name]; !ok {
+			refuse(name, "is missing")
+		}
+		delete(present, name)
+	}
+	for _, name := range append(optional, "type") {
+		delete(present, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(present)) {
+		refuse(name, "is not a field of a %s", r.Type)
+	}
+	if len(faults) > 0 {
+		return r, faults
+	}
+	return r, r.check(now)
+}
+
+// check returns the faults of the values. Names of other records are the index's to check.
+func (r *record) check(now time.Time) (faults []fault) {
+	refuse := func(field, format string, args ...any) {
+		faults = append(faults, fault{field, fmt.Sprintf(format, args...)})
+	}
+	user := func(field, value string) {
+		if !id.ValidUser(value) {
+			refuse(field, "%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", value)
+		}
+	}
+	at := func(field string, t time.Time) {
+		switch {
+		case t.UnixMilli() < 0:
+			refuse(field, "%s is before 1970", t.Format(time.RFC3339))
+		case t.After(now):
+			refuse(field, "%s is in the future", t.Format(time.RFC3339))
+		}
+	}
+	own := func(field, value string) {
+		if value == "" || len(value) > maxOwnID {
+			refuse(field, "has %d bytes: it must have 1 to %d", len(value), maxOwnID)
+		}
+	}
+	values := func(found []feed.FieldError) {
+		for _, f := range found {
+			refuse(f.Field, "%s", f.Detail)
+		}
+	}
+	r.Time = r.Time.UTC().Truncate(time.Millisecond)
+	at("time", r.Time)
+	switch r.Type {
+	case kindUser:
+		user("id", r.ID)
+		values(feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL}.Check())
+	case kindFollow:
+		user("follower_id", r.FollowerID)
+		user("author_id", r.AuthorID)
+		if r.FollowerID == r.AuthorID {
+			refuse("author_id", "is the follower's own id")
+		}
+		if r.From != "" && !id.Valid(r.From) {
+			refuse("from", "%q is not the id of a post", r.From)
+		}
+	case kindPost:
+		own("id", r.ID)
+		user("author_id", r.AuthorID)
+		values(feed.PostInput{Text: r.Text, ImageURL: r.ImageURL}.Check())
+		if r.EditedAt != nil {
+			at("edited_at", *r.EditedAt)
+		}
+	case kindComment:
+		own("id", r.ID)
+		own("post_id", r.PostID)
+		user("author_id", r.AuthorID)
+		values(feed.CheckComment(r.Text))
+	case kindLike:
+		own("post_id", r.PostID)
+		user("user_id", r.UserID)
+	}
+	return faults
+}
+
+// madeID returns the id that a post or a comment gets: its own if that is an id of the
+// product with the record's time, as in an export, else one of its time and a hash.
+func (r *record) madeID() (string, error) {
+	if at, err := id.Time(r.ID); err == nil && at.Equal(r.Time) {
+		return r.ID, nil
+	}
+	return id.Named(r.Time, string(r.Type)+"\x00"+r.ID)
+}
+
+// version returns the version of a like.
+func (r *record) version(post string) (string, error) {
+	return id.Named(r.Time, post+"\x00"+r.UserID)
+}
+
+// writeRecord writes one line.
+func writeRecord(w io.Writer, r record) error {
+	var line strings.Builder
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, line.String())
+	return err
+}

@@ -1,0 +1,406 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// MissingError says that records of checked files are not in the table as they should be.
+type MissingError struct {
+	// Faults are the first of them.
+	Faults []string
+	Total  int
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%d things are not in the table as the files say: run the command again, unless users have changed them meanwhile", e.Total)
+}
+
+// verifier compares the table with the files, by consistent reads.
+type verifier struct {
+	im    *importer
+	store table.Store
+	mu    sync.Mutex
+	found MissingError
+}
+
+func (v *verifier) miss(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.found.Total++; v.found.Total <= maxFaults {
+		v.found.Faults = append(v.found.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// verify checks that all records of the files are in the table, that the counts of their
+// users and posts are exact, and that the posts are in the timelines of all followers. Its
+// error is a *MissingError if not.
+func (im *importer) verify(ctx context.Context) (entries int, err error) {
+	v := &verifier{im: im, store: table.HideExpired(im.cfg.Store, im.cfg.Now)}
+	steps := []func(context.Context) error{v.records, v.users, v.likeCounts, func(ctx context.Context) (err error) {
+		entries, err = v.deliveries(ctx)
+		return err
+	}}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return entries, fmt.Errorf("verify: %w", err)
+		}
+	}
+	if v.found.Total > 0 {
+		return entries, &v.found
+	}
+	return entries, nil
+}
+
+// side runs steps, Lanes at once, until one fails.
+func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do func(func(context.Context) error)) error) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(v.im.cfg.Lanes)
+	err := feed(ctx, func(step func(context.Context) error) {
+		work.Go(func() error { return retry(ctx, func() error { return step(ctx) }) })
+	})
+	return errors.Join(work.Wait(), err)
+}
+
+// records looks for each record, by the key that it has.
+func (v *verifier) records(ctx context.Context) error {
+	total := 0
+	for _, n := range v.im.index.counts {
+		total += n
+	}
+	ph := newPhase(v.im.cfg.Progress, "verify", total)
+	defer ph.finish()
+	return v.side(ctx, func(ctx context.Context, do func(func(context.Context) error)) error {
+		var batch []located
+		flush := func() {
+			full := batch
+			batch = nil
+			do(func(ctx context.Context) error { defer ph.add(len(full)); return v.look(ctx, full) })
+		}
+		for _, k := range kinds() {
+			err := v.im.eachRecord(ctx, k, func(at place, r *record) error {
+				if batch = append(batch, located{at, r}); len(batch) == table.MaxBatchGet/2 {
+					flush()
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		flush()
+		return nil
+	})
+}
+
+// look looks for a few records. Their posts are read first: a like's key depends on them, and
+// a deleted post takes its comments and likes with it.
+func (v *verifier) look(ctx context.Context, records []located) error {
+	posts := map[table.Key]bool{}
+	for _, r := range records {
+		if post, err := v.postOf(r.record); err != nil {
+			return err
+		} else if post != "" {
+			posts[schema.PostByIDKey(post)] = true
+		}
+	}
+	refs, err := v.get(ctx, posts)
+	if err != nil {
+		return err
+	}
+	keys, of := map[table.Key]bool{}, make([][]table.Key, len(records))
+	for i, r := range records {
+		post, _ := v.postOf(r.record) // it had no error above
+		it, there := refs[schema.PostByIDKey(post)]
+		var ref schema.PostRef
+		if there {
+			if ref, err = schema.ParsePostRef(it); err != nil {
+				return err
+			}
+		}
+		if of[i], err = v.keysOf(r.record, post, ref); err != nil {
+			return err
+		}
+		for _, key := range of[i] {
+			keys[key] = true
+		}
+	}
+	found, err := v.get(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i, r := range records {
+		for _, key := range of[i] {
+			it, there := found[key]
+			if !there || r.Type == kindLike && !v.holds(r.record, it) {
+				v.miss("%s: the %s is not in the table", r.at, r.Type)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (v *verifier) postOf(r *record) (string, error) {
+	switch r.Type {
+	case kindPost:
+		return r.madeID()
+	case kindComment, kindLike:
+		return v.im.index.postID(r.PostID), nil
+	}
+	return "", nil
+}
+
+// keysOf returns the keys of the items of a record, none if its post was deleted.
+func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.Key, error) {
+	if ref.Deleted {
+		return nil, nil
+	}
+	switch r.Type {
+	case kindUser:
+		return []table.Key{schema.ProfileKey(r.ID)}, nil
+	case kindFollow:
+		return []table.Key{schema.FollowerKey(r.AuthorID, r.FollowerID), schema.FollowingKey(r.FollowerID, r.AuthorID)}, nil
+	case kindPost:
+		return []table.Key{schema.PostKey(r.AuthorID, post), schema.PostByIDKey(post)}, nil
+	case kindComment:
+		made, err := r.madeID()
+		return []table.Key{schema.CommentKey(post, made)}, err
+	case kindLike:
+		return []table.Key{schema.LikeKey(post, r.UserID, ref.LikeShards)}, nil
+	}
+	return nil, nil
+}
+
+// holds reports whether a stored like is the record's, or a later action of the user.
+func (v *verifier) holds(r *record, it table.Item) bool {
+	version, err := r.version(v.im.index.postID(r.PostID))
+	return err == nil && it.Str(schema.AttrVersion) >= version
+}
+
+func (v *verifier) get(ctx context.Context, keys map[table.Key]bool) (map[table.Key]table.Item, error) {
+	found := make(map[table.Key]table.Item, len(keys))
+	for part := range slices.Chunk(slices.Collect(maps.Keys(keys)), table.MaxBatchGet) {
+		res, err := v.store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range res.Items {
+			found[it.Key] = it
+		}
+	}
+	return found, nil
+}
+
+// countTries is how often a count is compared that others may be changing.
+const countTries = 8
+
+// settled compares a count with the items it counts until they are equal, or countTries
+// times: users may change both between the reads.
+func (v *verifier) settled(ctx context.Context, what string, count func(context.Context) (counted, items int64, err error)) error {
+	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}
+	for try := 1; ; try++ {
+		counted, items, err := count(ctx)
+		if err != nil || counted == items {
+			return err
+		}
+		if try == countTries {
+			v.miss("%s: the count is %d, and there are %d", what, counted, items)
+			return nil
+		}
+		if err := backoff.Wait(ctx, waits.Bound(try)); err != nil {
+			return err
+		}
+	}
+}
+
+// users compares the counts of the files' users with their items (I4).
+func (v *verifier) users(ctx context.Context) error {
+	ph := newPhase(v.im.cfg.Progress, "verify counts of users", len(v.im.index.users))
+	defer ph.finish()
+	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
+		for user := range v.im.index.users {
+			do(func(ctx context.Context) error {
+				defer ph.add(1)
+				for _, c := range []struct {
+					what, pk string
+					of       func(schema.Counts) int64
+				}{
+					{"posts of ", schema.PostsPK(user), func(c schema.Counts) int64 { return c.Posts }},
+					{"followers of ", schema.FollowersPK(user), func(c schema.Counts) int64 { return c.Followers }},
+					{"users that follow from ", schema.FollowingPK(user), func(c schema.Counts) int64 { return c.Following }},
+				} {
+					err := v.settled(ctx, c.what+user, func(ctx context.Context) (int64, int64, error) {
+						items, _, err := table.Collect(v.store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
+						if err != nil {
+							return 0, 0, err
+						}
+						_, counts, err := schema.ParseUser(items)
+						if err != nil {
+							return 0, 0, err
+						}
+						there, err := v.count(ctx, c.pk, func(it table.Item) bool { return it.Int(schema.AttrDeleted) == 0 })
+						return c.of(counts), there, err
+					})
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+}
+
+func (v *verifier) count(ctx context.Context, pk string, counts func(table.Item) bool) (n int64, err error) {
+	for page, err := range v.store.Query(ctx, table.Query{PK: pk, Consistent: true, Project: []string{schema.AttrDeleted, schema.AttrState}}) {
+		if err != nil {
+			return 0, err
+		}
+		for _, it := range page.Items {
+			if counts(it) {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// likeCounts compares the like counts of the files' posts with the likes (I3).
+func (v *verifier) likeCounts(ctx context.Context) error {
+	ph := newPhase(v.im.cfg.Progress, "verify counts of likes", len(v.im.index.posts))
+	defer ph.finish()
+	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
+		for _, packed := range v.im.index.posts {
+			post := id.Unpack(packed[:])
+			do(func(ctx context.Context) error {
+				defer ph.add(1)
+				it, err := v.store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})
+				if err != nil || it.Item == nil { // records has named it
+					return err
+				}
+				ref, err := schema.ParsePostRef(*it.Item)
+				if err != nil || ref.Deleted {
+					return err
+				}
+				return v.settled(ctx, "likes of post "+post, func(ctx context.Context) (counted, likes int64, err error) {
+					for shard := range ref.LikeShards {
+						n, err := v.count(ctx, schema.LikesPK(post, shard, ref.LikeShards), func(it table.Item) bool { return it.Int(schema.AttrState) != 0 })
+						if err != nil {
+							return 0, 0, err
+						}
+						likes += n
+					}
+					it, err := v.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
+					return schema.ParseLikeCount(it.Item).Likes, likes, err
+				})
+			})
+		}
+		return nil
+	})
+}
+
+// nearlyExpired is the rest of an entry's life in which nobody looks for it any more.
+const nearlyExpired = 10 * time.Minute
+
+// deliveries looks for the entry of each post that homes show, in the timeline of each
+// follower that it was pushed to.
+func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
+	var mu sync.Mutex
+	ph := newPhase(v.im.cfg.Progress, "verify timelines", 0)
+	defer ph.finish()
+	err = v.side(ctx, func(ctx context.Context, do func(func(context.Context) error)) error {
+		return v.im.eachRecord(ctx, kindPost, func(_ place, r *record) error {
+			made, err := r.madeID()
+			if err != nil || !v.im.shown(made, nearlyExpired) {
+				return err
+			}
+			author := r.AuthorID
+			do(func(ctx context.Context) error {
+				n, err := v.delivered(ctx, author, made)
+				mu.Lock()
+				defer mu.Unlock()
+				entries += n
+				ph.add(n)
+				return err
+			})
+			return nil
+		})
+	})
+	return entries, err
+}
+
+// delivered looks for the entries of one post.
+func (v *verifier) delivered(ctx context.Context, author, post string) (entries int, err error) {
+	head, err := v.get(ctx, map[table.Key]bool{schema.DeliveryPlanKey(post): true, schema.PostByIDKey(post): true})
+	if err != nil {
+		return 0, err
+	}
+	ref := head[schema.PostByIDKey(post)]
+	if ref.Int(schema.AttrDeleted) != 0 {
+		return 0, nil
+	}
+	if it, there := head[schema.DeliveryPlanKey(post)]; !there {
+		v.miss("post %s: it was not delivered", post)
+		return 0, nil
+	} else if plan, err := schema.ParsePlan(it); err != nil || plan.State == schema.PlanPulled {
+		return 0, err
+	}
+	made, err := id.Time(post)
+	if err != nil {
+		return 0, err
+	}
+	for page, err := range v.store.Query(ctx, table.Query{PK: schema.FollowersPK(author), Consistent: true}) {
+		if err != nil {
+			return entries, err
+		}
+		keys := map[table.Key]bool{}
+		for _, edge := range page.Items {
+			follower, ok := schema.UserOfSK(edge.Key.SK)
+			if !ok {
+				return entries, &schema.ParseError{Key: edge.Key, Problem: "not a follower"}
+			}
+			if v.im.cfg.ActiveDays == 0 || schema.Pushed(&edge, schema.DayOf(made)) {
+				keys[table.Key{PK: schema.TimelinePK(follower), SK: schema.EntrySK(post, author)}] = true
+			}
+		}
+		found, err := v.get(ctx, keys)
+		if err != nil {
+			return entries, err
+		}
+		entries += len(found)
+		for key := range keys {
+			if _, there := found[key]; there {
+				continue
+			}
+			follower, _ := schema.UserOfHome(key.PK)
+			if err := v.missed(ctx, follower, author, post); err != nil {
+				return entries, err
+			}
+		}
+	}
+	return entries, nil
+}
+
+// missed names an entry that is missing, unless its home leaves it out: the follow begins
+// with a later post, or has ended.
+func (v *verifier) missed(ctx context.Context, follower, author, post string) error {
+	edge, err := v.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
+	if err == nil && edge.Item != nil && edge.Item.Str(schema.AttrFrom) <= post {
+		v.miss("post %s of %s is not in the home of %s", post, author, follower)
+	}
+	return err
+}
