@@ -88,7 +88,8 @@ environment (FANFARE_*).`,
 	root.SetErr(a.stderr)
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
-		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(), a.importCommand(), a.replayCommand(), a.capacityCommand(),
+		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(),
+		a.importCommand(), a.backupCommand(), a.restoreCommand(), a.replayCommand(), a.capacityCommand(),
 		a.doctorCommand(), a.healthCommand(), a.versionCommand(),
 	)
 	for _, s := range services() {

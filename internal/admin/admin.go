@@ -192,6 +192,8 @@ type Config struct {
 	Posts Reconciler
 	// Explain accounts for posts in homes.
 	Explain Explainer
+	// Backups, if not nil, makes backups.
+	Backups Backuper
 	// Host is the name of this address, if it has one.
 	Host string
 	// Profiles adds /debug/pprof/.
@@ -202,7 +204,7 @@ type Config struct {
 
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
 // operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
-// /debug/pprof/ and the console if the configuration has them.
+// /admin/backup, /debug/pprof/ and the console if the configuration has them.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -220,6 +222,7 @@ func NewHandler(c Config) http.Handler {
 	handleDeadLetters(mux, NewOperator(c.Letters, c.Now))
 	handleReconcile(mux, c.Posts)
 	handleExplain(mux, c.Explain)
+	handleBackup(mux, c.Backups)
 	return ownHost(c.Host, mux)
 }
 

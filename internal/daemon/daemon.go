@@ -236,7 +236,7 @@ func (p *process) register(reg prometheus.Registerer, authn authn) error {
 func (p *process) operations(reg *prometheus.Registry, health *admin.Health, eng *engine, posts *feed.Service, pages http.Handler) http.Handler {
 	return admin.NewHandler(admin.Config{
 		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
-		Explain: explainer{posts, eng.broker}, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+		Explain: explainer{posts, eng.broker}, Backups: eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
 		Console: pages,
 	})
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +41,8 @@ type engine struct {
 	pageSize int
 	// workers bound the messages that the fan-out handles at once.
 	workers fanoutWorkers
+	// backups, if not nil, makes backups.
+	backups admin.Backuper
 	// devSecret signs dev tokens.
 	devSecret []byte
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
@@ -123,12 +126,16 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 			return nil, err
 		}
 	}
-	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, Stop: ctx.Done()})
+	// A process that died in a backup left it, with files that hold room.
+	if err := os.RemoveAll(dir.Path(checkpoint)); err != nil {
+		return nil, err
+	}
+	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, Stop: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("table", store.Close)
-	broker, err := queueembedded.Open(dir.Path("queue"), queueembedded.Options{
+	broker, err := queueembedded.Open(dir.Path(datadir.Queue), queueembedded.Options{
 		Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
 	})
 	if err != nil {
@@ -136,6 +143,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
+	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version, log: p.log.Named("backup")}
 	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}
 	e.checks = []admin.Check{
 		{Name: "table", Ask: func(context.Context) error { return store.Health() }},

@@ -1,6 +1,7 @@
 // Package datadir owns the directory in which the embedded engine keeps its data. It
 // makes the directory, holds the lock that keeps a second process out, checks the
-// format of the layout, and keeps the secret that signs dev tokens.
+// format of the layout, keeps the secret that signs dev tokens, and marks a directory that
+// a restore fills.
 //
 // It must never remove anything, and never look into the directories of the table and
 // the queue.
@@ -28,8 +29,19 @@ const format = 1
 const (
 	lockFile   = "LOCK"
 	formatFile = "FORMAT"
-	secretFile = "dev-secret"
 )
+
+// The directories of the stores, and the file of the secret. With the format they are the
+// whole state.
+const (
+	Table      = "table"
+	Queue      = "queue"
+	SecretFile = "dev-secret"
+)
+
+// restoring is the format of a directory that a restore has not filled yet, so that no
+// version takes its files for data.
+const restoring = "restoring"
 
 // Dir is a data directory that this process owns.
 type Dir struct {
@@ -39,31 +51,36 @@ type Dir struct {
 
 // Open takes the lock of the data directory at path, which it makes if needed. Its
 // errors name the path and tell the user how to go on.
-func Open(path string) (dir *Dir, err error) {
+func Open(path string) (*Dir, error) {
 	if err := disk.MakeDir(nil, path); err != nil {
 		return nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := takeLock(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFormat(path); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &Dir{path, lock}, nil
+}
+
+func takeLock(path string) (lock *os.File, err error) {
+	lock, err = os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, notWritable(path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, lock.Close())
-		}
-	}()
 	// The lock belongs to the open file. So it also keeps out a second instance in this
 	// process, and it ends with the process however that ends.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
+			err = fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
+		} else {
+			err = fmt.Errorf("data directory %s cannot be locked: %w", path, err)
 		}
-		return nil, fmt.Errorf("data directory %s cannot be locked: %w", path, err)
+		return nil, errors.Join(err, lock.Close())
 	}
-	if err := checkFormat(path); err != nil {
-		return nil, err
-	}
-	return &Dir{path, lock}, nil
+	return lock, nil
 }
 
 // State is the state of a data directory.
@@ -92,7 +109,9 @@ func Look(path string) (State, error) {
 		return state, notWritable(path, err)
 	}
 	stored, err := readFormat(path)
-	if err == nil && stored != absent {
+	if err == nil && stored == restoring {
+		err = halfRestored(path)
+	} else if err == nil && stored != absent {
 		err = disk.CheckFormat("data directory "+path, stored, format)
 	}
 	return state, err
@@ -135,7 +154,7 @@ func (d *Dir) Secret() ([]byte, error) {
 		return secret, err
 	}
 	secret = []byte(rand.Text() + rand.Text()) // 52 characters, 256 bits or more
-	if err := write(d.Path(secretFile), secret); err != nil {
+	if err := WriteFile(d.Path(SecretFile), secret); err != nil {
 		return nil, fmt.Errorf("data directory %s: the dev secret cannot be stored: %w", d.path, err)
 	}
 	return secret, nil
@@ -143,17 +162,75 @@ func (d *Dir) Secret() ([]byte, error) {
 
 // ReadSecret returns the secret of the data directory at path, which may be in use.
 func ReadSecret(path string) ([]byte, error) {
-	secret, err := os.ReadFile(filepath.Join(path, secretFile))
+	secret, err := os.ReadFile(filepath.Join(path, SecretFile))
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s has no dev secret (fanfare up makes one): %w", path, err)
 	}
 	return secret, nil
 }
 
+// OpenEmpty is Open for a restore. It refuses a directory that holds anything, but for the
+// remains of a restore that did not end, of which it returns the names. Nothing can open the
+// directory as data until Filled.
+func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
+	if err := disk.MakeDir(nil, path); err != nil {
+		return nil, nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	stored, err := readFormat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("data directory %s: %w", path, err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != lockFile && name != formatFile && name != formatFile+".tmp" && name != "lost+found" {
+			remains = append(remains, name)
+		}
+	}
+	if stored != restoring && (stored != absent || len(remains) > 0) {
+		return nil, nil, fmt.Errorf("data directory %s is not empty: choose an empty one, or move that one away", path)
+	}
+	if err := WriteFile(filepath.Join(path, formatFile), []byte(restoring+"\n")); err != nil {
+		return nil, nil, notWritable(path, err)
+	}
+	return &Dir{path, lock}, remains, nil
+}
+
+// Filled makes a directory of OpenEmpty one with data, of the format of this version.
+func (d *Dir) Filled() error {
+	if err := WriteFile(d.Path(formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
+		return notWritable(d.path, err)
+	}
+	return nil
+}
+
+// Emptied makes a directory of OpenEmpty an empty one, once its remains are gone.
+func (d *Dir) Emptied() error { return os.Remove(d.Path(formatFile)) }
+
+// Format returns the format of the layout.
+func (d *Dir) Format() int { return format }
+
+// CheckFormat refuses a layout that this version cannot read.
+func CheckFormat(data, stored string) error { return disk.CheckFormat(data, stored, format) }
+
 func checkFormat(path string) error {
 	stored, err := readFormat(path)
 	if err != nil {
 		return err
+	}
+	if stored == restoring {
+		return halfRestored(path)
 	}
 	if stored != absent {
 		err := disk.CheckFormat("data directory "+path, stored, format)
@@ -161,7 +238,7 @@ func checkFormat(path string) error {
 			return err
 		}
 	}
-	if err := write(filepath.Join(path, formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
+	if err := WriteFile(filepath.Join(path, formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
 		return notWritable(path, err)
 	}
 	return nil
@@ -182,12 +259,16 @@ func readFormat(path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
+func halfRestored(path string) error {
+	return fmt.Errorf("data directory %s is half restored: run fanfare restore again, or choose another", path)
+}
+
 func notWritable(path string, err error) error {
 	return fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
 }
 
-// write stores a file. After a crash the file is there whole or not at all.
-func write(path string, data []byte) (err error) {
+// WriteFile stores a file. After a crash the file is there whole or not at all.
+func WriteFile(path string, data []byte) (err error) {
 	tmp, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

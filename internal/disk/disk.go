@@ -211,6 +211,7 @@ type guard struct {
 	flushStalls, compactionStalls atomic.Int64
 	scheduler                     scheduler
 	damage                        damage
+	copies                        atomic.Pointer[string] // the directory of checkpoints, while one is made
 
 	mu      sync.Mutex
 	opening bool          // errors go to Open's caller
@@ -324,6 +325,9 @@ func (d *guard) pause(t time.Duration) {
 func park() { select {} }
 
 func (d *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.isCopy(name) {
+		return d.FS.Create(name, category)
+	}
 	return d.open(category, func() (vfs.File, error) { return d.FS.Create(name, category) })
 }
 
@@ -343,6 +347,9 @@ func (d *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 }
 
 func (d *guard) OpenDir(name string) (vfs.File, error) {
+	if d.isCopy(name) {
+		return d.FS.OpenDir(name)
+	}
 	return d.open("", func() (vfs.File, error) { return d.FS.OpenDir(name) })
 }
 

@@ -91,6 +91,8 @@ type Broker struct {
 	pending []request
 
 	urgent, lazy chan struct{}
+	// holds has work during which the writer writes nothing.
+	holds chan func()
 	// stopping ends the subscriptions, stop ends the writer.
 	stopping, stop chan struct{}
 	subscriptions  sync.WaitGroup
@@ -125,7 +127,7 @@ func Open(dir string, o Options) (*Broker, error) {
 	b := &Broker{
 		now: o.Now, doubt: o.Doubt, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log,
 		byName: map[string]*topic{},
-		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1),
+		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), holds: make(chan func()),
 		stopping: make(chan struct{}), stop: make(chan struct{}),
 	}
 	var err error

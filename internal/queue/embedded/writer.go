@@ -101,6 +101,8 @@ func (b *Broker) write() {
 			continue
 		case <-late:
 			sync = true
+		case work := <-b.holds:
+			work()
 		case <-timer.C:
 		case <-b.stop:
 			for b.flush(true) {

@@ -169,6 +169,17 @@ func (s *Store) Stats() disk.Stats {
 	return stats
 }
 
+// Checkpoint copies the table into the new directory dir, see disk.DB.Checkpoint.
+func (s *Store) Checkpoint(ctx context.Context, dir string) error {
+	if err := s.enterWrite(ctx, opCheckpoint); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.failure(opCheckpoint, s.db.Checkpoint(dir))
+}
+
+const opCheckpoint = table.Op("checkpoint")
+
 // Close waits for calls that have begun and closes the table. Answered writes are
 // durable without it. On a disk in trouble it gives up instead of waiting: the process
 // should end, and the next one finds every answered write.

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/backup"
+	"fanfare/internal/config"
+	"fanfare/internal/datadir"
+	"fanfare/internal/obs"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	var offline, asJSON bool
+	c := &cobra.Command{
+		Use: "backup DIR", Short: "Copy the data of fanfare up into a new directory, while it runs",
+		Long: `Copies table and queue of a running fanfare up, as of one moment, into the new directory
+DIR on its machine. It asks the admin address; posts and likes wait while the copy begins,
+for less than a second on most machines. Every write that was answered before is in the
+backup. DIR takes as much room as the data. A backup that fails removes its files.
+
+With --offline it copies a data directory that no process has open. On AWS use
+point-in-time recovery: see docs/OPERATIONS.md.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.Flags().BoolVar(&offline, "offline", false, "copy a data directory that no process has open")
+	c.Flags().String("data-dir", "", "data directory of --offline (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR", "admin": "FANFARE_ADMIN_ADDR"})
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		var made admin.Backup
+		if offline {
+			made, err = backupOffline(c.Context(), cfg.DataDir, dir)
+		} else {
+			// No timeout: a large backup takes its time, and Ctrl-C ends it.
+			made, err = admin.NewClient(cfg.AdminAddr, &http.Client{}).Backup(c.Context(), dir)
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(made)
+		}
+		return a.println("backed up %d files, %.1f MB, to %s; the queue stood still for %d ms", made.Files, float64(made.Bytes)/1e6, made.Dir, made.HeldMillis)
+	}
+	return c
+}
+
+// loadEmbedded is load for a command of the embedded engine.
+func (a *app) loadEmbedded(c *cobra.Command, flags map[string]string) (config.Config, error) {
+	cfg, err := a.load(config.Tool, c, flags)
+	if err == nil && cfg.Engine == config.EngineAWS {
+		err = wrongUse(errors.New("FANFARE_ENGINE: backup and restore are for the embedded engine: on AWS use point-in-time recovery, see docs/OPERATIONS.md"))
+	}
+	return cfg, err
+}
+
+func backupOffline(ctx context.Context, data, dir string) (made admin.Backup, err error) {
+	state, err := datadir.Look(data)
+	switch {
+	case err != nil:
+		return made, err
+	case !state.Exists:
+		return made, fmt.Errorf("there is no data directory %s: give --data-dir", data)
+	case state.InUse:
+		return made, fmt.Errorf("data directory %s is in use: leave --offline out to copy it while it runs", data)
+	}
+	from, err := datadir.Open(data)
+	if err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := backup.Prepare(dir); err != nil {
+		return made, err
+	}
+	contents, err := backup.Write(ctx, dir, backup.Source{Dir: from, Stores: data, MadeAt: time.Now(), Version: obs.ReadBuild().Version})
+	return admin.Backup{Dir: dir, Files: len(contents.Files), Bytes: contents.Bytes()}, err
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var yes, asJSON bool
+	c := &cobra.Command{
+		Use: "restore DIR", Short: "Copy a backup into an empty data directory",
+		Long: `Copies the backup in DIR into the data directory, which must be new or empty, and checks each
+file. Start fanfare up there afterwards: it goes on as after a crash at the moment of the
+backup. Then fanfare dlq ls lists messages that are too old by now.
+
+A data directory cannot be opened until it is restored to the end. If a restore was
+interrupted, run it again: it asks before it removes the remains of the first one, unless --yes
+is given.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		if err != nil {
+			return err
+		}
+		contents, err := backup.Restore(c.Context(), args[0], cfg.DataDir, func(remains []string) bool {
+			return yes || confirmed(c.InOrStdin(), a.stderr, fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")))
+		})
+		if errors.Is(err, backup.ErrRemains) {
+			return wrongUse(fmt.Errorf("%w: answer yes, or give --yes", err))
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(struct {
+				DataDir string    `json:"data_dir"`
+				MadeAt  time.Time `json:"made_at"`
+				Version string    `json:"version"`
+				Files   int       `json:"files"`
+				Bytes   int64     `json:"bytes"`
+			}{cfg.DataDir, contents.MadeAt, contents.Version, len(contents.Files), contents.Bytes()})
+		}
+		return a.println("restored %d files, %.1f MB, of %s into %s", len(contents.Files), float64(contents.Bytes())/1e6, contents.MadeAt.Format(time.RFC3339), cfg.DataDir)
+	}
+	return c
+}

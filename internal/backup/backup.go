@@ -1,0 +1,290 @@
+// Package backup copies the files of a data directory that stands still into a directory
+// of their own, and back into an empty one. docs/decisions/0032-backup.md has the reasons.
+//
+// A backup is whole or none (I5): the list of its files, with their sizes and checksums, is
+// written last, when all of them are on the disk. A restore accepts no directory without a
+// list and no file that differs from it; a data directory that it did not fill to the end
+// cannot be opened. It must never write over anything, and never know the stored data.
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+)
+
+// format is the format of a backup that this version writes and the newest that it reads.
+const format = 1
+
+// listFile is the file that makes a directory a backup.
+const listFile = "backup.json"
+
+// Contents are the list of a backup.
+type Contents struct {
+	Format int `json:"format"`
+	// DataFormat is that of the data directory.
+	DataFormat int `json:"data_format"`
+	// MadeAt is the time at which the data stood still, Version the program's.
+	MadeAt  time.Time `json:"made_at"`
+	Version string    `json:"version"`
+	Files   []File    `json:"files"`
+}
+
+// File is a file of a backup.
+type File struct {
+	// Name is its path in the backup and in the data directory, with slashes.
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Bytes returns the size of all files.
+func (c Contents) Bytes() (sum int64) {
+	for _, f := range c.Files {
+		sum += f.Bytes
+	}
+	return sum
+}
+
+// Source are the files to copy.
+type Source struct {
+	// Dir is the data directory, which this process has open.
+	Dir *datadir.Dir
+	// Stores is the directory with those of the table and the queue.
+	Stores string
+	// MadeAt and Version are those of the Contents.
+	MadeAt  time.Time
+	Version string
+}
+
+// Prepare makes the directory of a backup, unless it is there and empty.
+func Prepare(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := disk.MakeDir(nil, dir); err != nil {
+			return fmt.Errorf("backup directory %s cannot be made: choose another: %w", dir, err)
+		}
+	case err != nil:
+		return fmt.Errorf("backup directory %s: %w", dir, err)
+	case len(entries) > 0:
+		return fmt.Errorf("backup directory %s is not empty: choose a new one", dir)
+	}
+	return nil
+}
+
+// Write copies the source into the directory that Prepare made. If it fails, the directory
+// is empty afterwards.
+func Write(ctx context.Context, dir string, s Source) (_ Contents, err error) {
+	c := Contents{Format: format, DataFormat: s.Dir.Format(), MadeAt: s.MadeAt.UTC(), Version: s.Version}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("backup to %s: %w", dir, err), emptied(dir))
+		}
+	}()
+	for _, store := range []string{datadir.Queue, datadir.Table} {
+		if err := c.addStore(ctx, dir, s.Stores, store); err != nil {
+			return c, err
+		}
+	}
+	secret := s.Dir.Path(datadir.SecretFile)
+	if _, err := os.Stat(secret); err == nil {
+		if err := c.add(ctx, secret, dir, datadir.SecretFile); err != nil {
+			return c, err
+		}
+	}
+	if err := syncDir(dir); err != nil {
+		return c, err
+	}
+	list, err := json.MarshalIndent(c, "", "\t")
+	if err != nil {
+		return c, err
+	}
+	return c, datadir.WriteFile(filepath.Join(dir, listFile), append(list, '\n'))
+}
+
+// addStore copies the files of a store, which has no directories.
+func (c *Contents) addStore(ctx context.Context, dir, from, store string) error {
+	entries, err := os.ReadDir(filepath.Join(from, store))
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, store), 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || e.Name() == "LOCK" {
+			continue
+		}
+		if err := c.add(ctx, filepath.Join(from, store, e.Name()), dir, store+"/"+e.Name()); err != nil {
+			return err
+		}
+	}
+	return syncDir(filepath.Join(dir, store))
+}
+
+func (c *Contents) add(ctx context.Context, source, dir, name string) error {
+	f, err := copyFile(ctx, source, filepath.Join(dir, filepath.FromSlash(name)))
+	f.Name = name
+	c.Files = append(c.Files, f)
+	return err
+}
+
+// Read returns the list of the backup in dir, and refuses one that this version cannot
+// restore. It does not look at the files.
+func Read(dir string) (c Contents, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, listFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("%s is no whole backup, for it has no %s: choose another", dir, listFile)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("the list of the backup %s cannot be read: choose another: %w", dir, err)
+	}
+	if err := disk.CheckFormat("backup "+dir, strconv.Itoa(c.Format), format); err != nil {
+		return c, err
+	}
+	if err := datadir.CheckFormat("the data directory in "+dir, strconv.Itoa(c.DataFormat)); err != nil {
+		return c, err
+	}
+	if len(c.Files) == 0 {
+		return c, fmt.Errorf("the list of the backup %s has no files: choose another", dir)
+	}
+	for _, f := range c.Files {
+		parent := path.Dir(f.Name)
+		if f.Name != path.Clean(f.Name) || !slices.Contains([]string{datadir.Table, datadir.Queue}, parent) && f.Name != datadir.SecretFile {
+			return c, fmt.Errorf("the list of the backup %s names %q, which is no file of a backup: choose another", dir, f.Name)
+		}
+	}
+	for _, store := range []string{datadir.Table, datadir.Queue} {
+		if err := disk.CheckStore(filepath.Join(dir, store)); err != nil {
+			return c, fmt.Errorf("the %s in %s: %w", store, dir, err)
+		}
+	}
+	return c, nil
+}
+
+// ErrRemains is the refusal to remove what an earlier restore left.
+var ErrRemains = errors.New("nothing was restored: the directory has the remains of a restore that did not end")
+
+// Restore copies the backup in dir into the data directory data, which must be new or
+// empty. If a restore into it did not end, Restore removes its remains, provided that remove
+// agrees. If it fails, the data directory is empty, or stays half restored and cannot be
+// opened.
+func Restore(ctx context.Context, dir, data string, remove func(remains []string) bool) (c Contents, err error) {
+	if c, err = Read(dir); err != nil {
+		return c, err
+	}
+	to, remains, err := datadir.OpenEmpty(data)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if len(remains) > 0 {
+		if !remove(remains) {
+			return c, ErrRemains
+		}
+		if err := emptied(data, remains...); err != nil {
+			return c, err
+		}
+	}
+	if err := fill(ctx, dir, data, c); err != nil {
+		err = fmt.Errorf("restore of %s: %w", dir, err)
+		return c, errors.Join(err, emptied(data, datadir.Table, datadir.Queue, datadir.SecretFile), to.Emptied())
+	}
+	return c, to.Filled()
+}
+
+// fill copies the files of a backup and compares them with its list.
+func fill(ctx context.Context, dir, data string, c Contents) error {
+	for _, store := range []string{datadir.Table, datadir.Queue} {
+		if err := os.Mkdir(filepath.Join(data, store), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, want := range c.Files {
+		name := filepath.FromSlash(want.Name)
+		got, err := copyFile(ctx, filepath.Join(dir, name), filepath.Join(data, name))
+		if err != nil {
+			return err
+		}
+		if got.Bytes != want.Bytes || got.SHA256 != want.SHA256 {
+			return fmt.Errorf("%s is damaged, for it differs from the list: choose another backup", want.Name)
+		}
+	}
+	return errors.Join(syncDir(filepath.Join(data, datadir.Table)), syncDir(filepath.Join(data, datadir.Queue)), syncDir(data))
+}
+
+// emptied removes these names from a directory, all if there are none.
+func emptied(dir string, names ...string) error {
+	if len(names) == 0 {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// copyFile copies a file to a new one, on the disk when it returns.
+func copyFile(ctx context.Context, source, target string) (_ File, err error) {
+	in, err := os.Open(source)
+	if err != nil {
+		return File{}, err
+	}
+	defer in.Close() //nolint:errcheck // the file was only read
+	out, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return File{}, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, sum), &reader{ctx, in})
+	if err == nil {
+		err = out.Sync()
+	}
+	return File{Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, out.Close())
+}
+
+// reader is a file until ctx ends.
+type reader struct {
+	ctx context.Context //nolint:containedctx // the life of one copy
+	io.Reader
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

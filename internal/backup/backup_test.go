@@ -1,0 +1,221 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/backup"
+	"fanfare/internal/datadir"
+)
+
+func write(t *testing.T, text string, elements ...string) {
+	t.Helper()
+	path := filepath.Join(elements...)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// source returns a data directory whose stores are made up: no part of the package knows them.
+func source(t *testing.T) backup.Source {
+	t.Helper()
+	path := t.TempDir()
+	dir, err := datadir.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, dir.Close()) })
+	_, err = dir.Secret()
+	require.NoError(t, err)
+	for _, store := range []string{"table", "queue"} {
+		write(t, "log of "+store, path, store, "000002.log")
+		write(t, "", path, store, "marker.format-version.000001.013")
+		write(t, "", path, store, "LOCK")
+	}
+	return backup.Source{Dir: dir, Stores: path, MadeAt: time.Now(), Version: "v1"}
+}
+
+// made returns a new backup.
+func made(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "backup")
+	require.NoError(t, backup.Prepare(dir))
+	_, err := backup.Write(t.Context(), dir, source(t))
+	require.NoError(t, err)
+	return dir
+}
+
+// tree returns the files below a directory by their names.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		require.NoError(t, err)
+		assert.Zero(t, info.Mode().Perm()&0o077, path)
+		name, err := filepath.Rel(dir, path)
+		require.NoError(t, err)
+		text, err := os.ReadFile(path)
+		files[name] = string(text)
+		return err
+	}))
+	return files
+}
+
+func refuse([]string) bool { return false }
+
+func TestABackupComesBackAsItWas(t *testing.T) {
+	from := source(t)
+	dir, to := filepath.Join(t.TempDir(), "a", "backup"), filepath.Join(t.TempDir(), "b", "data")
+	require.NoError(t, backup.Prepare(dir))
+	_, err := backup.Write(t.Context(), dir, from)
+	require.NoError(t, err)
+	restored, err := backup.Restore(t.Context(), dir, to, refuse)
+	require.NoError(t, err)
+	assert.Len(t, restored.Files, 5)
+	assert.Equal(t, int64(len("log of table")+len("log of queue")+52), restored.Bytes())
+	want, got := tree(t, from.Stores), tree(t, to)
+	delete(want, "table/LOCK") // Pebble's own
+	delete(want, "queue/LOCK")
+	assert.Equal(t, want, got)
+	require.ErrorContains(t, backup.Prepare(dir), "is not empty")
+}
+
+// Whatever happens to a backup, a restore refuses it and leaves an empty data directory.
+func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
+	edit := func(change func(c *backup.Contents)) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			c, err := backup.Read(dir)
+			require.NoError(t, err)
+			change(&c)
+			list, err := json.Marshal(c)
+			require.NoError(t, err)
+			write(t, string(list), dir, "backup.json")
+		}
+	}
+	for name, tt := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		want   string
+	}{
+		"no list": {func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(filepath.Join(dir, "backup.json")))
+		}, "no whole backup"},
+		"half a list":          {func(t *testing.T, dir string) { t.Helper(); write(t, `{"format":`, dir, "backup.json") }, "cannot be read"},
+		"a list without files": {edit(func(c *backup.Contents) { c.Files = nil }), "no files"},
+		"a newer backup":       {edit(func(c *backup.Contents) { c.Format = 2 }), "use a newer fanfare"},
+		"newer data":           {edit(func(c *backup.Contents) { c.DataFormat = 9 }), "use a newer fanfare"},
+		"a newer store": {func(t *testing.T, dir string) {
+			t.Helper()
+			write(t, "", dir, "table", "marker.format-version.000002.999")
+		}, "use a newer fanfare"},
+		"a name outside":    {edit(func(c *backup.Contents) { c.Files[0].Name = "../backup.json" }), "no file of a backup"},
+		"a name inside":     {edit(func(c *backup.Contents) { c.Files[0].Name = "FORMAT" }), "no file of a backup"},
+		"a name that turns": {edit(func(c *backup.Contents) { c.Files[0].Name = "table/../queue/x" }), "no file of a backup"},
+		"a file is gone": {func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(filepath.Join(dir, "table/000002.log")))
+		}, "no such file"},
+		"a bit":          {func(t *testing.T, dir string) { t.Helper(); write(t, "log of tabld", dir, "table/000002.log") }, "is damaged"},
+		"a shorter file": {func(t *testing.T, dir string) { t.Helper(); write(t, "log", dir, "queue/000002.log") }, "is damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, to := made(t), filepath.Join(t.TempDir(), "data")
+			tt.damage(t, dir)
+			_, err := backup.Restore(t.Context(), dir, to, refuse)
+			require.ErrorContains(t, err, tt.want)
+			entries, _ := os.ReadDir(to) // it may not even exist
+			if len(entries) > 0 {
+				require.Len(t, entries, 1)
+				assert.Equal(t, "LOCK", entries[0].Name())
+			}
+		})
+	}
+}
+
+func TestARestoreWritesOverNothing(t *testing.T) {
+	for name, prepare := range map[string]func(dir string){
+		"a file": func(dir string) { write(t, "mine", dir, "notes") },
+		"a data directory": func(dir string) {
+			d, err := datadir.Open(dir)
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := t.TempDir()
+			prepare(to)
+			before := tree(t, to)
+			_, err := backup.Restore(t.Context(), made(t), to, func([]string) bool { return true })
+			require.ErrorContains(t, err, "is not empty")
+			after := tree(t, to)
+			delete(after, "LOCK")
+			delete(before, "LOCK")
+			assert.Equal(t, before, after)
+		})
+	}
+}
+
+// A restore that died leaves a directory that no process takes for data, and that the next
+// restore clears if it may.
+func TestAHalfRestoredDirectoryIsNoData(t *testing.T) {
+	to := t.TempDir()
+	dir, _, err := datadir.OpenEmpty(to)
+	require.NoError(t, err)
+	write(t, "half", to, "table", "000001.log")
+	require.NoError(t, dir.Close())
+	for _, open := range []func() error{
+		func() error { _, err := datadir.Open(to); return err },
+		func() error { _, err := datadir.Look(to); return err },
+	} {
+		require.ErrorContains(t, open(), "half restored")
+	}
+	var asked []string
+	_, err = backup.Restore(t.Context(), made(t), to, func(remains []string) bool { asked = remains; return false })
+	require.ErrorIs(t, err, backup.ErrRemains)
+	assert.Equal(t, []string{"table"}, asked)
+	assert.FileExists(t, filepath.Join(to, "table", "000001.log"))
+	_, err = backup.Restore(t.Context(), made(t), to, func([]string) bool { return true })
+	require.NoError(t, err)
+	assert.NoFileExists(t, filepath.Join(to, "table", "000001.log"))
+	dir, err = datadir.Open(to)
+	require.NoError(t, err)
+	require.NoError(t, dir.Close())
+}
+
+func TestABackupThatFailsLeavesNothing(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	gone := source(t)
+	gone.Stores = filepath.Join(t.TempDir(), "gone")
+	for _, try := range []func(dir string) error{
+		func(dir string) error { _, err := backup.Write(ended, dir, source(t)); return err },
+		func(dir string) error { _, err := backup.Write(t.Context(), dir, gone); return err },
+	} {
+		dir := t.TempDir()
+		require.NoError(t, backup.Prepare(dir))
+		require.Error(t, try(dir))
+		assert.Empty(t, tree(t, dir))
+	}
+	to := t.TempDir()
+	_, err := backup.Restore(ended, made(t), to, refuse)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, map[string]string{"LOCK": ""}, tree(t, to))
+}
+
+// The list has the checksum of each file, so that other tools can check a backup.
+func TestTheListIsReadable(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(made(t), "backup.json"))
+	require.NoError(t, err)
+	assert.Equal(t, 5, bytes.Count(text, []byte(`"sha256": "`)))
+}

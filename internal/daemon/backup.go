@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/backup"
+	"fanfare/internal/datadir"
+	queueembedded "fanfare/internal/queue/embedded"
+	tableembedded "fanfare/internal/table/embedded"
+)
+
+// checkpoint is the directory, in the data directory, in which a backup begins.
+const checkpoint = "checkpoint"
+
+// backups makes backups of a process on the embedded engine, one at a time.
+type backups struct {
+	dir     *datadir.Dir
+	table   *tableembedded.Store
+	queue   *queueembedded.Broker
+	now     func() time.Time
+	version string
+	log     *zap.Logger
+	making  sync.Mutex
+}
+
+// Backup implements admin.Backuper. It copies the queue and then the table to a place on
+// their own disk, which is quick, and lets the queue go on before it copies them to dir.
+func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, err error) {
+	if !b.making.TryLock() {
+		return made, errors.New("another backup is being made: wait for its end")
+	}
+	defer b.making.Unlock()
+	own, err := filepath.Abs(b.dir.Path("."))
+	if err != nil {
+		return made, err
+	}
+	if dir == own || strings.HasPrefix(dir, own+string(filepath.Separator)) {
+		return made, fmt.Errorf("%s is in the data directory: choose a directory elsewhere, best on another disk", dir)
+	}
+	if err := backup.Prepare(dir); err != nil {
+		return made, err
+	}
+	at := b.dir.Path(checkpoint)
+	if err := errors.Join(os.RemoveAll(at), os.Mkdir(at, 0o700)); err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(at)) }()
+	var madeAt time.Time
+	began, held := b.now(), time.Duration(0)
+	err = b.queue.Checkpoint(ctx, filepath.Join(at, datadir.Queue), func() error {
+		err := b.table.Checkpoint(ctx, filepath.Join(at, datadir.Table))
+		madeAt = b.now()
+		held = madeAt.Sub(began)
+		return err
+	})
+	if err != nil {
+		return made, err
+	}
+	contents, err := backup.Write(ctx, dir, backup.Source{Dir: b.dir, Stores: at, MadeAt: madeAt, Version: b.version})
+	if err != nil {
+		b.log.Warn("a backup failed, and its files were removed", zap.String("dir", dir), zap.Error(err))
+		return made, err
+	}
+	made = admin.Backup{Dir: dir, Files: len(contents.Files), Bytes: contents.Bytes(), HeldMillis: held.Milliseconds()}
+	b.log.Info("a backup was made", zap.String("dir", dir), zap.Int64("bytes", made.Bytes), zap.Duration("queue held", held))
+	return made, nil
+}

@@ -1,0 +1,35 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+)
+
+// Checkpoint copies the queue into the new directory dir, see disk.DB.Checkpoint, and then
+// calls then. Until that has returned, the queue stands still: no message is published,
+// answered or moved for good. So a table that then copies belongs to the queue as after a
+// crash. Publishes wait meanwhile.
+func (b *Broker) Checkpoint(ctx context.Context, dir string, then func() error) error {
+	if err := b.db.Health(); err != nil {
+		return unavailable(err)
+	}
+	done := make(chan error, 1)
+	work := func() {
+		err := b.db.Checkpoint(dir)
+		if err == nil {
+			err = then()
+		}
+		done <- err
+	}
+	select {
+	case b.holds <- work:
+		if err := <-done; err != nil {
+			return fmt.Errorf("copy the queue: %w", err)
+		}
+		return nil
+	case <-b.stopping:
+		return errClosed
+	case <-ctx.Done():
+		return fmt.Errorf("copy the queue: %w", ctx.Err())
+	}
+}
