@@ -82,11 +82,18 @@ type process struct {
 // start runs a command until it or the test ends.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
+	return startBinary(t, env, filepath.Join(binaries, name), args...)
+}
+
+// startBinary is start for a binary that is no command of Fanfare.
+func startBinary(t *testing.T, env []string, path string, args ...string) *process {
+	t.Helper()
+	name := filepath.Base(path)
 	log, err := os.CreateTemp(t.TempDir(), name+"-*.log")
 	require.NoError(t, err)
 	defer log.Close()
 	// Not CommandContext: the test decides when and how a process ends.
-	command := exec.Command(filepath.Join(binaries, name), args...)
+	command := exec.Command(path, args...)
 	command.Env, command.Stdout, command.Stderr, command.SysProcAttr = env, log, log, withParent()
 	require.NoError(t, command.Start())
 	p := &process{name: name, pid: command.Process.Pid, log: log.Name(), exited: make(chan struct{})}

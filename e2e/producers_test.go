@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -77,4 +79,50 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 	require.ErrorAs(t, err, &problem)
 	assert.Equal(t, http.StatusNotFound, problem.Status)
 	c.stop(t)
+}
+
+// createQueue makes an SQS queue on LocalStack.
+func createQueue(t *testing.T, name string) {
+	t.Helper()
+	body := strings.NewReader(`{"QueueName":"` + name + `"}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("AWS_ENDPOINT_URL"), body)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	req.Header.Set("X-Amz-Target", "AmazonSQS.CreateQueue")
+	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=none")
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+// TestEventsReachTheNotificationsExample follows, posts and likes, and expects a notification
+// of each.
+func TestEventsReachTheNotificationsExample(t *testing.T) {
+	t.Parallel()
+	queue := "e2e-events-" + strings.ToLower(rand.Text()[:10])
+	createQueue(t, queue)
+	c := newClusterOf(t, []string{"api", "fanout", "likeagg"}, "FANFARE_EVENTS_QUEUE="+queue)
+	example := startBinary(t, c.env, buildExample(t, "notifications"), "-queue", queue)
+	ann, bob := signUp(t, connect(t, c.http), "ann"), signUp(t, connect(t, c.http), "bob")
+	require.NoError(t, bob.Follow(t.Context(), "ann"))
+	notified := func(text string) {
+		t.Helper()
+		await(t, text, 2*time.Minute, func() bool {
+			log, err := os.ReadFile(example.log)
+			require.NoError(t, err)
+			return strings.Contains(string(log), text)
+		})
+	}
+	notified("@ann: bob follows you")
+	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Hello"})
+	require.NoError(t, err)
+	require.NoError(t, bob.Like(t.Context(), post.ID))
+	notified("@ann: your post " + post.ID + " is in 1 homes")
+	notified("@ann: bob likes your post " + post.ID)
+	log, err := os.ReadFile(example.log)
+	require.NoError(t, err)
+	assert.Equal(t, 3, strings.Count(string(log), "\n"), string(log))
+	c.stop(t)
+	example.stop(t)
 }

@@ -53,6 +53,8 @@ type Config struct {
 	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
 	// QueuePrefix begins the names of the SQS queues.
 	QueuePrefix string `env:"FANFARE_QUEUE_PREFIX" envDefault:"fanfare"`
+	// EventsQueue is the name of an SQS queue that gets events of applied work, empty for none.
+	EventsQueue string `env:"FANFARE_EVENTS_QUEUE"`
 	// HTTPAddr is the address of the API.
 	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
 	// AdminAddr is the address of metrics, profiles and operations. It asks for no
@@ -339,6 +341,8 @@ func (c Config) check(role Role) []string {
 		{c.Auth != AuthDev && c.Auth != AuthJWT, fmt.Sprintf("FANFARE_AUTH: %q is neither dev nor jwt", c.Auth)},
 		{!tableName(c.Table), fmt.Sprintf("FANFARE_TABLE: %q is not 3 to 255 of A-Z a-z 0-9 _ - .", c.Table)},
 		{!queuePrefix(c.QueuePrefix), fmt.Sprintf("FANFARE_QUEUE_PREFIX: %q is not 1 to 60 of A-Z a-z 0-9 _ -", c.QueuePrefix)},
+		{!eventsQueue(c.EventsQueue), fmt.Sprintf("FANFARE_EVENTS_QUEUE: %q is not the name of a standard queue: up to 80 of A-Z a-z 0-9 _ -", c.EventsQueue)},
+		{c.ownsQueue(c.EventsQueue), fmt.Sprintf("FANFARE_EVENTS_QUEUE: %q is a queue of Fanfare's own work: name another", c.EventsQueue)},
 		{!address(c.HTTPAddr), fmt.Sprintf("FANFARE_HTTP_ADDR: %q is not HOST:PORT", c.HTTPAddr)},
 		{!address(c.AdminAddr), fmt.Sprintf("FANFARE_ADMIN_ADDR: %q is not HOST:PORT", c.AdminAddr)},
 		{c.MetricsAddr != "" && !address(c.MetricsAddr), fmt.Sprintf("FANFARE_METRICS_ADDR: %q is not HOST:PORT", c.MetricsAddr)},
@@ -413,8 +417,20 @@ func tableName(s string) bool {
 	return len(s) >= 3 && len(s) <= 255 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
 }
 
-func queuePrefix(s string) bool {
-	return len(s) >= 1 && len(s) <= 60 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+func queuePrefix(s string) bool { return len(s) >= 1 && len(s) <= 60 && queueName(s) }
+
+// eventsQueue accepts "" for none. A FIFO queue, whose name ends in .fifo, would order events
+// and slow them down for nothing.
+func eventsQueue(s string) bool { return len(s) <= 80 && queueName(s) }
+
+func queueName(s string) bool {
+	return strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+}
+
+// ownsQueue reports whether a queue has the name of a topic, or of its dead letters.
+func (c Config) ownsQueue(s string) bool {
+	topic, own := strings.CutPrefix(strings.TrimSuffix(s, "-dlq"), c.QueuePrefix+"-")
+	return own && slices.Contains([]string{"posts", "backfills", "chunks", "likes"}, topic)
 }
 
 func address(s string) bool {

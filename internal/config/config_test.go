@@ -26,7 +26,7 @@ func TestDefaultsAreForOneMachine(t *testing.T) {
 
 func TestEveryNameIsRead(t *testing.T) {
 	c, err := config.Load([]string{
-		"FANFARE_ENGINE=aws", "FANFARE_DATA_DIR=/d", "FANFARE_TABLE=t.1", "FANFARE_QUEUE_PREFIX=q",
+		"FANFARE_ENGINE=aws", "FANFARE_DATA_DIR=/d", "FANFARE_TABLE=t.1", "FANFARE_QUEUE_PREFIX=q", "FANFARE_EVENTS_QUEUE=q-events",
 		"FANFARE_HTTP_ADDR=:1", "FANFARE_ADMIN_ADDR=[::1]:2", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i",
 		"FANFARE_JWT_AUDIENCE=a, b", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
@@ -39,11 +39,11 @@ func TestEveryNameIsRead(t *testing.T) {
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
-		!c.HasConsole() || !c.HasCanary() || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
+		!c.HasConsole() || !c.HasCanary() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.ServiceRequestsPerSecond() != 8 {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 33, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 34, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -59,6 +59,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"auth", []string{"FANFARE_AUTH=none"}, config.API, []string{`FANFARE_AUTH: "none"`}},
 		{"table", []string{"FANFARE_TABLE=a b c"}, config.Worker, []string{"FANFARE_TABLE"}},
 		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
+		{"events queue", []string{"FANFARE_EVENTS_QUEUE=a.fifo"}, config.Worker, []string{"FANFARE_EVENTS_QUEUE"}},
+		{"events queue of its own", []string{"FANFARE_EVENTS_QUEUE=fanfare-likes-dlq"}, config.Worker, []string{`FANFARE_EVENTS_QUEUE: "fanfare-likes-dlq" is a queue of Fanfare`}},
 		{"address", []string{"FANFARE_HTTP_ADDR=8080", "FANFARE_ADMIN_ADDR=x:99999", "FANFARE_METRICS_ADDR=9091"}, config.Worker, []string{"FANFARE_HTTP_ADDR", "FANFARE_ADMIN_ADDR", "FANFARE_METRICS_ADDR"}},
 		{"types, all at once", []string{"FANFARE_LIKE_WINDOW=1", "FANFARE_PUSH_LIMIT=many", "FANFARE_LIKES_BY_USER=yes", "FANFARE_CANARY=2", "FANFARE_LOG_LEVEL=loud", "FANFARE_RATE_LIMIT=1e3", "FANFARE_TIMELINE_TTL=30d", "FANFARE_ENGINE=x"},
 			config.Worker, []string{`FANFARE_LIKE_WINDOW: "1" is not a duration`, "FANFARE_PUSH_LIMIT", "FANFARE_LIKES_BY_USER", `FANFARE_CANARY: "2" is not on or off`, "FANFARE_LOG_LEVEL", "FANFARE_RATE_LIMIT", "FANFARE_TIMELINE_TTL", "FANFARE_ENGINE"}},

@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/awsclient"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
+	"fanfare/internal/events"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -79,6 +80,32 @@ func openQueues(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Br
 	}
 	aws = awsclient.Observed(aws, clk.Observe)
 	return sqs.New(awssqs.NewFromConfig(aws), opt), nil
+}
+
+// openEvents opens the queue of events for others, if the operator has named one. A start
+// waits until SQS has it. Later its failures are a warning: the process works without.
+func (p *process) openEvents(ctx context.Context, e *engine) error {
+	name := p.cfg.EventsQueue
+	if name == "" || !p.opt.Roles.Fanout && !p.opt.Roles.Likes {
+		return nil
+	}
+	broker, err := openQueues(ctx, sqs.Options{Now: p.opt.Now, Log: p.log.Named("events")}, p.clock)
+	if err != nil {
+		return fmt.Errorf("FANFARE_EVENTS_QUEUE: %w", err)
+	}
+	p.cleanups.addCloser("events", broker.Close)
+	sender := events.New(broker, name, p.log.Named("events"))
+	e.events = sender.Send
+	e.checks = append(e.checks,
+		admin.Check{Name: "events queue", Ask: func(ctx context.Context) error {
+			if err := broker.Find(ctx, name); err != nil {
+				return fmt.Errorf("FANFARE_EVENTS_QUEUE is %s: %w", name, err)
+			}
+			return nil
+		}},
+		admin.Check{Name: "events are not sent", Ask: func(context.Context) error { return sender.Failing() }, Warn: true},
+	)
+	return nil
 }
 
 // pingTable returns nil if the table answers. A table with other keys is a SchemaError.

@@ -454,7 +454,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, eng.pageSize), ChunkSize: p.opt.ChunkSize,
-			Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Log: p.log.Named("fanout"),
+			Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Events: eng.events, Log: p.log.Named("fanout"),
 		})
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: eng.broker, Handle: c.handle(worker), Workers: c.workers,
@@ -476,7 +476,7 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 			}
 			metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
 		},
-		Answered: answered(metrics),
+		Events: eng.events, Answered: answered(metrics),
 	})
 	roots.start("likes", aggregator.Run)
 }

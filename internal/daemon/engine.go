@@ -20,6 +20,7 @@ import (
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/table"
 	tableembedded "fanfare/internal/table/embedded"
+	"fanfare/messages"
 )
 
 // engine is a table and a queue, with the settings of a process that uses them.
@@ -45,6 +46,8 @@ type engine struct {
 	backups admin.Backuper
 	// devSecret signs dev tokens.
 	devSecret []byte
+	// events, if not nil, sends the events of applied work to others.
+	events func(ctx context.Context, events ...messages.Event) error
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
 	watch func(ctx context.Context) error
 }
@@ -109,6 +112,9 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (e *engine, 
 		e, err = p.openEmbedded(ctx, dir)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := p.openEvents(ctx, e); err != nil {
 		return nil, err
 	}
 	e.wakes = new(live.Wakes)

@@ -119,6 +119,8 @@ type Config struct {
 	Observe func(entries int, sincePost time.Duration)
 	// Skipped is called for followers that were away: how many at once.
 	Skipped func(followers int)
+	// Events, if not nil, sends the events of applied work to others.
+	Events func(ctx context.Context, events ...messages.Event) error
 	// Log takes the worker's log. Default none.
 	Log *zap.Logger
 }
@@ -174,9 +176,9 @@ func New(cfg Config) *Worker {
 func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
 	switch e := e.(type) {
 	case *messages.PostCreated:
-		return wrap(e, w.postCreated(ctx, e))
+		return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.postCreated(ctx, e)))
 	case *messages.Followed:
-		return wrap(e, w.followed(ctx, e))
+		return wrap(e, w.follow(ctx, e))
 	}
 	return unexpected(e, queue.TopicPosts)
 }
@@ -185,7 +187,7 @@ func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
 func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
 	switch e := e.(type) {
 	case *messages.Followed:
-		return wrap(e, w.followed(ctx, e))
+		return wrap(e, w.follow(ctx, e))
 	case *messages.Unfollowed:
 		return wrap(e, w.unfollowed(ctx, e))
 	case *messages.PostDeleted:
@@ -206,7 +208,7 @@ func (w *Worker) HandleChunks(ctx context.Context, e messages.Event) error {
 	case *messages.FanoutPlan:
 		return wrap(e, w.plan(ctx, e))
 	case *messages.FanoutChunk:
-		return wrap(e, w.chunk(ctx, e))
+		return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.chunk(ctx, e)))
 	}
 	return unexpected(e, queue.TopicChunks)
 }

@@ -120,9 +120,10 @@ func (s *Service) ImportComment(ctx context.Context, c Comment) error {
 	if _, there := found[stored.Item().Key]; there || post.Int(schema.AttrDeleted) != 0 {
 		return nil
 	}
-	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: stored.Item(), If: table.Absent{}})
-	if _, there := errors.AsType[*table.ConditionError](err); there {
-		return nil
+	write := table.TransactOp{Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}
+	err = s.transactComment(ctx, post.Str(schema.AttrAuthor), c.PostID, 1, write)
+	if deleted, ok := errors.AsType[*Error](err); conditionFailed(err) || ok && deleted.Kind == NotFound {
+		return nil // it is there, or the post was deleted meanwhile
 	}
 	return unavailable("table", err)
 }

@@ -49,6 +49,7 @@ import (
 	"fanfare/internal/clock"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // Config configures an Aggregator. Store and Broker are required, the rest has
@@ -92,6 +93,9 @@ type Config struct {
 	// Observe is called with each window that ended, if it is not nil. Several
 	// goroutines call it, and it must be quick.
 	Observe func(Outcome)
+	// Events, if not nil, sends an event for each user whose latest action is counted, before
+	// the messages are acked. While it fails, they come again.
+	Events func(ctx context.Context, events ...messages.Event) error
 	// Answered, if not nil, is called with the end of each receive, as Observe is.
 	Answered func(queue.Answered)
 	// Tracer, if not nil, makes a span for each window with a like that is traced.

@@ -40,8 +40,10 @@ type window struct {
 	// that the window writes.
 	inc   *incarnation
 	stamp schema.Flush
-	// shards is the number of the post's like shards, as stored with the post.
+	// shards is the number of the post's like shards, as stored with the post, author its
+	// author.
 	shards int
+	author string
 	// gate holds back the window's turns while many of its requests wait.
 	gate gate
 	// unresolved counts the requests of unknown outcome. Only assertions read it.
@@ -72,6 +74,7 @@ func (w *window) begin(ctx context.Context) {
 		w.end(ctx, nil)
 	default:
 		w.shards = ref.LikeShards
+		w.author = ref.Author
 		w.round(ctx, w.actions)
 	}
 }
@@ -228,6 +231,9 @@ func (w *window) end(ctx context.Context, err error) {
 		if a.err == nil && a.stamped != nil {
 			out.Applied++
 		}
+	}
+	w.tell(ctx)
+	for _, a := range w.actions {
 		w.collector.settle(ctx, a.messages, a.err)
 	}
 	out.Lag = time.Since(w.openedAt)

@@ -21,6 +21,10 @@ import (
 // nor permanent. After that it becomes a dead letter with its error.
 const MaxAttempts = 20
 
+// MaxUnsent is how often a message may come whose work is done and whose event was not sent,
+// some half a minute in all. After that it becomes a dead letter with the error.
+const MaxUnsent = 5
+
 // Handler processes one event. Its error decides the message's next step:
 //
 //   - nil: the message is removed.
@@ -29,6 +33,8 @@ const MaxAttempts = 20
 //   - *messages.EarlyError: it comes again with backoff, at the latest when it is due, and
 //     never becomes a dead letter for that.
 //   - *clock.DoubtError: it comes again with backoff, and never becomes a dead letter for that.
+//   - an *UnsentError: it comes again with backoff. When it was received more than MaxUnsent
+//     times, it becomes a dead letter with the error, and a redrive sends the event.
 //   - an error for which Transient is true: it comes again with backoff.
 //   - any other: it comes again with backoff. When it was received more than
 //     MaxAttempts times, it becomes a dead letter with the error.
@@ -160,6 +166,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 	early, isEarly := errors.AsType[*messages.EarlyError](err)
 	_, isDoubt := errors.AsType[*clock.DoubtError](err)
 	_, isPermanent := errors.AsType[*messages.PermanentError](err)
+	_, isUnsent := errors.AsType[*UnsentError](err)
 	result := ResultAgain
 	switch {
 	case stopping:
@@ -174,7 +181,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		log.Warn("from ahead of the clock, the message comes again: set the clocks of the processes right")
 	case isDoubt: // the log has the doubt once
 		log.Debug("left until the clock is right")
-	case isPermanent, receive.Receives > MaxAttempts && !Transient(err):
+	case isPermanent, isUnsent && receive.Receives > MaxUnsent, receive.Receives > MaxAttempts && !Transient(err):
 		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {
 			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))
 			break

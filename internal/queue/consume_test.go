@@ -267,6 +267,22 @@ func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
 	})
 }
 
+// A queue of events that fails for hours must not fill the queue of the work.
+func TestAnEventThatIsNotSentMakesADeadLetterSoon(t *testing.T) {
+	down := &queue.UnavailableError{Op: "send", Err: errors.New("no such queue")}
+	unsent := fmt.Errorf("fan-out: %w", &queue.UnsentError{Queue: "out", Err: down})
+	consuming(t, func(context.Context, messages.Event) error { return unsent }, func(t *testing.T, b *broker, _ func()) {
+		t.Helper()
+		msg := event(t)
+		b.deliver(msg, 1)
+		pass(time.Minute)
+		got := b.answersOf(msg)
+		require.Len(t, got, queue.MaxUnsent+1)
+		assert.True(t, got[queue.MaxUnsent].acked)
+		assert.Contains(t, b.reason(msg), "its event was not sent to queue out")
+	})
+}
+
 func TestTransientErrorsNeverKillAMessage(t *testing.T) {
 	for name, err := range map[string]error{
 		"throttled": fmt.Errorf("write: %w", &queue.UnavailableError{Op: "send", Err: errors.New("throttled")}),

@@ -24,6 +24,21 @@ var ErrNotMeant = errors.New("this dead letter is not meant")
 // ErrEnough is ErrNotMeant for this letter and all that would follow.
 var ErrEnough = errors.New("enough dead letters")
 
+// UnsentError is the answer of a handler whose work is done, and whose event for others was
+// not sent. The message comes again, as the work may be repeated, but no more than
+// MaxUnsent times: an event queue that fails for long must not fill the queues of the work.
+type UnsentError struct {
+	// Queue is the name of the queue of events.
+	Queue string
+	Err   error
+}
+
+func (e *UnsentError) Error() string {
+	return fmt.Sprintf("the work is done, but its event was not sent to queue %s: mend that, then redrive: %v", e.Queue, e.Err)
+}
+
+func (e *UnsentError) Unwrap() error { return e.Err }
+
 // UnavailableError wraps a failure that another try may mend: throttling, a lost
 // connection, a timeout. Whether the call took effect is unknown. Callers answer 503
 // or back off.

@@ -196,6 +196,21 @@ func (b *Broker) findTopic(ctx context.Context, topic, suffix string) (*remoteQu
 // Publish implements message.Publisher. The context of the first message bounds the
 // wait. Requests that are under way go on.
 func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
+	return b.publish(topic, func(ctx context.Context) (*remoteQueue, error) { return b.findTopic(ctx, topic, "") }, msgs)
+}
+
+// Send is Publish for a queue that is not Fanfare's, by its own name.
+func (b *Broker) Send(name string, msgs ...*message.Message) error {
+	return b.publish(name, func(ctx context.Context) (*remoteQueue, error) { return b.find(ctx, name) }, msgs)
+}
+
+// Find returns nil once SQS has a queue of this name, which Send then knows.
+func (b *Broker) Find(ctx context.Context, name string) error {
+	_, err := b.find(ctx, name)
+	return err
+}
+
+func (b *Broker) publish(topic string, find func(context.Context) (*remoteQueue, error), msgs []*message.Message) error {
 	end, err := b.begin(&b.calls)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
@@ -208,7 +223,7 @@ func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
 	if err := queue.Check(msgs...); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
-	q, err := b.findTopic(ctx, topic, "")
+	q, err := find(ctx)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}

@@ -1,0 +1,122 @@
+// Package events sends the events of applied work to a queue of the operator's choice, so
+// that notifications, a search and the like can be built outside. It must never decide
+// which work has an event, hold up that work for longer than SendTime, or read the queue.
+//
+// The order is: the effect, then the event, then the ack of the work's message
+// (docs/decisions/0033-events-out.md). A crash in between repeats the event with the same
+// id, and never loses it (I6). While the queue fails, one send at a time tries it, and the
+// others fail at once: their messages come again, and become dead letters in the end.
+package events
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+// SendTime bounds the wait for the queue.
+const SendTime = 5 * time.Second
+
+// pause is the time between two tries while the queue fails.
+const pause = time.Second
+
+// Queue is a queue by its own name.
+type Queue interface {
+	// Send returns nil only when all messages are durable. The context of the first message
+	// bounds the wait.
+	Send(name string, msgs ...*message.Message) error
+}
+
+// Sender sends events to one queue. Goroutines may share it.
+type Sender struct {
+	queue Queue
+	name  string
+	log   *zap.Logger
+
+	mu sync.Mutex
+	// failed is the last failure, nil while the queue works; failedAt is its time.
+	failed   error
+	failedAt time.Time
+	// trying says that a send tries the failing queue.
+	trying bool
+}
+
+// New returns a sender to the queue of this name.
+func New(q Queue, name string, log *zap.Logger) *Sender {
+	return &Sender{queue: q, name: name, log: log}
+}
+
+// Send returns nil when the queue has all events. Its error is a *queue.UnsentError.
+func (s *Sender) Send(ctx context.Context, events ...messages.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if err := s.begin(); err != nil {
+		return &queue.UnsentError{Queue: s.name, Err: err}
+	}
+	err := s.send(ctx, events)
+	s.end(ctx, err)
+	if err != nil {
+		return &queue.UnsentError{Queue: s.name, Err: err}
+	}
+	return nil
+}
+
+// begin returns the last failure, unless the queue works or it is time to try it.
+func (s *Sender) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		return nil
+	}
+	if s.trying || time.Since(s.failedAt) < pause {
+		return s.failed
+	}
+	s.trying = true
+	return nil
+}
+
+func (s *Sender) send(ctx context.Context, events []messages.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, SendTime)
+	defer cancel()
+	msgs := make([]*message.Message, 0, len(events))
+	for _, e := range events {
+		msg, err := queue.Message(ctx, e)
+		if err != nil {
+			return err
+		}
+		msgs = append(msgs, msg)
+	}
+	return s.queue.Send(s.name, msgs...)
+}
+
+// end notes the outcome of a send. A send that its caller cut says nothing about the queue.
+func (s *Sender) end(ctx context.Context, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trying = false
+	if err != nil && ctx.Err() != nil || errors.Is(err, queue.ErrInvalid) || errors.Is(err, queue.ErrTooLarge) {
+		return
+	}
+	if err != nil && s.failed == nil {
+		s.log.Warn("events are not sent: their work is done, and its messages come again", zap.String("queue", s.name), zap.Error(err))
+	}
+	if err == nil && s.failed != nil {
+		s.log.Info("events are sent again", zap.String("queue", s.name))
+	}
+	s.failed, s.failedAt = err, time.Now()
+}
+
+// Failing returns the last failure, nil while the queue works.
+func (s *Sender) Failing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}

@@ -1,0 +1,57 @@
+package likeagg
+
+import (
+	"context"
+	"slices"
+
+	"fanfare/internal/schema"
+	"fanfare/messages"
+)
+
+// tell sends LikeCounted for the actions that are counted: by this window's flush, or by a
+// flush whose aggregator perhaps died before it sent the event. The messages are acked after
+// that. If the send fails, they come again, find their likes counted, and send it again.
+func (w *window) tell(ctx context.Context) {
+	if w.cfg.Events == nil {
+		return
+	}
+	var told []*action
+	var events []messages.Event
+	for _, a := range w.actions {
+		liked, counted := a.counted()
+		if !counted {
+			continue
+		}
+		e := &messages.LikeCounted{
+			Header: messages.Header{EventID: a.version, Time: w.cfg.Now().UTC()},
+			PostID: w.post, AuthorID: w.author, UserID: a.user, Liked: liked,
+		}
+		if w.flushed != nil {
+			count := schema.ParseLikeCount(w.flushed).Shown()
+			e.LikeCount = &count
+		}
+		told, events = append(told, a), append(events, e)
+	}
+	for part := range slices.Chunk(events, mostTold) {
+		if err := w.cfg.Events(ctx, part...); err != nil {
+			for _, a := range told {
+				a.err = err
+			}
+			return
+		}
+	}
+}
+
+// mostTold is the number of events that are sent at once. Their send has a limit of time.
+const mostTold = 500
+
+// counted reports whether the state of a is counted, unless a later action replaced it: that
+// one has a message of its own. liked is the state.
+func (a *action) counted() (liked, counted bool) {
+	for _, like := range []*schema.Like{a.stamped, a.old} {
+		if a.err == nil && like != nil && like.Version == a.version {
+			return like.Liked, true
+		}
+	}
+	return false, false
+}

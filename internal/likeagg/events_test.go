@@ -1,0 +1,101 @@
+package likeagg
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+// listener receives the events of aggregators.
+type listener struct {
+	mu    sync.Mutex
+	down  bool
+	tries int
+	sent  []*messages.LikeCounted
+}
+
+func (l *listener) listen(_ context.Context, events ...messages.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tries++
+	if l.down {
+		return &queue.UnsentError{Queue: "out", Err: errors.New("down")}
+	}
+	for _, e := range events {
+		l.sent = append(l.sent, e.(*messages.LikeCounted))
+	}
+	return nil
+}
+
+func (l *listener) set(down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = down
+}
+
+func TestCountedLikesAreTold(t *testing.T) {
+	step(t, func(w *world) {
+		var out listener
+		w.tune = func(c *Config) { c.Events = out.listen }
+		w.run()
+		ann := w.send("ann", true)
+		bob := w.send("bob", true)
+		w.settle()
+		w.wantCount(2)
+		last := w.send("ann", false)
+		w.settle()
+		w.wantCount(1)
+		require.Len(t, out.sent, 3)
+		assert.Equal(t, &messages.LikeCounted{
+			Header: messages.Header{EventID: last, Time: out.sent[2].Time}, PostID: w.post, AuthorID: "author", UserID: "ann", LikeCount: new(int64(1)),
+		}, out.sent[2])
+		assert.ElementsMatch(t, []string{ann, bob}, []string{out.sent[0].EventID, out.sent[1].EventID})
+		assert.True(t, out.sent[0].Liked)
+		assert.EqualValues(t, 2, *out.sent[1].LikeCount)
+	})
+}
+
+// An aggregator that dies after its flush and before its event leaves the messages unacked.
+// So does a queue of events that fails. The next window finds the likes counted, counts none
+// twice, and sends the events.
+func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
+	step(t, func(w *world) {
+		out := listener{down: true}
+		w.tune = func(c *Config) { c.Events = out.listen }
+		w.run()
+		versions := []string{w.send("ann", true), w.send("bob", true), w.send("ann", false)}
+		pass(5 * time.Second)
+		w.wantCount(1)
+		require.Equal(t, 3, w.queue.len(), "a message was acked before its event was sent")
+		out.set(false)
+		w.run() // another process, whose windows meet likes of the first
+		w.settle()
+		w.wantCount(1)
+		told := map[string]bool{}
+		for _, e := range out.sent {
+			told[e.EventID] = e.Liked
+		}
+		assert.Equal(t, map[string]bool{versions[1]: true, versions[2]: false}, told)
+		w.wantDead(0, "")
+	})
+}
+
+func TestEventsThatAreNotSentMakeDeadLetters(t *testing.T) {
+	step(t, func(w *world) {
+		out := listener{down: true}
+		w.tune = func(c *Config) { c.Events = out.listen }
+		w.run()
+		w.send("ann", true)
+		w.settle()
+		w.wantCount(1)
+		w.wantDead(1, "its event was not sent")
+	})
+}
