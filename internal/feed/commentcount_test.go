@@ -57,6 +57,20 @@ func TestACommentIsCountedAtOnce(t *testing.T) {
 	w.checkCounts("bob")
 }
 
+func TestAnImportedCommentIsCountedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	c := feed.Comment{ID: w.ids(1)[0], PostID: p.ID, AuthorID: "ann", Text: "of years ago"}
+	for range 2 {
+		require.NoError(t, w.ImportComment(t.Context(), c))
+	}
+	assert.Equal(t, int64(1), w.comments(p.ID))
+	require.NoError(t, w.DeletePost(t.Context(), "bob", p.ID))
+	c.ID = w.ids(1)[0]
+	require.NoError(t, w.ImportComment(t.Context(), c), "a comment of a deleted post has no place to go")
+}
+
 // A post of an earlier version has no count. Whoever needs it first counts the comments, once.
 func TestCommentsFromBeforeAreCountedOnce(t *testing.T) {
 	for name, first := range map[string]func(w *world, p feed.Post, c feed.Comment) int64{

@@ -56,7 +56,7 @@ func callerOf(ctx context.Context) caller {
 func userOf(ctx context.Context) string { return callerOf(ctx).user }
 
 // authenticate refuses requests without a valid token (I10), unless the operation needs
-// none. A service's token may name the user for whom it acts.
+// none. A service's token may name the user to act for.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	if len(ctx.Operation().Security[0]) == 0 {
 		next(ctx)
