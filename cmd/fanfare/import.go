@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/datadir"
 	"fanfare/internal/obs"
 	"fanfare/internal/transfer"
 )
@@ -56,6 +57,26 @@ func (a *app) importCommand() *cobra.Command {
 	})
 }
 
+const exportHelp = `Writes users, follows, posts, comments and likes as JSON lines to the standard output:
+the lines of fanfare import, so that a network can move to another table. The same data is
+always the same lines. With --user it writes one user: the profile, the follows
+in both directions, the posts, and the user's comments and likes.
+
+With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons. Otherwise it
+opens the data directory, so stop fanfare up first.`
+
+func (a *app) exportCommand() *cobra.Command {
+	var user string
+	c := &cobra.Command{Use: "export", Short: "Write users, follows, posts, comments and likes as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
+	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
+	return a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ []string) error {
+		if user != "" {
+			return transfer.ExportUser(ctx, t, user, a.stdout)
+		}
+		return transfer.Export(ctx, t, a.stdout)
+	})
+}
+
 // onData gives c the data of FANFARE_ENGINE=aws, or else a data directory that no process has
 // open.
 func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error) *cobra.Command {
@@ -64,6 +85,9 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 		if err != nil {
 			return err
+		}
+		if state, err := datadir.Look(cfg.DataDir); cfg.Engine != config.EngineAWS && c.Name() != "import" && err == nil && !state.Exists {
+			return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
 		}
 		t, end, err := daemon.OpenTransfer(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -77,8 +78,15 @@ func network() []any {
 
 func service(store table.Store, now time.Time) *feed.Service {
 	clock := func() time.Time { return now }
-	return feed.New(feed.Config{Store: store, IDs: id.NewGenerator(clock), Now: clock, TimelineTTL: timelineTTL, LikesByUser: true})
+	return feed.New(feed.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, TimelineTTL: timelineTTL, LikesByUser: true})
 }
+
+// sink takes events that nobody handles.
+type sink struct{}
+
+func (sink) Publish(string, ...*message.Message) error { return nil }
+
+func (sink) Close() error { return nil }
 
 // texts returns the texts of a home, newest first, from both sources.
 func texts(t *testing.T, s *feed.Service, user string) (push, pull []string) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/daemon"
+)
+
+// on runs a command on a data directory.
+func on(dir string, args ...string) (stdout, stderr string, code int) {
+	var out, problems bytes.Buffer
+	code = run(append([]string{"fanfare"}, args...), []string{"FANFARE_DATA_DIR=" + dir, "FANFARE_LIKE_WINDOW=10ms"}, &out, &problems)
+	return out.String(), problems.String(), code
+}
+
+const smallNetwork = `{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"}
+{"type":"post","id":"01HNFR7SM00000000000000000","author_id":"ann","text":"Hello","time":"2024-01-31T12:34:56.256Z"}
+{"type":"like","post_id":"01HNFR7SM00000000000000000","user_id":"bob","time":"2024-02-02T10:06:00Z"}
+{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}
+{"type":"follow","author_id":"ann","follower_id":"bob","time":"2024-02-01T08:30:00.25Z"}
+`
+
+func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
+	_, stderr, code := on(filepath.Join(dir, "none"), "export")
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Contains(t, stderr, "there is no data directory")
+	assert.NoDirExists(t, filepath.Join(dir, "none"))
+
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork+`{"type":"like","post_id":"7","user_id":"ann","time":"2024-02-02T10:06:00Z"}`), 0o600))
+	_, stderr, code = on(filepath.Join(dir, "a"), "import", file)
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Equal(t, file+`:6: post_id: "7" is not the id of a post of the files`+"\nfanfare: 1 faults in the files, nothing was imported: mend them and run the command again\n", stderr)
+
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
+	stdout, stderr, code := on(filepath.Join(dir, "a"), "import", file)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	assert.Contains(t, stdout, "imported 2 users, 1 follows, 1 posts, 0 comments and 1 likes")
+	assert.Contains(t, stderr, "likes: 1 of 1\n")
+	first, _, code := on(filepath.Join(dir, "a"), "export")
+	require.Equal(t, daemon.ExitOK, code)
+	require.NoError(t, os.WriteFile(file, []byte(first), 0o600))
+	_, stderr, code = on(filepath.Join(dir, "b"), "import", file)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	second, _, code := on(filepath.Join(dir, "b"), "export")
+	require.Equal(t, daemon.ExitOK, code)
+	assert.Equal(t, first, second)
+	assert.Equal(t, smallNetwork, second, "it was in the order of an export")
+	own, _, code := on(filepath.Join(dir, "b"), "export", "--user", "bob")
+	require.Equal(t, daemon.ExitOK, code)
+	assert.NotContains(t, own, "Hello")
+	assert.Contains(t, own, `"type":"like"`)
+}

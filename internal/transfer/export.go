@@ -1,0 +1,269 @@
+package transfer
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// exporter is one export. Of all users it keeps the ids in memory, and of one post the likes.
+type exporter struct {
+	cfg   Config
+	store table.Store
+	out   *bufio.Writer
+	users map[string]bool
+	ph    *phase
+}
+
+// Export writes the records of a table: each user with its follows and posts, and each post
+// with its comments and likes. The same records are always the same lines in the same order.
+// It is no snapshot: what changes meanwhile is in it as it was before, or after.
+//
+// Records of users without a profile are left out, because no import takes them.
+func Export(ctx context.Context, cfg Config, out io.Writer) error {
+	cfg = cfg.withDefaults()
+	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out), users: map[string]bool{}}
+	if err := e.findUsers(ctx); err != nil {
+		return err
+	}
+	e.ph = newPhase(cfg.Progress, "users", len(e.users))
+	defer e.ph.finish()
+	for _, user := range slices.Sorted(maps.Keys(e.users)) {
+		if err := e.user(ctx, user); err != nil {
+			return fmt.Errorf("export %s: %w", user, err)
+		}
+		e.ph.add(1)
+	}
+	return e.out.Flush()
+}
+
+func (e *exporter) findUsers(ctx context.Context) error {
+	ph := newPhase(e.cfg.Progress, "items looked at", 0)
+	defer ph.finish()
+	for next, first := (table.Key{}), true; first || next != (table.Key{}); first = false {
+		page, err := e.cfg.Store.Scan(ctx, table.ScanInput{After: next})
+		if err != nil {
+			return fmt.Errorf("look for users: %w", err)
+		}
+		for _, it := range page.Items {
+			if it.Key.SK != schema.SortInfo || !strings.HasPrefix(it.Key.PK, schema.UserPK("")) {
+				continue
+			}
+			profile, err := schema.ParseProfile(it)
+			if err != nil {
+				return err
+			}
+			e.users[profile.User] = true
+		}
+		ph.add(len(page.Items))
+		next = page.Next
+	}
+	return nil
+}
+
+// each calls visit with each item of a partition.
+func (e *exporter) each(ctx context.Context, pk string, visit func(table.Item) error) error {
+	for page, err := range e.store.Query(ctx, table.Query{PK: pk, Consistent: true}) {
+		if err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			if err := visit(it); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *exporter) user(ctx context.Context, user string) error {
+	it, err := e.store.Get(ctx, table.GetInput{Key: schema.ProfileKey(user), Consistent: true})
+	if err != nil || it.Item == nil { // forgotten since
+		return err
+	}
+	p, err := schema.ParseProfile(*it.Item)
+	if err != nil {
+		return err
+	}
+	if err := writeRecord(e.out, record{Type: kindUser, ID: user, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Time: p.CreatedAt}); err != nil {
+		return err
+	}
+	err = e.each(ctx, schema.FollowingPK(user), func(it table.Item) error {
+		edge, err := schema.ParseEdge(it)
+		if err != nil || !e.users[edge.Other] {
+			return err
+		}
+		return writeRecord(e.out, followRecord(user, edge.Other, edge))
+	})
+	if err != nil {
+		return err
+	}
+	return e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
+		p, err := schema.ParsePost(it)
+		if err != nil || p.Deleted {
+			return err
+		}
+		if err := e.post(p); err != nil {
+			return err
+		}
+		if err := e.comments(ctx, p.ID); err != nil {
+			return err
+		}
+		return e.likes(ctx, p)
+	})
+}
+
+// followRecord leaves out the lowest id: an import takes it for all posts.
+func followRecord(follower, author string, edge schema.Edge) record {
+	from := edge.From
+	if from == id.Min {
+		from = ""
+	}
+	return record{Type: kindFollow, FollowerID: follower, AuthorID: author, From: from, Time: edge.Since}
+}
+
+func (e *exporter) post(p schema.Post) error {
+	made, err := id.Time(p.ID)
+	if err != nil {
+		return err
+	}
+	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Time: made}
+	if !p.EditedAt.IsZero() {
+		r.EditedAt = &p.EditedAt
+	}
+	return writeRecord(e.out, r)
+}
+
+func (e *exporter) comments(ctx context.Context, post string) error {
+	return e.each(ctx, schema.CommentsPK(post), func(it table.Item) error {
+		c, err := schema.ParseComment(it)
+		if err != nil || !e.users[c.Author] {
+			return err
+		}
+		made, err := id.Time(c.ID)
+		if err != nil {
+			return err
+		}
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: post, AuthorID: c.Author, Text: c.Text, Time: made})
+	})
+}
+
+// likes writes the likes of a post by user, whatever the number of its shards.
+func (e *exporter) likes(ctx context.Context, p schema.Post) error {
+	var likes []record
+	for shard := range p.LikeShards {
+		err := e.each(ctx, schema.LikesPK(p.ID, shard, p.LikeShards), func(it table.Item) error {
+			like, err := schema.ParseLike(it)
+			if err != nil || !like.Liked || !e.users[like.User] {
+				return err
+			}
+			at, err := id.Time(like.Version)
+			likes = append(likes, record{Type: kindLike, PostID: p.ID, UserID: like.User, Time: at})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(likes, func(a, b record) int { return cmp.Compare(a.UserID, b.UserID) })
+	for _, like := range likes {
+		if err := writeRecord(e.out, like); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExportUser writes the records of one user: the profile, the follows in both directions, the
+// posts, and the user's own comments and likes of living posts. Without the index of likes
+// by user it has no likes, and its error says so.
+func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
+	cfg = cfg.withDefaults()
+	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out)}
+	s := feed.New(feed.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, TimelineTTL: cfg.TimelineTTL, LikesByUser: cfg.LikesByUser})
+	profile, err := s.User(ctx, user)
+	if err != nil {
+		return err
+	}
+	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, ImageURL: profile.ImageURL, Time: profile.CreatedAt})
+	if err != nil {
+		return err
+	}
+	for _, pk := range []string{schema.FollowingPK(user), schema.FollowersPK(user)} {
+		if err := e.each(ctx, pk, func(it table.Item) error { return e.follow(ctx, pk, user, it) }); err != nil {
+			return err
+		}
+	}
+	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
+		p, err := schema.ParsePost(it)
+		if err != nil || p.Deleted {
+			return err
+		}
+		return e.post(p)
+	})
+	if err != nil {
+		return err
+	}
+	err = pages(func(page feed.PageRequest) (feed.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Text: c.Text, Time: c.CreatedAt})
+	})
+	if err != nil {
+		return err
+	}
+	err = pages(func(page feed.PageRequest) (feed.List[feed.LikedPost], error) { return s.LikesByUser(ctx, user, page) }, func(l feed.LikedPost) error {
+		return writeRecord(e.out, record{Type: kindLike, PostID: l.PostID, UserID: user, Time: l.LikedAt})
+	})
+	if err != nil {
+		return err
+	}
+	return e.out.Flush()
+}
+
+// follow writes a follow of a user, or one of its followers: that follower's edge has the
+// lowest post.
+func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) error {
+	edge, err := schema.ParseEdge(it)
+	if err != nil {
+		return err
+	}
+	if pk == schema.FollowingPK(user) {
+		return writeRecord(e.out, followRecord(user, edge.Other, edge))
+	}
+	own, err := e.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(edge.Other, user), Consistent: true})
+	if err != nil || own.Item == nil { // unfollowed since
+		return err
+	}
+	if edge, err = schema.ParseEdge(*own.Item); err != nil {
+		return err
+	}
+	follower, _ := schema.UserOfSK(it.Key.SK) // ParseEdge has read it
+	return writeRecord(e.out, followRecord(follower, user, edge))
+}
+
+// pages calls visit with each item of a list.
+func pages[T any](read func(feed.PageRequest) (feed.List[T], error), visit func(T) error) error {
+	for page := (feed.PageRequest{Limit: feed.MaxLimit}); ; {
+		list, err := read(page)
+		if err != nil {
+			return err
+		}
+		for _, item := range list.Items {
+			if err := visit(item); err != nil {
+				return err
+			}
+		}
+		if page.Cursor = list.NextCursor; page.Cursor == "" {
+			return nil
+		}
+	}
+}
