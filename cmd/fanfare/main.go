@@ -90,7 +90,7 @@ environment (FANFARE_*).`,
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
 		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(),
 		a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.replayCommand(), a.capacityCommand(),
-		a.doctorCommand(), a.healthCommand(), a.versionCommand(),
+		a.doctorCommand(), a.iamCommand(), a.healthCommand(), a.versionCommand(),
 	)
 	for _, s := range services() {
 		root.AddCommand(a.serviceCommand(s))

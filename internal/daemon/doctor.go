@@ -223,7 +223,7 @@ func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.
 func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 	key, other := table.Key{PK: "ping", SK: "ping"}, table.Key{PK: "ping", SK: "pong"}
 	put := table.PutInput{Item: table.Item{Key: other}, If: table.Exists{}}
-	all, withQueries := e.roles.API || e.roles.Fanout || e.roles.Likes, e.roles.API || e.roles.Fanout
+	need := func(action string) bool { return e.roles.need(action, theTable) }
 	query := func(index bool) error {
 		for _, err := range store.Query(ctx, table.Query{Index: index, PK: "ping", PageSize: 1}) {
 			return err
@@ -231,33 +231,33 @@ func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 		return nil
 	}
 	e.try("calls to the table", []trial{
-		{all, "dynamodb:GetItem", func() error { return store.Ping(ctx) }},
-		{all, "dynamodb:BatchGetItem", func() error {
+		{need("dynamodb:GetItem"), "dynamodb:GetItem", func() error { return store.Ping(ctx) }},
+		{need("dynamodb:BatchGetItem"), "dynamodb:BatchGetItem", func() error {
 			_, err := store.BatchGet(ctx, table.BatchGetInput{Keys: []table.Key{key}})
 			return err
 		}},
-		{all, "dynamodb:PutItem", func() error {
+		{need("dynamodb:PutItem"), "dynamodb:PutItem", func() error {
 			_, err := store.Put(ctx, put)
 			return err
 		}},
-		{all, "dynamodb:UpdateItem", func() error {
+		{need("dynamodb:UpdateItem"), "dynamodb:UpdateItem", func() error {
 			_, err := store.Update(ctx, table.UpdateInput{Key: key, Set: []table.Attr{{Name: "none", Value: table.N(0)}}, If: table.Exists{}})
 			return err
 		}},
-		{withQueries, "dynamodb:DeleteItem", func() error {
+		{need("dynamodb:DeleteItem"), "dynamodb:DeleteItem", func() error {
 			_, err := store.Delete(ctx, table.DeleteInput{Key: key, If: table.Exists{}})
 			return err
 		}},
-		{withQueries, "dynamodb:BatchWriteItem", func() error {
+		{need("dynamodb:BatchWriteItem"), "dynamodb:BatchWriteItem", func() error {
 			_, err := store.BatchWrite(ctx, []table.BatchWrite{{Delete: key}})
 			return err
 		}},
-		{withQueries, "dynamodb:ConditionCheckItem and transactions", func() error {
+		{need("dynamodb:ConditionCheckItem"), "dynamodb:ConditionCheckItem and transactions", func() error {
 			_, err := store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: key, If: table.Exists{}}}, {Put: &put}}})
 			return err
 		}},
-		{withQueries, "dynamodb:Query of the table", func() error { return query(false) }},
-		{withQueries, "dynamodb:Query of its index", func() error { return query(true) }},
+		{need("dynamodb:Query"), "dynamodb:Query of the table", func() error { return query(false) }},
+		{e.roles.need("dynamodb:Query", theIndex), "dynamodb:Query of its index", func() error { return query(true) }},
 	})
 }
 
@@ -282,7 +282,7 @@ func (e *examination) try(check string, trials []trial) {
 		case err == nil || condition || cancelled:
 			permitted = append(permitted, t.permission)
 		case awsclient.Refused(err):
-			e.note(LevelFault, check, "allow "+t.permission+" to the role of "+e.roles.names(), "%s is refused: %w", t.permission, err)
+			e.note(LevelFault, check, "allow "+t.permission+" to the role of "+strings.Join(e.roles.list(), ", "), "%s is refused: %w", t.permission, err)
 		default:
 			e.note(LevelWarning, check, "run it again, or ask the policy simulator of IAM", "%s could not be checked: %w", t.permission, err)
 		}
@@ -292,8 +292,8 @@ func (e *examination) try(check string, trials []trial) {
 	}
 }
 
-// names lists the daemons that have these roles.
-func (r Roles) names() string {
+// list returns the daemons that have these roles.
+func (r Roles) list() []string {
 	var out []string
 	for _, role := range []struct {
 		is   bool
@@ -303,7 +303,7 @@ func (r Roles) names() string {
 			out = append(out, role.name)
 		}
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // queues examines all topics at once, since a receive takes a second.
@@ -339,21 +339,17 @@ func (e *examination) queue(ctx context.Context, broker *sqs.Broker, topic strin
 	if len(differences) == 0 {
 		e.ok(check, "it has its settings and its dead-letter queue")
 	}
-	consumes := e.roles.Fanout
-	if topic == queue.TopicLikes {
-		consumes = e.roles.Likes
-	}
-	try := func(needed, dead bool, call sqs.Call) trial {
-		name := "sqs:" + string(call)
+	try := func(dead bool, call sqs.Call) trial {
+		resource, action := topic, "sqs:"+string(call)
+		name := action
 		if dead {
+			resource += sqs.DeadSuffix
 			name += " on the dead-letter queue"
 		}
-		return trial{needed, name, func() error { return broker.Try(ctx, topic, dead, call) }}
+		return trial{e.roles.need(action, resource), name, func() error { return broker.Try(ctx, topic, dead, call) }}
 	}
 	e.try("calls to "+topic, []trial{
-		try(topic != queue.TopicLikes && e.roles.Fanout || topic != queue.TopicChunks && e.roles.API, false, sqs.CallSend),
-		try(consumes, false, sqs.CallReceive), try(consumes, false, sqs.CallDelete), try(consumes, false, sqs.CallChange),
-		try(consumes, true, sqs.CallSend),
+		try(false, sqs.CallSend), try(false, sqs.CallReceive), try(false, sqs.CallDelete), try(false, sqs.CallChange), try(true, sqs.CallSend),
 	})
 }
 

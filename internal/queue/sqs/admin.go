@@ -54,7 +54,7 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 		if err := queue.CheckTopic(topic); err != nil {
 			return fmt.Errorf("create queues: %w", err)
 		}
-		dead, err := b.createOne(ctx, b.queueName(topic)+deadSuffix, deadSettings())
+		dead, err := b.createOne(ctx, b.queueName(topic)+DeadSuffix, deadSettings())
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 	if err != nil {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
 	}
-	dead, err := b.counts(ctx, topic, deadSuffix)
+	dead, err := b.counts(ctx, topic, DeadSuffix)
 	if err != nil {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
 	}

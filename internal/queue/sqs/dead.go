@@ -49,7 +49,7 @@ func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Mess
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
 	defer end()
-	q, err := b.findTopic(ctx, topic, deadSuffix)
+	q, err := b.findTopic(ctx, topic, DeadSuffix)
 	if err != nil {
 		return fmt.Errorf("dead letter of %s: %w", topic, err)
 	}
@@ -253,7 +253,7 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([
 		return err
 	}
 	defer end()
-	q, err := b.findTopic(ctx, topic, deadSuffix)
+	q, err := b.findTopic(ctx, topic, DeadSuffix)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type Difference struct {
 // Examine compares the queue of a topic and its dead-letter queue with the settings that
 // Create makes.
 func (b *Broker) Examine(ctx context.Context, topic string) ([]Difference, error) {
-	dead, err := b.described(ctx, topic, deadSuffix)
+	dead, err := b.described(ctx, topic, DeadSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ const noReceipt = "none"
 func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) error {
 	suffix := ""
 	if dead {
-		suffix = deadSuffix
+		suffix = DeadSuffix
 	}
 	q, err := b.findTopic(ctx, topic, suffix)
 	if err != nil {

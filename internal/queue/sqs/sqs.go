@@ -51,8 +51,8 @@ const (
 // how long Close waits for requests after the last subscription.
 const drainTime = 4 * time.Second
 
-// deadSuffix ends the name of a dead-letter queue.
-const deadSuffix = "-dlq"
+// DeadSuffix ends the name of a dead-letter queue.
+const DeadSuffix = "-dlq"
 
 var (
 	errClosed = fmt.Errorf("sqs: %w", queue.ErrClosed)
@@ -185,7 +185,7 @@ func (b *Broker) find(ctx context.Context, name string) (*remoteQueue, error) {
 }
 
 // findTopic returns the queue of a topic, or its dead-letter queue if suffix is
-// deadSuffix.
+// DeadSuffix.
 func (b *Broker) findTopic(ctx context.Context, topic, suffix string) (*remoteQueue, error) {
 	if err := queue.CheckTopic(topic); err != nil {
 		return nil, err

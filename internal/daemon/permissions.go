@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fanfare/internal/config"
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table"
+)
+
+// Duties returns the names that PolicyOf knows: the daemons, the setup (fanfare table create
+// and queues create) and the operator (doctor, dlq, reconcile, explain and delivery).
+func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", "operator"} }
+
+// The resources of a permission. Others are names of queues without their prefix.
+const (
+	theTable = "the table"
+	theIndex = "its index"
+)
+
+// permission is an action of IAM that duties need on resources. TransactWriteItems and the
+// batches of SQS have no action of their own: AWS asks for those of their parts.
+type permission struct {
+	action string
+	on     []string
+	duties []string
+}
+
+// permissions are all calls of AWS that the code makes. A test records a run of each duty and
+// compares. Examine tries those of the daemons.
+func permissions() []permission {
+	onTable := []string{theTable}
+	var dead []string
+	for _, topic := range queue.Topics() {
+		dead = append(dead, topic+sqs.DeadSuffix)
+	}
+	queues := slices.Concat(queue.Topics(), dead)
+	delivers := []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicChunks}
+	deadOf := func(topics ...string) (out []string) {
+		for _, topic := range topics {
+			out = append(out, topic+sqs.DeadSuffix)
+		}
+		return out
+	}
+	api, fanout, likeagg, setup, operator := "api", "fanout", "likeagg", "setup", "operator"
+	return []permission{
+		{"dynamodb:GetItem", onTable, []string{api, fanout, likeagg, operator}},
+		{"dynamodb:BatchGetItem", onTable, []string{api, likeagg, operator}},
+		{"dynamodb:Query", onTable, []string{api, fanout, operator}},
+		{"dynamodb:Query", []string{theIndex}, []string{api, operator}},
+		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg}},
+		{"dynamodb:UpdateItem", onTable, []string{api, fanout, likeagg}},
+		{"dynamodb:DeleteItem", onTable, []string{api, fanout}},
+		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout}},
+		{"dynamodb:BatchWriteItem", onTable, []string{fanout}},
+		{"dynamodb:CreateTable", onTable, []string{setup}},
+		{"dynamodb:DescribeTable", onTable, []string{setup, operator}},
+		{"dynamodb:DescribeTimeToLive", onTable, []string{setup, operator}},
+		{"dynamodb:UpdateTimeToLive", onTable, []string{setup}},
+		{"dynamodb:DescribeContinuousBackups", onTable, []string{operator}},
+
+		// Readiness asks for the topics, and the metrics count dead letters, too.
+		{"sqs:GetQueueUrl", queues, []string{api, fanout, likeagg, setup, operator}},
+		{"sqs:GetQueueAttributes", queues, []string{api, fanout, likeagg, setup, operator}},
+		{"sqs:CreateQueue", queues, []string{setup}},
+		{"sqs:SetQueueAttributes", queues, []string{setup}},
+		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes}, []string{api}},
+		{"sqs:SendMessage", slices.Concat([]string{queue.TopicBackfills, queue.TopicChunks}, deadOf(delivers...)), []string{fanout}},
+		{"sqs:SendMessage", deadOf(queue.TopicLikes), []string{likeagg}},
+		{"sqs:SendMessage", queue.Topics(), []string{operator}},
+		{"sqs:ReceiveMessage", delivers, []string{fanout}},
+		{"sqs:ReceiveMessage", []string{queue.TopicLikes}, []string{likeagg}},
+		{"sqs:ReceiveMessage", dead, []string{operator}},
+		{"sqs:DeleteMessage", delivers, []string{fanout}},
+		{"sqs:DeleteMessage", []string{queue.TopicLikes}, []string{likeagg}},
+		{"sqs:DeleteMessage", dead, []string{operator}},
+		{"sqs:ChangeMessageVisibility", delivers, []string{fanout}},
+		{"sqs:ChangeMessageVisibility", []string{queue.TopicLikes}, []string{likeagg}},
+		{"sqs:ChangeMessageVisibility", dead, []string{operator}},
+	}
+}
+
+// Account is the place of the table and the queues in AWS. Empty fields stand for any.
+type Account struct{ Partition, Region, ID string }
+
+// Policy is a policy document of IAM.
+type Policy struct {
+	Version   string      //nolint:tagliatelle // IAM's names
+	Statement []Statement //nolint:tagliatelle // IAM's names
+}
+
+// Statement allows actions on resources, all of them on each.
+type Statement struct {
+	Effect   string   //nolint:tagliatelle // IAM's names
+	Action   []string //nolint:tagliatelle // IAM's names
+	Resource []string //nolint:tagliatelle // IAM's names
+}
+
+// PolicyOf returns the permissions that the named duties need, and no others, on the table
+// and the queues of a configuration.
+func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
+	if len(duties) == 0 {
+		return Policy{}, errors.New("name at least one of " + strings.Join(Duties(), ", "))
+	}
+	for _, duty := range duties {
+		if !slices.Contains(Duties(), duty) {
+			return Policy{}, fmt.Errorf("%q is not one of %s", duty, strings.Join(Duties(), ", "))
+		}
+	}
+	// Actions with the same resources are one statement.
+	on := map[string][]string{} // resources by action
+	var actions []string        // in the order of the table
+	for _, p := range permissions() {
+		if slices.ContainsFunc(p.duties, func(duty string) bool { return slices.Contains(duties, duty) }) {
+			if on[p.action] == nil {
+				actions = append(actions, p.action)
+			}
+			for _, resource := range p.on {
+				if arn := at.arn(cfg, resource); !slices.Contains(on[p.action], arn) {
+					on[p.action] = append(on[p.action], arn)
+				}
+			}
+		}
+	}
+	policy := Policy{Version: "2012-10-17"}
+	for _, action := range actions {
+		slices.Sort(on[action])
+		same := slices.IndexFunc(policy.Statement, func(s Statement) bool {
+			return slices.Equal(s.Resource, on[action])
+		})
+		if same < 0 {
+			policy.Statement = append(policy.Statement, Statement{Effect: "Allow", Resource: on[action]})
+			same = len(policy.Statement) - 1
+		}
+		policy.Statement[same].Action = append(policy.Statement[same].Action, action)
+	}
+	return policy, nil
+}
+
+// arn returns the name of a resource that IAM knows.
+func (a Account) arn(cfg config.Config, resource string) string {
+	place := func(service string) string {
+		return fmt.Sprintf("arn:%s:%s:%s:%s:", cmp.Or(a.Partition, "aws"), service, cmp.Or(a.Region, "*"), cmp.Or(a.ID, "*"))
+	}
+	switch resource {
+	case theTable:
+		return place("dynamodb") + "table/" + cfg.Table
+	case theIndex:
+		return place("dynamodb") + "table/" + cfg.Table + "/index/" + table.IndexName
+	default:
+		return place("sqs") + cfg.QueuePrefix + "-" + resource
+	}
+}
+
+// need reports whether daemons of these roles make a call.
+func (r Roles) need(action, resource string) bool {
+	return slices.ContainsFunc(permissions(), func(p permission) bool {
+		return p.action == action && slices.Contains(p.on, resource) &&
+			slices.ContainsFunc(r.list(), func(daemon string) bool { return slices.Contains(p.duties, daemon) })
+	})
+}

@@ -1,0 +1,445 @@
+//go:build e2e
+
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/client"
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/queue/sqstest"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// recorder is a proxy before an emulator that keeps what IAM would be asked for each call:
+// an action, and the ARN of its resource.
+type recorder struct {
+	t    *testing.T
+	url  string
+	next http.Handler
+	// prefix begins the names of the queues.
+	prefix string
+
+	mu    sync.Mutex
+	calls map[string]bool
+	// fails are the topics that have to see a message come back. Until then the table fails.
+	fails map[string]bool
+	// only is the one operation that fails then, "" for all.
+	only string
+	// failed says that a call of the table failed.
+	failed bool
+	// chunks says that the topic of chunks joins them with its first message.
+	chunks bool
+}
+
+// record starts a proxy and leads this process's next AWS configuration to it.
+func record(t *testing.T, cfg config.Config, next http.Handler) *recorder {
+	t.Helper()
+	r := &recorder{t: t, prefix: cfg.QueuePrefix, next: next, calls: map[string]bool{}, fails: map[string]bool{}}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	awsAt(t, r.url)
+	return r
+}
+
+// ServeHTTP implements http.Handler.
+func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // the client has left
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	if r.note(req.Header.Get("X-Amz-Target"), body) {
+		answer(w, http.StatusInternalServerError, `{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"planted"}`)
+		return
+	}
+	r.next.ServeHTTP(w, req)
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprint(w, text) // the client may have left
+}
+
+// note keeps a call. It reports whether the call has to fail.
+func (r *recorder) note(target string, body []byte) bool {
+	var in struct {
+		TableName, IndexName, QueueURL, QueueName string
+		RequestItems                              map[string]any
+		TransactItems                             []map[string]struct{ TableName string }
+	}
+	_, op, _ := strings.Cut(target, ".")
+	assert.NoError(r.t, json.Unmarshal(body, &in), "%s", body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const place = ":eu-central-1:123456789012:"
+	if strings.HasPrefix(target, "AmazonSQS.") {
+		name := strings.Trim(in.QueueName+path.Base("/"+in.QueueURL), "/")
+		action := strings.TrimSuffix(op, "Batch")
+		r.calls["sqs:"+action+" arn:aws:sqs"+place+name] = true
+		topic := strings.TrimPrefix(name, r.prefix+"-")
+		if action == "ChangeMessageVisibility" {
+			delete(r.fails, topic)
+		}
+		if action == "SendMessage" && topic == queue.TopicChunks && r.chunks {
+			r.chunks, r.fails[topic] = false, true
+		}
+		return false
+	}
+	arn := "arn:aws:dynamodb" + place + "table/"
+	for name := range in.RequestItems {
+		r.calls["dynamodb:"+op+" "+arn+name] = true
+	}
+	for _, item := range in.TransactItems {
+		for kind, part := range item {
+			r.calls["dynamodb:"+map[string]string{"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}[kind]+" "+arn+part.TableName] = true
+		}
+	}
+	if in.IndexName != "" {
+		in.TableName += "/index/" + in.IndexName
+	}
+	if in.TableName != "" {
+		r.calls["dynamodb:"+op+" "+arn+in.TableName] = true
+	}
+	fails := len(r.fails) > 0 && (r.only == "" || r.only == op)
+	r.failed = r.failed || fails
+	return fails
+}
+
+// fail lets an operation of the table fail, "" for all, until a message of each topic came
+// back.
+func (r *recorder) fail(op string, topics ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.only = op
+	for _, topic := range topics {
+		r.fails[topic] = true
+	}
+	r.chunks = slices.Contains(topics, queue.TopicPosts)
+}
+
+// work lets the table work again.
+func (r *recorder) work() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.fails)
+}
+
+// mended reports whether the table works again, and no fault is to come.
+func (r *recorder) mended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.fails) == 0 && !r.chunks
+}
+
+// failing reports whether a call of the table failed.
+func (r *recorder) failing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// made returns the recorded calls, sorted.
+func (r *recorder) made() (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for call := range r.calls {
+		out = append(out, call)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// allowed returns each action and resource of a duty's policy, sorted.
+func allowed(t *testing.T, cfg config.Config, duty string) (out []string) {
+	t.Helper()
+	policy, err := daemon.PolicyOf(cfg, daemon.Account{Region: "eu-central-1", ID: "123456789012"}, duty)
+	require.NoError(t, err)
+	for _, s := range policy.Statement {
+		for _, action := range s.Action {
+			for _, resource := range s.Resource {
+				out = append(out, action+" "+resource)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// deployment is a table and queues of its own, with a recorder for each duty.
+type deployment struct {
+	cfg     config.Config
+	engines http.Handler
+	at      daemon.Addresses // of the api
+	records map[string]*recorder
+	admin   map[string]string // addresses
+}
+
+func newDeployment(t *testing.T) *deployment {
+	t.Helper()
+	upstream := os.Getenv("E2E_DYNOXIDE_URL")
+	require.NotEmpty(t, upstream, "E2E_DYNOXIDE_URL is not set: run this by scripts/with-emulators.sh")
+	target, err := url.Parse(upstream)
+	require.NoError(t, err)
+	proxy, queues := httputil.NewSingleHostReverseProxy(target), sqstest.New(0)
+	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+	engines := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch target := req.Header.Get("X-Amz-Target"); {
+		case target == "AmazonSQS.CreateQueue": // as if the queues had other settings
+			answer(w, http.StatusBadRequest, `{"__type":"com.amazonaws.sqs#QueueNameExists"}`)
+		case target == "AmazonSQS.SetQueueAttributes":
+			answer(w, http.StatusOK, "{}")
+		case strings.HasPrefix(target, "AmazonSQS."):
+			queues.ServeHTTP(w, req)
+		default:
+			proxy.ServeHTTP(w, req)
+		}
+	})
+	name := "iam-" + strings.ToLower(rand.Text()[:10])
+	cfg, err := config.Load([]string{
+		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name, "FANFARE_LIKE_WINDOW=50ms", "FANFARE_PUSH_LIMIT=2",
+		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0",
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(),
+	}, config.API)
+	require.NoError(t, err)
+	return &deployment{cfg: cfg, engines: engines, records: map[string]*recorder{}, admin: map[string]string{}}
+}
+
+// as leads this process's next AWS configuration to the recorder of a duty.
+func (d *deployment) as(t *testing.T, duty string) *recorder {
+	t.Helper()
+	d.records[duty] = record(t, d.cfg, d.engines)
+	return d.records[duty]
+}
+
+// setUp makes the table and the queues.
+func (d *deployment) setUp(t *testing.T) {
+	t.Helper()
+	d.as(t, "setup")
+	store, err := daemon.OpenTable(t.Context(), d.cfg)
+	require.NoError(t, err)
+	require.NoError(t, store.Create(t.Context()))
+	broker, err := daemon.OpenQueues(t.Context(), d.cfg)
+	require.NoError(t, err)
+	require.NoError(t, broker.Create(t.Context()))
+	_, err = broker.Describe(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, broker.Close())
+}
+
+// run starts a daemon. An author with three followers has chunks there.
+func (d *deployment) run(t *testing.T, duty string, roles daemon.Roles) (stop func()) {
+	t.Helper()
+	if r := d.records[duty]; r != nil {
+		awsAt(t, r.url)
+	} else {
+		d.as(t, duty)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Options{
+			Config: d.cfg, Roles: roles, Log: zap.NewNop(), Grace: time.Second, ChunkSize: 2, Ready: func(at daemon.Addresses) { ready <- at },
+		})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	select {
+	case at := <-ready:
+		d.admin[duty] = at.Admin
+		if roles.API {
+			d.at = at
+		}
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("not started: %v", err)
+	}
+	return stop
+}
+
+// user returns a client with a profile.
+func (d *deployment) user(t *testing.T, id string) *client.Client {
+	t.Helper()
+	all, err := client.New("http://" + d.at.HTTP)
+	require.NoError(t, err)
+	t.Cleanup(all.CloseIdleConnections)
+	token, err := all.DevToken(t.Context(), id, time.Hour)
+	require.NoError(t, err)
+	c := all.AsToken(token.Token)
+	_, err = c.PutMe(t.Context(), client.ProfileInput{Name: id})
+	require.NoError(t, err)
+	return c
+}
+
+// TestEachDutyMakesTheCallsThatItsPolicyAllows records a run of everything: none of the calls
+// is missing in the policy of its duty, and the policy has none that was not made.
+func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
+	d := newDeployment(t)
+	d.setUp(t)
+	d.run(t, "api", daemon.Roles{API: true})
+	d.run(t, "fanout", daemon.Roles{Fanout: true})
+	stop := d.run(t, "likeagg", daemon.Roles{Likes: true})
+	d.play(t, stop)
+	d.operate(t)
+	for _, duty := range daemon.Duties() {
+		assert.EventuallyWithT(t, func(c *assert.CollectT) {
+			want, made := allowed(t, d.cfg, duty), d.records[duty].made()
+			assert.Empty(c, slices.DeleteFunc(slices.Clone(want), func(call string) bool { return slices.Contains(made, call) }), "not made")
+			assert.Empty(c, slices.DeleteFunc(made, func(call string) bool { return slices.Contains(want, call) }), "not allowed")
+		}, 30*time.Second, 50*time.Millisecond, duty)
+	}
+}
+
+// play uses the whole API, while each topic fails once, and a like aggregator that is stopped
+// leaves the count of a post to another one.
+func (d *deployment) play(t *testing.T, stopLikes func()) {
+	t.Helper()
+	ctx := t.Context()
+	fanout, likeagg := d.records["fanout"], d.records["likeagg"]
+	ann, ben, cat, dan := d.user(t, "ann"), d.user(t, "ben"), d.user(t, "cat"), d.user(t, "dan")
+	fanout.fail("", queue.TopicPosts, queue.TopicBackfills)
+	likeagg.fail("UpdateItem", queue.TopicLikes)
+	for _, c := range []*client.Client{ben, cat, dan} {
+		require.NoError(t, c.Follow(ctx, "ann"))
+	}
+	require.NoError(t, ben.Follow(ctx, "dan"))
+	other, err := dan.CreatePost(ctx, client.PostInput{Text: "to one"})
+	require.NoError(t, err)
+	post, err := ann.CreatePost(ctx, client.PostInput{Text: "one", IdempotencyKey: "one"})
+	require.NoError(t, err)
+	require.NoError(t, ben.Like(ctx, post.ID))
+	until(t, "each topic of the fan-out fails once", fanout.mended)
+	for id, author := range map[string]*client.Client{post.ID: ann, other.ID: dan} {
+		until(t, "the post is delivered", func() bool {
+			delivery, err := author.Delivery(ctx, id)
+			return err == nil && delivery.State == client.DeliveryComplete
+		})
+	}
+	until(t, "the like is stamped", likeagg.failing)
+	stopLikes() // it gives the like back
+	likeagg.work()
+	d.run(t, "likeagg", daemon.Roles{Likes: true})
+	until(t, "the like is counted", func() bool {
+		n, err := ann.LikeCount(ctx, post.ID)
+		return err == nil && n.Count == 1
+	})
+	comment, err := cat.CreateComment(ctx, post.ID, "well")
+	require.NoError(t, err)
+	for what, call := range map[string]func() error{
+		"likes of a user":    func() error { _, err := ben.LikesByUser("ben").Collect(ctx); return err },
+		"comments of a user": func() error { _, err := ben.CommentsByUser("cat").Collect(ctx); return err },
+		"an edit":            func() error { _, err := ann.EditPost(ctx, post.ID, client.PostEdit{Text: &post.ID}); return err },
+		"an unlike":          func() error { return ben.Unlike(ctx, post.ID) },
+		"an unfollow":        func() error { return ben.Unfollow(ctx, "dan") },
+		"a deleted comment":  func() error { return cat.DeleteComment(ctx, post.ID, comment.ID) },
+		"a reader is away":   func() error { return cat.BeAway(ctx) },
+	} {
+		require.NoError(t, call(), what)
+	}
+	broker := d.broker(t, d.as(t, "the test").url)
+	require.NoError(t, broker.Publish(queue.TopicBackfills, d.removal(t)))
+	for _, topic := range queue.Topics() {
+		require.NoError(t, broker.Publish(topic, message.NewMessage("bad-"+topic, []byte("no event")), message.NewMessage("other-"+topic, []byte("no event"))))
+	}
+	for _, admin := range d.admin {
+		read(t, "http://"+admin+"/metrics")
+	}
+}
+
+// removal is the message of a home that has many entries of an unfollowed author.
+func (d *deployment) removal(t *testing.T) *message.Message {
+	t.Helper()
+	store, err := daemon.OpenTable(t.Context(), d.cfg)
+	require.NoError(t, err)
+	mark, err := store.Get(t.Context(), table.GetInput{Key: schema.MarkKey("ben", "dan"), Consistent: true})
+	require.NoError(t, err)
+	require.NotNil(t, mark.Item)
+	version := mark.Item.Str(schema.AttrVersion)
+	msg, err := queue.Message(t.Context(), &messages.Unfollowed{
+		Header: messages.Header{EventID: version, Time: time.Now().UTC()}, FollowerID: "ben", AuthorID: "dan", MarkVersion: version,
+	})
+	require.NoError(t, err)
+	return msg
+}
+
+// broker opens the queues at an endpoint until the test ends.
+func (d *deployment) broker(t *testing.T, endpoint string) *sqs.Broker {
+	t.Helper()
+	awsAt(t, endpoint)
+	broker, err := daemon.OpenQueues(t.Context(), d.cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, broker.Close()) })
+	return broker
+}
+
+// operate does the work of an operator: on dead letters, and on a post whose delivery stands.
+func (d *deployment) operate(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	depths := d.broker(t, d.as(t, "the test").url)
+	for _, topic := range queue.Topics() {
+		until(t, "the dead letters of "+topic, func() bool {
+			depth, err := depths.Depth(ctx, topic)
+			return err == nil && depth.Dead == 2
+		})
+	}
+	d.records["fanout"].fail("", "the operator's look")
+	post, err := d.user(t, "eve").CreatePost(ctx, client.PostInput{Text: "two"})
+	require.NoError(t, err)
+	operator := d.as(t, "operator")
+	posts, end, err := daemon.OpenOperations(ctx, d.cfg)
+	require.NoError(t, err)
+	done, err := posts.Reconcile(ctx, time.Now().Add(-time.Minute), time.Now().Add(time.Minute), "", 10)
+	require.NoError(t, err)
+	assert.NotZero(t, done.Published)
+	_, err = posts.Explain(ctx, "dan", "")
+	require.NoError(t, err)
+	_, err = posts.Delivery(ctx, post.ID)
+	require.NoError(t, err)
+	require.NoError(t, end())
+	d.records["fanout"].work()
+	_, err = d.broker(t, operator.url).Describe(ctx)
+	require.NoError(t, err)
+	var walks sync.WaitGroup // each waits for a second
+	for _, topic := range queue.Topics() {
+		broker := d.broker(t, operator.url)
+		walks.Go(func() {
+			sent, _, err := broker.Redrive(ctx, topic, []string{"bad-" + topic}, nil)
+			assert.NoError(t, err)
+			assert.Equal(t, 1, sent, topic)
+		})
+	}
+	walks.Wait()
+	assert.NotEmpty(t, daemon.Examine(ctx, d.cfg, daemon.Roles{}, time.Now))
+}
