@@ -15,11 +15,11 @@ SAMPLE ?= 0
 # How long the simulation may take; 0 sets no limit.
 SIM_TIMEOUT ?= 60m
 
-# Runs a command in each module: the product, bench and e2e.
+# Runs a command in each module: the product, bench, release and e2e.
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up build module test-tools test test-long test-crash lint bench sim sim-reach sim-planted mutants spec soak vuln
+.PHONY: up build module release changes test-tools test test-long test-crash lint bench sim sim-reach sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -34,6 +34,15 @@ FORCE:
 # Renames the module everywhere: make module MODULE=example.org/team/fanfare
 module:
 	scripts/module.sh $(MODULE)
+
+# The archives of a release in bin/release, with checksums and SBOMs; the same commit and the
+# same Go make the same bytes: make release VERSION=v0.2.0
+release:
+	$(GO) run -C release . build $(VERSION)
+
+# Before that: moves the lines under Unreleased and the fragments in changes/ below VERSION.
+changes:
+	$(GO) run -C release . changes $(VERSION)
 
 # Tools that the tests in e2e need beside the emulators.
 test-tools:

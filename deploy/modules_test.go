@@ -11,7 +11,7 @@ import (
 )
 
 // Users of client and messages resolve the product's module graph. Modules that only
-// end-to-end tests and benchmarks use are in the go.mod of e2e and bench.
+// end-to-end tests and benchmarks use are in the go.mod of e2e, bench and release.
 func TestTheProductNeedsNoModuleOfTheTests(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func TestTheProductNeedsNoModuleOfTheTests(t *testing.T) {
 	lines := strings.Count(string(graph), "\n")
 	require.GreaterOrEqualf(t, lines, 100, "go mod graph prints %d lines only", lines)
 	for _, module := range []string{
-		"Shopify/toxiproxy", "rs/zerolog", "chromedp/", "compose-spec/compose-go", "anishathalye/porcupine", "jsonschema",
+		"Shopify/toxiproxy", "rs/zerolog", "chromedp/", "compose-spec/compose-go", "anishathalye/porcupine", "jsonschema", "CycloneDX",
 	} {
 		assert.NotContains(t, string(mod), module, "go.mod names")
 		assert.NotContains(t, string(graph), module)

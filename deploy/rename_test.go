@@ -54,7 +54,7 @@ func TestTheModuleTakesAnotherName(t *testing.T) {
 		t.Errorf("the lint rules are about the old name (%v)", err)
 	}
 	offline := []string{"GOPROXY=off", "GOWORK=off"}
-	for module, want := range map[string]string{".": renamed, "bench": renamed + "/bench", "e2e": renamed + "/e2e", "tools": renamed + "/tools"} {
+	for module, want := range map[string]string{".": renamed, "bench": renamed + "/bench", "e2e": renamed + "/e2e", "release": renamed + "/release", "tools": renamed + "/tools"} {
 		text, err := os.ReadFile(filepath.Join(dir, module, "go.mod"))
 		if first, _, _ := strings.Cut(string(text), "\n"); err != nil || first != "module "+want {
 			t.Errorf("%s/go.mod begins with %q, %v", module, first, err)

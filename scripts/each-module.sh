@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # each-module.sh [--at-once] COMMAND [ARG...]: runs COMMAND in the directory of each module
-# that holds code of ours (the product, bench, e2e, examples), and fails if it failed in one of them.
+# that holds code of ours (the product, bench, release, e2e, examples), and fails if it failed
+# in one of them.
 # --at-once runs e2e, which mostly waits for other processes, beside the others, and
 # prints its output after theirs.
 set -uo pipefail
@@ -16,7 +17,7 @@ if [ -n "$at_once" ]; then
   e2e=$!
   trap 'kill "$e2e" 2>/dev/null; rm -f "$output"' EXIT
 fi
-for module in . bench examples/producer examples/notifications; do
+for module in . bench release examples/producer examples/notifications; do
   (in_module "$module" "$@") || status=1
 done
 if [ -n "$at_once" ]; then

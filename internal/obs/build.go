@@ -13,6 +13,12 @@ type Build struct {
 	Go      string `json:"go"`
 }
 
+// The linker sets these in the binaries of a release (release/build.go).
+var (
+	releaseVersion string //nolint:gochecknoglobals // set by -ldflags=-X alone
+	releaseCommit  string //nolint:gochecknoglobals // set by -ldflags=-X alone
+)
+
 // ReadBuild reads the Build that the linker wrote into the binary.
 func ReadBuild() Build {
 	b := Build{Version: "devel", Commit: "unknown"}
@@ -21,6 +27,10 @@ func ReadBuild() Build {
 		return b
 	}
 	b.Go = info.GoVersion
+	if releaseVersion != "" {
+		b.Version, b.Commit = releaseVersion, releaseCommit
+		return b
+	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		b.Version = v
 	}

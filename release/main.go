@@ -1,0 +1,131 @@
+// Command release makes the files of a release: an archive for each platform, a list of its
+// modules (CycloneDX), checksums, and the page of changes. The same tree and the same Go make
+// the same bytes, in any folder, on any machine and at any time.
+//
+// It must never sign, tag or publish anything.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+)
+
+const usage = `usage:
+  release [-root DIR] [-out DIR] [-platforms LIST] build VERSION
+  release [-root DIR] changes VERSION
+
+build makes the archives of VERSION (vMAJOR.MINOR.PATCH) for linux and darwin on amd64 and
+arm64, with SHA256SUMS and an SBOM each. changes moves the lines under Unreleased in
+CHANGELOG.md, and the fragments in changes/, below a heading of VERSION.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
+	root := flags.String("root", "..", "the repository")
+	out := flags.String("out", "../bin/release", "the directory for the files")
+	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "GOOS/GOARCH, ...")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 2 {
+		return errors.New("give build or changes, and a version: see release -help")
+	}
+	version := flags.Arg(1)
+	if !semver.IsValid(version) || semver.Canonical(version) != version {
+		return fmt.Errorf("%q is no version: give vMAJOR.MINOR.PATCH, such as v0.2.0", version)
+	}
+	switch flags.Arg(0) {
+	case "build":
+		commit, at, err := source(ctx, *root)
+		if err != nil {
+			return err
+		}
+		r := release{root: *root, out: *out, version: version, commit: commit, at: at}
+		return r.build(ctx, strings.Split(*platforms, ","))
+	case "changes":
+		return join(*root, version, time.Now())
+	}
+	return fmt.Errorf("there is no command %q: see release -help", flags.Arg(0))
+}
+
+// source returns the commit of a tree and its time, which every file of the release gets.
+// SOURCE_DATE_EPOCH overrides the time, and is needed where there is no git.
+func source(ctx context.Context, root string) (commit string, at time.Time, err error) {
+	commit = "unknown"
+	epoch := os.Getenv("SOURCE_DATE_EPOCH")
+	text, err := output(ctx, root, "git", "log", "-1", "--format=%H %ct")
+	if err == nil {
+		var seconds string
+		commit, seconds, _ = strings.Cut(text, " ")
+		if epoch == "" {
+			epoch = seconds
+		}
+		if changed, err := output(ctx, root, "git", "status", "--porcelain"); err != nil || changed != "" {
+			commit += " with changes"
+		}
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return "", at, errors.New("the tree has no commit: set SOURCE_DATE_EPOCH to the time of the release")
+	}
+	return commit, time.Unix(seconds, 0).UTC(), nil
+}
+
+// output runs a command and returns its output without the last newline.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	text, err := c.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, exit.Stderr)
+	}
+	return strings.TrimSuffix(string(text), "\n"), err
+}
+
+// join makes the page of changes of a version: see changes.go.
+func join(root, version string, now time.Time) error {
+	page := filepath.Join(root, "CHANGELOG.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	fragments, err := readFragments(filepath.Join(root, "changes"))
+	if err != nil {
+		return err
+	}
+	joined, err := joinChanges(string(text), fragments, version, now)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(page, []byte(joined), 0o644); err != nil { //nolint:gosec // a page to read
+		return err
+	}
+	for _, f := range fragments {
+		if err := os.Remove(f.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

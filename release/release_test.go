@@ -1,0 +1,210 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// copyTree copies the files that git tracks, or would add, without their repository.
+func copyTree(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	names, err := output(t.Context(), "..", "git", "ls-files", "-coz", "--exclude-standard", "--", "cmd", "client", "internal", "messages", "go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md")
+	require.NoError(t, err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // deleted, but not committed
+		}
+		require.NoError(t, err)
+		to := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
+		require.NoError(t, os.WriteFile(to, text, 0o600))
+	}
+	return dir
+}
+
+// Two builds in different folders, and under different settings of Go, make the same bytes.
+func TestTwoBuildsAreEqual(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1763800000")
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	var builds []map[string]string
+	for _, flags := range []string{"-trimpath", "-v"} {
+		t.Setenv("GOFLAGS", flags)
+		out := filepath.Join(t.TempDir(), "out")
+		require.NoError(t, run(t.Context(), []string{"-root", copyTree(t), "-out", out, "-platforms", platform, "build", "v0.2.0-rc.1"}))
+		builds = append(builds, sumsOf(t, out))
+		looksLikeARelease(t, out)
+	}
+	assert.Equal(t, builds[0], builds[1])
+}
+
+// sumsOf returns the checksums of the files of a release, but for their list, and compares
+// them with it.
+func sumsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	sums, listed := map[string]string{}, map[string]string{}
+	list, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(list)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		listed[name] = sum
+	}
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(dir, name.Name()))
+		require.NoError(t, err)
+		if name.Name() != "SHA256SUMS" {
+			sums[name.Name()] = fmt.Sprintf("%x", sha256.Sum256(text))
+		}
+	}
+	require.Len(t, sums, 2)
+	assert.Equal(t, sums, listed)
+	return sums
+}
+
+// looksLikeARelease unpacks the archive of a release and runs each of its programs.
+func looksLikeARelease(t *testing.T, dir string) {
+	t.Helper()
+	name := fmt.Sprintf("fanfare_v0.2.0-rc.1_%s_%s", runtime.GOOS, runtime.GOARCH)
+	archive, err := os.ReadFile(filepath.Join(dir, name+".tar.gz"))
+	require.NoError(t, err)
+	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
+	require.NoError(t, err)
+	to := t.TempDir()
+	for files := tar.NewReader(unzipped); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		assert.Equal(t, int64(1763800000), h.ModTime.Unix(), h.Name)
+		assert.Zero(t, h.Uid+h.Gid)
+		require.True(t, filepath.IsLocal(h.Name), h.Name)
+		path := filepath.Join(to, h.Name)
+		switch h.Typeflag {
+		case tar.TypeDir:
+			require.NoError(t, os.MkdirAll(path, 0o750))
+		case tar.TypeSymlink:
+			require.NoError(t, os.Symlink(h.Linkname, path))
+		default:
+			text, err := io.ReadAll(files)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, text, h.FileInfo().Mode()))
+		}
+	}
+	for _, program := range []string{"fanfare", "api", "fanout", "likeagg"} {
+		text, err := exec.CommandContext(t.Context(), filepath.Join(to, name, "bin", program), "--version").Output()
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprintf("%s v0.2.0-rc.1, commit unknown, %s %s/%s\n", program, runtime.Version(), runtime.GOOS, runtime.GOARCH), string(text))
+	}
+	for _, page := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		assert.FileExists(t, filepath.Join(to, name, page))
+	}
+	listsTheModules(t, filepath.Join(dir, name+".cdx.json"))
+}
+
+func listsTheModules(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var bom struct {
+		BOMFormat, SpecVersion string
+		Metadata               struct {
+			Timestamp string
+			Component struct{ Name, Version string }
+		}
+		Components []struct{ Name, Version, Purl string }
+	}
+	require.NoError(t, json.Unmarshal(text, &bom))
+	assert.Equal(t, "CycloneDX 2025-11-22T08:26:40Z fanfare v0.2.0-rc.1",
+		bom.BOMFormat+" "+bom.Metadata.Timestamp+" "+bom.Metadata.Component.Name+" "+bom.Metadata.Component.Version)
+	purls := map[string]string{}
+	for _, c := range bom.Components {
+		purls[c.Name] = c.Purl
+	}
+	mod, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	for _, name := range []string{"github.com/cockroachdb/pebble/v2", "github.com/spf13/cobra"} {
+		require.Contains(t, string(mod), name)
+		assert.Regexp(t, "^pkg:golang/"+name+`@v\d`, purls[name])
+	}
+	assert.Regexp(t, `^pkg:golang/std@1\.\d`, purls["std"])
+}
+
+func TestWrongUseIsRefused(t *testing.T) {
+	for _, args := range [][]string{nil, {"build"}, {"build", "0.2.0"}, {"build", "v0.2"}, {"build", "v1.2.3+x"}, {"publish", "v0.2.0"}} {
+		require.Error(t, run(t.Context(), append([]string{"-out", t.TempDir()}, args...)), args)
+	}
+	_, _, err := source(t.Context(), t.TempDir()) // a folder without git
+	require.ErrorContains(t, err, "SOURCE_DATE_EPOCH")
+}
+
+// The fragments of this tree are the release's changes: each can be read.
+func TestEachFragmentOfTheTreeIsValid(t *testing.T) {
+	fragments, err := readFragments("../changes")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../CHANGELOG.md")
+	require.NoError(t, err)
+	joined, err := joinChanges(string(page), fragments, "v999.0.0", time.Now())
+	require.NoError(t, err)
+	for _, f := range fragments {
+		assert.Contains(t, joined, "\n- "+f.line+"\n")
+	}
+	// Nothing of the page is lost.
+	for line := range strings.Lines(string(page)) {
+		assert.Contains(t, joined, line)
+	}
+}
+
+func TestAFragmentIsOneLineOfAKind(t *testing.T) {
+	for text, valid := range map[string]bool{
+		"Added: A thing.\n": true, "Security: `x` is gone.": true, "Added: A thing\n": false, "Added A thing.\n": false, "News: A thing.\n": false,
+		"Added: One.\nTwo.\n": false, "": false, "Added: \n": false, "- Added: A thing.\n": false,
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte(text), 0o600))
+		_, err := readFragments(dir)
+		assert.Equal(t, valid, err == nil, "%q: %v", text, err)
+	}
+}
+
+func TestFragmentsAreJoinedBelowTheVersion(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	write("CHANGELOG.md", "# Changelog\n\n## Unreleased\n### Added\n- One.\n\n### Known limits\n- Three.\n\n## v0.1.0 - 2026-01-01\n### Added\n- All.\n")
+	write("changes/README.md", "How.\n")
+	write("changes/b.txt", "Added: Two.\n")
+	write("changes/c.txt", "Fixed: Four.\n")
+	require.NoError(t, run(t.Context(), []string{"-root", root, "changes", "v0.2.0"}))
+	page, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	require.NoError(t, err)
+	want := "# Changelog\n\n## Unreleased\n\n## v0.2.0 - DAY\n### Added\n- One.\n- Two.\n\n### Fixed\n- Four.\n\n### Known limits\n- Three.\n\n## v0.1.0 - 2026-01-01\n### Added\n- All.\n"
+	assert.Equal(t, want, regexp.MustCompile(`(v0\.2\.0 - )\d{4}-\d\d-\d\d`).ReplaceAllString(string(page), "${1}DAY"))
+	left, err := filepath.Glob(filepath.Join(root, "changes", "*"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{filepath.Join(root, "changes", "README.md")}, left)
+	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.2.0"}), "it is there already")
+	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.3.0"}), "nothing changed")
+}
