@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
@@ -52,7 +53,7 @@ func post(t *testing.T, url, body, site string) int {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/admin/backup", strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Sec-Fetch-Site", site)
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	return res.StatusCode
