@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestABackupWithoutRoomHarmsNothing takes the room of the backup, and in another turn that of
+// the process: a backup fails, or waits for room with the process, which then goes on.
+func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
+	t.Parallel()
+	for name, room := range rooms(t) {
+		t.Run(name, func(t *testing.T) {
+			u := newUp(t)
+			p := u.start(t)
+			written := &shelf{author: signUp(t, connect(t, u.http), "saver")}
+			require.NoError(t, written.post(t))
+			room.take(t, p)
+			dir := filepath.Join(room.dir, "backup")
+			c := start(t, u.env, "fanfare", "backup", dir, "--admin", u.admin)
+			if room.lasts { // the other disk is full, not that of the data
+				<-c.exited
+				require.Equal(t, 1, code(c.err))
+				assert.Contains(t, tail(c.log), "no space left")
+				left, err := filepath.Glob(filepath.Join(dir, "*"))
+				require.NoError(t, err)
+				assert.Empty(t, left)
+				require.NoError(t, written.post(t))
+			}
+			room.give(t, p)
+			<-c.exited
+			p.ready(t, u.admin)
+			await(t, "it takes posts", time.Minute, func() bool { return written.post(t) == nil })
+			assert.NoDirExists(t, filepath.Join(u.data, "checkpoint"))
+
+			dir = filepath.Join(room.dir, "second")
+			u.fanfare(t, "backup", dir, "--admin", u.admin)
+			p.kill(t)
+			require.NoError(t, os.RemoveAll(u.data))
+			u.fanfare(t, "restore", dir, "--data-dir", u.data)
+			p = u.start(t)
+			written.check(t)
+			p.stop(t)
+		})
+	}
+}
