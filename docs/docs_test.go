@@ -15,19 +15,7 @@ import (
 )
 
 func TestEveryTestThatIsNamedExists(t *testing.T) {
-	declared := map[string]bool{}
-	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range declaration.FindAllSubmatch(text, -1) {
-			declared[string(m[1])] = true
-		}
-		return err
-	})
-	require.NoError(t, err)
+	declared := declaredTests(t)
 	page, err := os.ReadFile("INVARIANTS.md")
 	require.NoError(t, err)
 	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)

@@ -219,7 +219,7 @@ type FanoutChunk struct {
 type PostDelivered struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// Delivered is the number of followers with the post in their timelines, Skipped the
 	// number of those that were away: they get it when they come back.
 	Delivered int64 `json:"delivered" jsonschema:"minimum=0"`
@@ -234,8 +234,8 @@ type PostDelivered struct {
 type LikeCounted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
-	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-]{1\\,64}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// Liked is the user's state, false after an Unliked.
 	Liked bool `json:"liked"`
 	// LikeCount is the post's count with this action and others of the same flush. It is
