@@ -19,10 +19,14 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up build module release changes test-tools test test-long test-crash lint bench sim sim-reach sim-planted mutants spec soak vuln
+.PHONY: up up-aws build module release changes test-tools test test-long test-crash lint bench sim sim-reach sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
+
+# The shape of production without Docker: LocalStack and three daemons. Ctrl-C stops them.
+up-aws: build
+	scripts/up-aws.sh
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -75,6 +79,7 @@ lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	$(EACH) $(GO) mod tidy -diff
 	$(EACH) $(LINT) run ./...
+	$(GO) vet -C examples/testcontainers -tags docker ./...
 
 # Each target beside its baseline; FLAGS="--quick" or "--only T1,T3". Without Redis or
 # PostgreSQL it leaves their rows out.

@@ -1,0 +1,45 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/rand"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestUpAWSRunsThreeDaemonsAndStopsThemTogether runs the script of make up-aws on the
+// LocalStack of the tests.
+func TestUpAWSRunsThreeDaemonsAndStopsThemTogether(t *testing.T) {
+	t.Parallel()
+	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "run this with scripts/with-emulators.sh")
+	name, addr := "e2e-"+strings.ToLower(rand.Text()[:10]), freeAddress(t)
+	admins := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	p := startBinary(t, environment("BIN="+binaries, "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name,
+		"FANFARE_HTTP_ADDR="+addr, "FANFARE_ADMIN_ADDRS="+strings.Join(admins, " ")), "../scripts/up-aws.sh")
+	await(t, "up-aws is ready", 3*time.Minute, func() bool {
+		require.Truef(t, p.running(), "it ended: %v\n%s", p.err, tail(p.log))
+		return strings.Contains(tail(p.log), "ready: http://"+addr)
+	})
+	for _, address := range append(admins, addr) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/readyz", http.NoBody)
+		require.NoError(t, err)
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, http.StatusOK, resp.StatusCode, address)
+	}
+	p.stop(t)
+	for _, address := range append(admins, addr) {
+		_, err := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", address)
+		assert.Errorf(t, err, "a process still listens at %s", address)
+	}
+	assert.Contains(t, tail(p.log), "stopped")
+}
