@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -102,9 +103,10 @@ func TestCommentsFromBeforeAreCountedOnce(t *testing.T) {
 	}
 }
 
-// A request reads 12,000 comments at most. It stores how far it came, and the next one goes on.
+// A request reads 13,000 comments of a post at most. It stores how far it came, and the next
+// one goes on.
 func TestAPostOfManyCommentsFromBeforeIsCountedInParts(t *testing.T) {
-	const many = 12_500
+	const many = 13_500
 	w, tp := tapped(t)
 	w.users("ann", "bob")
 	p, few := w.post("bob", "x"), w.post("bob", "y")
@@ -113,7 +115,8 @@ func TestAPostOfManyCommentsFromBeforeIsCountedInParts(t *testing.T) {
 	for range many {
 		comment, err := ids.New()
 		require.NoError(t, err)
-		writes = append(writes, table.BatchWrite{Put: new(schema.Comment{ID: comment, Post: p.ID, Author: "ann", Text: "x"}.Item())})
+		it := schema.Comment{ID: comment, Post: p.ID, Author: "ann", Text: "x"}.Item()
+		writes = append(writes, table.BatchWrite{Put: &it})
 	}
 	_, err := w.store.BatchWrite(t.Context(), writes)
 	require.NoError(t, err)
@@ -155,7 +158,7 @@ func TestCommentsAtOnceEndExact(t *testing.T) {
 				for i := range crowd {
 					all.Go(func() {
 						// As people come: a comment each 50 ms.
-						time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+						assert.NoError(t, backoff.Wait(t.Context(), time.Duration(i)*50*time.Millisecond))
 						process := processes[i%len(processes)]
 						_, err := process.CreateComment(t.Context(), "ann", p.ID, "new")
 						assert.NoError(t, err)
