@@ -44,7 +44,8 @@ type Limits struct {
 	// 256 and 16 MiB, a quarter of those of the process. The answers that it takes count as its
 	// own.
 	ServiceRequests, ServiceUnread int
-	// ServiceStreams bounds the open streams of a service; 0 is 1,024.
+	// ServiceStreams bounds the open streams of a service; 0 is a quarter of those of the
+	// process.
 	ServiceStreams int
 }
 
@@ -52,7 +53,7 @@ func (l Limits) withDefaults() Limits {
 	return Limits{
 		Requests: cmp.Or(l.Requests, 1024), UserRequests: cmp.Or(l.UserRequests, 32),
 		Unread: cmp.Or(l.Unread, 64<<20), UserUnread: cmp.Or(l.UserUnread, 4<<20),
-		ServiceRequests: cmp.Or(l.ServiceRequests, 256), ServiceUnread: cmp.Or(l.ServiceUnread, 16<<20), ServiceStreams: cmp.Or(l.ServiceStreams, 1024),
+		ServiceRequests: cmp.Or(l.ServiceRequests, 256), ServiceUnread: cmp.Or(l.ServiceUnread, 16<<20), ServiceStreams: l.ServiceStreams,
 	}
 }
 

@@ -118,6 +118,8 @@ type API struct {
 // New returns an API.
 func New(cfg Config) (*API, error) {
 	setHumaGlobals()
+	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
+	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
 		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),

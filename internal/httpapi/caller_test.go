@@ -20,12 +20,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/auth"
+	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
 )
 
 // act sends one request with the token of a service, for the users named.
-func (w *world) act(t testing.TB, service, method, path, body string, users ...string) *httptest.ResponseRecorder {
+func (w *world) act(t *testing.T, service, method, path, body string, users ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	token, _, err := w.dev.Issue(service, time.Hour, auth.ActScope)
 	require.NoError(t, err)
@@ -145,6 +146,29 @@ func TestAServicesRequestsLeaveSlotsForTheOthers(t *testing.T) {
 		assert.Equal(t, http.StatusOK, w.call(t, "ben", "GET", "/v1/me", "").Code)
 		close(leave)
 		assert.Equal(t, map[int]int{http.StatusNotFound: 40, http.StatusServiceUnavailable: 20}, answers(t, conns))
+	})
+}
+
+// The service takes the answers, so they count as its own and not as those of its users.
+func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceUnread: 1 << 20, UserUnread: 4 << 20} })
+		w.profile(t, "ann")
+		for range 12 {
+			_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+			require.NoError(t, err)
+		}
+		network := w.serve(t)
+		token, _, err := w.dev.Issue("backend", time.Hour, auth.ActScope)
+		require.NoError(t, err)
+		conns := make([]net.Conn, 10)
+		for i := range conns { // an answer has 12 posts of 20 kB
+			conns[i] = network.send(t, w.request(t, "", "GET /v1/users/ann/posts?limit=100", "Authorization: Bearer "+token, fmt.Sprint("Fanfare-User: user", i%2)))
+			synctest.Wait()
+		}
+		assert.Equal(t, http.StatusOK, w.call(t, "user0", "GET", "/v1/users/ann/posts?limit=100", "").Code, "the user itself")
+		assert.Equal(t, map[int]int{http.StatusOK: 4, http.StatusServiceUnavailable: 6}, answers(t, conns))
+		assert.Equal(t, http.StatusOK, w.act(t, "backend", "GET", "/v1/users/ann/posts", "", "user0").Code, "after it has read")
 	})
 }
 

@@ -128,10 +128,10 @@ type world struct {
 	api       *httpapi.API
 }
 
-func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
-	t.Helper()
+func newWorld(tb testing.TB, change ...func(*httpapi.Config)) *world {
+	tb.Helper()
 	dev, err := auth.NewDev([]byte(strings.Repeat("s", 32)), time.Now)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	w := &world{
 		store: &faulty{tabletest.NewMemory(), func(context.Context) error { return nil }}, published: &published{}, counted: &counted{ended: map[string]int{}}, dev: dev,
 	}
@@ -147,7 +147,7 @@ func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 		c(&w.cfg)
 	}
 	w.api, err = httpapi.New(w.cfg)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return w
 }
 

@@ -29,6 +29,9 @@ type Streams struct {
 	Wakes *live.Wakes
 }
 
+// maxStreams is the default of Streams.Process.
+const maxStreams = 4096
+
 // stopTime is the time that a client has to take the end of its stream when the process stops.
 const stopTime = time.Second
 
@@ -42,7 +45,7 @@ type LikesChange struct {
 // those of answers do (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
 	hub := live.New(live.Config{
-		Homes: a.feed, Poll: cfg.Poll, Streams: cmp.Or(cfg.Process, 4096), UserStreams: cmp.Or(cfg.User, 8),
+		Homes: a.feed, Poll: cfg.Poll, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
 		Frames: live.Frames{
 			Entry: func(item feed.HomeItem) ([]byte, error) {
 				return event("entry", item.Post.ID, toHomeItem(item))
