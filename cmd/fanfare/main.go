@@ -88,7 +88,7 @@ environment (FANFARE_*).`,
 	root.SetErr(a.stderr)
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
-		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(),
+		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(), a.verifyCommand(),
 		a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.replayCommand(), a.capacityCommand(),
 		a.doctorCommand(), a.iamCommand(), a.healthCommand(), a.versionCommand(),
 	)

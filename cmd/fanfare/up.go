@@ -47,6 +47,9 @@ listens on loopback only, because it gives a token to whoever asks.`,
 		if cfg.Canary == nil {
 			cfg.Canary = new(config.Switch(true))
 		}
+		if cfg.Auditor == nil {
+			cfg.Auditor = new(config.Switch(true))
+		}
 		return a.up(c.Context(), cfg, withDemo, asJSON)
 	}
 	return c

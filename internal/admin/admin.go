@@ -194,6 +194,8 @@ type Config struct {
 	Explain Explainer
 	// Backups, if not nil, makes backups.
 	Backups Backuper
+	// Verify, if not nil, checks the stored items.
+	Verify Verifier
 	// Host is the name of this address, if it has one.
 	Host string
 	// Profiles adds /debug/pprof/.
@@ -204,7 +206,7 @@ type Config struct {
 
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
 // operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
-// /admin/backup, /debug/pprof/ and the console if the configuration has them.
+// /admin/verify, /admin/backup, /debug/pprof/ and the console if the configuration has them.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -223,6 +225,9 @@ func NewHandler(c Config) http.Handler {
 	handleReconcile(mux, c.Posts)
 	handleExplain(mux, c.Explain)
 	handleBackup(mux, c.Backups)
+	if c.Verify != nil {
+		handleVerify(mux, c.Verify)
+	}
 	return ownHost(c.Host, mux)
 }
 

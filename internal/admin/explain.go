@@ -55,6 +55,7 @@ type Explainer interface {
 type Operations interface {
 	Reconciler
 	Explainer
+	Verifier
 }
 
 // NotFoundError says that there is no such user or post.

@@ -81,7 +81,7 @@ var advice = map[Kind]string{
 	UserCount:       "the repair adds the difference",
 	ProfileMissing:  "the user cannot be seen: the repair makes a profile with the user's id as its name",
 	PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
-	PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes what is left of the post",
+	PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes the rest of the post",
 	EntryMissing:    "the follower's home lacks the post: the repair writes the entry",
 	EntryOrphan:     "homes pass over it: the repair deletes the entry",
 	EntryUnfollowed: "the home shows the author: the repair writes the mark of an unfollow and removes the entries",

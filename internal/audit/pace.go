@@ -33,8 +33,8 @@ type Auditor struct {
 	Config Config
 	// Used returns the units that the process has used, the auditor's own left out.
 	Used func() float64
-	// Looked is called after each page with the number of its items and its units.
-	Looked func(items int, units table.Units)
+	// Looked is called after each page with the number of its items.
+	Looked func(items int)
 	// Found is called with each finding, Ended at the end of each round that went through.
 	Found func(Finding)
 	Ended func(Summary)
@@ -57,7 +57,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 func (a *Auditor) round(ctx context.Context, audit *Audit) {
 	began, base := time.Now(), a.Used()
 	var spent float64
-	var former Summary
+	looked := 0
 	sum, err := audit.Run(ctx, Walk{
 		Spend: func(ctx context.Context, u table.Units) error {
 			for spent += u.Read + u.Write; spent > max(least*time.Since(began).Seconds(), share*(a.Used()-base)); {
@@ -69,8 +69,8 @@ func (a *Auditor) round(ctx context.Context, audit *Audit) {
 		},
 		Found: func(f Finding) error { a.Found(f); return nil },
 		Progress: func(sum Summary) error {
-			a.Looked(sum.Items-former.Items, table.Units{Read: sum.Units.Read - former.Units.Read, Write: sum.Units.Write - former.Units.Write})
-			former = sum
+			a.Looked(sum.Items - looked)
+			looked = sum.Items
 			return nil
 		},
 	})

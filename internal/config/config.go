@@ -108,6 +108,9 @@ type Config struct {
 	// Canary posts, reads, likes and counts as users of its own, every 10 seconds: on or off.
 	// The default is off, and on with fanfare up.
 	Canary *Switch `env:"FANFARE_CANARY"`
+	// Auditor checks the stored items against each other all the time, with 1 % of the units
+	// of the process: on or off. The default is off, and on with fanfare up.
+	Auditor *Switch `env:"FANFARE_AUDIT"`
 	// Streams is the number of live homes that a process serves at once.
 	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
 	// StreamsPerUser is the number of live homes of one user that a process serves at once.
@@ -255,6 +258,9 @@ func (c Config) HasConsole() bool {
 
 // HasCanary reports whether an API has a canary.
 func (c Config) HasCanary() bool { return c.Canary != nil && bool(*c.Canary) }
+
+// HasAuditor reports whether a process has an auditor.
+func (c Config) HasAuditor() bool { return c.Auditor != nil && bool(*c.Auditor) }
 
 // FollowersPushed is the number of followers up to which an author is pushed, 0 for any.
 func (c Config) FollowersPushed() int64 {

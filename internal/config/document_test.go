@@ -49,9 +49,12 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if field.Name == "Canary" && !(config.Config{}).HasCanary() { // the command up turns it on
 			value = "`off`, with `up` `on`"
 		}
+		if field.Name == "Auditor" && !(config.Config{}).HasAuditor() { // as Canary
+			value = "`off`, with `up` `on`"
+		}
 		want = append(want, field.Tag.Get("env")+" "+value)
 	}
-	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`explain`", "`delivery`", "`replay`"}
+	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`verify`", "`explain`", "`delivery`", "`replay`"}
 	for line := range strings.Lines(page(t)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if !strings.HasPrefix(line, "| `FANFARE_") {

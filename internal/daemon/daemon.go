@@ -27,6 +27,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/audit"
 	"fanfare/internal/auth"
 	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
@@ -187,9 +188,14 @@ func (p *process) run(ctx context.Context) error {
 		roots.cancel()
 		return errors.Join(err, roots.wait())
 	}
+	audits := p.auditOf(eng, metrics, ids)
+	if err := p.startAuditor(roots, audits, reg, metrics); err != nil {
+		roots.cancel()
+		return errors.Join(err, roots.wait())
+	}
 	// The roles come first: a client that sees the process ready sends requests at once.
 	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
-	operations.set(p.operations(reg, health, eng, posts, operator))
+	operations.set(p.operations(reg, health, eng, posts, verifier{audit.New(audits)}, operator))
 	scrapes.set(admin.NewMetricsHandler(reg, health))
 	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask
 	p.cleanups.add("metrics", scrapes.stop)
@@ -233,10 +239,10 @@ func (p *process) register(reg prometheus.Registerer, authn authn) error {
 }
 
 // operations returns the handler of the admin address.
-func (p *process) operations(reg *prometheus.Registry, health *admin.Health, eng *engine, posts *feed.Service, pages http.Handler) http.Handler {
+func (p *process) operations(reg *prometheus.Registry, health *admin.Health, eng *engine, posts *feed.Service, checks verifier, pages http.Handler) http.Handler {
 	return admin.NewHandler(admin.Config{
 		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
-		Explain: explainer{posts, eng.broker}, Backups: eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
+		Explain: explainer{posts, eng.broker}, Verify: checks, Backups: eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
 		Console: pages,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/audit"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/feed"
@@ -28,6 +29,7 @@ func (r reconciler) Reconcile(ctx context.Context, since, until time.Time, curso
 type operations struct {
 	reconciler
 	explainer
+	verifier
 }
 
 // OpenOperations returns the operations on the table of a configuration on AWS. The caller
@@ -42,8 +44,10 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 	if err != nil {
 		return nil, nil, err
 	}
-	posts := feed.New(feed.Config{
-		Store: store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL,
+	ids := id.NewGenerator(time.Now)
+	posts := feed.New(feed.Config{Store: store, Publisher: broker, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL})
+	checks := audit.New(audit.Config{
+		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL, LikesByUser: bool(cfg.LikesByUser),
 	})
-	return operations{reconciler{posts}, explainer{posts, broker}}, broker.Close, nil
+	return operations{reconciler{posts}, explainer{posts, broker}, verifier{checks}}, broker.Close, nil
 }

@@ -351,7 +351,7 @@ capacity units that DynamoDB bills. A test measures this page and holds the code
 The sample: a user who follows %[1]d authors and is followed by them, each with two posts
 of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Lists are
 read as pages of 20. Reads are consistent unless marked eventual, at half the price.
-Nothing scans. The units are those of the embedded table, by DynamoDB's size rules, and
+No request scans. The units are those of the embedded table, by DynamoDB's size rules, and
 beside them those of LocalStack, which bills nothing for a read that finds nothing, and
 two for any transaction. Dynoxide bills as this page does.
 

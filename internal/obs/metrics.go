@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,8 @@ const (
 	FlowAPI    Flow = "api"
 	FlowFanout Flow = "fanout"
 	FlowLikes  Flow = "likes"
+	// FlowAudit is left out of Metrics.Units.
+	FlowAudit Flow = "audit"
 )
 
 // Metrics are the metrics of a process. The values of a label are few and come from the
@@ -52,6 +55,8 @@ type Metrics struct {
 	age         *prometheus.HistogramVec
 	dead        *prometheus.CounterVec
 	answers     *series[answer, answerSeries]
+	// halves counts half units, the least that a call takes.
+	halves atomic.Int64
 }
 
 // answer names the series of an answered request.
@@ -238,6 +243,9 @@ func (m *Metrics) StreamPoll(err error) { m.polls.WithLabelValues(result(err)).I
 // StreamEnded counts a stream that the server ended.
 func (m *Metrics) StreamEnded(reason string) { m.ended.WithLabelValues(reason).Inc() }
 
+// Units returns the capacity units of all flows but the audit's.
+func (m *Metrics) Units() float64 { return float64(m.halves.Load()) / 2 }
+
 // Table returns an observer for table.Measure.
 func (m *Metrics) Table(flow Flow) func(table.Op, table.Units, error) {
 	type labels struct {
@@ -249,6 +257,9 @@ func (m *Metrics) Table(flow Flow) func(table.Op, table.Units, error) {
 	}
 	consumed, calls := of(m.units), of(m.calls)
 	return func(op table.Op, units table.Units, err error) {
+		if flow != FlowAudit {
+			m.halves.Add(int64(2 * (units.Read + units.Write)))
+		}
 		if units.Read > 0 {
 			consumed.of(labels{op, "read"}).Add(units.Read)
 		}

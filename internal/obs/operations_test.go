@@ -72,6 +72,8 @@ func metrics(t *testing.T) listing {
 	l := listing{}
 	_, err := obs.NewMetrics(l)
 	require.NoError(t, err)
+	_, err = obs.NewAudit(l, nil)
+	require.NoError(t, err)
 	require.NoError(t, obs.RegisterClock(l, nil))
 	require.NoError(t, obs.RegisterTokens(l, nil))
 	require.NoError(t, obs.RegisterAuthors(l, nil))

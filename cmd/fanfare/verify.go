@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/daemon"
+)
+
+// verifyFlags are those of a verification.
+type verifyFlags struct {
+	repair, asJSON bool
+	rate           int
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	var flags verifyFlags
+	c := &cobra.Command{
+		Use: "verify", Short: "Check the stored items against each other, and mend them",
+		Long: `Walks over the whole table and checks each item against the others: both edges of a
+follow, counts and lists, posts and their ids, delivered posts and homes, home marks, like
+counts and likes, indexes. It may run beside traffic: work that is half done is no finding.
+docs/OPERATIONS.md lists the kinds of damage.
+
+With --repair it mends each finding, and walks again until nothing is left, five times at
+most. A repair does nothing if the damage is gone by then, so it may be run again at any
+time. A post without its text cannot be mended, and is deleted: look at a backup first.
+
+The exit code is 1 if findings are left. With FANFARE_ENGINE=aws it reads the table, else it
+asks the admin address of a running fanfare up.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().BoolVar(&flags.repair, "repair", false, "mend the findings")
+	c.Flags().IntVar(&flags.rate, "rate", 200, "most capacity `UNITS` a second")
+	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
+	return a.onTable(c, func(ctx context.Context, table admin.Operations, _ []string) error {
+		return a.verify(ctx, table, flags)
+	})
+}
+
+const (
+	// mostWalks bounds the walks of a repair.
+	mostWalks = 5
+	// mostListed bounds the findings of a JSON object, and tellEvery the lines of progress.
+	mostListed, tellEvery = 10_000, 10 * time.Second
+)
+
+// verdict is the JSON object of a verification: the last walk, and the findings of all.
+type verdict struct {
+	admin.Verified
+	Walks    int             `json:"walks"`
+	Findings []admin.Finding `json:"findings"`
+}
+
+func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlags) error {
+	if flags.rate < 1 {
+		return wrongUse(errors.New("--rate must be at least 1"))
+	}
+	v := verdict{Findings: []admin.Finding{}}
+	told := time.Now()
+	event := func(e admin.VerifyEvent) error {
+		switch {
+		case e.Finding != nil && flags.asJSON:
+			if len(v.Findings) < mostListed {
+				v.Findings = append(v.Findings, *e.Finding)
+			}
+		case e.Finding != nil:
+			f, end := e.Finding, "mended"
+			if !f.Mended {
+				end = f.Advice
+			}
+			return a.println("%s  %s / %s: %s (%s)", f.Kind, printable(f.PK), printable(f.SK), f.Detail, end)
+		case e.Progress != nil && time.Since(told) >= tellEvery:
+			told = time.Now()
+			_, err := fmt.Fprintf(a.stderr, "looked at %d items, %d findings left\n", e.Progress.Items, e.Progress.Left)
+			return err
+		}
+		return nil
+	}
+	for again := true; again; {
+		var err error
+		if v.Verified, err = table.Verify(ctx, admin.Verification{Repair: flags.repair, Rate: float64(flags.rate)}, event); err != nil {
+			return err
+		}
+		v.Walks++
+		again = flags.repair && len(v.Mended) > 0 && v.Walks < mostWalks
+	}
+	var err error
+	if flags.asJSON {
+		err = a.printJSON(v)
+	} else {
+		err = a.println("looked at %d items for %.0f units: %d findings left, %d checks undecided", v.Items, v.ReadUnits+v.WriteUnits, v.Left, v.Undecided)
+	}
+	if err == nil && v.Left > 0 {
+		return &exitError{daemon.ExitFailure}
+	}
+	return err
+}

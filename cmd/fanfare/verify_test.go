@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+	"fanfare/internal/datadir"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/embedded"
+)
+
+// damageTable loses one edge of a follow and changes a count, in a data directory that nobody
+// runs on.
+func damageTable(t *testing.T, path string) {
+	t.Helper()
+	dir, err := datadir.Open(path)
+	require.NoError(t, err)
+	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
+	require.NoError(t, err)
+	_, err = store.Delete(t.Context(), table.DeleteInput{Key: schema.FollowerKey("ann", "fan"), If: table.Exists{}})
+	require.NoError(t, err)
+	_, err = store.Update(t.Context(), table.UpdateInput{Key: schema.CountsKey("fan"), Add: []table.Attr{{Name: schema.AttrFollowing, Value: table.N(5)}}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(store.Close(), dir.Close()))
+}
+
+func TestVerifyFindsDamageAndMendsItWhileUpRuns(t *testing.T) {
+	dir := t.TempDir()
+	p := up(t, dir)
+	for _, user := range []string{"ann", "fan"} {
+		_, err := p.as(t, user).PutMe(t.Context(), client.ProfileInput{Name: user})
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.as(t, "fan").Follow(t.Context(), "ann"))
+	p.stop(t, os.Interrupt)
+	damageTable(t, dir)
+	p = up(t, dir)
+
+	verify := func(code int, args ...string) (v verdict) {
+		t.Helper()
+		got, out, errs := result(t, nil, "fanfare", append([]string{"verify", "--admin", p.admin, "--json", "--rate", "100000"}, args...)...)
+		assert.Equalf(t, code, got, "exit code; %s %s", out, errs)
+		require.NoError(t, json.Unmarshal([]byte(out), &v))
+		return v
+	}
+	v := verify(1)
+	assert.Equal(t, map[string]int{"follow-half": 1, "user-count": 2}, v.Found)
+	assert.Len(t, v.Findings, 3)
+	assert.Equal(t, 3, v.Left)
+	v = verify(0, "--repair")
+	assert.Zero(t, v.Left)
+	assert.Greater(t, v.Walks, 1)
+	v = verify(0)
+	assert.Empty(t, v.Findings)
+	assert.Positive(t, v.Items)
+
+	code, out, _ := result(t, nil, "fanfare", "verify", "--admin", p.admin)
+	assert.Zero(t, code)
+	assert.Contains(t, out, "0 findings left, 0 checks undecided")
+	page, err := p.as(t, "ann").Followers("ann").Page(t.Context(), "", 10)
+	require.NoError(t, err)
+	assert.Len(t, page.Items, 1, "the follower is back")
+}
+
+func TestVerifyRefusesWrongUse(t *testing.T) {
+	for _, args := range [][]string{{"--rate", "0"}, {"POST"}} {
+		code, _, errs := result(t, nil, "fanfare", append([]string{"verify"}, args...)...)
+		assert.Equal(t, 2, code, args)
+		assert.NotEmpty(t, errs)
+	}
+}

@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Finding is one damage of the stored items.
+type Finding struct {
+	// Kind is one of a closed set, which audit.Kinds lists.
+	Kind string `json:"kind"`
+	// PK and SK are the key of the item that is wrong or missing.
+	PK     string `json:"pk"`
+	SK     string `json:"sk"`
+	Detail string `json:"detail"`
+	Advice string `json:"advice"`
+	Mended bool   `json:"mended"`
+}
+
+// Verified sums up a walk over the table, so far or as a whole.
+type Verified struct {
+	Items     int            `json:"items"`
+	Undecided int            `json:"undecided"`
+	Found     map[string]int `json:"found"`
+	Mended    map[string]int `json:"mended"`
+	// Left counts the findings that were not mended.
+	Left       int     `json:"left"`
+	ReadUnits  float64 `json:"read_units"`
+	WriteUnits float64 `json:"write_units"`
+}
+
+// Verification asks for a walk.
+type Verification struct {
+	Repair bool `json:"repair"`
+	// Rate is the most capacity units a second.
+	Rate float64 `json:"rate"`
+}
+
+// VerifyEvent is a part of the answer: one of its fields is set. The last event has Done or
+// Error.
+type VerifyEvent struct {
+	Finding  *Finding  `json:"finding,omitempty"`
+	Progress *Verified `json:"progress,omitempty"`
+	Done     *Verified `json:"done,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// Verifier checks the stored items: on the table, or through the admin address of the process
+// that owns it.
+type Verifier interface {
+	// Verify walks over the whole table once, and calls event with each finding and with the
+	// progress.
+	Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (Verified, error)
+}
+
+// BusyError says that another walk is at work.
+type BusyError struct{}
+
+func (BusyError) Error() string {
+	return "another verification is at work here: wait for its end, or stop it"
+}
+
+// handleVerify adds the operation to mux, one walk at a time. A web page must not be able to
+// call it. The answer is a line of JSON for each event, and ends with the request.
+func handleVerify(mux *http.ServeMux, v Verifier) {
+	var one sync.Mutex
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		var in Verification
+		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&in); err != nil {
+			http.Error(w, `the body must be {"repair": …, "rate": …}: `+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if in.Rate < 1 {
+			http.Error(w, "rate must be at least 1", http.StatusUnprocessableEntity)
+			return
+		}
+		if !one.TryLock() {
+			http.Error(w, BusyError{}.Error(), http.StatusConflict)
+			return
+		}
+		answer := http.NewResponseController(w)
+		_ = answer.SetWriteDeadline(time.Time{}) // a server without deadlines has none to lift
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		line := json.NewEncoder(w)
+		event := func(e VerifyEvent) error { return errors.Join(line.Encode(e), answer.Flush()) }
+		done, err := func() (Verified, error) {
+			defer one.Unlock() // before the last line, after which the client may ask for the next walk
+			return v.Verify(r.Context(), in, event)
+		}()
+		last := VerifyEvent{Done: &done}
+		if err != nil {
+			last = VerifyEvent{Error: err.Error()}
+		}
+		_ = event(last) // a failed write means that the client is gone
+	}
+	mux.Handle("POST /admin/verify", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))
+}
+
+// Verify implements Verifier. It takes as long as the walk.
+func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (Verified, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return Verified{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/admin/verify", bytes.NewReader(text))
+	if err != nil {
+		return Verified{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	patient := *c.client
+	patient.Timeout = 0
+	res, err := patient.Do(req)
+	if err != nil {
+		return Verified{}, fmt.Errorf("the admin address does not answer (is fanfare up running there? see --admin): %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status says enough
+		if res.StatusCode == http.StatusConflict {
+			return Verified{}, BusyError{}
+		}
+		return Verified{}, fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, strings.TrimSpace(string(why)))
+	}
+	for lines := json.NewDecoder(res.Body); ; {
+		var e VerifyEvent
+		if err := lines.Decode(&e); err != nil {
+			return Verified{}, fmt.Errorf("the answer ended before the walk did: %w", err)
+		}
+		switch {
+		case e.Done != nil:
+			return *e.Done, nil
+		case e.Error != "":
+			return Verified{}, errors.New(e.Error)
+		}
+		if err := event(e); err != nil {
+			return Verified{}, err
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/admin"
+)
+
+// verifier is a walk that finds one damage and then does as it is told.
+type verifier func(ctx context.Context, in admin.Verification) (admin.Verified, error)
+
+func (v verifier) Verify(ctx context.Context, in admin.Verification, event func(admin.VerifyEvent) error) (admin.Verified, error) {
+	if err := event(admin.VerifyEvent{Finding: &admin.Finding{Kind: "like-count", PK: "p", SK: "s"}}); err != nil {
+		return admin.Verified{}, err
+	}
+	return v(ctx, in)
+}
+
+func TestAVerificationIsStreamedToItsEnd(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	for name, c := range map[string]struct {
+		walk verifier
+		want admin.Verified
+		err  string
+	}{
+		"done": {func(_ context.Context, in admin.Verification) (admin.Verified, error) {
+			assert.Equal(t, admin.Verification{Repair: true, Rate: 7}, in)
+			return admin.Verified{Items: 3, Left: 1}, nil
+		}, admin.Verified{Items: 3, Left: 1}, ""},
+		"failed": {func(context.Context, admin.Verification) (admin.Verified, error) {
+			return admin.Verified{}, errors.New("the table is gone")
+		}, admin.Verified{}, "the table is gone"},
+		"busy": {func(context.Context, admin.Verification) (admin.Verified, error) {
+			close(entered)
+			<-leave
+			return admin.Verified{}, nil
+		}, admin.Verified{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(admin.NewHandler(admin.Config{Verify: c.walk}))
+			defer server.Close()
+			client := admin.NewClient(server.Listener.Addr().String(), &http.Client{Timeout: time.Minute})
+			var found []string
+			walk := func() (admin.Verified, error) {
+				return client.Verify(t.Context(), admin.Verification{Repair: true, Rate: 7}, func(e admin.VerifyEvent) error {
+					found = append(found, e.Finding.Kind)
+					return nil
+				})
+			}
+			if name == "busy" {
+				other := make(chan error)
+				go func() { _, err := walk(); other <- err }()
+				<-entered
+				_, err := client.Verify(t.Context(), admin.Verification{Rate: 1}, nil)
+				assert.ErrorIs(t, err, admin.BusyError{})
+				close(leave)
+				require.NoError(t, <-other)
+				return
+			}
+			got, err := walk()
+			assert.Equal(t, []string{"like-count"}, found)
+			assert.Equal(t, c.want, got)
+			if c.err == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.EqualError(t, err, c.err)
+			}
+		})
+	}
+	assert.Equal(t, http.StatusUnprocessableEntity, call(t, admin.Config{Verify: verifier(nil)}, http.MethodPost, "/admin/verify", nil, `{"rate":0}`))
+	assert.Equal(t, http.StatusForbidden, call(t, admin.Config{Verify: verifier(nil)}, http.MethodPost, "/admin/verify", http.Header{"Sec-Fetch-Site": {"cross-site"}}, `{"rate":1}`))
+}
