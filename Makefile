@@ -19,7 +19,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-tools test test-long test-crash lint bench sim sim-reach sim-planted mutants spec soak vuln
+.PHONY: up up-aws build module release changes test-tools test test-long test-crash test-upgrade lint bench sim sim-reach sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -73,6 +73,12 @@ test-long: test-tools
 test-crash:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 90m -v -parallel 4 . \
 		-run 'Crash|Stopped|BadNetwork' -crash-rounds $(ROUNDS) -network-rounds 4
+
+# The daemons of the former release beside those of this tree, exchanged in each order and
+# back, with kills, under load. make test plays one order, with stops.
+test-upgrade:
+	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 60m -v -parallel 2 . \
+		-run 'TwoVersions|ChangesItsVersion' -all-upgrades
 
 # govet is one of the linters, with all analyzers of go vet.
 lint:

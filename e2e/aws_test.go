@@ -41,6 +41,14 @@ func newCluster(t *testing.T, env ...string) *cluster {
 // newClusterOf is newCluster with these daemons.
 func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 	t.Helper()
+	c := emptyCluster(t)
+	c.add(t, env, kinds...)
+	return c
+}
+
+// emptyCluster makes the table and the queues of a cluster.
+func emptyCluster(t *testing.T) *cluster {
+	t.Helper()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
 		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
 	name := "e2e-" + strings.ToLower(rand.Text()[:10])
@@ -53,6 +61,12 @@ func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 			require.NoErrorf(t, err, "%s create:\n%s%s", what, stdout, stderr)
 		}
 	}
+	return c
+}
+
+// add starts daemons.
+func (c *cluster) add(t *testing.T, env []string, kinds ...string) {
+	t.Helper()
 	for _, kind := range kinds {
 		m := &member{kind: kind, admin: freeAddress(t)}
 		m.env = append(append([]string(nil), c.env...), "FANFARE_HTTP_ADDR="+c.http, "FANFARE_ADMIN_ADDR="+m.admin)
@@ -63,7 +77,6 @@ func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 	for _, m := range c.members {
 		m.ready(t, m.admin)
 	}
-	return c
 }
 
 // isSound checks that fanfare doctor finds nothing wrong with the table and the queues that

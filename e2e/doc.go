@@ -6,7 +6,9 @@
 // they never skip. It also holds the tests of docker-compose.yml and of the messages'
 // schema files, because its module has the libraries for them.
 //
-// It tests I1, I3, I4 and I5 over kill -9 of every process. It must never reach beyond
-// loopback. It stops every process that it starts, by process id, and keeps all data in
-// directories of the test.
+// It tests I1, I3, I4 and I5 over kill -9 of every process, and over changes of version:
+// testdata/former names the release that it builds and runs beside this tree. It must never
+// reach beyond loopback, except that git gets that release for a shallow clone. It stops
+// every process that it starts, by process id, and keeps all data in directories of the
+// test.
 package e2e

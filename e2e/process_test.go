@@ -79,9 +79,12 @@ type process struct {
 	err    error // once exited
 }
 
-// start runs a command until it or the test ends.
+// start runs a command until it or the test ends. A name with a folder is a program there.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
+	if filepath.IsAbs(name) {
+		return startBinary(t, env, name, args...)
+	}
 	return startBinary(t, env, filepath.Join(binaries, name), args...)
 }
 

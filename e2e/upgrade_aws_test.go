@@ -1,0 +1,115 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// allUpgrades plays every order, with kills; otherwise one order is played, with stops.
+var allUpgrades = flag.Bool("all-upgrades", false, "upgrade in every order of the daemons, and kill them")
+
+// upgrade is one way from the former release to this one, and back.
+type upgrade struct {
+	there, back []string // kinds of daemons, in the order of their exchange
+	workers     int      // of each kind but the api
+	users       int
+	kill        bool
+}
+
+// upgrades returns the orders to play. The first is the one that docs/OPERATIONS.md tells.
+func upgrades() []upgrade {
+	first := upgrade{
+		there: []string{"fanout", "likeagg", "api"}, back: []string{"api", "likeagg", "fanout"},
+		workers: 1, users: 10,
+	}
+	if !*allUpgrades {
+		return []upgrade{first}
+	}
+	var all []upgrade
+	for _, order := range [][]string{
+		first.there, {"likeagg", "fanout", "api"}, {"fanout", "api", "likeagg"},
+		{"likeagg", "api", "fanout"}, {"api", "fanout", "likeagg"}, {"api", "likeagg", "fanout"},
+	} {
+		back := slices.Clone(order)
+		slices.Reverse(back)
+		all = append(all, upgrade{there: order, back: back, workers: 2, users: 20, kill: true})
+	}
+	return all
+}
+
+// TestDaemonsOfTwoVersionsWorkTogether exchanges the daemons of the former release for those
+// of this version, one after the other, and back, in the middle of a replay. Old and new ones
+// work beside each other on one table and its queues.
+func TestDaemonsOfTwoVersionsWorkTogether(t *testing.T) {
+	t.Parallel()
+	for _, way := range upgrades() {
+		t.Run(strings.Join(way.there, " "), func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			c := emptyCluster(t)
+			kinds := append([]string{ofFormer(t, "api")}, slices.Concat(
+				slices.Repeat([]string{ofFormer(t, "fanout")}, way.workers), slices.Repeat([]string{ofFormer(t, "likeagg")}, way.workers))...)
+			c.add(t, nil, kinds...)
+			journal := filepath.Join(t.TempDir(), "journal")
+			// More than it gets to: it plays until it is killed.
+			player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", fmt.Sprint(way.users),
+				"--posts", fmt.Sprint(10*way.users), "--likes", fmt.Sprint(8*way.users*way.users), "--rate", "10", "--journal", journal)...)
+			player.plays(t, journal, 10*way.users) // among the follows
+			exchanged := 0
+			exchange := func(kind, program string) {
+				for _, m := range c.members {
+					if filepath.Base(m.kind) != kind {
+						continue
+					}
+					player.plays(t, journal, lines(t, journal)+20)
+					if way.kill && exchanged%2 == 0 || kind == "api" { // an api holds no messages
+						m.kill(t)
+					} else {
+						m.stop(t)
+					}
+					m.kind = program
+					m.start(t)
+					m.ready(t, m.admin)
+					exchanged++
+				}
+			}
+			for _, kind := range way.there {
+				exchange(kind, kind)
+			}
+			for _, kind := range way.back {
+				exchange(kind, ofFormer(t, kind))
+			}
+			player.plays(t, journal, lines(t, journal)+20)
+			player.kill(t)
+			stdout, stderr, err := fanfare(t, c.env, c.replay("--check", journal)...)
+			r := verdict(t, stdout, stderr, err)
+			assert.Zero(t, c.deadLetters(t))
+			t.Logf("%v and back: %d exchanges, %d posts, %d likes, %d deliveries, %d lost, %v",
+				way.there, exchanged, r.Posts, r.Likes, r.Delivered, r.Missing, time.Since(began).Round(time.Second))
+			c.stop(t)
+		})
+	}
+}
+
+// deadLetters returns the number of dead letters.
+func (c *cluster) deadLetters(t *testing.T) int {
+	t.Helper()
+	stdout, stderr, err := fanfare(t, c.env, "dlq", "ls", "--json")
+	require.NoError(t, err, stderr)
+	var found struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found), stdout)
+	return len(found.Items)
+}
