@@ -55,6 +55,7 @@ test-tools:
 	scripts/redocly.sh install
 	scripts/chromium.sh install
 	scripts/axe.sh install
+	scripts/deploy-lint.sh install
 	scripts/need.sh promtool:prometheus
 
 # -short keeps Watermill's conformance suite in its short mode and the simulation at 50
