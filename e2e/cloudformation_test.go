@@ -24,7 +24,7 @@ func stack(t *testing.T, file string, parameters map[string]string) map[string]a
 	var root yaml.Node
 	require.NoError(t, yaml.Unmarshal(text, &root))
 	s := stackValues{t: t, values: map[string]string{"AWS::Partition": "aws", "AWS::Region": "eu-central-1", "AWS::AccountId": "123456789012", "AWS::StackName": "test"}}
-	template := s.value(root.Content[0]).(map[string]any) //nolint:forcetypeassert // a test
+	template := s.value(root.Content[0]).(map[string]any)
 	for name, p := range template["Parameters"].(map[string]any) {
 		if fallback, ok := p.(map[string]any)["Default"]; ok {
 			s.values[name] = fmt.Sprint(fallback)

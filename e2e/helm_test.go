@@ -246,7 +246,7 @@ func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 			assert.Equal(t, map[string]any{"path": path, "port": "metrics"}, at(t, container, probe, "httpGet"))
 		}
 		assert.Equal(t, map[string]any{"name": "metrics", "containerPort": 9091}, at(t, container, "ports", 0))
-		assert.Equal(t, true, at(t, pod, "securityContext", "runAsNonRoot"))
+		assert.True(t, at(t, pod, "securityContext", "runAsNonRoot").(bool))
 		assert.Equal(t, map[string]any{
 			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []any{"ALL"}},
 		}, at(t, container, "securityContext"))

@@ -90,15 +90,15 @@ type Account struct{ Partition, Region, ID string }
 
 // Policy is a policy document of IAM.
 type Policy struct {
-	Version   string      //nolint:tagliatelle // IAM's names
-	Statement []Statement //nolint:tagliatelle // IAM's names
+	Version   string      `json:"Version"`   //nolint:tagliatelle // IAM's names
+	Statement []Statement `json:"Statement"` //nolint:tagliatelle // IAM's names
 }
 
 // Statement allows actions on resources, all of them on each.
 type Statement struct {
-	Effect   string   //nolint:tagliatelle // IAM's names
-	Action   []string //nolint:tagliatelle // IAM's names
-	Resource []string //nolint:tagliatelle // IAM's names
+	Effect   string   `json:"Effect"`   //nolint:tagliatelle // IAM's names
+	Action   []string `json:"Action"`   //nolint:tagliatelle // IAM's names
+	Resource []string `json:"Resource"` //nolint:tagliatelle // IAM's names
 }
 
 // PolicyOf returns the permissions that the named duties need, and no others, on the table

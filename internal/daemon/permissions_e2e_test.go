@@ -201,6 +201,9 @@ type deployment struct {
 	at      daemon.Addresses // of the api
 	records map[string]*recorder
 	admin   map[string]string // addresses
+	// stop ends all daemons at once: each waits for its last poll.
+	ctx  context.Context
+	stop func()
 }
 
 func newDeployment(t *testing.T) *deployment {
@@ -230,7 +233,8 @@ func newDeployment(t *testing.T) *deployment {
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(),
 	}, config.API)
 	require.NoError(t, err)
-	return &deployment{cfg: cfg, engines: engines, records: map[string]*recorder{}, admin: map[string]string{}}
+	ctx, stop := context.WithCancel(t.Context())
+	return &deployment{ctx: ctx, stop: stop, cfg: cfg, engines: engines, records: map[string]*recorder{}, admin: map[string]string{}}
 }
 
 // as leads this process's next AWS configuration to the recorder of a duty.
@@ -263,7 +267,7 @@ func (d *deployment) run(t *testing.T, duty string, roles daemon.Roles) (stop fu
 	} else {
 		d.as(t, duty)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(d.ctx)
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
@@ -306,6 +310,7 @@ func (d *deployment) user(t *testing.T, id string) *client.Client {
 // is missing in the policy of its duty, and the policy has none that was not made.
 func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	d := newDeployment(t)
+	defer d.stop()
 	d.setUp(t)
 	d.run(t, "api", daemon.Roles{API: true})
 	d.run(t, "fanout", daemon.Roles{Fanout: true})
