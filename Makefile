@@ -76,9 +76,10 @@ test-crash:
 		-run 'Crash|Stopped|BadNetwork' -crash-rounds $(ROUNDS) -network-rounds 4
 
 # The daemons of the former release beside those of this tree, exchanged in each order and
-# back, with kills, under load. make test plays one order, with stops.
+# back, with kills, under load. It builds the former release from its commit, so it needs a
+# clone with history.
 test-upgrade:
-	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 60m -v -parallel 2 . \
+	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),upgrade -timeout 60m -v -parallel 2 . \
 		-run 'TwoVersions|ChangesItsVersion' -all-upgrades
 
 # govet is one of the linters, with all analyzers of go vet.

@@ -59,7 +59,7 @@ func (i *issuer) env() []string {
 }
 
 // Issue implements tokens.
-func (i *issuer) Issue(user string, ttl time.Duration) (string, time.Time, error) {
+func (i *issuer) Issue(user string, ttl time.Duration, _ ...string) (string, time.Time, error) {
 	expires := time.Now().Add(ttl)
 	token, err := i.sign(issuerName, user, expires)
 	return token, expires, err

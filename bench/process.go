@@ -30,7 +30,7 @@ type server struct {
 
 // tokens makes the tokens of users.
 type tokens interface {
-	Issue(user string, ttl time.Duration) (token string, expiresAt time.Time, err error)
+	Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error)
 }
 
 // process is a child process, which its owner has to stop.
@@ -127,9 +127,9 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (*server, error
 }
 
 // serve is up for a server without tokens of its own. It pushes all authors, and has no
-// canary, unless env says otherwise.
+// canary and no auditor, unless env says otherwise.
 func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, error) {
-	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0", "FANFARE_CANARY=off"}, env...),
+	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0", "FANFARE_CANARY=off", "FANFARE_AUDIT=off"}, env...),
 		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
