@@ -49,7 +49,7 @@ type Kind string
 const (
 	// FollowHalf is a follow with one of its two edges.
 	FollowHalf Kind = "follow-half"
-	// HomeMark is a home mark that hides a followed author, merges one who is not followed, or
+	// HomeMark is a home mark that hides a followed author, merges an author without a follow, or
 	// is missing for a pulled author.
 	HomeMark Kind = "home-mark"
 	// UserCount is a count of posts, followers or followees that is not that of the items.
@@ -64,7 +64,7 @@ const (
 	EntryMissing Kind = "entry-missing"
 	// EntryOrphan is an entry of a post that does not exist.
 	EntryOrphan Kind = "entry-orphan"
-	// EntryUnfollowed is an entry that shows an author whom the user does not follow.
+	// EntryUnfollowed is an entry that shows an unfollowed author.
 	EntryUnfollowed Kind = "entry-unfollowed"
 	// LikeCount is a like count that is not that of the likes by its ledger.
 	LikeCount Kind = "like-count"
@@ -103,7 +103,7 @@ type Finding struct {
 	Kind Kind
 	// Key names the item that is wrong or missing.
 	Key table.Key
-	// Detail says how, Advice what can be done.
+	// Detail says how, Advice names the remedy.
 	Detail, Advice string
 	// Mended says that it was repaired.
 	Mended bool
@@ -165,7 +165,7 @@ func New(cfg Config) *Audit {
 
 // Walk is one walk over the table.
 type Walk struct {
-	// Repair mends what is found.
+	// Repair mends the findings.
 	Repair bool
 	// Spend is called after each call with its units, and waits as long as the walk should.
 	// nil does not wait.

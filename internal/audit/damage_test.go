@@ -193,7 +193,7 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 				isFound := func() bool {
 					return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Kind == d.kind && f.Key == key })
 				}
-				for range staleWalks[name] { // a stale read may miss what is new
+				for range staleWalks[name] { // a stale read may miss new damage
 					if !isFound() {
 						all, sum = w.walk(false)
 					}

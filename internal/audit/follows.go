@@ -62,7 +62,7 @@ func (r *run) followingItem(ctx context.Context, follower string, it table.Item)
 	if err != nil || !broken {
 		return err
 	}
-	return r.found(ctx, HomeMark, key, "the mark hides an author whom the user follows", r.mendFollow(ctx, follower, author))
+	return r.found(ctx, HomeMark, key, "the mark hides a followed author", r.mendFollow(ctx, follower, author))
 }
 
 // half confirms that an edge is there and the other one is not: follows and unfollows change
@@ -93,7 +93,7 @@ func (r *run) markItem(ctx context.Context, user string, it table.Item) error {
 	if err != nil || !broken {
 		return err
 	}
-	return r.found(ctx, HomeMark, it.Key, "the mark merges in an author whom the user does not follow", r.mendFollow(ctx, user, mark.Author))
+	return r.found(ctx, HomeMark, it.Key, "the mark merges in an author without a follow", r.mendFollow(ctx, user, mark.Author))
 }
 
 func (r *run) mendFollow(ctx context.Context, follower, author string) func() (bool, error) {

@@ -102,7 +102,7 @@ func (w *world) walk(repair bool) ([]audit.Finding, audit.Summary) {
 	return all, sum
 }
 
-// until waits until what is asked for holds.
+// until waits until a condition holds.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
