@@ -21,6 +21,12 @@ func (c *Client) PutMe(ctx context.Context, in ProfileInput) (User, error) {
 	return user, err
 }
 
+// DeleteMe deletes the caller: the profile at once, and posts, follows, comments and likes
+// soon. It may be repeated.
+func (c *Client) DeleteMe(ctx context.Context) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me")}, nil)
+}
+
 // User reads a profile with its counts.
 func (c *Client) User(ctx context.Context, id string) (User, error) {
 	return get[User](ctx, c, path("v1", "users", id))

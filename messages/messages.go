@@ -40,17 +40,18 @@ type Kind string
 
 // The kinds of event.
 const (
-	KindPostCreated Kind = "PostCreated"
-	KindLiked       Kind = "Liked"
-	KindUnliked     Kind = "Unliked"
-	KindFollowed    Kind = "Followed"
-	KindUnfollowed  Kind = "Unfollowed"
-	KindPostDeleted Kind = "PostDeleted"
-	KindMarkWalk    Kind = "MarkWalk"
-	KindSeen        Kind = "Seen"
-	KindReturned    Kind = "Returned"
-	KindFanoutPlan  Kind = "FanoutPlan"
-	KindFanoutChunk Kind = "FanoutChunk"
+	KindPostCreated   Kind = "PostCreated"
+	KindLiked         Kind = "Liked"
+	KindUnliked       Kind = "Unliked"
+	KindFollowed      Kind = "Followed"
+	KindUnfollowed    Kind = "Unfollowed"
+	KindPostDeleted   Kind = "PostDeleted"
+	KindMarkWalk      Kind = "MarkWalk"
+	KindSeen          Kind = "Seen"
+	KindReturned      Kind = "Returned"
+	KindUserForgotten Kind = "UserForgotten"
+	KindFanoutPlan    Kind = "FanoutPlan"
+	KindFanoutChunk   Kind = "FanoutChunk"
 	// KindPostDelivered and KindLikeCounted are sent to others only: see PostDelivered.
 	KindPostDelivered Kind = "PostDelivered"
 	KindLikeCounted   Kind = "LikeCounted"
@@ -166,6 +167,12 @@ type PostDeleted struct {
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
+// UserForgotten asks for the removal of a user, and of all that the user made before it.
+type UserForgotten struct {
+	Header
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+}
+
 // MarkWalk asks for the next step of the mark walk of an author whose mode is changing: it
 // prepares the homes of all followers for posts that are pulled, or ends that.
 type MarkWalk struct {
@@ -262,6 +269,9 @@ func (*Unfollowed) Kind() Kind { return KindUnfollowed }
 func (*PostDeleted) Kind() Kind { return KindPostDeleted }
 
 // Kind implements Event.
+func (*UserForgotten) Kind() Kind { return KindUserForgotten }
+
+// Kind implements Event.
 func (*MarkWalk) Kind() Kind { return KindMarkWalk }
 
 // Kind implements Event.
@@ -296,6 +306,9 @@ func (e *Unfollowed) Group() string { return e.FollowerID }
 
 // Group implements Event: an author's deletions wait for each other.
 func (e *PostDeleted) Group() string { return e.AuthorID }
+
+// Group implements Event.
+func (e *UserForgotten) Group() string { return e.UserID }
 
 // Group implements Event: an author's walks wait for each other.
 func (e *MarkWalk) Group() string { return e.AuthorID }
@@ -346,6 +359,8 @@ func (e *Unfollowed) check() error {
 func (e *PostDeleted) check() error {
 	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
 }
+
+func (e *UserForgotten) check() error { return userID("user_id", e.UserID) }
 
 func (e *MarkWalk) check() error {
 	err := userID("author_id", e.AuthorID)
@@ -461,6 +476,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(Unfollowed), true
 	case KindPostDeleted:
 		return new(PostDeleted), true
+	case KindUserForgotten:
+		return new(UserForgotten), true
 	case KindMarkWalk:
 		return new(MarkWalk), true
 	case KindSeen:

@@ -69,6 +69,7 @@ func New() *Server {
 	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
 		"GET /v1/me":                               s.me,
 		"PUT /v1/me":                               s.putMe,
+		"DELETE /v1/me":                            s.deleteMe,
 		"GET /v1/users/{id}":                       s.user,
 		"GET /v1/users/{id}/followers":             s.followers,
 		"GET /v1/users/{id}/following":             s.following,
@@ -307,6 +308,22 @@ func (s *Server) putMe(user string, r *http.Request) (int, any) {
 	u.Name, u.Bio, u.ImageURL = in.Name, in.Bio, in.ImageURL
 	s.users[user] = u
 	return http.StatusOK, s.readUser(user)
+}
+
+func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
+	for _, post := range s.byUser[user] {
+		delete(s.posts, post)
+	}
+	delete(s.users, user)
+	delete(s.byUser, user)
+	delete(s.follows, user)
+	for _, authors := range s.follows {
+		delete(authors, user)
+	}
+	for _, likers := range s.likes {
+		delete(likers, user)
+	}
+	return http.StatusAccepted, nil
 }
 
 func (s *Server) user(viewer string, r *http.Request) (int, any) {

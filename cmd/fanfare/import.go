@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
+	"fanfare/internal/id"
 	"fanfare/internal/obs"
 	"fanfare/internal/transfer"
 )
@@ -77,6 +80,72 @@ func (a *app) exportCommand() *cobra.Command {
 	})
 }
 
+const forgetHelp = `Removes a user: the profile, the posts, the follows in both directions, comments and likes.
+Homes of others show nothing of the user any more. A user can do the same by DELETE /v1/me.
+
+It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was
+stopped. Likes are taken back by the workers, which also look for the user once more an hour
+later. The user can come back with a new profile, and keeps all that is made after that.
+
+With FANFARE_ENGINE=aws it may run beside the daemons. Otherwise it opens the data directory,
+so stop fanfare up first.`
+
+func (a *app) forgetCommand() *cobra.Command {
+	var yes, asJSON bool
+	c := &cobra.Command{Use: "forget USER", Short: "Remove a user and all that the user made", Long: forgetHelp, Args: cobra.ExactArgs(1)}
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		user := args[0]
+		if !id.ValidUser(user) {
+			return wrongUse(fmt.Errorf("%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", user))
+		}
+		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		if err != nil {
+			return err
+		}
+		if err := dataExists(cfg); err != nil {
+			return err
+		}
+		if !yes {
+			fmt.Fprintf(a.stderr, "All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", user)
+			if typed, _ := bufio.NewReader(c.InOrStdin()).ReadString('\n'); strings.TrimSpace(typed) != user {
+				return errors.New("nothing was removed: the user's id was not typed, and --yes not given")
+			}
+		}
+		users, end, err := daemon.OpenUsers(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
+		if err != nil {
+			return err
+		}
+		removed, lines := 0, newProgressLines(a.stderr)
+		err = daemon.Forget(c.Context(), users, user, func(n int) {
+			removed = n
+			lines.show(transfer.Progress{Phase: "removed", Done: n})
+		})
+		if err := errors.Join(err, end()); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(struct {
+				UserID  string `json:"user_id"`
+				Removed int    `json:"removed"`
+			}{user, removed})
+		}
+		return a.println("removed %s and %d things of the user; the workers do the rest", user, removed)
+	}
+	return c
+}
+
+// dataExists returns an error if there is no data directory to read.
+func dataExists(cfg config.Config) error {
+	state, err := datadir.Look(cfg.DataDir)
+	if cfg.Engine != config.EngineAWS && err == nil && !state.Exists {
+		return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
+	}
+	return nil //nolint:nilerr // opening the directory names the fault
+}
+
 // onData gives c the data of FANFARE_ENGINE=aws, or else a data directory that no process has
 // open.
 func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error) *cobra.Command {
@@ -86,8 +155,10 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 		if err != nil {
 			return err
 		}
-		if state, err := datadir.Look(cfg.DataDir); cfg.Engine != config.EngineAWS && c.Name() != "import" && err == nil && !state.Exists {
-			return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
+		if c.Name() != "import" {
+			if err := dataExists(cfg); err != nil {
+				return err
+			}
 		}
 		t, end, err := daemon.OpenTransfer(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
 		if err != nil {

@@ -57,3 +57,21 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	assert.NotContains(t, own, "Hello")
 	assert.Contains(t, own, `"type":"like"`)
 }
+
+func TestForgetAsksAndMayBeRepeated(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
+	_, stderr, code := on(dir, "import", file)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	_, stderr, code = on(dir, "forget", "ann")
+	assert.Equal(t, daemon.ExitFailure, code, "nobody types the id")
+	assert.Contains(t, stderr, "nothing was removed")
+	all, _, _ := on(dir, "export")
+	assert.Equal(t, smallNetwork, all)
+	for range 2 {
+		_, stderr, code = on(dir, "forget", "ann", "--yes")
+		require.Equal(t, daemon.ExitOK, code, stderr)
+		all, _, _ = on(dir, "export")
+		assert.Equal(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", all)
+	}
+}

@@ -457,8 +457,9 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, eng.workers.chunks, table.UrgencyChunks},
 	} {
 		store := p.pace.Store(measured, c.urgency)
+		posts := p.newFeed(eng, store, metrics, ids)
 		worker := fanout.New(fanout.Config{
-			Store: store, Posts: p.newFeed(eng, store, metrics, ids), Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
+			Store: store, Posts: posts, Users: users{posts}, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
 			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, eng.pageSize), ChunkSize: p.opt.ChunkSize,
 			Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Events: eng.events, Log: p.log.Named("fanout"),
 		})

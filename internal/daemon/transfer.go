@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,6 +11,11 @@ import (
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/queue/sqs"
 	tableembedded "fanfare/internal/table/embedded"
 	"fanfare/internal/transfer"
 )
@@ -39,3 +45,58 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	t.Store = store
 	return t, func() error { return errors.Join(store.Close(), dir.Close()) }, nil
 }
+
+// users is the domain's Forget as the fan-out calls it.
+type users struct{ feed *feed.Service }
+
+func (u users) Forget(ctx context.Context, user, event string, most int) (int, error) {
+	done, err := u.feed.Forget(ctx, user, event, most)
+	return done.Sum(), err
+}
+
+// OpenUsers returns the users of a configuration, on the data of OpenTransfer and with its
+// queues. The caller calls end.
+func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed.Service, end func() error, err error) {
+	t, closeTable, err := OpenTransfer(ctx, cfg, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	var broker queue.Broker
+	if cfg.Engine == config.EngineAWS {
+		broker, err = openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, t.Clock)
+	} else {
+		broker, err = queueembedded.Open(filepath.Join(cfg.DataDir, "queue"), queueembedded.Options{Doubt: t.Clock.Doubt, Log: log, Stop: ctx.Done()})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, closeTable())
+	}
+	u = feed.New(feed.Config{
+		Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, TimelineTTL: cfg.TimelineTTL,
+		LikesByUser: bool(cfg.LikesByUser), Log: log,
+	})
+	return u, func() error { return errors.Join(broker.Close(), closeTable()) }, nil
+}
+
+// Forget removes a user and all that the user made, but for likes that workers have to count
+// first: the event that they work by stays in the queue. It calls progress with the number of
+// removed things.
+func Forget(ctx context.Context, u *feed.Service, user string, progress func(removed int)) error {
+	event, err := u.AskToForget(ctx, user)
+	if err != nil {
+		return err
+	}
+	for removed := 0; ; {
+		done, err := u.Forget(ctx, user, event, forgetStep)
+		if err != nil {
+			return err
+		}
+		removed += done.Sum()
+		progress(removed)
+		if done.Sum() == done.Likes {
+			return nil
+		}
+	}
+}
+
+// forgetStep is the number of things between two calls of progress.
+const forgetStep = 100

@@ -66,6 +66,13 @@ type Posts interface {
 	EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error)
 }
 
+// Users removes users.
+type Users interface {
+	// Forget removes up to most things of a user that an event with this id asked to forget.
+	// Nothing is left if it removes nothing.
+	Forget(ctx context.Context, user, event string, most int) (removed int, err error)
+}
+
 // The defaults of the sizes that the daemons do not set.
 const (
 	DefaultChunkSize  = 4000
@@ -84,6 +91,8 @@ type Config struct {
 	Clock *clock.Clock
 	// TimelineTTL is how long after a post's time its entries live.
 	TimelineTTL time.Duration
+	// Users removes users; nil if the worker must not.
+	Users Users
 	// PushLimit is the number of followers above which an author's posts are no longer
 	// delivered: homes pull them. Below 80 % of it the author is pushed again. 0 means
 	// never, and ends the pull of all authors who post.
@@ -192,6 +201,8 @@ func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
 		return wrap(e, w.unfollowed(ctx, e))
 	case *messages.PostDeleted:
 		return wrap(e, w.postDeleted(ctx, e))
+	case *messages.UserForgotten:
+		return wrap(e, w.userForgotten(ctx, e))
 	case *messages.MarkWalk:
 		return wrap(e, w.walk(ctx, e))
 	case *messages.Seen:

@@ -13,8 +13,8 @@ const (
 	authorsBytes, authorBytes = 4 << 20, 320
 )
 
-// Authors remembers the authors of new posts: that they have a profile, which nothing
-// deletes, the highest id of their posts, and for a minute their number of like shards. It
+// Authors remembers the authors of new posts: that they have a profile, until
+// it is removed, the highest id of their posts, and for a minute their number of like shards. It
 // is right only in the one process that writes the table, and all Services there share it.
 // It saves a post the reads that its own write made invalid in the table's memory.
 type Authors struct {
@@ -67,6 +67,16 @@ func (a *Authors) known(author string, now time.Time) (newest string, shards int
 		return "", 0, false
 	}
 	return k.newest, k.shards, true
+}
+
+// forget drops an author whose profile is being removed.
+func (a *Authors) forget(author string) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept.Remove(author)
 }
 
 // note keeps the id of an author's post if it is the highest one, and the number of like

@@ -131,6 +131,12 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	if err != nil || now.edge == nil {
 		return false, err
 	}
+	return s.endFollow(ctx, follower, author, now)
+}
+
+// endFollow makes an unfollow's transaction. changed says that another call has changed the
+// follow since now was read.
+func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
 	version, err := s.cfg.IDs.New()
 	if err != nil {
 		return false, err

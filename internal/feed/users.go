@@ -36,10 +36,14 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 		}
 		old = &made
 	}
-	// No condition is needed: a profile is never removed, its time of creation never
-	// changes, and the last of two writers wins.
+	// Its time of creation never changes, and the last of two writers wins. But a profile
+	// that was removed meanwhile must not come back.
 	profile.CreatedAt = old.CreatedAt
-	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item()}); err != nil {
+	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Exists{}})
+	if _, removed := errors.AsType[*table.ConditionError](err); removed {
+		return s.PutProfile(ctx, user, in)
+	}
+	if err != nil {
 		return User{}, unavailable("table", err)
 	}
 	s.recent.keep(profile.Item())

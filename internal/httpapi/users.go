@@ -78,6 +78,11 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
+	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, comments and likes (the profile goes at once, the rest soon)", http.StatusAccepted),
+		func(ctx context.Context, _ *struct{}) (*empty, error) {
+			return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
+		})
+
 	type profileIn struct{ Body ProfileInput }
 	register(a, operation(http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile", http.StatusOK),
 		func(ctx context.Context, in *profileIn) (*userOut, error) {

@@ -38,7 +38,8 @@ const (
 	// TopicPosts carries PostCreated. A process of an earlier version also puts Followed
 	// there.
 	TopicPosts = "posts"
-	// TopicBackfills carries Followed, Unfollowed, PostDeleted, MarkWalk, Seen and Returned. Each
+	// TopicBackfills carries Followed, Unfollowed, PostDeleted, UserForgotten, MarkWalk,
+	// Seen and Returned. Each
 	// follower is a group of its own, so on the topic of posts a crowd that follows one author
 	// would delay every post (I8).
 	TopicBackfills = "backfills"

@@ -22,6 +22,7 @@ const (
 	AttrText       = "text"      // post, comment
 	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post
+	AttrCreated    = "created"   // profile: when it was made
 	AttrEditedAt   = "edited"    // post
 	AttrComments   = "cc"        // post: its comments; absent on a post whose comments nobody has counted
 	AttrCountedTo  = "cto"       // post: the last comment that the count has reached, while it goes on

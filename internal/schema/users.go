@@ -26,7 +26,7 @@ type Profile struct {
 // Item encodes p.
 func (p Profile) Item() table.Item {
 	return table.Item{Key: ProfileKey(p.User), Attrs: []table.Attr{
-		str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis("created", p.CreatedAt),
+		str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis(AttrCreated, p.CreatedAt),
 	}}
 }
 
@@ -36,7 +36,7 @@ func ParseProfile(it table.Item) (Profile, error) {
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, "created")}, nil
+	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, AttrCreated)}, nil
 }
 
 // Counts are a user's exact counts (I4).

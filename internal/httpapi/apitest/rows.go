@@ -499,6 +499,12 @@ func bodyRows(target Target) []row {
 	if target.DevTokens {
 		rows = append(rows, bad("body of dev token, 65537 bytes", "", "POST", "/v1/dev/token", full(65537), 413, "too-large"))
 	}
+	rows = append(rows,
+		row{name: "make a user to delete", as: "zoe", method: "PUT", path: "/v1/me", body: `{"name":"Zoe"}`, status: 200},
+		row{name: "delete yourself", as: "zoe", method: "DELETE", path: "/v1/me", status: 202},
+		bad("own profile after that", "zoe", "GET", "/v1/me", "", 409, "profile-missing"),
+		bad("profile of a deleted user", "ann", "GET", "/v1/users/{zoe}", "", 404, "not-found"),
+		row{name: "delete yourself again", as: "zoe", method: "DELETE", path: "/v1/me", status: 202})
 	// No refused request changed anything.
 	return append(rows,
 		row{name: "own profile is as it was", as: "ann", method: "GET", path: "/v1/me", status: 200, want: object{"name": "Änn 🎺", "counts": object{"posts": 6}}},

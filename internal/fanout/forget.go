@@ -1,0 +1,53 @@
+package fanout
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/trace"
+	"fanfare/messages"
+)
+
+const (
+	// forgetMost is the number of things that one receive of a message removes.
+	forgetMost = 500
+	// forgetAgain is the time after which the rest is looked for: likes that were taken back
+	// are counted by then.
+	forgetAgain = 10 * time.Second
+	// forgetLast is how long after its event a user is looked for once more: events of the
+	// user that were on their way have been applied by then.
+	forgetLast = time.Hour
+)
+
+// userForgotten removes a user and all that the user made, step by step, until nothing is
+// left. Removed things are not met again, so the message needs no position. It looks once
+// more after an hour.
+func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) error {
+	if w.cfg.Users == nil {
+		return &queue.Later{After: time.Minute, Reason: "this worker removes no users"}
+	}
+	asked, err := id.Time(e.EventID)
+	if err != nil {
+		return err
+	}
+	began := w.cfg.Now()
+	removed, err := w.cfg.Users.Forget(ctx, e.UserID, e.EventID, forgetMost)
+	if err != nil {
+		return err
+	}
+	rest := asked.Add(forgetLast).Sub(began)
+	switch {
+	case removed >= forgetMost:
+		return &queue.Later{Reason: "more of the user is left"}
+	case removed > 0:
+		return &queue.Later{After: forgetAgain, Reason: "something of the user may be left"}
+	case rest > 0:
+		return &queue.Later{After: rest, Reason: "events of the user may be on their way"}
+	}
+	w.cfg.Log.Info("a user was forgotten", zap.String("user_id", e.UserID), zap.String("request_id", e.RequestID), trace.ID(ctx))
+	return nil
+}

@@ -1,0 +1,227 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/trace"
+	"fanfare/messages"
+)
+
+// AskToForget begins to remove a user and all that the user made. The event is the durable
+// commit (I5): workers do the rest, by Forget. The profile goes at once, so the user can write
+// nothing more. The user may make a new profile, and keeps all that is made after that.
+func (s *Service) AskToForget(ctx context.Context, user string) (event string, err error) {
+	e := &messages.UserForgotten{UserID: user}
+	if err := s.publish(ctx, queue.TopicBackfills, e); err != nil {
+		return "", err
+	}
+	if _, err := s.forgetProfile(ctx, user, e.EventID); err != nil {
+		s.cfg.Log.Warn("profile not removed: a worker will remove it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
+			zap.String("user_id", user), zap.Error(err))
+	}
+	return e.EventID, nil
+}
+
+// DeleteProfile is AskToForget for a user with a profile. Without one, nothing is to be done:
+// the event was sent before the profile went.
+func (s *Service) DeleteProfile(ctx context.Context, user string) error {
+	it, err := s.get(ctx, schema.ProfileKey(user), true)
+	if err != nil || it == nil {
+		return err
+	}
+	_, err = s.AskToForget(ctx, user)
+	return err
+}
+
+// Forgotten counts the things that one Forget removed.
+type Forgotten struct{ Profiles, Posts, Follows, Comments, Likes int }
+
+// Sum is the number of all of them.
+func (f Forgotten) Sum() int { return f.Profiles + f.Posts + f.Follows + f.Comments + f.Likes }
+
+// forgetProfile removes the profile, if it is of the time before an id, and reports whether a
+// newer one is there.
+func (s *Service) forgetProfile(ctx context.Context, user, before string) (again bool, err error) {
+	it, err := s.get(ctx, schema.ProfileKey(user), true)
+	if err != nil || it == nil {
+		return false, err
+	}
+	p, err := schema.ParseProfile(*it)
+	if err != nil {
+		return false, unavailable("table", err)
+	}
+	if p.CreatedAt.After(timeOf(before)) {
+		return true, nil
+	}
+	s.cfg.Authors.forget(user)
+	_, err = s.cfg.Store.Delete(ctx, table.DeleteInput{
+		Key: it.Key, If: table.Equal{Name: schema.AttrCreated, Value: it.Get(schema.AttrCreated)},
+	})
+	if _, changed := errors.AsType[*table.ConditionError](err); changed {
+		return false, nil
+	}
+	return false, unavailable("table", err)
+}
+
+// errEnough ends a walk of Forget that has removed its share.
+var errEnough = errors.New("enough removed")
+
+// Forget removes up to most things of a user that asked for it by an event with this id: the
+// profile, the posts, the follows in both directions, comments and likes. Posts and follows
+// go as their users' own calls would make them go, so homes leave them out at once (I2) and
+// counts stay exact (I4); a like is taken back by an event, and gone once that is counted
+// (I3). Nothing is left if it removes nothing. It may be repeated at any time.
+//
+// Events of the user that were on their way may still be applied, so it is repeated later. If
+// the user has a new profile by then, only things from before the event go.
+func (s *Service) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
+	began := id.Floor(s.cfg.Now())
+	if err := s.cfg.Clock.Doubt(); err != nil {
+		return done, unavailable("clock", err)
+	}
+	again, err := s.forgetProfile(ctx, user, event)
+	if err != nil {
+		return done, err
+	}
+	before := max(event, began)
+	if again {
+		before = event
+	}
+	enough := func() error {
+		if done.Sum() >= most {
+			return errEnough
+		}
+		return nil
+	}
+	for _, walk := range []func() error{
+		func() error { return s.forgetPosts(ctx, user, before, &done, enough) },
+		func() error { return s.forgetFollows(ctx, user, timeOf(before), &done, enough) },
+		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
+		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
+	} {
+		if err := walk(); err != nil && !errors.Is(err, errEnough) {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// eachItem calls visit with each item of a range, until it fails.
+func (s *Service) eachItem(ctx context.Context, q table.Query, visit func(table.Item) error) error {
+	for page, err := range s.cfg.Store.Query(ctx, q) {
+		if err != nil {
+			return unavailable("table", err)
+		}
+		for _, it := range page.Items {
+			if err := visit(it); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Service) forgetPosts(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
+	q := table.Query{PK: schema.PostsPK(user), High: schema.PostSK(before), Consistent: true, Project: []string{schema.AttrDeleted}}
+	return s.eachItem(ctx, q, func(it table.Item) error {
+		post, err := schema.ParsePost(it)
+		if err != nil || post.Deleted {
+			return unavailable("table", err)
+		}
+		err = s.DeletePost(ctx, user, post.ID)
+		if gone, ok := errors.AsType[*Error](err); ok && gone.Kind == NotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		done.Posts++
+		return enough()
+	})
+}
+
+func (s *Service) forgetFollows(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
+	for _, pk := range []string{schema.FollowingPK(user), schema.FollowersPK(user)} {
+		err := s.eachItem(ctx, table.Query{PK: pk, Consistent: true}, func(it table.Item) error {
+			edge, err := schema.ParseEdge(it)
+			if err != nil || edge.Since.After(before) {
+				return unavailable("table", err)
+			}
+			follower, author := user, edge.Other
+			if pk == schema.FollowersPK(user) {
+				follower, author = edge.Other, user
+			}
+			err = s.retryChanged(func() (bool, error) {
+				now, err := s.readEdge(ctx, follower, author)
+				if err != nil || now.edge == nil {
+					return false, err
+				}
+				return s.endFollow(ctx, follower, author, now)
+			})
+			if err != nil {
+				return err
+			}
+			done.Follows++
+			return enough()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readEdge is readFollow for users whose profile may be gone.
+func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
+	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
+	found, err := s.batchGet(ctx, []table.Key{edge, mark}, true)
+	if it, ok := found[edge]; ok {
+		now.edge = &it
+	}
+	if it, ok := found[mark]; ok {
+		now.mark = &it
+	}
+	return now, err
+}
+
+func (s *Service) forgetComments(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
+	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), High: schema.CommentSK(before)}
+	return s.eachItem(ctx, q, func(it table.Item) error {
+		c, err := schema.ParseComment(it)
+		if err != nil {
+			return unavailable("table", err)
+		}
+		err = s.DeleteComment(ctx, user, c.Post, c.ID) // and the post's count of it (I4)
+		if gone, ok := errors.AsType[*Error](err); ok && gone.Kind == NotFound {
+			return nil // the index is behind, or the comment goes with its post
+		}
+		if err != nil {
+			return err
+		}
+		done.Comments++
+		return enough()
+	})
+}
+
+func (s *Service) forgetLikes(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
+	return s.eachItem(ctx, table.Query{Index: true, PK: schema.UserLikesPK(user)}, func(it table.Item) error {
+		like, err := schema.ParseLike(it)
+		if err != nil || !like.Liked || like.Version > before {
+			return unavailable("table", err)
+		}
+		e := &messages.Unliked{Like: messages.Like{PostID: like.Post, UserID: user}}
+		if err := s.publishAbove(ctx, queue.TopicLikes, e, like.Version); err != nil {
+			return err
+		}
+		done.Likes++
+		return enough()
+	})
+}
