@@ -91,7 +91,7 @@ func Exercise(t *testing.T, target Target) {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	run := rand.Text()[:8]
-	for _, user := range []string{"ann", "ben", "cat", "new", "far"} {
+	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe"} {
 		s.names[user] = user + "-" + run
 	}
 	// Ids as identity providers make them; one begins with the other.
