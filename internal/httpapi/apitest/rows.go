@@ -528,7 +528,7 @@ func protocolRows() []row {
 		bad("slash at the end", "ann", "GET", "/v1/me/", "", 404, "not-found"),
 		bad("empty id", "ann", "GET", "/v1/users//posts", "", 404, "not-found"),
 		bad("path with dots", "ann", "GET", "/v1/users/../me", "", 404, "not-found"),
-		{name: "method", as: "ann", method: "POST", path: "/v1/me", body: "{}", status: 405, problem: "method-not-allowed", check: hasHeader("Allow", "GET, HEAD, PUT")},
+		{name: "method", as: "ann", method: "POST", path: "/v1/me", body: "{}", status: 405, problem: "method-not-allowed", check: hasHeader("Allow", "DELETE, GET, HEAD, PUT")},
 		{name: "method of a post", as: "ann", method: "PUT", path: "/v1/posts/{post}", status: 405, problem: "method-not-allowed", check: hasHeader("Allow", "DELETE, GET, HEAD, PATCH")},
 		{name: "preflight without CORS", method: "OPTIONS", path: "/v1/me", header: headers("Origin", "https://a.example", "Access-Control-Request-Method", "GET"), status: 405, problem: "method-not-allowed"},
 		{name: "request id comes back", as: "ann", method: "GET", path: "/v1/me", header: headers("X-Request-Id", "req-1"), status: 200, check: hasHeader("X-Request-Id", "req-1")},
