@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -30,9 +31,7 @@ func stack(t *testing.T, file string, parameters map[string]string) map[string]a
 			s.values[name] = fmt.Sprint(fallback)
 		}
 	}
-	for name, value := range parameters {
-		s.values[name] = value
-	}
+	maps.Copy(s.values, parameters)
 	s.mappings, _ = template["Mappings"].(map[string]any) // a template may have none
 	return s.value(root.Content[0]).(map[string]any)["Resources"].(map[string]any)
 }

@@ -19,8 +19,6 @@ import (
 )
 
 // former builds the programs of the former release, once, and returns their directory.
-//
-//nolint:gochecknoglobals // one build for all tests
 var former = sync.OnceValues(buildFormer)
 
 // buildFormer builds the tree of the commit that testdata/former names. It needs no tag. In a

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func tour(t *testing.T, page string) {
 	}
 	replace := strings.NewReplacer("http://127.0.0.1:8080", "http://"+u.http, "bin/fanfare", filepath.Join(binaries, "fanfare"))
 	bash := exec.CommandContext(t.Context(), "bash", "-c", replace.Replace(script.String()))
-	bash.Env = append(u.env, "FANFARE_DATA_DIR="+u.data, "FANFARE_ADMIN_ADDR="+u.admin)
+	bash.Env = append(slices.Clone(u.env), "FANFARE_DATA_DIR="+u.data, "FANFARE_ADMIN_ADDR="+u.admin)
 	out, err := bash.CombinedOutput()
 	require.NoErrorf(t, err, "%s", out)
 	got, wanted := strings.Split(shape(string(out)), separator), strings.Split(shape(want.String()), separator)

@@ -99,7 +99,7 @@ func (a *app) forgetCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		user := args[0]
 		if !id.ValidUser(user) {
-			return wrongUse(fmt.Errorf("%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", user))
+			return wrongUse(fmt.Errorf("%q is not a user id: use %s", user, id.UserGrammar))
 		}
 		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 		if err != nil {
@@ -143,7 +143,7 @@ func dataExists(cfg config.Config) error {
 	if cfg.Engine != config.EngineAWS && err == nil && !state.Exists {
 		return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
 	}
-	return nil //nolint:nilerr // opening the directory names the fault
+	return nil // opening the directory names the fault
 }
 
 // onData gives c the data of FANFARE_ENGINE=aws, or else a data directory that no process has

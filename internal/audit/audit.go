@@ -75,19 +75,21 @@ const (
 )
 
 // advice says for each kind how it shows and what its repair does.
-var advice = map[Kind]string{
-	FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",
-	HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
-	UserCount:       "the repair adds the difference",
-	ProfileMissing:  "the user cannot be seen: the repair makes a profile with the user's id as its name",
-	PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
-	PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes the rest of the post",
-	EntryMissing:    "the follower's home lacks the post: the repair writes the entry",
-	EntryOrphan:     "homes pass over it: the repair deletes the entry",
-	EntryUnfollowed: "the home shows the author: the repair writes the mark of an unfollow and removes the entries",
-	LikeCount:       "the repair adds the difference",
-	LikeIndex:       "the user's list of likes is wrong: the repair sets the keys of the index",
-	CommentIndex:    "the user's list of comments is wrong: the repair sets the keys of the index",
+func (k Kind) advice() string {
+	return map[Kind]string{
+		FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",
+		HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
+		UserCount:       "the repair adds the difference",
+		ProfileMissing:  "the user cannot be seen: the repair makes a profile with the user's id as its name",
+		PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
+		PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes the rest of the post",
+		EntryMissing:    "the follower's home lacks the post: the repair writes the entry",
+		EntryOrphan:     "homes pass over it: the repair deletes the entry",
+		EntryUnfollowed: "the home shows the author: the repair writes the mark of an unfollow and removes the entries",
+		LikeCount:       "the repair adds the difference",
+		LikeIndex:       "the user's list of likes is wrong: the repair sets the keys of the index",
+		CommentIndex:    "the user's list of comments is wrong: the repair sets the keys of the index",
+	}[k]
 }
 
 // Kinds returns all kinds, in their order.
@@ -263,7 +265,7 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 
 // found makes a finding and mends it. mend reports whether it did; it may be nil.
 func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string, mend func() (bool, error)) error {
-	f := Finding{Kind: kind, Key: key, Detail: detail, Advice: advice[kind]}
+	f := Finding{Kind: kind, Key: key, Detail: detail, Advice: kind.advice()}
 	if r.walk.Repair {
 		var err error
 		if f.Mended, err = mend(); err != nil {

@@ -47,9 +47,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 	audit := New(cfg)
 	for ctx.Err() == nil {
 		a.round(ctx, audit)
-		if backoff.Wait(ctx, rest) != nil {
-			break
-		}
+		_ = backoff.Wait(ctx, rest) // it fails only if ctx ends
 	}
 	return nil
 }

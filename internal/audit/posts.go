@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"fanfare/internal/id"
@@ -283,7 +284,7 @@ func (r *run) entries(ctx context.Context, p delivered, users []owed) error {
 		if _, ok := found[keys[i]]; ok {
 			continue
 		}
-		owes := append(u.checks, check(schema.PostByIDKey(p.plan.Post), living()))
+		owes := append(slices.Clone(u.checks), check(schema.PostByIDKey(p.plan.Post), living()))
 		broken, err := r.transact(ctx, append(owes, check(keys[i], table.Absent{}))...)
 		if err != nil {
 			return err

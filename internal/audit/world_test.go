@@ -30,6 +30,7 @@ var backends = map[string]func(t *testing.T) table.Store{
 	"memory": func(*testing.T) table.Store { return tabletest.NewMemory() },
 	"stale":  func(*testing.T) table.Store { return tabletest.Stale(tabletest.NewMemory(), 1) },
 	"embedded": func(t *testing.T) table.Store {
+		t.Helper()
 		store, err := tableembedded.Open("table", tableembedded.Options{FS: vfs.NewMem(), MemoryBytes: 8 << 20})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
@@ -108,7 +109,7 @@ func (w *world) until(what string, holds func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !holds() {
 		require.Truef(w.t, time.Now().Before(deadline), "%s did not happen in time", what)
-		time.Sleep(5 * time.Millisecond) // between two looks
+		<-time.After(5 * time.Millisecond) // between two looks
 	}
 }
 

@@ -145,10 +145,7 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	addresses := Addresses{Admin: operations.address, Metrics: scrapes.address}
-	if p.cfg.AdminIsPublic() {
-		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
-			zap.String("admin", addresses.Admin))
-	}
+	p.warnOfPublicAdmin(addresses.Admin)
 	eng, err := p.openEngine(ctx, dir)
 	if err != nil {
 		return err
@@ -180,16 +177,15 @@ func (p *process) run(ctx context.Context) error {
 	roots := newRoots(ctx, p.log)
 	defer roots.cancel()
 	ids := id.NewGenerator(p.opt.Now)
-	if addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids, operations); err != nil {
-		roots.cancel()
-		return errors.Join(err, roots.wait())
-	}
-	if err := p.startCanary(roots, eng, reg, metrics, ids); err != nil {
-		roots.cancel()
-		return errors.Join(err, roots.wait())
-	}
 	audits := p.auditOf(eng, metrics, ids)
-	if err := p.startAuditor(roots, audits, reg, metrics); err != nil {
+	addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids, operations)
+	if err == nil {
+		err = p.startCanary(roots, eng, reg, metrics, ids)
+	}
+	if err == nil {
+		err = p.startAuditor(roots, audits, reg, metrics)
+	}
+	if err != nil {
 		roots.cancel()
 		return errors.Join(err, roots.wait())
 	}
@@ -215,6 +211,14 @@ func (p *process) run(ctx context.Context) error {
 	err = roots.wait()
 	p.log.Info("stopped", zap.Error(err))
 	return err
+}
+
+// warnOfPublicAdmin logs a warning if other machines may reach the admin address.
+func (p *process) warnOfPublicAdmin(address string) {
+	if p.cfg.AdminIsPublic() {
+		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
+			zap.String("admin", address))
+	}
 }
 
 // register adds the metrics of the clock, the writes and the tokens to reg.

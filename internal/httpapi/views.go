@@ -113,7 +113,7 @@ func toCommentWithAuthor(w feed.WithUser[feed.Comment]) Comment {
 // registerFound adds the calls that answer several ids at once.
 func (a *API) registerFound() {
 	type usersIn struct {
-		IDs []string `query:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100" pattern:"^[A-Za-z0-9_-]{1,64}$" patternDescription:"a user id" doc:"User ids, separated by commas." example:"alice"`
+		IDs []string `query:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"User ids, separated by commas." example:"alice"`
 	}
 	register(a, operation(http.MethodGet, "/v1/users", "get-users", "Users", "Get up to 100 users by their ids, with the follows between them and you", http.StatusOK),
 		func(ctx context.Context, in *usersIn) (*foundOut[UserView], error) {

@@ -339,7 +339,7 @@ func retry(ctx context.Context, do func() error) error {
 			return context.Cause(ctx)
 		case isLater:
 			wait = max(later.After, wait)
-		case try == tries, !queue.Transient(err) && !(isFeed && down.Kind == feed.Unavailable):
+		case try == tries, !queue.Transient(err) && (!isFeed || down.Kind != feed.Unavailable):
 			return err
 		}
 		if err := backoff.Wait(ctx, wait); err != nil {

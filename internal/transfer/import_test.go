@@ -244,7 +244,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 	var invalid *transfer.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	want := []string{
-		`2: id: "a#b" is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -`,
+		`2: id: "a#b" is not a user id: use ` + id.UserGrammar,
 		`2: name: has 101 characters: it must have 1 to 100`,
 		`3: id: "ann" is the id of an earlier user`,
 		`4: time: is missing`,

@@ -161,6 +161,7 @@ func (ix *index) define(r *record) (faults []fault) {
 			return []fault{again}
 		}
 		ix.comments[hashOf(r.ID)] = struct{}{}
+	case kindFollow, kindLike: // they have no id
 	}
 	return nil
 }
@@ -187,6 +188,7 @@ func (r *record) names() (users []name, post name) {
 		return []name{{"author_id", r.AuthorID}}, name{"post_id", r.PostID}
 	case kindLike:
 		return []name{{"user_id", r.UserID}}, name{"post_id", r.PostID}
+	case kindUser:
 	}
 	return nil, name{}
 }

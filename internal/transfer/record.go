@@ -140,7 +140,7 @@ func (r *record) check(now time.Time) (faults []fault) {
 	}
 	user := func(field, value string) {
 		if !id.ValidUser(value) {
-			refuse(field, "%q is not a user id: use 1 to 64 of A-Z a-z 0-9 _ -", value)
+			refuse(field, "%q is not a user id: use %s", value, id.UserGrammar)
 		}
 	}
 	at := func(field string, t time.Time) {

@@ -159,6 +159,7 @@ func (v *verifier) postOf(r *record) (string, error) {
 		return r.madeID()
 	case kindComment, kindLike:
 		return v.im.index.postID(r.PostID), nil
+	case kindUser, kindFollow:
 	}
 	return "", nil
 }
