@@ -180,10 +180,7 @@ func (p *process) run(ctx context.Context) error {
 	audits := p.auditOf(eng, metrics, ids)
 	addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids, operations)
 	if err == nil {
-		err = p.startCanary(roots, eng, reg, metrics, ids)
-	}
-	if err == nil {
-		err = p.startAuditor(roots, audits, reg, metrics)
+		err = errors.Join(p.startCanary(roots, eng, reg, metrics, ids), p.startAuditor(roots, audits, reg, metrics))
 	}
 	if err != nil {
 		roots.cancel()
