@@ -14,13 +14,16 @@ import (
 )
 
 // Duties returns the names that PolicyOf knows: the daemons, the setup (fanfare table create
-// and queues create) and the operator (doctor, dlq, reconcile, explain and delivery).
+// and queues create) and the operator (doctor, dlq, reconcile,
+// explain, delivery, and verify without --repair).
 func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", "operator"} }
 
 // The resources of a permission. Others are names of queues without their prefix.
 const (
 	theTable = "the table"
 	theIndex = "its index"
+	// theEvents is the queue of FANFARE_EVENTS_QUEUE, if there is one.
+	theEvents = "the queue of events for others"
 )
 
 // permission is an action of IAM that duties need on resources. TransactWriteItems and the
@@ -50,13 +53,14 @@ func permissions() []permission {
 	api, fanout, likeagg, setup, operator := "api", "fanout", "likeagg", "setup", "operator"
 	return []permission{
 		{"dynamodb:GetItem", onTable, []string{api, fanout, likeagg, operator}},
-		{"dynamodb:BatchGetItem", onTable, []string{api, likeagg, operator}},
+		{"dynamodb:BatchGetItem", onTable, []string{api, fanout, likeagg, operator}},
 		{"dynamodb:Query", onTable, []string{api, fanout, operator}},
-		{"dynamodb:Query", []string{theIndex}, []string{api, operator}},
+		{"dynamodb:Query", []string{theIndex}, []string{api, fanout, operator}},
+		{"dynamodb:Scan", onTable, []string{operator}},
 		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg}},
 		{"dynamodb:UpdateItem", onTable, []string{api, fanout, likeagg}},
 		{"dynamodb:DeleteItem", onTable, []string{api, fanout}},
-		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout}},
+		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout, operator}},
 		{"dynamodb:BatchWriteItem", onTable, []string{fanout}},
 		{"dynamodb:CreateTable", onTable, []string{setup}},
 		{"dynamodb:DescribeTable", onTable, []string{setup, operator}},
@@ -70,7 +74,9 @@ func permissions() []permission {
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
 		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes}, []string{api}},
-		{"sqs:SendMessage", slices.Concat([]string{queue.TopicBackfills, queue.TopicChunks}, deadOf(delivers...)), []string{fanout}},
+		{"sqs:SendMessage", slices.Concat([]string{queue.TopicBackfills, queue.TopicChunks, queue.TopicLikes}, deadOf(delivers...)), []string{fanout}},
+		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
+		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg}},
 		{"sqs:SendMessage", deadOf(queue.TopicLikes), []string{likeagg}},
 		{"sqs:SendMessage", queue.Topics(), []string{operator}},
 		{"sqs:ReceiveMessage", delivers, []string{fanout}},
@@ -117,10 +123,13 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	var actions []string        // in the order of the table
 	for _, p := range permissions() {
 		if slices.ContainsFunc(p.duties, func(duty string) bool { return slices.Contains(duties, duty) }) {
-			if on[p.action] == nil {
-				actions = append(actions, p.action)
-			}
 			for _, resource := range p.on {
+				if resource == theEvents && cfg.EventsQueue == "" {
+					continue
+				}
+				if on[p.action] == nil {
+					actions = append(actions, p.action)
+				}
 				if arn := at.arn(cfg, resource); !slices.Contains(on[p.action], arn) {
 					on[p.action] = append(on[p.action], arn)
 				}
@@ -152,6 +161,8 @@ func (a Account) arn(cfg config.Config, resource string) string {
 		return place("dynamodb") + "table/" + cfg.Table
 	case theIndex:
 		return place("dynamodb") + "table/" + cfg.Table + "/index/" + table.IndexName
+	case theEvents:
+		return place("sqs") + cfg.EventsQueue
 	default:
 		return place("sqs") + cfg.QueuePrefix + "-" + resource
 	}

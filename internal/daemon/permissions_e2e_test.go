@@ -27,6 +27,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/client"
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
@@ -228,7 +229,7 @@ func newDeployment(t *testing.T) *deployment {
 	})
 	name := "iam-" + strings.ToLower(rand.Text()[:10])
 	cfg, err := config.Load([]string{
-		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name, "FANFARE_LIKE_WINDOW=50ms", "FANFARE_PUSH_LIMIT=2",
+		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name, "FANFARE_EVENTS_QUEUE=" + name + "-events", "FANFARE_LIKE_WINDOW=50ms", "FANFARE_PUSH_LIMIT=2",
 		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0",
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(),
 	}, config.API)
@@ -372,6 +373,7 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 	} {
 		require.NoError(t, call(), what)
 	}
+	d.forget(t, post.ID)
 	broker := d.broker(t, d.as(t, "the test").url)
 	require.NoError(t, broker.Publish(queue.TopicBackfills, d.removal(t)))
 	for _, topic := range queue.Topics() {
@@ -380,6 +382,23 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 	for _, admin := range d.admin {
 		read(t, "http://"+admin+"/metrics")
 	}
+}
+
+// forget removes a user who has something of everything.
+func (d *deployment) forget(t *testing.T, post string) {
+	t.Helper()
+	ctx, fay := t.Context(), d.user(t, "fay")
+	require.NoError(t, fay.Follow(ctx, "ann"))
+	_, err := fay.CreatePost(ctx, client.PostInput{Text: "not for long"})
+	require.NoError(t, err)
+	_, err = fay.CreateComment(ctx, post, "well")
+	require.NoError(t, err)
+	require.NoError(t, fay.Like(ctx, post))
+	until(t, "the like is there", func() bool {
+		likes, err := fay.LikesByUser("fay").Collect(ctx)
+		return err == nil && len(likes) == 1
+	})
+	require.NoError(t, fay.DeleteMe(ctx))
 }
 
 // removal is the message of a home that has many entries of an unfollowed author.
@@ -396,6 +415,16 @@ func (d *deployment) removal(t *testing.T) *message.Message {
 	})
 	require.NoError(t, err)
 	return msg
+}
+
+// lose deletes an item, as a hand that edits the table does.
+func (d *deployment) lose(t *testing.T, key table.Key) {
+	t.Helper()
+	d.as(t, "the test")
+	store, err := daemon.OpenTable(t.Context(), d.cfg)
+	require.NoError(t, err)
+	_, err = store.Delete(t.Context(), table.DeleteInput{Key: key})
+	require.NoError(t, err)
 }
 
 // broker opens the queues at an endpoint until the test ends.
@@ -422,6 +451,7 @@ func (d *deployment) operate(t *testing.T) {
 	d.records["fanout"].fail("", "the operator's look")
 	post, err := d.user(t, "eve").CreatePost(ctx, client.PostInput{Text: "two"})
 	require.NoError(t, err)
+	d.lose(t, schema.FollowerKey("ann", "cat"))
 	operator := d.as(t, "operator")
 	posts, end, err := daemon.OpenOperations(ctx, d.cfg)
 	require.NoError(t, err)
@@ -431,6 +461,8 @@ func (d *deployment) operate(t *testing.T) {
 	_, err = posts.Explain(ctx, "dan", "")
 	require.NoError(t, err)
 	_, err = posts.Delivery(ctx, post.ID)
+	require.NoError(t, err)
+	_, err = posts.Verify(ctx, admin.Verification{Rate: 1000}, func(admin.VerifyEvent) error { return nil })
 	require.NoError(t, err)
 	require.NoError(t, end())
 	d.records["fanout"].work()
