@@ -384,7 +384,7 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 	}
 }
 
-// forget removes a user who has something of everything.
+// forget removes a user with something of everything.
 func (d *deployment) forget(t *testing.T, post string) {
 	t.Helper()
 	ctx, fay := t.Context(), d.user(t, "fay")

@@ -168,7 +168,7 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 	assert.LessOrEqual(t, keys, 3*len(shown)+3)
 }
 
-// A user who was asked for before it came is there at once, in the process that was asked.
+// A user that was asked for in vain is there at once when it comes, in the process that was asked.
 func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
 	w := newWorld(t, sharing)
 	other := newWorld(t, func(c *feed.Config) { c.Store = w.store })
