@@ -42,6 +42,7 @@ func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^FROM golang:1\.26\.\d+-\w+ AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
 		`CGO_ENABLED=0 go build -trimpath`, `ca-certificates\.crt`, `(?m)^COPY LICENSE /LICENSE$`,
+		`(?m)^VOLUME /data$`, `(?m)^EXPOSE 8080$`, `(?m)^HEALTHCHECK .* CMD \["fanfare", "health"\]$`,
 	} {
 		assert.Truef(t, regexp.MustCompile(want).MatchString(text), "the Dockerfile has nothing like %s", want)
 	}
