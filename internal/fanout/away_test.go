@@ -331,3 +331,20 @@ func TestAPostDuringAReturn(t *testing.T) {
 	}
 	require.Greater(t, at, 6)
 }
+
+// TestAPostOnItsWayDuringAReturn reads a home after a return, while the delivery of a post
+// waits: docs/HYBRID.md, "A home read".
+func TestAPostOnItsWayDuringAReturn(t *testing.T) {
+	w := newWorld(t, 0, active(2))
+	w.followed(2, author, "zoe")
+	w.now = w.now.Add(5 * aDay)
+	w.enqueue(w.returning(1, id.Floor(w.now.Add(-aDay))))
+	w.drain(w.worker)
+	post, err := w.service(2).CreatePost(t.Context(), author, feed.PostInput{Text: "x"})
+	w.must(err)
+	require.Equal(t, []string{post.ID}, w.shown(reader), "within a minute of the return")
+	w.now = w.now.Add(time.Minute)
+	require.Empty(t, w.shown(reader), "the delivery still waits")
+	w.drain(w.worker)
+	require.Equal(t, []string{post.ID}, w.shown(reader), "the delivery has ended")
+}

@@ -125,6 +125,38 @@ func (w *World) complete(post string) bool {
 	return pulled || chain.Ended && chain.Done == chain.Total
 }
 
+// undelivered returns the posts that a home showed before and may lack until they are delivered: a
+// home by pull, and the merging of a mark, show a post whose delivery is still under way, and the
+// reader's entries do not (docs/HYBRID.md).
+func (l *workload) undelivered(home homeOf) map[string]bool {
+	posts := map[string]bool{}
+	for post, author := range l.seen[home] {
+		entry := table.Key{PK: schema.TimelinePK(home.user), SK: schema.EntrySK(post, author)}
+		if !home.pull && author != home.user && l.w.items[entry] == nil && !l.w.complete(post) && l.w.byEntries(home.user, author) {
+			posts[post] = true
+		}
+	}
+	return posts
+}
+
+// byEntries reports whether a home read that begins now may show no more of an author than
+// the entries: the last return, and the merging of the author's mark, are over before it ends.
+func (w *World) byEntries(user, author string) bool {
+	const read = 30 * time.Second // no read takes longer, the difference of clocks included
+	if p := w.presenceOf(user); p != nil && (p.State == schema.PresenceReturning || time.Since(p.At) < time.Minute-read) {
+		return false
+	}
+	it := w.itemOf(schema.MarkKey(user, author))
+	if it == nil {
+		return true
+	}
+	mark, err := schema.ParseMark(*it)
+	if err != nil {
+		w.load.fail("oracle", "%v", err)
+	}
+	return !mark.Merges(time.Now().Add(read))
+}
+
 // lacks reports a home that does not show a post of owed.
 func (l *workload) lacks(user string, pull bool, must, seen map[string]string) {
 	for _, post := range sorted(must) {

@@ -131,6 +131,50 @@ func TestOnlyAFirstPageIsASecondLate(t *testing.T) {
 	})
 }
 
+// TestAHomeMayLackAPostAgainUntilItIsDelivered asks the oracle which posts that a home showed it
+// may lack now. The author's fan-out is under way, and the reader was away and is back.
+func TestAHomeMayLackAPostAgainUntilItIsDelivered(t *testing.T) {
+	reader := homeOf{user: "u1"}
+	back := func(state schema.PresenceState, ago time.Duration) func(w *World) {
+		return func(w *World) {
+			w.write(schema.Presence{User: "u1", State: state, Until: schema.DayOf(time.Now()) + 2, V: 1, At: time.Now().Add(-ago)}.Item())
+		}
+	}
+	marked := func(kind schema.MarkKind, until time.Duration) func(w *World) {
+		return func(w *World) {
+			w.write(schema.Mark{User: "u1", Author: "u0", Kind: kind, V: 1, Version: v1, Until: time.Now().Add(until)}.Item())
+		}
+	}
+	for name, c := range map[string]struct {
+		home homeOf
+		step func(w *World)
+		may  bool
+	}{
+		"a minute after the return":       {reader, back(schema.PresenceHere, time.Minute), true},
+		"within the minute":               {reader, back(schema.PresenceHere, 20*time.Second), false},
+		"the reader returns":              {reader, back(schema.PresenceReturning, time.Hour), false},
+		"a minute after a backfill":       {reader, marked(schema.MarkBackfill, 0), true},
+		"the mark of the backfill merges": {reader, marked(schema.MarkBackfill, time.Minute), false},
+		"the author is pulled":            {reader, marked(schema.MarkPulled, 0), false},
+		"by pull":                         {homeOf{"u1", true}, back(schema.PresenceHere, time.Minute), false},
+		"the author's own home":           {homeOf{user: "u0"}, back(schema.PresenceHere, time.Minute), false},
+		"the post has an entry": {reader, func(w *World) {
+			w.write(table.Item{Key: table.Key{PK: schema.TimelinePK("u1"), SK: schema.EntrySK(postID, "u0")}, Attrs: schema.EntryAttrs(time.Now().Add(timelineTTL), 1)})
+		}, false},
+		"the post is delivered": {reader, func(w *World) {
+			w.write(schema.Plan{Post: postID, Author: "u0", State: string(feed.DeliveryPulled)}.Item())
+		}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := quietWorld()
+			w.load.seen[c.home] = map[string]string{postID: "u0"}
+			c.step(w)
+			assert.Equal(t, c.may, w.load.undelivered(c.home)[postID], name)
+			assert.Empty(t, w.load.violations, name)
+		})
+	}
+}
+
 // TestStreamsShowEachPostOnce hands looks at a live home to the oracle.
 func TestStreamsShowEachPostOnce(t *testing.T) {
 	item := func(post string) feed.HomeItem { return feed.HomeItem{Post: feed.Post{ID: post, AuthorID: "u1"}} }
