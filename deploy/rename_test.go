@@ -60,12 +60,11 @@ func TestTheModuleTakesAnotherName(t *testing.T) {
 			t.Errorf("%s/go.mod begins with %q, %v", module, first, err)
 		}
 	}
-	// Compiles all packages and tests, and links nothing. With the flags of make test the
-	// dependencies are compiled already.
-	command(t, dir, offline, "scripts/each-module.sh", "go", "list", "-race", "-tags", "e2e,invariants", "-test", "-export", "./...")
+	// Only import paths change, so it is enough that each import of each module is found.
+	command(t, dir, offline, "scripts/each-module.sh", "go", "list", "-tags", "e2e,invariants,upgrade", "-test", "-deps", "./...")
+	command(t, dir, offline, "go", "build", "./...")
 	// Without -planted this only looks for the code that the bugs replace.
-	command(t, dir, offline, "go", "test", "-race", "-tags", "e2e,invariants", "-vet=off", "-ldflags=-w",
-		"./internal/sim", "-run", "^TestEveryPlantedBugIsFound$")
+	command(t, dir, offline, "go", "test", "-vet=off", "-ldflags=-w", "./internal/sim", "-run", "^TestEveryPlantedBugIsFound$")
 	useFromAnotherModule(t, dir)
 }
 
