@@ -94,11 +94,9 @@ func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, erro
 // time of the release and no owner.
 func (r release) archive(name string, binary []byte) ([]byte, error) {
 	var out bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	zip := gzip.NewWriter(&out)
 	files := tar.NewWriter(zip)
+	var err error
 	add := func(h tar.Header, content []byte) {
 		h.Name, h.Size, h.ModTime, h.Format = path.Join(name, h.Name), int64(len(content)), r.at, tar.FormatPAX
 		if h.Typeflag == tar.TypeDir {
