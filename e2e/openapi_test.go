@@ -127,7 +127,7 @@ type realIDs struct {
 }
 
 // seed makes users, follows, posts, comments and likes through the API and returns
-// a token of the author.
+// a token of the author, with the scope to act for others.
 func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	t.Helper()
 	ctx := t.Context()
@@ -138,16 +138,16 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	base, err := client.New("http://" + u.http)
 	must(err)
 	t.Cleanup(base.CloseIdleConnections)
-	as := func(user string) (*client.Client, string) {
+	as := func(user string, scopes ...string) (*client.Client, string) {
 		t.Helper()
-		issued, err := base.DevToken(ctx, user, 0)
+		issued, err := base.DevToken(ctx, user, 0, scopes...)
 		must(err)
 		c := base.AsToken(issued.Token)
 		_, err = c.PutMe(ctx, client.ProfileInput{Name: user, Bio: "of " + user})
 		must(err)
 		return c, issued.Token
 	}
-	me, token := as("me")
+	me, token := as("me", "fanfare:act")
 	post := func(i int) string {
 		t.Helper()
 		p, err := me.CreatePost(ctx, client.PostInput{Text: fmt.Sprintf("post %d", i)})

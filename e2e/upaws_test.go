@@ -25,7 +25,9 @@ func TestUpAWSRunsThreeDaemonsAndStopsThemTogether(t *testing.T) {
 	p := startBinary(t, environment("BIN="+binaries, "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name,
 		"FANFARE_HTTP_ADDR="+addr, "FANFARE_ADMIN_ADDRS="+strings.Join(admins, " ")), "../scripts/up-aws.sh")
 	await(t, "up-aws is ready", 3*time.Minute, func() bool {
-		require.Truef(t, p.running(), "it ended: %v\n%s", p.err, tail(p.log))
+		if !p.running() {
+			t.Fatalf("it ended: %v\n%s", p.err, tail(p.log))
+		}
 		return strings.Contains(tail(p.log), "ready: http://"+addr)
 	})
 	for _, address := range append(admins, addr) {

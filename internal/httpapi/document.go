@@ -75,4 +75,7 @@ func plain(s *huma.Schema) {
 		s.Description = "It is " + s.PatternDescription + "."
 	}
 	s.PatternDescription = ""
+	if s.Items != nil {
+		plain(s.Items)
+	}
 }
