@@ -246,7 +246,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	defer cancel()
 	command := exec.CommandContext(ctx, script, append([]string{
 		"run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
-		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "20", "--generation-database", "none", "--no-color",
+		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "10", "--generation-database", "none", "--no-color",
 		// It would take each 4xx for valid data as a failure, even 404 and 409.
 		"--exclude-checks", "positive_data_acceptance",
 		"--report", "junit", "--report-junit-path", filepath.Join(t.TempDir(), "junit.xml"),

@@ -28,9 +28,11 @@ CALLS = itertools.count(1)
 
 def act(case):
     """Let calls act for the token's own user. Only the removal of a user acts for another one."""
+    if case.meta and case.meta.is_negative_at(ParameterLocation.HEADER):
+        return  # refused in any case
     if case.operation.path == "/v1/me" and case.operation.method.lower() == "delete":
         case.headers = {**(case.headers or {}), "Fanfare-User": "leaver"}
-    elif case.headers and not (case.meta and case.meta.is_negative_at(ParameterLocation.HEADER)):
+    elif case.headers:
         case.headers.pop("Fanfare-User", None)
 
 
