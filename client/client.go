@@ -44,7 +44,7 @@ type Client struct {
 	base     *url.URL
 	http     *http.Client
 	token    TokenSource
-	user     string // for whom a service acts
+	user     string // the user of a service's call
 	attempts int
 	jitter   func() float64
 }

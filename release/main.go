@@ -78,7 +78,7 @@ func source(ctx context.Context, root string) (commit string, at time.Time, err 
 	text, err := output(ctx, root, "git", "log", "-1", "--format=%H %ct")
 	if err == nil {
 		var seconds string
-		commit, seconds, _ = strings.Cut(text, " ")
+		commit, seconds, _ = strings.Cut(text, " ") // the format has one space
 		if epoch == "" {
 			epoch = seconds
 		}

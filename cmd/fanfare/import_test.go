@@ -64,6 +64,14 @@ func sameLines(t *testing.T, want, got string) {
 	assert.Equal(t, want, got)
 }
 
+// exported returns the export of a data directory.
+func exported(t *testing.T, dir string) string {
+	t.Helper()
+	out, stderr, code := on(dir, "export")
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	return out
+}
+
 func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
@@ -72,12 +80,10 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	_, stderr, code = on(dir, "forget", "ann")
 	assert.Equal(t, daemon.ExitFailure, code, "nobody types the id")
 	assert.Contains(t, stderr, "nothing was removed")
-	all, _, _ := on(dir, "export")
-	sameLines(t, smallNetwork, all)
+	sameLines(t, smallNetwork, exported(t, dir))
 	for range 2 {
 		_, stderr, code = on(dir, "forget", "ann", "--yes")
 		require.Equal(t, daemon.ExitOK, code, stderr)
-		all, _, _ = on(dir, "export")
-		sameLines(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", all)
+		sameLines(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", exported(t, dir))
 	}
 }

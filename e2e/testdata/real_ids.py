@@ -6,7 +6,7 @@ The test passes the ids of the things that it made, as JSON in E2E_REAL_IDS:
   posts     posts of the caller, liked by all users
   deletable posts of the caller that only deletes may use
   comments  [post, comment] pairs of the caller that only deletes may use
-Calls act for the caller, and a removal of a user for one who is nobody else's.
+Calls act for the caller, and a removal of a user for a user of its own.
 One valid path in four keeps its generated ids. So do paths that break the grammar on
 purpose, and ids that the stateful phase takes from an answer into a call.
 """

@@ -249,7 +249,7 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 	case isUser || !strings.HasPrefix(pk, "p#"):
 		return nil
 	}
-	_, list, _ = strings.Cut(strings.TrimPrefix(pk, "p#"), "#")
+	_, list, _ = strings.Cut(strings.TrimPrefix(pk, "p#"), "#") // the post itself has no list
 	switch {
 	case list == "" && sk == schema.SortInfo:
 		return r.refItem(ctx, it)

@@ -180,7 +180,7 @@ func Read(dir string) (c Contents, err error) {
 	return c, nil
 }
 
-// ErrRemains is the refusal to remove what an earlier restore left.
+// ErrRemains is the refusal to remove the remains of an earlier restore.
 var ErrRemains = errors.New("nothing was restored: the directory has the remains of a restore that did not end")
 
 // Restore copies the backup in dir into the data directory data, which must be new or

@@ -84,7 +84,7 @@ func TestAFailingQueueHoldsUpOneSendAtATime(t *testing.T) {
 		require.ErrorAs(t, err, new(*queue.UnsentError))
 		assert.Equal(t, events.SendTime, time.Since(began))
 		require.Error(t, s.Failing())
-		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+		<-time.After(2 * time.Second) // virtual time
 		var sends sync.WaitGroup
 		began = time.Now()
 		var mu sync.Mutex
@@ -105,12 +105,12 @@ func TestAFailingQueueHoldsUpOneSendAtATime(t *testing.T) {
 		assert.Equal(t, 2, h.count(), "tries of the queue")
 
 		h.set(false, errors.New("no such queue"))
-		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+		<-time.After(2 * time.Second) // virtual time
 		require.Error(t, s.Send(t.Context(), event()))
 		require.Error(t, s.Send(t.Context(), event()))
 		assert.Equal(t, 3, h.count(), "within a second the queue is not tried again")
 		h.set(false, nil)
-		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+		<-time.After(2 * time.Second) // virtual time
 		require.NoError(t, s.Send(t.Context(), event()))
 		require.NoError(t, s.Failing())
 		require.NoError(t, s.Send(t.Context(), event()))

@@ -72,7 +72,7 @@ func TestAnImportedCommentIsCountedOnce(t *testing.T) {
 	require.NoError(t, w.ImportComment(t.Context(), c), "a comment of a deleted post has no place to go")
 }
 
-// A post of an earlier version has no count. Whoever needs it first counts the comments, once.
+// A post of an earlier version has no count. The first call that needs it counts the comments, once.
 func TestCommentsFromBeforeAreCountedOnce(t *testing.T) {
 	for name, first := range map[string]func(w *world, p feed.Post, c feed.Comment) int64{
 		"view":    func(*world, feed.Post, feed.Comment) int64 { return 3 },

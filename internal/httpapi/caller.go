@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/trace"
 )
 
-// userHeader names the user for whom a service acts.
+// userHeader names the user of a service's call.
 const userHeader = "Fanfare-User"
 
 // userPattern is the pattern of a user id in the document.

@@ -28,7 +28,7 @@ func complete(doc *huma.OpenAPI) error {
 		"WWW-Authenticate": {Description: "The fault of the token (RFC 6750).", Schema: &huma.Schema{Type: huma.TypeString}},
 	}
 	doc.Components.Parameters = map[string]*huma.Param{userHeader: {
-		Name: userHeader, In: "header", Description: "The user for whom a service acts: only with a token that has the scope for it. The call then has the rights of this user.",
+		Name: userHeader, In: "header", Description: "The user of a service's call: only with a token that has the scope for it. The call then has the rights of this user.",
 		Schema: &huma.Schema{Type: huma.TypeString, Pattern: userPattern, Examples: []any{"alice"}},
 	}}
 	byStatus := map[string]string{"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}

@@ -121,8 +121,9 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	push, pull := texts(t, s, "cid")
 	assert.Equal(t, []string{"this week", "bob's"}, push)
 	assert.Equal(t, push, pull)
-	push, _ = texts(t, s, "ann")
+	push, pull = texts(t, s, "ann")
 	assert.Equal(t, []string{"this week"}, push)
+	assert.Equal(t, push, pull)
 
 	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
 	require.NoError(t, err)

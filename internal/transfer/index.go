@@ -138,7 +138,7 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 	return ix, err
 }
 
-// define notes what a record adds, and returns its faults.
+// define notes the names that a record adds, and returns its faults.
 func (ix *index) define(r *record) (faults []fault) {
 	again := fault{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}
 	switch r.Type {
