@@ -59,12 +59,12 @@ func TestDynoxideKeepsTheContract(t *testing.T) {
 
 func keepsTheContract(t *testing.T, url string, options ...tabletest.Option) {
 	t.Helper()
-	store := created(t, url)
+	fresh, stale := created(t, url), tabletest.Stale(created(t, url), 1)
 	t.Run("fresh", func(t *testing.T) {
-		tabletest.Run(t, func(*testing.T) table.Store { return store }, options...)
+		tabletest.Run(t, func(*testing.T) table.Store { return fresh }, options...)
 	})
 	t.Run("stale", func(t *testing.T) {
-		tabletest.Run(t, func(*testing.T) table.Store { return tabletest.Stale(store, 1) }, options...)
+		tabletest.Run(t, func(*testing.T) table.Store { return stale }, options...)
 	})
 }
 
