@@ -50,12 +50,12 @@ changes:
 
 # Tools that the tests in e2e need beside the emulators.
 test-tools:
-	scripts/schemathesis.sh install
+	scripts/python-tools.sh install schemathesis
 	scripts/producer-python.sh install
 	scripts/redocly.sh install
 	scripts/chromium.sh install
 	scripts/axe.sh install
-	scripts/deploy-lint.sh install
+	scripts/python-tools.sh install deploy-lint
 	scripts/need.sh promtool:prometheus
 
 # -short keeps Watermill's conformance suite in its short mode and the simulation at 50

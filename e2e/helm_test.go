@@ -158,7 +158,7 @@ func check(t *testing.T, manifests map[string]map[string]any) error {
 	}
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	require.NoError(t, os.WriteFile(file, core.Bytes(), 0o600))
-	out, err := exec.CommandContext(t.Context(), "../scripts/deploy-lint.sh", "run", "kubernetes-validate", "--strict", "-k", "1.34", file).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "../scripts/python-tools.sh", "run", "deploy-lint", "kubernetes-validate", "--strict", "-k", "1.34", file).CombinedOutput()
 	if err != nil {
 		faults = append(faults, fmt.Errorf("%w: %s", err, out))
 	}

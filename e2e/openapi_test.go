@@ -235,7 +235,7 @@ func (o *outsiders) none(t *testing.T) {
 // schemathesis tests the API through r, and returns its output and exit code.
 func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...string) (output string, exit int) {
 	t.Helper()
-	script, err := filepath.Abs("../scripts/schemathesis.sh")
+	script, err := filepath.Abs("../scripts/python-tools.sh")
 	require.NoError(t, err)
 	hooks, err := filepath.Abs("testdata/real_ids.py")
 	require.NoError(t, err)
@@ -245,7 +245,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, script, append([]string{
-		"run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
+		"run", "schemathesis", "st", "run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
 		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "10", "--generation-database", "none", "--no-color",
 		// It would take each 4xx for valid data as a failure, even 404 and 409.
 		"--exclude-checks", "positive_data_acceptance",

@@ -143,7 +143,7 @@ func TestTheTemplatesKeepCfnLintsRules(t *testing.T) {
 	require.NoError(t, err)
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	require.NoError(t, os.WriteFile(wrong, []byte(strings.Replace(string(data), "BillingMode", "BilingMode", 1)), 0o600))
-	out, err := exec.CommandContext(t.Context(), "../scripts/deploy-lint.sh", "run", "cfn-lint", "--format", "parseable", "--",
+	out, err := exec.CommandContext(t.Context(), "../scripts/python-tools.sh", "run", "deploy-lint", "cfn-lint", "--format", "parseable", "--",
 		"../deploy/cloudformation/data.yaml", "../deploy/cloudformation/services.yaml", wrong).CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "BilingMode")

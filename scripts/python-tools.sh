@@ -1,28 +1,33 @@
 #!/usr/bin/env bash
-# schemathesis.sh: installs and runs Schemathesis, which tests an API against its OpenAPI document.
+# python-tools.sh: installs and runs sets of Python programs for the tests, each in an environment of its own.
 #
-#   schemathesis.sh install      install the versions in schemathesis.txt (idempotent)
-#   schemathesis.sh run [ARG...] st run ARG...
+#   python-tools.sh install SET              install the versions in SET.txt (idempotent)
+#   python-tools.sh run SET PROGRAM [ARG...] run a program of the set
+#
+# The sets:
+#   schemathesis   st, which tests an API against its OpenAPI document
+#   deploy-lint    cfn-lint, for templates of CloudFormation, and kubernetes-validate, for manifests
 #
 # Settings (environment):
-#   ST_DIR      the installation              (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/schemathesis)
-#   ST_PYTHON   a CPython of at least 3.11    (the first one found)
+#   PT_DIR      the place of the installations  (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e)
+#   PT_PYTHON   a CPython of at least 3.11      (the first one found)
 # Needs a CPython of at least 3.11 with venv. As root it can install one by apt-get, if the release has it.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e
-DIR=${ST_DIR:-$CACHE/schemathesis}
-WANT=$HERE/schemathesis.txt
+SET=${2:-}
+DIR=${PT_DIR:-$CACHE}/$SET
+WANT=$HERE/$SET.txt
 
-say() { printf 'schemathesis: %s\n' "$*" >&2; }
+say() { printf '%s: %s\n' "$SET" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-installed() { [ -x "$DIR/bin/st" ] && cmp -s "$WANT" "$DIR/installed.txt"; }
+installed() { cmp -s "$WANT" "$DIR/installed.txt"; }
 
 find_python() { # one that can make an environment with pip
   local c
-  for c in ${ST_PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[1-9].*/bin/python3}; do
+  for c in ${PT_PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[1-9].*/bin/python3}; do
     if "$c" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
       printf '%s\n' "$c"
       return 0
@@ -41,28 +46,29 @@ do_install() {
     return 0
   fi
   if ! python=$(find_python); then
-    [ -z "${ST_PYTHON:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-      die "please install a CPython of at least 3.11 with venv, or set ST_PYTHON"
+    [ -z "${PT_PYTHON:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+      die "please install a CPython of at least 3.11 with venv, or set PT_PYTHON"
     say "apt-get install python3-venv"
     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install python3-venv; } \
       >"$CACHE/apt.log" 2>&1 || { tail -20 "$CACHE/apt.log" >&2; die "apt-get install failed"; }
-    python=$(find_python) || die "python3 of this release is older than 3.11: install a newer one and set ST_PYTHON"
+    python=$(find_python) || die "python3 of this release is older than 3.11: install a newer one and set PT_PYTHON"
   fi
-  say "pip install -r schemathesis.txt"
+  say "pip install -r $SET.txt"
   rm -rf "$DIR"
   "$python" -m venv "$DIR"
   PIP_DISABLE_PIP_VERSION_CHECK=1 "$DIR/bin/pip" install --quiet --no-deps --only-binary :all: -r "$WANT" >"$CACHE/pip.log" 2>&1 ||
     { tail -20 "$CACHE/pip.log" >&2; die "pip install failed"; }
-  "$DIR/bin/pip" check >"$CACHE/pip.log" 2>&1 || { tail -20 "$CACHE/pip.log" >&2; die "schemathesis.txt does not fit together"; }
+  "$DIR/bin/pip" check >"$CACHE/pip.log" 2>&1 || { tail -20 "$CACHE/pip.log" >&2; die "$SET.txt does not fit together"; }
   cp "$WANT" "$DIR/installed.txt"
   say "installed in $DIR"
 }
 
+[ -n "$SET" ] && [ -f "$WANT" ] || set --
 case ${1:-} in
   install) do_install ;;
   run)
-    installed || die "not installed: run scripts/schemathesis.sh install first (make test does)"
-    exec "$DIR/bin/st" "$@"
+    installed || die "not installed: run scripts/python-tools.sh install $SET first (make test does)"
+    exec "$DIR/bin/${3:?a program}" "${@:4}"
     ;;
   *) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
 esac
