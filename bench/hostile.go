@@ -161,6 +161,25 @@ func (w *watched) result(name string, quiet *watched) Result {
 	return r
 }
 
+// mostMemory samples the memory of the server until done is closed. It returns the most of
+// it without the pages of the binary, and with them, in MiB.
+func (s *server) mostMemory(done <-chan struct{}) (anonymous, resident float64) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for name, most := range map[string]*float64{"RssAnon": &anonymous, "VmRSS": &resident} {
+			if n, err := memoryOf(s.pid(), name); err == nil { // else the server has ended, and the load fails
+				*most = max(*most, float64(n)/mebibyte)
+			}
+		}
+		select {
+		case <-done:
+			return anonymous, resident
+		case <-tick.C:
+		}
+	}
+}
+
 // watch reads a home at a rate for a time.
 func (e *env) watch(ctx context.Context, s *server, token string, period time.Duration) (*watched, error) {
 	w := &watched{times: newHistogram(), statuses: map[int]int{}}
@@ -168,20 +187,7 @@ func (e *env) watch(ctx context.Context, s *server, token string, period time.Du
 	defer cancel()
 	measured := make(chan struct{})
 	var sampling sync.WaitGroup
-	sampling.Go(func() {
-		for ctx.Err() == nil {
-			for name, most := range map[string]*float64{"RssAnon": &w.memory, "VmRSS": &w.resident} {
-				if n, err := memoryOf(s.pid(), name); err == nil { // else the server has ended, and the reads fail
-					*most = max(*most, float64(n)/mebibyte)
-				}
-			}
-			select {
-			case <-measured:
-				return
-			case <-time.After(50 * time.Millisecond):
-			}
-		}
-	})
+	sampling.Go(func() { w.memory, w.resident = s.mostMemory(measured) })
 	err := openLoop(ctx, s.http, victimRate, period, w.times, func(c *caller) error {
 		status, err := c.status(http.MethodGet, "/v1/home?limit=20", token, nil)
 		w.mu.Lock()

@@ -44,7 +44,7 @@ func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 	if err := seed(ctx, dir, graph{users: streamUsers, name: user, follows: follows}); err != nil {
 		return nil, err
 	}
-	s, err := e.up(ctx, dir)
+	s, err := e.up(ctx, dir, fmt.Sprintf("GOMEMLIMIT=%dMiB", memoryLimit))
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,14 @@ func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 		if err != nil {
 			return nil, err
 		}
-		note := fmt.Sprintf("%d streams of as many users, %d posts a second to %d followers each; %d events, %d gaps, %d repetitions; %.0f MiB with the streams, %.0f before (VmRSS)",
-			streamUsers, streamPosts, streamFollowees, got.events, got.gaps, got.repeats, got.after, got.before)
+		note := fmt.Sprintf("%d streams of as many users, %d posts a second to %d followers each; %d events, %d gaps, %d repetitions",
+			streamUsers, streamPosts, streamFollowees, got.events, got.gaps, got.repeats)
 		results = append(results,
 			Result{ID: streamID, Name: "post to event, p99" + part.name, Value: got.latency.P99, Unit: "ms", Latency: got.latency, Cost: &got.cost, Note: note}.reported(),
-			Result{ID: streamID, Name: "gaps and repetitions" + part.name, Value: float64(got.gaps + got.repeats), Unit: "events"}.reach("0", got.gaps+got.repeats == 0))
+			Result{ID: streamID, Name: "gaps and repetitions" + part.name, Value: float64(got.gaps + got.repeats), Unit: "events"}.reach("0", got.gaps+got.repeats == 0),
+			Result{ID: streamID, Name: "memory" + part.name, Value: got.memory, Unit: "MiB",
+				Note: fmt.Sprintf("the most of RssAnon, with GOMEMLIMIT=%dMiB; with the pages of the binary %.0f MiB (VmRSS)", memoryLimit, got.resident),
+			}.reach(fmt.Sprintf("≤ %d MiB", memoryLimit), got.memory <= memoryLimit))
 	}
 	return results, nil
 }
@@ -92,7 +95,9 @@ type liveResult struct {
 	events, gaps, repeats int
 	latency               *Latency
 	cost                  Cost
-	before, after         float64
+	// memory is the most memory of the server, without the pages of its binary, and
+	// resident the most with them, in MiB.
+	memory, resident float64
 }
 
 // streamReader is one open stream.
@@ -104,9 +109,11 @@ type streamReader struct {
 
 func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (res liveResult, err error) {
 	clear(l.posts)
-	if res.before, err = l.memory(); err != nil {
-		return res, err
-	}
+	var sampling sync.WaitGroup
+	measured := make(chan struct{})
+	sampling.Go(func() { res.memory, res.resident = l.s.mostMemory(measured) })
+	defer sampling.Wait()
+	defer close(measured)
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		if err == nil {
@@ -170,9 +177,6 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 		}
 		return res.events >= want
 	})
-	if res.after, err = l.memory(); err != nil {
-		return res, err
-	}
 	after, err := l.s.usage(ctx)
 	if err != nil {
 		return res, err
@@ -185,11 +189,6 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 	running.Wait()
 	l.judge(readers, &res)
 	return res, nil
-}
-
-func (l *liveLoad) memory() (float64, error) {
-	n, err := memoryOf(l.s.pid(), "VmRSS")
-	return float64(n) / mebibyte, err
 }
 
 // cut closes random connections, so many a second.
