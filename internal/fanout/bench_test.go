@@ -22,7 +22,10 @@ import (
 	"fanfare/messages"
 )
 
-const celebrity = 100_000 // followers
+const (
+	celebrity  = 100_000 // followers
+	activeDays = 14      // the default; each follower was here today
+)
 
 // BenchmarkDelivery delivers posts of one author to 100,000 followers on the embedded
 // engine. Queue, worker and table are durable, as in production. BenchmarkBarePebble
@@ -40,7 +43,7 @@ func BenchmarkDelivery(b *testing.B) {
 	complete := make(chan struct{}, 1)
 	ids := id.NewGenerator(time.Now)
 	worker := fanout.New(fanout.Config{
-		Store: store, Posts: storedPosts{}, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,
+		Store: store, Posts: storedPosts{}, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, ActiveDays: activeDays,
 		Observe: func(n int, _ time.Duration) {
 			if delivered.Add(int64(n)) == celebrity {
 				complete <- struct{}{}
@@ -134,7 +137,7 @@ func seedFollowers(b *testing.B, store table.Store) {
 	items := make([]table.Item, celebrity)
 	writes := make([]table.BatchWrite, celebrity)
 	for i := range items {
-		items[i] = schema.FollowerItem(author, follower(i), since)
+		items[i] = schema.DatedFollowerItem(author, follower(i), since, schema.DayOf(since)+activeDays)
 		writes[i].Put = &items[i]
 	}
 	_, err := store.BatchWrite(b.Context(), writes)

@@ -26,8 +26,9 @@ type buffers struct {
 // post that comes late is judged as it would have been in time. It returns the numbers of
 // entries and of skipped followers.
 func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (delivered, skipped int64, err error) {
-	if skipped = int64(len(followers)); w.cfg.ActiveDays != 0 {
-		followers = slices.DeleteFunc(slices.Clone(followers), func(edge table.Item) bool { return !schema.Pushed(&edge, p.day) })
+	away := func(edge table.Item) bool { return !schema.Pushed(&edge, p.day) }
+	if skipped = int64(len(followers)); w.cfg.ActiveDays != 0 && slices.ContainsFunc(followers, away) {
+		followers = slices.DeleteFunc(slices.Clone(followers), away)
 	}
 	if skipped -= int64(len(followers)); skipped > 0 {
 		w.cfg.Skipped(int(skipped))

@@ -32,21 +32,21 @@ func sizeOfValue(v Value) int {
 // SizeOfNumber returns the billed size of a number: one byte for every two significant
 // digits and one more, and another one for a negative number.
 func SizeOfNumber(n int64) int {
-	sign := 0
-	if n < 0 {
-		sign = 1
-	}
 	if n == 0 {
 		return 1
 	}
-	for n%10 == 0 {
-		n /= 10
+	size, rest := 1, uint64(n)
+	if n < 0 {
+		size, rest = 2, -rest
 	}
-	digits := 0
-	for ; n != 0; n /= 10 {
+	for rest%10 == 0 {
+		rest /= 10
+	}
+	digits := 1
+	for power := uint64(10); rest >= power; power *= 10 { // 10^19 fits, and no int64 is as large
 		digits++
 	}
-	return (digits+1)/2 + 1 + sign
+	return size + (digits+1)/2
 }
 
 // WriteUnits returns the cost of one write of size bytes: one unit for each KB begun,

@@ -263,22 +263,18 @@ func (r *reader[T]) next() (name, text T, num int64, kind table.ValueKind) {
 	return name, name, 0, table.KindNone
 }
 
-// decodeAttrs reads the attributes that project names, nil for all. They share the
-// memory of value.
-func decodeAttrs(value string, project []string) ([]table.Attr, error) {
+// decodeAttrs reads all attributes. They share the memory of value.
+func decodeAttrs(value string) ([]table.Attr, error) {
 	r := reader[string]{rest: value}
 	n := r.open()
 	var attrs []table.Attr
-	if project == nil && n > 0 {
+	if n > 0 {
 		attrs = make([]table.Attr, 0, n)
 	}
 	for range n {
 		name, text, num, kind := r.next()
 		if r.bad {
 			break
-		}
-		if project != nil && !slices.Contains(project, name) {
-			continue
 		}
 		v := table.N(num)
 		if kind == table.KindString {
@@ -294,6 +290,13 @@ func decodeAttrs(value string, project []string) ([]table.Attr, error) {
 
 // sizeOf returns the billed size of an encoded item.
 func sizeOf(keyBytes int, value []byte) (int, error) {
+	_, size, err := appendProjected(nil, keyBytes, value, nil)
+	return size, err
+}
+
+// appendProjected appends the attributes of an encoded item that names lists, and returns the
+// billed size of the whole item.
+func appendProjected(dst []table.Attr, keyBytes int, value []byte, names []string) ([]table.Attr, int, error) {
 	size := len(table.AttrPK) + len(table.AttrSK) + keyBytes
 	r := reader[[]byte]{rest: value}
 	for range r.open() {
@@ -307,11 +310,18 @@ func sizeOf(keyBytes int, value []byte) (int, error) {
 		} else {
 			size += table.SizeOfNumber(num)
 		}
+		switch i := slices.IndexFunc(names, func(wanted string) bool { return wanted == string(name) }); {
+		case i < 0:
+		case kind == table.KindString:
+			dst = append(dst, table.Attr{Name: names[i], Value: table.S(string(text))})
+		default:
+			dst = append(dst, table.Attr{Name: names[i], Value: table.N(num)})
+		}
 	}
 	if r.bad || len(r.rest) > 0 {
-		return 0, errCorrupt
+		return dst, 0, errCorrupt
 	}
-	return size, nil
+	return dst, size, nil
 }
 
 // ttlOf returns the second after which an encoded item is expired.

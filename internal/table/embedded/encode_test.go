@@ -80,7 +80,7 @@ func FuzzDecodeValueNeverPanics(f *testing.F) {
 	f.Add([]byte{valueVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Add(appendValue(nil, []table.Attr{{Name: "a", Value: table.S("text")}, {Name: "ttl", Value: table.N(-1 << 63)}}))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		attrs, err := decodeAttrs(string(value), nil)
+		attrs, err := decodeAttrs(string(value))
 		size, serr := sizeOf(2, value)
 		require.Equalf(t, serr == nil, err == nil, "decodeAttrs: %v, sizeOf: %v", err, serr)
 		_, _ = ttlOf(value) // must not panic
@@ -89,7 +89,14 @@ func FuzzDecodeValueNeverPanics(f *testing.F) {
 		}
 		it := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: attrs}
 		assert.Equal(t, table.Size(it), size)
-		back, err := decodeAttrs(string(appendValue(nil, attrs)), nil)
+		var names []string
+		for _, a := range attrs {
+			names = append(names, a.Name)
+		}
+		projected, _, err := appendProjected(attrs[:0:0], 2, value, names)
+		require.NoError(t, err)
+		assert.Equal(t, attrs, projected, "projected")
+		back, err := decodeAttrs(string(appendValue(nil, attrs)))
 		if err != nil || !slices.Equal(back, attrs) {
 			t.Errorf("encoded and decoded again: %v, %v, want %v", back, err, attrs)
 		}
@@ -120,9 +127,15 @@ func TestValuesComeBack(t *testing.T) {
 		}), 0, 5, func(a table.Attr) string { return a.Name }).Draw(t, "attrs")
 		value := appendValue(nil, attrs)
 		require.Len(t, value, valueLen(attrs))
-		got, err := decodeAttrs(string(value), nil)
+		got, err := decodeAttrs(string(value))
 		if err != nil || !slices.Equal(got, attrs) {
 			t.Fatalf("decodeAttrs = %v, %v, want %v", got, err, attrs)
+		}
+		if len(attrs) > 0 {
+			one := rapid.SampledFrom(attrs).Draw(t, "one")
+			got, _, err := appendProjected(nil, 0, value, []string{one.Name})
+			require.NoError(t, err)
+			require.Equal(t, []table.Attr{one}, got)
 		}
 		if size, err := sizeOf(5, value); err != nil || size != table.Size(table.Item{Key: table.Key{PK: "pk", SK: "sk1"}, Attrs: attrs}) {
 			t.Fatalf("sizeOf = %d, %v", size, err)

@@ -95,7 +95,7 @@ func (s *Store) read(buf *keyBuffer, key table.Key) (*table.Item, int, error) {
 	it := &table.Item{Key: key}
 	size, err := sizeOf(len(key.PK)+len(key.SK), value)
 	if err == nil {
-		it.Attrs, err = decodeAttrs(string(value), nil)
+		it.Attrs, err = decodeAttrs(string(value))
 	}
 	if err := errors.Join(err, closer.Close()); err != nil {
 		return nil, 0, err
@@ -162,20 +162,19 @@ type pageReader struct {
 	last  []byte
 	// next is the sort key that follows a descending page, "" if none does.
 	next string
-	// text is the sort key and value of one item. In a page of keys alone it is the
-	// sort keys of all items, which end at ends.
-	text []byte
-	ends []int
+	// text is the sort key and value of one item. In a projected page it is the sort keys of
+	// all items, and attrs is the attributes of all; those of each item end at ends.
+	text  []byte
+	attrs []table.Attr
+	ends  []itemEnd
 	// count is the number of items.
 	count int
 	// items reads the items that hints name, nil before the first hint.
 	items *pebble.Iterator
 }
 
-// keysOnly reports whether the query asks for no attribute.
-func (p *pageReader) keysOnly() bool {
-	return !p.q.Index && p.q.Project != nil && len(p.q.Project) == 0
-}
+// itemEnd is the end of an item in the texts and attributes of its page.
+type itemEnd struct{ text, attrs int }
 
 func (p *pageReader) read(lower, upper []byte) (err error) {
 	it, err := p.store.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -207,22 +206,26 @@ func (p *pageReader) read(lower, upper []byte) (err error) {
 	}
 	switch {
 	case !p.q.EndsOnly:
-		p.cutKeys()
+		p.cutItems()
 	case p.page.More:
 		p.page.Items = []table.Item{{Key: table.Key{PK: p.q.PK, SK: string(p.last[3+len(p.q.PK):])}}}
 	}
 	return it.Error()
 }
 
-// cutKeys makes the items of a page of keys. Their sort keys are parts of one string.
-func (p *pageReader) cutKeys() {
+// cutItems makes the items of a projected page. A single item costs no allocation: the sort
+// keys are parts of one string, and the attributes parts of one slice.
+func (p *pageReader) cutItems() {
 	if len(p.ends) == 0 {
 		return
 	}
-	text, start := string(p.text), 0
+	text, start := string(p.text), itemEnd{}
 	p.page.Items = make([]table.Item, len(p.ends))
 	for i, end := range p.ends {
-		p.page.Items[i].Key = table.Key{PK: p.q.PK, SK: text[start:end]}
+		p.page.Items[i].Key = table.Key{PK: p.q.PK, SK: text[start.text:end.text]}
+		if end.attrs > start.attrs {
+			p.page.Items[i].Attrs = p.attrs[start.attrs:end.attrs:end.attrs]
+		}
 		start = end
 	}
 }
@@ -241,8 +244,8 @@ func (p *pageReader) add(it *pebble.Iterator) error {
 		return err
 	}
 	sk := it.Key()[3+len(p.q.PK):]
-	size, err := sizeOf(len(p.q.PK)+len(sk), value)
-	if err != nil {
+	var size int
+	if p.attrs, size, err = appendProjected(p.attrs, len(p.q.PK)+len(sk), value, p.q.Project); err != nil {
 		return err
 	}
 	p.size += size
@@ -250,15 +253,15 @@ func (p *pageReader) add(it *pebble.Iterator) error {
 	if p.q.EndsOnly {
 		return nil
 	}
-	if p.keysOnly() {
+	if p.q.Project != nil {
 		p.text = append(p.text, sk...)
-		p.ends = append(p.ends, len(p.text))
+		p.ends = append(p.ends, itemEnd{len(p.text), len(p.attrs)})
 		return nil
 	}
 	p.text = append(append(p.text[:0], sk...), value...)
 	text := string(p.text)
 	item := table.Item{Key: table.Key{PK: p.q.PK, SK: text[:len(sk)]}}
-	if item.Attrs, err = decodeAttrs(text[len(sk):], p.q.Project); err != nil {
+	if item.Attrs, err = decodeAttrs(text[len(sk):]); err != nil {
 		return err
 	}
 	p.page.Items = append(p.page.Items, item)
@@ -286,7 +289,7 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 		return err
 	}
 	item := table.Item{Key: key}
-	if item.Attrs, err = decodeAttrs(string(value), nil); err != nil {
+	if item.Attrs, err = decodeAttrs(string(value)); err != nil {
 		return err
 	}
 	if !hinted(&item, pk, sk) {

@@ -67,6 +67,6 @@ func scanned(it *pebble.Iterator) (item table.Item, err error) {
 	if item.Key, err = parseKey(it.Key()); err != nil {
 		return item, err
 	}
-	item.Attrs, err = decodeAttrs(string(value), nil)
+	item.Attrs, err = decodeAttrs(string(value))
 	return item, err
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,4 +43,24 @@ func sorted(it table.Item) table.Item {
 	it.Attrs = slices.Clone(it.Attrs)
 	slices.SortFunc(it.Attrs, func(a, b table.Attr) int { return strings.Compare(a.Name, b.Name) })
 	return it
+}
+
+// A fan-out reads a page of followers with the day of each edge.
+func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
+	s := open(t, t.TempDir(), Options{SweepEvery: -1})
+	items := make([]table.Item, 1000)
+	writes := make([]table.BatchWrite, len(items))
+	for i := range items {
+		items[i] = table.Item{Key: table.Key{PK: "p", SK: fmt.Sprintf("%04d", i)}, Attrs: []table.Attr{{Name: "since", Value: table.S("x")}, {Name: "until", Value: table.N(int64(i))}}}
+		writes[i].Put = &items[i]
+	}
+	_, err := s.BatchWrite(t.Context(), writes)
+	require.NoError(t, err)
+	read := func() {
+		got, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: "p", Project: []string{"until"}, Consistent: true}), 0)
+		require.NoError(t, err)
+		require.Len(t, got, len(items))
+		require.EqualValues(t, 999, got[999].Int("until"))
+	}
+	assert.Less(t, testing.AllocsPerRun(10, read), 200.0)
 }
