@@ -67,6 +67,19 @@ func (c *Client) Unfollow(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "following", id)}, nil)
 }
 
+// Mute keeps the posts of a user out of the caller's home, at once. It is idempotent.
+func (c *Client) Mute(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "mutes", id)}, nil)
+}
+
+// Unmute ends a mute: the home shows the posts again at once. It is idempotent.
+func (c *Client) Unmute(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "mutes", id)}, nil)
+}
+
+// Mutes lists the users that the caller mutes, by user id.
+func (c *Client) Mutes() List[Edge] { return list[Edge](c, nil, "v1", "me", "mutes") }
+
 // Relationship reads the follows between id and other.
 func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
 	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))
@@ -244,8 +257,8 @@ func (c *Client) BeAway(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "away"), repeat: true}, nil)
 }
 
-// WithUsers returns a list of followers, followed users, friends, likers or comments of a post
-// whose items have their users.
+// WithUsers returns a list of followers, followed, muted or blocked users, friends, likers or
+// comments of a post whose items have their users.
 func WithUsers[T Edge | Liker | Comment](l List[T]) List[T] {
 	l.query = view()
 	return l

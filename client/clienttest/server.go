@@ -43,6 +43,7 @@ type Server struct {
 	mu      sync.Mutex
 	users   map[string]client.User
 	follows map[string]map[string]time.Time // by follower, then author
+	mutes   map[string]map[string]time.Time // by the user who mutes
 	posts   map[string]client.Post
 	byUser  map[string][]string // post ids, ascending
 	likes   map[string]map[string]time.Time
@@ -61,7 +62,7 @@ type keyed struct {
 func New() *Server {
 	s := &Server{
 		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
-		users: map[string]client.User{}, follows: map[string]map[string]time.Time{},
+		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
 		posts: map[string]client.Post{}, byUser: map[string][]string{},
 		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
 		left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
@@ -77,6 +78,9 @@ func New() *Server {
 		"GET /v1/users/{id}/relationships/{other}": s.relationship,
 		"PUT /v1/me/following/{id}":                s.follow,
 		"DELETE /v1/me/following/{id}":             s.unfollow,
+		"PUT /v1/me/mutes/{id}":                    s.mute,
+		"DELETE /v1/me/mutes/{id}":                 s.unmute,
+		"GET /v1/me/mutes":                         s.ownMutes,
 		"POST /v1/posts":                           s.createPost,
 		"GET /v1/posts/{id}":                       s.post,
 		"PATCH /v1/posts/{id}":                     s.editPost,
@@ -317,8 +321,11 @@ func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
 	delete(s.users, user)
 	delete(s.byUser, user)
 	delete(s.follows, user)
-	for _, authors := range s.follows {
-		delete(authors, user)
+	delete(s.mutes, user)
+	for _, of := range []map[string]map[string]time.Time{s.follows, s.mutes} {
+		for _, authors := range of {
+			delete(authors, user)
+		}
 	}
 	for _, likers := range s.likes {
 		delete(likers, user)
@@ -403,6 +410,32 @@ func (s *Server) unfollow(user string, r *http.Request) (int, any) {
 	}
 	delete(s.follows[user], r.PathValue("id"))
 	return http.StatusNoContent, nil
+}
+
+func (s *Server) mute(user string, r *http.Request) (int, any) {
+	author := r.PathValue("id")
+	if author == user {
+		return fail(http.StatusUnprocessableEntity, "id")
+	}
+	if s.mutes[user] == nil {
+		s.mutes[user] = map[string]time.Time{}
+	}
+	if _, ok := s.mutes[user][author]; !ok {
+		s.mutes[user][author] = time.Now().UTC()
+	}
+	return http.StatusNoContent, nil
+}
+
+func (s *Server) unmute(user string, r *http.Request) (int, any) {
+	if r.PathValue("id") == user {
+		return fail(http.StatusUnprocessableEntity, "id")
+	}
+	delete(s.mutes[user], r.PathValue("id"))
+	return http.StatusNoContent, nil
+}
+
+func (s *Server) ownMutes(user string, r *http.Request) (int, any) {
+	return s.edges(user, r, s.mutes[user])
 }
 
 func (s *Server) createPost(user string, r *http.Request) (int, any) {
@@ -534,7 +567,9 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 	}
 	add(user)
 	for author := range s.follows[user] {
-		add(author)
+		if _, muted := s.mutes[user][author]; !muted {
+			add(author)
+		}
 	}
 	slices.SortFunc(items, func(a, b client.HomeItem) int { return cmp.Compare(b.Post.ID, a.Post.ID) })
 	if s.AlterHome != nil {

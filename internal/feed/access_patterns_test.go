@@ -115,7 +115,7 @@ func readPatterns() []accessPattern {
 		{"home by push", "`u#U#timeline` and `u#U#home`; then posts; authors and counts; own likes by GSI1 `u#U#like`", func(ctx context.Context, s *sample) error {
 			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
 		}},
-		{"home by pull", "`u#U#following`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
+		{"home by pull", "`u#U#following` and the mutes of `u#U#home`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
 			return pageOf(s.cold().Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
 		}},
 		{"home by push, names and counts known", "the same, within half a like window", func(ctx context.Context, s *sample) error {
@@ -166,6 +166,7 @@ func readPatterns() []accessPattern {
 			_, err := s.UserViews(ctx, "viewer", s.authors)
 			return err
 		}},
+		{"muted users", "`u#U#home`, below the marks", func(ctx context.Context, s *sample) error { return pageOf(s.Mutes(ctx, "viewer", first)) }},
 	}
 }
 
@@ -211,6 +212,9 @@ func writePatterns() []accessPattern {
 		{"delete a post", "post, post by id (leaves GSI1), count", func(ctx context.Context, s *sample) error {
 			return s.DeletePost(ctx, s.post.AuthorID, s.post.ID)
 		}},
+		{"mute", "both halves of the mute", func(ctx context.Context, s *sample) error { return s.Mute(ctx, "viewer", s.authors[0]) }},
+		{"mute again", "nothing", func(ctx context.Context, s *sample) error { return s.Mute(ctx, "viewer", s.authors[0]) }},
+		{"unmute", "both halves of the mute", func(ctx context.Context, s *sample) error { return s.Unmute(ctx, "viewer", s.authors[0]) }},
 	}
 }
 
@@ -289,16 +293,33 @@ func accessPatternsPage(got, localStack []measured) string {
 	reads := readPatterns()
 	for i, p := range reads {
 		m := got[i]
-		fmt.Fprintf(&b, "| %d. %s | %s | %s | %g | %g |\n", i+1, p.name, m.Operations, p.keys, m.Read, localStack[i].Read)
+		l := "–"
+		if there, ok := onLocalStack(localStack, m); ok {
+			l = fmt.Sprintf("%g", there.Read)
+		}
+		fmt.Fprintf(&b, "| %d. %s | %s | %s | %g | %s |\n", i+1, p.name, m.Operations, p.keys, m.Read, l)
 	}
 	b.WriteString(accessPatternsWrites)
 	b.WriteString("| call | operations | writes | RCU | WCU | on LocalStack |\n|---|---|---|---|---|---|\n")
 	for i, p := range writePatterns() {
-		m, l := got[len(reads)+i], localStack[len(reads)+i]
-		fmt.Fprintf(&b, "| %s | %s | %s | %g | %g | %g, %g |\n", p.name, m.Operations, p.keys, m.Read, m.Write, l.Read, l.Write)
+		m := got[len(reads)+i]
+		l := "–"
+		if there, ok := onLocalStack(localStack, m); ok {
+			l = fmt.Sprintf("%g, %g", there.Read, there.Write)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %g | %g | %s |\n", p.name, m.Operations, p.keys, m.Read, m.Write, l)
 	}
 	fmt.Fprintf(&b, accessPatternsLikes, likeUnits(false), likeUnits(true))
 	return b.String()
+}
+
+// onLocalStack finds a pattern that was measured on LocalStack since its calls last changed.
+func onLocalStack(measuredThere []measured, m measured) (measured, bool) {
+	i := slices.IndexFunc(measuredThere, func(l measured) bool { return l.Name == m.Name && l.Operations == m.Operations })
+	if i < 0 {
+		return measured{}, false
+	}
+	return measuredThere[i], true
 }
 
 // operationsOf lists the kinds of calls of a pattern with their numbers.
@@ -353,7 +374,8 @@ of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of 
 read as pages of 20. Reads are consistent unless marked eventual, at half the price.
 No request scans. The units are those of the embedded table, by DynamoDB's size rules, and
 beside them those of LocalStack, which bills nothing for a read that finds nothing, and
-two for any transaction. Dynoxide bills as this page does.
+two for any transaction; a dash is a pattern that was not measured there since its calls
+changed. Dynoxide bills as this page does.
 
 ## Reads
 

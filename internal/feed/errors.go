@@ -28,6 +28,8 @@ const (
 	ProfileMissing
 	// FollowingLimit: the user follows as many users as one may.
 	FollowingLimit
+	// MuteLimit: the user mutes as many users as one may.
+	MuteLimit
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
 	// Unavailable: try again after RetryAfter. The outcome of a write may be
@@ -49,6 +51,8 @@ func (k Kind) String() string {
 		return "profile missing"
 	case FollowingLimit:
 		return "following limit"
+	case MuteLimit:
+		return "mute limit"
 	case IndexOff:
 		return "index off"
 	case Unavailable:

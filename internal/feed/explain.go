@@ -44,6 +44,9 @@ const (
 	ReasonExpired Reason = "expired"
 	// ReasonUnfollowed: the user has unfollowed the author, which hides it.
 	ReasonUnfollowed Reason = "unfollowed"
+	// ReasonMuted: the user mutes the author, which hides it. Without the mute the home would
+	// show it, or soon will.
+	ReasonMuted Reason = "muted"
 	// ReasonNotFollowed: the user does not follow the author.
 	ReasonNotFollowed Reason = "not_followed"
 	// ReasonBeforeFollow: it is older than the first post that the follow shows.
@@ -110,6 +113,8 @@ func (e Explanation) String() string {
 		return "it expired at " + at
 	case ReasonUnfollowed:
 		return fmt.Sprintf("%s unfollowed %s at %s", e.User, e.Author, at)
+	case ReasonMuted:
+		return fmt.Sprintf("it is hidden by a mute: %s muted %s at %s", e.User, e.Author, at)
 	case ReasonNotFollowed:
 		return fmt.Sprintf("%s does not follow %s", e.User, e.Author)
 	case ReasonBeforeFollow:
@@ -219,9 +224,9 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 		return e, err
 	}
 	entryKey := table.Key{PK: schema.TimelinePK(e.User), SK: schema.EntrySK(e.Post, e.Author)}
-	presenceKey := schema.PresenceKey(e.User)
+	presenceKey, muteKey := schema.PresenceKey(e.User), schema.MuteKey(e.User, e.Author)
 	markKey, edgeKey, postKey := schema.MarkKey(e.User, e.Author), schema.FollowingKey(e.User, e.Author), schema.PostKey(e.Author, e.Post)
-	found, err := s.batchGet(ctx, []table.Key{entryKey, markKey, edgeKey, postKey, presenceKey}, true)
+	found, err := s.batchGet(ctx, []table.Key{entryKey, markKey, edgeKey, postKey, presenceKey, muteKey}, true)
 	if err != nil {
 		return e, err
 	}
@@ -241,6 +246,7 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 	if err != nil {
 		return e, unavailable("table", err)
 	}
+	mute, muted := found[muteKey]
 	_, entry := found[entryKey]
 	_, lives := found[postKey]
 	_, follows := found[edgeKey]
@@ -256,6 +262,8 @@ func (s *Service) explainShown(ctx context.Context, e Explanation) (Explanation,
 		e.Reason = ReasonMissing // the transaction of the post wrote it
 	case mark.Kind == schema.MarkUnfollowed:
 		e.Reason, e.At = ReasonUnfollowed, timeOf(mark.Version)
+	case muted && follows && e.Post >= edge.From:
+		e.Reason, e.At = ReasonMuted, schema.MuteSince(mute)
 	case entry && !mark.Hides(e.Post) && skipped && presence.At.After(e.link.Done):
 		e.Reason, e.At = ReasonReturned, presence.At
 	case entry && !mark.Hides(e.Post) && follows && timeOf(e.Post).Before(edge.Since):

@@ -269,6 +269,14 @@ var stories = []struct {
 		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
 		return p
 	}, "fan unfollowed ann at 2026-11-21T14:00:00Z"},
+	{"muted", settings{}, feed.ReasonMuted, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		s.clock.add(time.Hour)
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
+		return p
+	}, "it is hidden by a mute: fan muted ann at 2026-11-21T14:00:00Z"},
 	{"not followed", settings{}, feed.ReasonNotFollowed, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.workAll()
@@ -488,7 +496,7 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 }
 
 // The help of fanfare explain names this cost.
-func TestTheExplanationOfAPostCostsNineReadUnits(t *testing.T) {
+func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
 	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.crowd()
 	p := s.post("ann", "hello")
@@ -503,5 +511,5 @@ func TestTheExplanationOfAPostCostsNineReadUnits(t *testing.T) {
 	other := feed.New(feed.Config{Store: measured, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
 	_, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
-	assert.Equal(t, table.Units{Read: 9}, units)
+	assert.Equal(t, table.Units{Read: 10}, units)
 }

@@ -49,6 +49,24 @@ func (w *world) checkCounts(users ...string) {
 			assert.NotNilf(w.t, w.item(schema.FollowerKey(edge.Other, user)),
 				"%s follows %s, who is not followed", user, edge.Other)
 		}
+		w.checkHidden(user)
+	}
+}
+
+// checkHidden compares the halves of user's mutes.
+func (w *world) checkHidden(user string) {
+	w.t.Helper()
+	halves := w.partition(schema.MutersPK(user))
+	for _, it := range w.partition(schema.MarksPK(user)) {
+		if _, ok := schema.MutedOfSK(it.Key.SK); ok {
+			halves = append(halves, it)
+		}
+	}
+	for _, it := range halves {
+		m, err := schema.ParseMute(it)
+		require.NoError(w.t, err)
+		assert.NotNil(w.t, w.item(schema.MuteKey(m.User, m.Author)), it.Key)
+		assert.NotNil(w.t, w.item(schema.MuterKey(m.Author, m.User)), it.Key)
 	}
 }
 
@@ -126,6 +144,22 @@ func operations() []operation {
 			},
 		},
 		{
+			name: "Mute", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { return w.Mute(ctx, "ann", "bob") },
+			done: func(w *world, _ stage) bool {
+				l, err := w.Mutes(ctx, "ann", feed.PageRequest{})
+				return err == nil && len(l.Items) == 2
+			},
+		},
+		{
+			name: "Unmute", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { return w.Unmute(ctx, "ann", "eve") },
+			done: func(w *world, _ stage) bool {
+				l, err := w.Mutes(ctx, "ann", feed.PageRequest{})
+				return err == nil && len(l.Items) == 0
+			},
+		},
+		{
 			name: "CreatePost", writes: 1, durable: 1,
 			do: func(w *world, _ stage) error {
 				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "new"})
@@ -188,8 +222,9 @@ func operations() []operation {
 func newStage(t *testing.T) (*world, *tap, stage) {
 	t.Helper()
 	w, tp := tapped(t)
-	w.users("ann", "bob", "cid")
+	w.users("ann", "bob", "cid", "eve")
 	w.follow("ann", "cid")
+	w.mute("ann", "eve")
 	var s stage
 	s.post = w.post("bob", "old")
 	var err error

@@ -42,10 +42,12 @@ func (s *Service) DeleteProfile(ctx context.Context, user string) error {
 }
 
 // Forgotten counts the things that one Forget removed.
-type Forgotten struct{ Profiles, Posts, Follows, Comments, Likes int }
+type Forgotten struct{ Profiles, Posts, Follows, Mutes, Comments, Likes int }
 
 // Sum is the number of all of them.
-func (f Forgotten) Sum() int { return f.Profiles + f.Posts + f.Follows + f.Comments + f.Likes }
+func (f Forgotten) Sum() int {
+	return f.Profiles + f.Posts + f.Follows + f.Mutes + f.Comments + f.Likes
+}
 
 // forgetProfile removes the profile, if it is of the time before an id, and reports whether a
 // newer one is there.
@@ -75,7 +77,7 @@ func (s *Service) forgetProfile(ctx context.Context, user, before string) (again
 var errEnough = errors.New("enough removed")
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows in both directions, comments and likes. Posts and follows
+// profile, the posts, the follows and mutes in both directions, comments and likes. Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
 // (I3). Nothing is left if it removes nothing. It may be repeated at any time.
@@ -104,6 +106,7 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 	for _, walk := range []func() error{
 		func() error { return s.forgetPosts(ctx, user, before, &done, enough) },
 		func() error { return s.forgetFollows(ctx, user, timeOf(before), &done, enough) },
+		func() error { return s.forgetMutes(ctx, user, timeOf(before), &done, enough) },
 		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
 		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
 	} {
@@ -170,6 +173,30 @@ func (s *Service) forgetFollows(ctx context.Context, user string, before time.Ti
 				return err
 			}
 			done.Follows++
+			return enough()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetMutes removes the user's mutes, and those of others of the user.
+func (s *Service) forgetMutes(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
+	for _, q := range []table.Query{
+		{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true},
+		{PK: schema.MutersPK(user), Consistent: true},
+	} {
+		err := s.eachItem(ctx, q, func(it table.Item) error {
+			m, err := schema.ParseMute(it)
+			if err != nil || m.Since.After(before) {
+				return unavailable("table", err)
+			}
+			if err := s.endMute(ctx, m.User, m.Author); err != nil {
+				return err
+			}
+			done.Mutes++
 			return enough()
 		})
 		if err != nil {

@@ -231,6 +231,13 @@ type followee struct {
 	author, from string
 	// pulled says that all homes of the author's followers read this list.
 	pulled bool
+	// muted says that the home shows nothing of it.
+	muted bool
+}
+
+// heard returns the followees that are not muted.
+func heard(followees []followee) []followee {
+	return slices.DeleteFunc(slices.Clone(followees), func(f followee) bool { return f.muted })
 }
 
 // newestOf merges the followees' newest posts below before into top and returns it,

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ type model struct {
 	users    []string
 	posts    []*modelPost
 	follows  map[[2]string]time.Time
+	mutes    map[[2]string]time.Time
 	likes    map[[2]string]time.Time
 	comments []*modelComment
 	pending  []messages.Event
@@ -51,7 +53,7 @@ type modelComment struct {
 // newModel returns a model whose users exist from the start.
 func newModel(w *world, stale bool) *model {
 	m := &model{
-		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
+		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, mutes: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
 		worker: fanout.New(fanout.Config{
 			Store: w.store, Posts: w.Service, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL,
 		}),
@@ -142,6 +144,8 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			answer(t, w.Unfollow(ctx, pair[0], pair[1]), 0)
 			delete(m.follows, pair)
 		},
+		"mute":   func(t *rapid.T) { m.hide(t, "muted", m.mutes, w.Mute, true) },
+		"unmute": func(t *rapid.T) { m.hide(t, "unmuted", m.mutes, w.Unmute, false) },
 		"comment": func(t *rapid.T) {
 			p, user := m.anyPost(t), m.user(t, "user")
 			w.clock.add(time.Millisecond)
@@ -219,6 +223,23 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	}
 }
 
+// hide makes or ends a mute, and reports its two users.
+func (m *model) hide(t *rapid.T, label string, all map[[2]string]time.Time, act func(ctx context.Context, user, other string) error, makes bool) [2]string {
+	pair := [2]string{m.user(t, "user"), m.user(t, label)}
+	err := act(m.w.t.Context(), pair[0], pair[1])
+	if pair[0] == pair[1] {
+		answer(t, err, feed.Invalid)
+		return pair
+	}
+	answer(t, err, 0)
+	if _, there := all[pair]; makes && !there {
+		all[pair] = m.w.clock.now().UTC().Truncate(time.Millisecond)
+	} else if !makes {
+		delete(all, pair)
+	}
+	return pair
+}
+
 // deliver gives an event to the worker as the consumer does. It refuses events that
 // are too old, and drops events that can never succeed.
 func (m *model) deliver(t *rapid.T, e messages.Event) {
@@ -242,7 +263,8 @@ func (m *model) homeOf(viewer string) []string {
 	for _, p := range slices.Backward(m.posts) {
 		_, follows := m.follows[[2]string{viewer, p.AuthorID}]
 		expired := p.CreatedAt.Add(timelineTTL).Unix() <= m.w.clock.now().Unix()
-		if (follows || viewer == p.AuthorID) && !p.deleted && !expired {
+		_, muted := m.mutes[[2]string{viewer, p.AuthorID}]
+		if (follows && !muted || viewer == p.AuthorID) && !p.deleted && !expired {
 			want = append(want, p.ID)
 		}
 	}
@@ -312,8 +334,12 @@ func (m *model) quiesce(t *rapid.T) {
 }
 
 func (m *model) edges(of func(pair [2]string) (string, bool)) []feed.Edge {
+	return edgesOf(m.follows, of)
+}
+
+func edgesOf(all map[[2]string]time.Time, of func(pair [2]string) (string, bool)) []feed.Edge {
 	edges := []feed.Edge{}
-	for pair, since := range m.follows {
+	for pair, since := range all {
 		if other, ok := of(pair); ok {
 			edges = append(edges, feed.Edge{UserID: other, Since: since})
 		}
@@ -344,6 +370,8 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 	same(t, "followers", followers, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Followers(ctx, user, in) }))
 	same(t, "following", following, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Following(ctx, user, in) }))
 	same(t, "friends", friends, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Friends(ctx, user, in) }))
+	mutes := edgesOf(m.mutes, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
+	same(t, "mutes", mutes, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Mutes(ctx, user, in) }))
 	same(t, "posts", posts, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Post], error) {
 		return w.PostsByUser(ctx, user, feed.PostRange{}, in)
 	}))

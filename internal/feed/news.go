@@ -23,7 +23,7 @@ func (s *Service) refSource(ctx context.Context, viewer string, query HomeQuery,
 	if err != nil || len(followees) > followeesPage {
 		return nil, followees, err
 	}
-	return &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestOf(query), followees: followees}, nil, nil
+	return &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestOf(query), followees: heard(followees)}, nil, nil
 }
 
 // oldestOf returns a lower bound of the posts of a home: the first id that is still shown,

@@ -17,10 +17,10 @@ import (
 const (
 	// followeesPage is the number of followees whose lists one request reads for its page.
 	followeesPage = 10 * homeReaders
-	// firstLists is the number of lists that the first page of a gathering reads. One more
-	// call reads the followees, and one is left for a list whose first page shows too little.
-	// The pages after it read as many lists as the page of a viewer of few followees.
-	firstLists = tableCalls - 2
+	// firstLists is the number of lists that the first page of a gathering reads. Two more
+	// calls read the followees and the mutes, and one is left for a list whose first page shows
+	// too little. The pages after it read as many lists as the page of a viewer of few followees.
+	firstLists = tableCalls - 3
 	// gatherPosts is the most posts that are gathered. They fill the largest page.
 	gatherPosts = MaxLimit
 )
@@ -41,16 +41,27 @@ func (p *pullSource) next(ctx context.Context, before string, want int) (stretch
 }
 
 // followees returns the first want of viewer's followees after the user after, "" for the
-// first ones. The read is consistent, for I1 and I2.
+// first ones, with the mutes among them. Both reads are consistent, for I1 and I2.
 func (s *Service) followees(ctx context.Context, viewer, after string, want int) ([]followee, error) {
 	q := table.Query{PK: schema.FollowingPK(viewer), Consistent: true}
 	if after != "" {
 		q.After = schema.UserSK(after)
 	}
-	read, err := collect(ctx, s.cfg.Store, q, want, refill{}, each(func(it table.Item) (followee, bool, error) {
-		edge, err := schema.ParseEdge(it)
-		return followee{author: edge.Other, from: edge.From}, true, err
-	}))
+	var read stretch[followee]
+	var muted map[string]bool
+	err := s.all(ctx,
+		func(ctx context.Context) (err error) {
+			read, err = collect(ctx, s.cfg.Store, q, want, refill{}, each(func(it table.Item) (followee, bool, error) {
+				edge, err := schema.ParseEdge(it)
+				return followee{author: edge.Other, from: edge.From}, true, err
+			}))
+			return err
+		},
+		func(ctx context.Context) (err error) { muted, err = s.mutesOf(ctx, viewer); return err },
+	)
+	for i := range read.items {
+		read.items[i].muted = muted[read.items[i].author]
+	}
 	return read.items, err
 }
 
@@ -92,9 +103,9 @@ func (s *Service) gather(ctx context.Context, viewer string, query HomeQuery, at
 	if at.after == "" {
 		lists = append([]followee{{author: viewer}}, followees...)
 	}
-	most, calls := followeesPage, budgetAfter(1)
+	most, calls := followeesPage, budgetAfter(2)
 	if at.before == "" && at.after == "" {
-		most, calls = firstLists, budgetAfter(1+firstLists)
+		most, calls = firstLists, budgetAfter(2+firstLists)
 	}
 	more := len(lists) > most
 	lists = lists[:min(most, len(lists))]
@@ -102,7 +113,7 @@ func (s *Service) gather(ctx context.Context, viewer string, query HomeQuery, at
 	for _, post := range at.posts {
 		top.items = append(top.items, ref{post: post})
 	}
-	top, err := s.newestOf(ctx, calls, lists, s.oldestOf(query), at.before, gatherPosts, top)
+	top, err := s.newestOf(ctx, calls, heard(lists), s.oldestOf(query), at.before, gatherPosts, top)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -126,7 +137,7 @@ func (s *Service) gatheredPage(ctx context.Context, viewer string, query HomeQue
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	items, err := s.hydrate(ctx, budgetAfter(2+batches(n)+batches(3*n)), viewer, refs)
+	items, err := s.hydrate(ctx, budgetAfter(3+batches(n)+batches(3*n)), viewer, refs)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -152,14 +163,19 @@ func (at gathering) page(viewer string, query HomeQuery, items []HomeItem) List[
 }
 
 // stillShown returns references to those of the gathered posts that viewer's home shows
-// now: posts were deleted, have expired, and authors were unfollowed since (I2). A cursor
+// now: posts were deleted, have expired, and authors were unfollowed or muted since (I2). A cursor
 // grants nothing either: the posts that it names may be of anybody (I10).
 func (s *Service) stillShown(ctx context.Context, viewer string, posts []string) ([]ref, error) {
 	var keys []table.Key
 	for _, post := range posts {
 		keys = append(keys, schema.PostByIDKey(post))
 	}
-	found, err := s.batchGet(ctx, keys, true)
+	var found map[table.Key]table.Item
+	var muted map[string]bool
+	err := s.all(ctx,
+		func(ctx context.Context) (err error) { found, err = s.batchGet(ctx, keys, true); return err },
+		func(ctx context.Context) (err error) { muted, err = s.mutesOf(ctx, viewer); return err },
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +212,7 @@ func (s *Service) stillShown(ctx context.Context, viewer string, posts []string)
 	oldest := s.oldestShown()
 	return slices.DeleteFunc(refs, func(r ref) bool {
 		lowest, shown := from[r.author]
-		return !shown || r.post < max(lowest, oldest)
+		return !shown || muted[r.author] || r.post < max(lowest, oldest)
 	}), nil
 }
 

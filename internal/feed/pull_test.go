@@ -22,7 +22,7 @@ import (
 
 // firstLists is the number of lists that the first page of a gathering reads, and pageLists
 // of each page after it.
-const firstLists, pageLists = 10, 1000
+const firstLists, pageLists = 9, 1000
 
 // followees lets viewer follow n authors without a profile, and returns them.
 func (w *world) followees(viewer string, n int) []string {
@@ -66,8 +66,8 @@ func TestTheFirstPageOfThousandsOfFolloweesByPullMakesTwelveTableCalls(t *testin
 	got, _ := w.walk("viewer", "", 20, func(l feed.List[feed.HomeItem]) {
 		calls, shown = append(calls, len(tp.take())), append(shown, len(l.Items))
 	})
-	const lists, items = 1 + pageLists, 5 // the followees and their lists; posts by id, edges, posts, the rest, own likes
-	assert.Equal(t, []int{1 + firstLists, lists, lists, lists, lists, lists - 9, items, items}, calls, "table calls")
+	const lists, items = 2 + pageLists, 6 // the followees, the mutes and their lists; posts by id, mutes, edges, posts, the rest, own likes
+	assert.Equal(t, []int{2 + firstLists, lists, lists, lists, lists, lists - 8, items, items}, calls, "table calls")
 	assert.Equal(t, []int{0, 0, 0, 0, 0, 0, 20, 10}, shown, "posts on the pages")
 	assert.LessOrEqual(t, calls[0], tableCalls)
 	assert.Equal(t, want, homeIDs(got), "by pull")
@@ -86,7 +86,7 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 	for limit, pages := range map[int]int{20: 5 + 3, 100: 2} {
 		const gathering = 2
 		requests, longest := 0, 0
-		got := wholeList(t, tp, limit, 1+pageLists, 2*gathering+pages, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+		got := wholeList(t, tp, limit, 2+pageLists, 2*gathering+pages, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
 			requests, longest = requests+1, max(longest, len(in.Cursor))
 			return w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, in)
 		})
@@ -153,6 +153,7 @@ func gathered(t *testing.T, n int) (w *world, posts []feed.Post, cursor string) 
 func TestGatheredPostsAreLeftOutIfTheyMustNotShowAnyMore(t *testing.T) {
 	for name, hide := range map[string]func(w *world, p feed.Post){
 		"deleted":    func(w *world, p feed.Post) { require.NoError(t, w.DeletePost(t.Context(), p.AuthorID, p.ID)) },
+		"muted":      func(w *world, p feed.Post) { w.mute("viewer", p.AuthorID) },
 		"unfollowed": func(w *world, p feed.Post) { require.NoError(t, w.Unfollow(t.Context(), "viewer", p.AuthorID)) },
 		"below the first post of a new follow": func(w *world, p feed.Post) {
 			w.put(schema.FollowingItem("viewer", p.AuthorID, w.clock.now(), id.Max))

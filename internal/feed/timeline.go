@@ -16,7 +16,7 @@ import (
 )
 
 // pushSource computes a home from the viewer's timeline and marks. It leaves out
-// unfollowed authors, and posts below the first one that a follow shows. It merges in the
+// unfollowed and muted authors, and posts below the first one that a follow shows. It merges in the
 // post lists of authors with a backfill or pulled mark, whose posts the timeline may lack.
 type pushSource struct {
 	s              *Service
@@ -36,6 +36,8 @@ type marks struct {
 	// of holds the mark of each author.
 	of     map[string]schema.Mark
 	merged []followee
+	// muted holds all muted authors: the first page has them.
+	muted map[string]bool
 	// late holds the marks whose backfills should have ended long ago.
 	late []schema.Mark
 	// last is the last author of the page if there may be more, else "".
@@ -52,7 +54,10 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	}}
 	firstCall := p.marks == nil
 	if firstCall {
-		reads = append(reads, func(ctx context.Context) (err error) { p.marks, err = p.s.readMarks(ctx, p.viewer, ""); return err })
+		reads = append(reads, func(ctx context.Context) (err error) {
+			p.marks, err = p.s.readMarks(ctx, p.viewer, "", nil)
+			return err
+		})
 	}
 	if err := p.s.all(ctx, reads...); err != nil {
 		return stretch[ref]{}, 0, err
@@ -74,7 +79,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 			switch m := marks[r.author]; {
 			case m.Kind == schema.MarkUnfollowed:
 				left[m]++
-			case !m.Hides(r.post) && len(top.items) < want:
+			case !m.Hides(r.post) && !p.marks.muted[r.author] && len(top.items) < want:
 				top.items = append(top.items, r)
 			}
 		}
@@ -117,7 +122,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 			return top, calls, err
 		}
 		p.budget.spend(1)
-		if page, err = p.s.readMarks(ctx, p.viewer, page.last); err != nil {
+		if page, err = p.s.readMarks(ctx, p.viewer, page.last, p.marks.muted); err != nil {
 			return stretch[ref]{}, 0, err
 		}
 	}
@@ -179,18 +184,25 @@ func (p *pushSource) entries(ctx context.Context, before string, want int) (stre
 }
 
 // readMarks reads the page of viewer's marks that follows the author after, "" for the
-// first page. The read is consistent, for I2.
-func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, error) {
+// first page. The first page has the muted authors; for later ones they are given. The read is
+// consistent, for I2.
+func (s *Service) readMarks(ctx context.Context, viewer, after string, muted map[string]bool) (*marks, error) {
 	q := table.Query{PK: schema.MarksPK(viewer), Consistent: true}
 	if after != "" {
 		q.After = schema.UserSK(after)
 	}
-	read := &marks{of: map[string]schema.Mark{}}
+	read := &marks{of: map[string]schema.Mark{}, muted: muted}
 	page, err := collect(ctx, s.cfg.Store, q, marksPage, refill{}, each(func(it table.Item) (schema.Mark, bool, error) {
 		if it.Key.SK == schema.SortPresence {
 			presence, err := schema.ParsePresence(it)
 			read.presence = &presence
 			return schema.Mark{}, false, err
+		}
+		if author, ok := schema.MutedOfSK(it.Key.SK); ok {
+			if read.muted == nil {
+				read.muted = map[string]bool{}
+			}
+			read.muted[author] = true
 		}
 		if !schema.KnownMark(it) {
 			return schema.Mark{}, false, nil
@@ -203,8 +215,8 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string) (*marks, 
 	}
 	for _, m := range page.items {
 		read.of[m.Author] = m
-		if m.Merges(s.cfg.Now()) {
-			read.merged = append(read.merged, followee{m.Author, m.Pull, m.Kind == schema.MarkPulled})
+		if m.Merges(s.cfg.Now()) && !read.muted[m.Author] {
+			read.merged = append(read.merged, followee{author: m.Author, from: m.Pull, pulled: m.Kind == schema.MarkPulled})
 		}
 		if m.Kind == schema.MarkBackfill && m.TTL.IsZero() && s.cfg.Now().Sub(timeOf(m.Version)) > lateAfter {
 			read.late = append(read.late, m)

@@ -134,6 +134,7 @@ func New(cfg Config) (*API, error) {
 	a.huma.UseMiddleware(a.authenticate, a.admit, checkRequest, a.handle)
 	a.registerUsers()
 	a.registerFollows()
+	a.registerMutes()
 	a.registerPosts()
 	a.registerDelivery()
 	a.registerComments()

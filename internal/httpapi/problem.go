@@ -33,6 +33,7 @@ const (
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
 	typeFollowingLimit   = "following-limit"
+	typeMuteLimit        = "mute-limit"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
 	typeMediaType        = "unsupported-media-type"
@@ -194,6 +195,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusConflict, typeProfileMissing, "Profile missing", e.Detail)
 	case feed.FollowingLimit:
 		return newProblem(http.StatusConflict, typeFollowingLimit, "Following limit", e.Detail)
+	case feed.MuteLimit:
+		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
 	case feed.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case feed.Unavailable:

@@ -29,7 +29,7 @@ type Counts struct {
 	Posts     int64 `json:"posts"`
 }
 
-// Edge is one user in a list of followers, followed users or friends.
+// Edge is one user in a list of followers, followed users, friends or muted users.
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
@@ -78,7 +78,7 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
-	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, comments and likes (the profile goes at once, the rest soon)", http.StatusAccepted),
+	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, comments and likes (the profile goes at once, the rest soon)", http.StatusAccepted),
 		func(ctx context.Context, _ *struct{}) (*empty, error) {
 			return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
 		})

@@ -49,6 +49,9 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, presence, presence.Item(), schema.ParsePresence)
 		presence.Lo, presence.Hi = p, q
 		comesBack(t, presence, presence.Item(), schema.ParsePresence)
+		mute, muter := schema.Mute{User: u, Author: v, Since: born}.Items()
+		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, mute, schema.ParseMute)
+		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, muter, schema.ParseMute)
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
 		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards, Comments: n, Counted: true}
 		comesBack(t, post, post.Item(), schema.ParsePost)

@@ -221,6 +221,32 @@ func UserOfHome(pk string) (user string, ok bool) {
 // MarkKey names user's home mark for author.
 func MarkKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: UserSK(author)} }
 
+// SortMute is the prefix of the sort keys of mutes, and SortMuteEnd is above all of them. They
+// lie in the partition of the home marks and below these, so the Query that reads the marks
+// reads all mutes first.
+const (
+	SortMute    = "mute#"
+	SortMuteEnd = SortMute + sortEnd
+)
+
+// MuteKey names user's mute of author.
+func MuteKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: MuteSK(author)} }
+
+// MuteSK is the sort key of a mute of author.
+func MuteSK(author string) string { return SortMute + UserSK(author) }
+
+// MutedOfSK is the reverse of MuteSK.
+func MutedOfSK(sk string) (author string, ok bool) { return strings.CutPrefix(sk, SortMute+"u#") }
+
+// MutersPK is the partition of the users who mute author; its sort keys are UserSK. Nobody
+// reads it but the removal of the author.
+func MutersPK(author string) string { return "u#" + author + "#muter" }
+
+// MuterKey names the other half of user's mute of author.
+func MuterKey(author, user string) table.Key {
+	return table.Key{PK: MutersPK(author), SK: UserSK(user)}
+}
+
 // DeliveryPK is the partition of a post's delivery record: SortPlan and its chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 

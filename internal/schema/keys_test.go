@@ -39,6 +39,9 @@ func TestKeysComeBack(t *testing.T) {
 		if got, ok := schema.CommentOfSK(schema.CommentSK(post)); !ok || got != post {
 			t.Errorf("CommentOfSK = %q, %v", got, ok)
 		}
+		if got, ok := schema.MutedOfSK(schema.MuteSK(user)); !ok || got != user {
+			t.Errorf("MutedOfSK = %q, %v", got, ok)
+		}
 		if p, a, ok := schema.ParseEntrySK(schema.EntrySK(post, user)); !ok || p != post || a != user {
 			t.Errorf("ParseEntrySK = %q, %q, %v", p, a, ok)
 		}
@@ -69,6 +72,8 @@ func TestKeysAreApart(t *testing.T) {
 			add("mode of "+u, schema.ModeKey(u))
 			add("mark of "+u, schema.MarkKey(u, other))
 			add("presence of "+u, schema.PresenceKey(u))
+			add("mute of "+u, schema.MuteKey(u, other))
+			add("muter of "+u, schema.MuterKey(u, other))
 			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))
 			for _, p := range posts {
 				add(u+"'s post "+p, schema.PostKey(u, p))
@@ -103,6 +108,11 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		if schema.ChunkSK(u) >= schema.SortChunkEnd || schema.FollowerCountKey(u, v).SK >= schema.SortCountEnd {
 			t.Error("a range's end is below what it should hold")
 		}
+		// Readers of the marks meet the mutes first.
+		mute := schema.MuteSK(u)
+		assert.True(t, schema.SortMute < mute && mute < schema.SortMuteEnd && schema.SortMuteEnd < schema.SortPresence)
+		assert.Equal(t, cmp.Compare(u, v), cmp.Compare(mute, schema.MuteSK(v)))
+		assert.False(t, schema.KnownMark(table.Item{Key: schema.MuteKey(u, v)}), "earlier versions pass it by")
 	})
 }
 

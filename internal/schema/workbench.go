@@ -31,6 +31,7 @@ func facets() []facet {
 	at := time.UnixMilli(1752796000000).UTC() // when alice posted
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
+	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return []facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at}.Item(),
@@ -80,6 +81,8 @@ func facets() []facet {
 			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action}.Item(),
 			Mark{User: bob, Author: "carol", Kind: MarkUnfollowed, Version: action, TTL: expiry}.Item(),
 		}},
+		{"Mute", MuteKey("USER", "AUTHOR"), []table.Item{mute}},
+		{"Mute, under the muted user", MuterKey("AUTHOR", "USER"), []table.Item{muter}},
 		{"Presence of a reader", PresenceKey("USER"), []table.Item{
 			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},

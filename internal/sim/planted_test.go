@@ -88,7 +88,7 @@ func bugs() []bug {
 		{"mark not written on unfollow", "I1 I2", []edit{{follows,
 			"-1)},\n\t\ttable.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",
 			"-1)},\n\t\ttable.TransactOp{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
-		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.post) && len`, `len`}}},
+		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.post) && !p`, `!p`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark, began)`,
 			`_, err = w.cfg.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkKey(mark.User, mark.Author)}); if err != nil { return false, err }; copied, err := w.copyPosts(ctx, mark, began)`}}},

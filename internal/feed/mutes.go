@@ -1,0 +1,128 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds mutes (docs/decisions/0034). A mute hides the posts of an author from one
+// home when it is read, and changes nothing else: the follow stays, entries are written, and
+// without the mute the home shows them again at once.
+
+// MaxMutes is the number of authors whom one user may mute. Each home read reads all mutes of
+// its user, so the bound holds its cost (I11). Mutes that are made at the same time may exceed
+// it by their number.
+const MaxMutes = 1000
+
+// Mute hides the posts of author from user's home. It may be repeated.
+func (s *Service) Mute(ctx context.Context, user, author string) error {
+	return s.mute(ctx, user, author, s.cfg.Now())
+}
+
+// mute is Mute for a mute of the time since.
+func (s *Service) mute(ctx context.Context, user, author string, since time.Time) error {
+	muted, err := s.readMute(ctx, user, author)
+	if err != nil || muted {
+		return err
+	}
+	mutes, err := s.mutesOf(ctx, user)
+	if err != nil {
+		return err
+	}
+	if len(mutes) >= MaxMutes {
+		return &Error{Kind: MuteLimit, Detail: fmt.Sprintf("you mute %d users, the most that you may: unmute one first", MaxMutes)}
+	}
+	mute, muter := schema.Mute{User: user, Author: author, Since: since}.Items()
+	err = s.transact(ctx,
+		table.TransactOp{Put: &table.PutInput{Item: mute, If: table.Absent{}}},
+		table.TransactOp{Put: &table.PutInput{Item: muter}},
+	)
+	if conditionFailed(err) { // another call made it
+		return nil
+	}
+	return unavailable("table", err)
+}
+
+// Unmute is the reverse of Mute, and may be repeated too.
+func (s *Service) Unmute(ctx context.Context, user, author string) error {
+	muted, err := s.readMute(ctx, user, author)
+	if err != nil || !muted {
+		return err
+	}
+	return s.endMute(ctx, user, author)
+}
+
+func (s *Service) endMute(ctx context.Context, user, author string) error {
+	err := s.transact(ctx,
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(user, author), If: table.Exists{}}},
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuterKey(author, user)}},
+	)
+	if conditionFailed(err) { // another call ended it
+		return nil
+	}
+	return unavailable("table", err)
+}
+
+// readMute reports whether user mutes author, by a consistent read. Both must be users, or
+// must have been.
+func (s *Service) readMute(ctx context.Context, user, author string) (muted bool, err error) {
+	if user == author {
+		return false, &Error{Kind: Invalid, Detail: "you cannot mute yourself", Fields: []FieldError{{"id", "is your own id"}}}
+	}
+	key := schema.MuteKey(user, author)
+	found, err := s.batchGet(ctx, []table.Key{key, schema.ProfileKey(user), schema.ProfileKey(author)}, true)
+	if err != nil {
+		return false, err
+	}
+	if _, ok := found[schema.ProfileKey(user)]; !ok {
+		return false, profileMissing(user)
+	}
+	if _, ok := found[key]; ok {
+		return true, nil
+	}
+	if _, ok := found[schema.ProfileKey(author)]; !ok {
+		return false, notFound("there is no user %s", author)
+	}
+	return false, nil
+}
+
+// mutesOf returns the authors whom user mutes. The read is consistent: a mute hides at once.
+func (s *Service) mutesOf(ctx context.Context, user string) (map[string]bool, error) {
+	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true, Project: []string{}}
+	muted := map[string]bool{}
+	err := s.eachItem(ctx, q, func(it table.Item) error {
+		if author, ok := schema.MutedOfSK(it.Key.SK); ok {
+			muted[author] = true
+		}
+		return nil
+	})
+	return muted, err
+}
+
+// Mutes lists the users whom user mutes, by user id.
+func (s *Service) Mutes(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
+	scope := byUser("mutes", user)
+	position, err := scope.position(in.Cursor)
+	if err != nil {
+		return List[Edge]{}, err
+	}
+	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
+	if position != "" {
+		q.After = schema.MuteSK(position)
+	}
+	mutes, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Edge, bool, error) {
+		m, err := schema.ParseMute(it)
+		return Edge{m.Author, m.Since}, true, err
+	}))
+	return page(mutes, in.limit(), scope, edgeUser), err
+}
+
+// MuteViews is Mutes with the views of the users.
+func (s *Service) MuteViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
+	list, err := s.Mutes(ctx, user, in)
+	return withUsers(ctx, s, user, list, err, byUser("mutes", user), edgeUser, edgeUser)
+}
