@@ -67,6 +67,20 @@ func (c *Client) Unfollow(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "following", id)}, nil)
 }
 
+// Block ends the follows between the caller and a user, and refuses follows, comments and likes
+// between the two: they are 403 of type blocked, for both. It is idempotent.
+func (c *Client) Block(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "blocks", id)}, nil)
+}
+
+// Unblock ends a block by the caller. It is idempotent.
+func (c *Client) Unblock(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "blocks", id)}, nil)
+}
+
+// Blocks lists the users that the caller blocks, by user id.
+func (c *Client) Blocks() List[Edge] { return list[Edge](c, nil, "v1", "me", "blocks") }
+
 // Mute keeps the posts of a user out of the caller's home, at once. It is idempotent.
 func (c *Client) Mute(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "mutes", id)}, nil)

@@ -44,6 +44,7 @@ type Server struct {
 	users   map[string]client.User
 	follows map[string]map[string]time.Time // by follower, then author
 	mutes   map[string]map[string]time.Time // by the user who mutes
+	blocks  map[string]map[string]time.Time // by the user who blocks
 	posts   map[string]client.Post
 	byUser  map[string][]string // post ids, ascending
 	likes   map[string]map[string]time.Time
@@ -63,7 +64,8 @@ func New() *Server {
 	s := &Server{
 		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
 		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
-		posts: map[string]client.Post{}, byUser: map[string][]string{},
+		blocks: map[string]map[string]time.Time{},
+		posts:  map[string]client.Post{}, byUser: map[string][]string{},
 		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
 		left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
@@ -78,9 +80,12 @@ func New() *Server {
 		"GET /v1/users/{id}/relationships/{other}": s.relationship,
 		"PUT /v1/me/following/{id}":                s.follow,
 		"DELETE /v1/me/following/{id}":             s.unfollow,
-		"PUT /v1/me/mutes/{id}":                    s.mute,
-		"DELETE /v1/me/mutes/{id}":                 s.unmute,
-		"GET /v1/me/mutes":                         s.ownMutes,
+		"PUT /v1/me/mutes/{id}":                    s.hide(s.mutes, func(string, string) {}),
+		"DELETE /v1/me/mutes/{id}":                 s.show(s.mutes),
+		"GET /v1/me/mutes":                         s.hidden(s.mutes),
+		"PUT /v1/me/blocks/{id}":                   s.hide(s.blocks, s.endFollows),
+		"DELETE /v1/me/blocks/{id}":                s.show(s.blocks),
+		"GET /v1/me/blocks":                        s.hidden(s.blocks),
 		"POST /v1/posts":                           s.createPost,
 		"GET /v1/posts/{id}":                       s.post,
 		"PATCH /v1/posts/{id}":                     s.editPost,
@@ -235,6 +240,12 @@ func problem(status int, fields ...string) client.Problem {
 
 func fail(status int, fields ...string) (int, any) { return status, problem(status, fields...) }
 
+func failBlocked() (int, any) {
+	p := problem(http.StatusForbidden)
+	p.Type = "blocked"
+	return http.StatusForbidden, p
+}
+
 type listed[T any] struct {
 	Items  []T    `json:"items"`
 	Next   string `json:"next_cursor,omitempty"`
@@ -322,7 +333,8 @@ func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
 	delete(s.byUser, user)
 	delete(s.follows, user)
 	delete(s.mutes, user)
-	for _, of := range []map[string]map[string]time.Time{s.follows, s.mutes} {
+	delete(s.blocks, user)
+	for _, of := range []map[string]map[string]time.Time{s.follows, s.mutes, s.blocks} {
 		for _, authors := range of {
 			delete(authors, user)
 		}
@@ -395,6 +407,9 @@ func (s *Server) follow(user string, r *http.Request) (int, any) {
 	if author == user {
 		return fail(http.StatusUnprocessableEntity, "id")
 	}
+	if s.blocked(user, author) {
+		return failBlocked()
+	}
 	if s.follows[user] == nil {
 		s.follows[user] = map[string]time.Time{}
 	}
@@ -412,30 +427,49 @@ func (s *Server) unfollow(user string, r *http.Request) (int, any) {
 	return http.StatusNoContent, nil
 }
 
-func (s *Server) mute(user string, r *http.Request) (int, any) {
-	author := r.PathValue("id")
-	if author == user {
-		return fail(http.StatusUnprocessableEntity, "id")
+// hide makes a mute or a block.
+func (s *Server) hide(all map[string]map[string]time.Time, then func(user, other string)) func(string, *http.Request) (int, any) {
+	return func(user string, r *http.Request) (int, any) {
+		other := r.PathValue("id")
+		if other == user {
+			return fail(http.StatusUnprocessableEntity, "id")
+		}
+		if all[user] == nil {
+			all[user] = map[string]time.Time{}
+		}
+		if _, ok := all[user][other]; !ok {
+			all[user][other] = time.Now().UTC()
+		}
+		then(user, other)
+		return http.StatusNoContent, nil
 	}
-	if s.mutes[user] == nil {
-		s.mutes[user] = map[string]time.Time{}
-	}
-	if _, ok := s.mutes[user][author]; !ok {
-		s.mutes[user][author] = time.Now().UTC()
-	}
-	return http.StatusNoContent, nil
 }
 
-func (s *Server) unmute(user string, r *http.Request) (int, any) {
-	if r.PathValue("id") == user {
-		return fail(http.StatusUnprocessableEntity, "id")
+// show ends a mute or a block.
+func (s *Server) show(all map[string]map[string]time.Time) func(string, *http.Request) (int, any) {
+	return func(user string, r *http.Request) (int, any) {
+		if r.PathValue("id") == user {
+			return fail(http.StatusUnprocessableEntity, "id")
+		}
+		delete(all[user], r.PathValue("id"))
+		return http.StatusNoContent, nil
 	}
-	delete(s.mutes[user], r.PathValue("id"))
-	return http.StatusNoContent, nil
 }
 
-func (s *Server) ownMutes(user string, r *http.Request) (int, any) {
-	return s.edges(user, r, s.mutes[user])
+func (s *Server) hidden(all map[string]map[string]time.Time) func(string, *http.Request) (int, any) {
+	return func(user string, r *http.Request) (int, any) { return s.edges(user, r, all[user]) }
+}
+
+func (s *Server) endFollows(user, other string) {
+	delete(s.follows[user], other)
+	delete(s.follows[other], user)
+}
+
+// blocked reports whether one of two users blocks the other one.
+func (s *Server) blocked(user, other string) bool {
+	_, blocks := s.blocks[user][other]
+	_, by := s.blocks[other][user]
+	return blocks || by
 }
 
 func (s *Server) createPost(user string, r *http.Request) (int, any) {
@@ -514,6 +548,9 @@ func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 
 func (s *Server) like(user string, r *http.Request) (int, any) {
 	post := r.PathValue("id")
+	if s.blocked(user, s.posts[post].AuthorID) {
+		return failBlocked()
+	}
 	if s.likes[post] == nil {
 		s.likes[post] = map[string]time.Time{}
 	}

@@ -262,7 +262,7 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 	ctx := context.Background()
 	post := posts[rng.IntN(len(posts))]
 	author := []string{"ann", "eve", "fan5"}[rng.IntN(3)]
-	switch rng.IntN(8) {
+	switch rng.IntN(10) {
 	case 0, 1:
 		return w.Follow(ctx, fan, author)
 	case 2:
@@ -277,6 +277,11 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 			return err
 		}
 		return w.DeleteComment(ctx, fan, post, c.ID)
+	case 6:
+		do := []func(context.Context, string, string) error{w.Mute, w.Unmute, w.Unblock}[rng.IntN(3)]
+		return do(ctx, fan, author)
+	case 7:
+		return w.Block(ctx, fan, author)
 	}
 	p, err := w.CreatePost(ctx, author, feed.PostInput{Text: "more"})
 	if err != nil || rng.IntN(2) == 0 {

@@ -166,6 +166,7 @@ func readPatterns() []accessPattern {
 			_, err := s.UserViews(ctx, "viewer", s.authors)
 			return err
 		}},
+		{"blocked users", "`u#U#block`", func(ctx context.Context, s *sample) error { return pageOf(s.Blocks(ctx, "viewer", first)) }},
 		{"muted users", "`u#U#home`, below the marks", func(ctx context.Context, s *sample) error { return pageOf(s.Mutes(ctx, "viewer", first)) }},
 	}
 }
@@ -182,9 +183,9 @@ func writePatterns() []accessPattern {
 			_, err := s.PutProfile(ctx, "newcomer", feed.ProfileInput{Name: "Newcomer"})
 			return err
 		}},
-		{"first follow of a reader", "two edges, two counts, the mark, the presence", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
+		{"first follow of a reader", "two edges, two counts, the mark, the presence, and a look for a block", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
 		{"follow again", "nothing", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
-		{"follow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error {
+		{"follow", "two edges, two counts, the mark, and a look for a block", func(ctx context.Context, s *sample) error {
 			return s.Follow(ctx, "newcomer", s.authors[0])
 		}},
 		{"unfollow", "two edges, two counts, the mark", func(ctx context.Context, s *sample) error { return s.Unfollow(ctx, "newcomer", "viewer") }},
@@ -209,12 +210,18 @@ func writePatterns() []accessPattern {
 			return s.DeleteComment(ctx, s.comment.AuthorID, s.comment.PostID, s.comment.ID)
 		}},
 		{"like or unlike", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "viewer", s.post.ID) }},
+		{"like or unlike again", "the event only: it is known for two seconds that the author has no blocks", func(ctx context.Context, s *sample) error { return s.Like(ctx, "viewer", s.post.ID) }},
 		{"delete a post", "post, post by id (leaves GSI1), count", func(ctx context.Context, s *sample) error {
 			return s.DeletePost(ctx, s.post.AuthorID, s.post.ID)
 		}},
 		{"mute", "both halves of the mute", func(ctx context.Context, s *sample) error { return s.Mute(ctx, "viewer", s.authors[0]) }},
 		{"mute again", "nothing", func(ctx context.Context, s *sample) error { return s.Mute(ctx, "viewer", s.authors[0]) }},
 		{"unmute", "both halves of the mute", func(ctx context.Context, s *sample) error { return s.Unmute(ctx, "viewer", s.authors[0]) }},
+		{"block of a friend", "both sides, two notes, and two unfollows", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
+		{"block again", "nothing", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
+		{"unblock", "both sides", func(ctx context.Context, s *sample) error { return s.Unblock(ctx, "viewer", s.authors[1]) }},
+		{"block of a stranger", "both sides", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
+		{"like of an author with blocks", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "newcomer", s.ids[1]) }},
 	}
 }
 

@@ -17,6 +17,9 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if err != nil {
 		return Comment{}, err
 	}
+	if err := s.notBlocked(ctx, user, byID.Author); err != nil {
+		return Comment{}, err
+	}
 	comment, err := s.cfg.IDs.New()
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)

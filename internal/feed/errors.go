@@ -30,6 +30,8 @@ const (
 	FollowingLimit
 	// MuteLimit: the user mutes as many users as one may.
 	MuteLimit
+	// Blocked: there is a block between the user and the other one.
+	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
 	// Unavailable: try again after RetryAfter. The outcome of a write may be
@@ -53,6 +55,8 @@ func (k Kind) String() string {
 		return "following limit"
 	case MuteLimit:
 		return "mute limit"
+	case Blocked:
+		return "blocked"
 	case IndexOff:
 		return "index off"
 	case Unavailable:

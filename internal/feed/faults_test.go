@@ -48,12 +48,13 @@ func (w *world) checkCounts(users ...string) {
 			require.NoError(w.t, err)
 			assert.NotNilf(w.t, w.item(schema.FollowerKey(edge.Other, user)),
 				"%s follows %s, who is not followed", user, edge.Other)
+			assert.Nilf(w.t, w.item(schema.BlockKey(user, edge.Other)), "%s follows %s over a block", user, edge.Other)
 		}
 		w.checkHidden(user)
 	}
 }
 
-// checkHidden compares the halves of user's mutes.
+// checkHidden compares the halves of user's mutes, and the sides of its blocks.
 func (w *world) checkHidden(user string) {
 	w.t.Helper()
 	halves := w.partition(schema.MutersPK(user))
@@ -67,6 +68,16 @@ func (w *world) checkHidden(user string) {
 		require.NoError(w.t, err)
 		assert.NotNil(w.t, w.item(schema.MuteKey(m.User, m.Author)), it.Key)
 		assert.NotNil(w.t, w.item(schema.MuterKey(m.Author, m.User)), it.Key)
+	}
+	for _, it := range w.partition(schema.BlocksPK(user)) {
+		b, err := schema.ParseBlock(it)
+		require.NoError(w.t, err)
+		other := w.item(schema.BlockKey(b.Other, user))
+		require.NotNil(w.t, other, it.Key)
+		back, err := schema.ParseBlock(*other)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, schema.Block{User: b.Other, Other: user, Since: b.By, By: b.Since}, back)
+		assert.NotNil(w.t, w.item(schema.HasBlocksKey(user)), "likes of %s's posts ask for no blocks", user)
 	}
 }
 
@@ -160,6 +171,23 @@ func operations() []operation {
 			},
 		},
 		{
+			name: "Block", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { return w.Block(ctx, "cid", "ann") },
+			done: func(w *world, _ stage) bool {
+				l, err := w.Blocks(ctx, "cid", feed.PageRequest{})
+				r, err2 := w.Relationship(ctx, "ann", "cid")
+				return err == nil && err2 == nil && len(l.Items) == 1 && !r.Following
+			},
+		},
+		{
+			name: "Unblock", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { return w.Unblock(ctx, "eve", "ann") },
+			done: func(w *world, _ stage) bool {
+				l, err := w.Blocks(ctx, "eve", feed.PageRequest{})
+				return err == nil && len(l.Items) == 0
+			},
+		},
+		{
 			name: "CreatePost", writes: 1, durable: 1,
 			do: func(w *world, _ stage) error {
 				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "new"})
@@ -225,6 +253,7 @@ func newStage(t *testing.T) (*world, *tap, stage) {
 	w.users("ann", "bob", "cid", "eve")
 	w.follow("ann", "cid")
 	w.mute("ann", "eve")
+	w.block("eve", "ann")
 	var s stage
 	s.post = w.post("bob", "old")
 	var err error

@@ -94,7 +94,11 @@ func (s *Service) makeFollow(ctx context.Context, follower, author string, now f
 		first := schema.Presence{User: follower, State: schema.PresenceHere, Until: until}
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: first.Item(), If: table.Absent{}}})
 	}
+	ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})
 	err = s.transactFollow(ctx, follower, author, ops...)
+	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(len(ops)-1) {
+		return "", false, blocked(author)
+	}
 	if conditionFailed(err) {
 		if s.followsMost(err) {
 			return "", false, &Error{
@@ -137,26 +141,35 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 // endFollow makes an unfollow's transaction. changed says that another call has changed the
 // follow since now was read.
 func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
-	version, err := s.cfg.IDs.New()
+	ops, err := s.endOf(follower, author, now)
 	if err != nil {
 		return false, err
+	}
+	err = s.transactFollow(ctx, follower, author, ops...)
+	if conditionFailed(err) {
+		return true, err
+	}
+	return false, unavailable("table", err)
+}
+
+// endOf returns the operations of an unfollow's transaction.
+func (s *Service) endOf(follower, author string, now following) ([]table.TransactOp, error) {
+	version, err := s.cfg.IDs.New()
+	if err != nil {
+		return nil, err
 	}
 	mark := schema.Mark{
 		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
 		TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack),
 	}
 	same := table.Equal{Name: schema.AttrSince, Value: now.edge.Get(schema.AttrSince)}
-	err = s.transactFollow(ctx, follower, author,
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: same}},
-		table.TransactOp{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
-		table.TransactOp{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
-		table.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
-	)
-	if conditionFailed(err) {
-		return true, err
-	}
-	return false, unavailable("table", err)
+	return []table.TransactOp{
+		{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
+		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: same}},
+		{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
+		{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
+		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
+	}, nil
 }
 
 // maxTries is how often a follow or unfollow is tried while other calls for the same

@@ -42,11 +42,11 @@ func (s *Service) DeleteProfile(ctx context.Context, user string) error {
 }
 
 // Forgotten counts the things that one Forget removed.
-type Forgotten struct{ Profiles, Posts, Follows, Mutes, Comments, Likes int }
+type Forgotten struct{ Profiles, Posts, Follows, Mutes, Blocks, Comments, Likes int }
 
 // Sum is the number of all of them.
 func (f Forgotten) Sum() int {
-	return f.Profiles + f.Posts + f.Follows + f.Mutes + f.Comments + f.Likes
+	return f.Profiles + f.Posts + f.Follows + f.Mutes + f.Blocks + f.Comments + f.Likes
 }
 
 // forgetProfile removes the profile, if it is of the time before an id, and reports whether a
@@ -77,7 +77,7 @@ func (s *Service) forgetProfile(ctx context.Context, user, before string) (again
 var errEnough = errors.New("enough removed")
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows and mutes in both directions, comments and likes. Posts and follows
+// profile, the posts, the follows, mutes and blocks in both directions, comments and likes. Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
 // (I3). Nothing is left if it removes nothing. It may be repeated at any time.
@@ -107,6 +107,7 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 		func() error { return s.forgetPosts(ctx, user, before, &done, enough) },
 		func() error { return s.forgetFollows(ctx, user, timeOf(before), &done, enough) },
 		func() error { return s.forgetMutes(ctx, user, timeOf(before), &done, enough) },
+		func() error { return s.forgetBlocks(ctx, user, timeOf(before), &done, enough) },
 		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
 		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
 	} {
@@ -204,6 +205,29 @@ func (s *Service) forgetMutes(ctx context.Context, user string, before time.Time
 		}
 	}
 	return nil
+}
+
+// forgetBlocks ends the user's blocks, and those of others of the user.
+func (s *Service) forgetBlocks(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
+	old := func(at time.Time) bool { return !at.After(before) }
+	return s.eachItem(ctx, table.Query{PK: schema.BlocksPK(user), Consistent: true}, func(it table.Item) error {
+		b, err := schema.ParseBlock(it)
+		if err != nil || (b.Since.IsZero() || !old(b.Since)) && (b.By.IsZero() || !old(b.By)) {
+			return unavailable("table", err)
+		}
+		err = s.retryChanged(func() (bool, error) {
+			now, err := s.readBlocks(ctx, user, b.Other)
+			if err != nil {
+				return false, err
+			}
+			return s.endBlocks(ctx, user, b.Other, now, old, old)
+		})
+		if err != nil {
+			return err
+		}
+		done.Blocks++
+		return enough()
+	})
 }
 
 // readEdge is readFollow for users whose profile may be gone.

@@ -27,7 +27,7 @@ func (w *world) forget(user, event string, most int) (all feed.Forgotten) {
 			return all
 		}
 		all.Posts, all.Follows, all.Comments, all.Likes = all.Posts+done.Posts, all.Follows+done.Follows, all.Comments+done.Comments, all.Likes+done.Likes
-		all.Mutes += done.Mutes
+		all.Mutes, all.Blocks = all.Mutes+done.Mutes, all.Blocks+done.Blocks
 	}
 }
 

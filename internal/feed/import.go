@@ -67,6 +67,16 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 	return pending, err
 }
 
+// ImportMute makes a mute of a time before.
+func (s *Service) ImportMute(ctx context.Context, user, author string, since time.Time) error {
+	return s.mute(ctx, user, author, since)
+}
+
+// ImportBlock makes a block of a time before. It ends the follows between the two.
+func (s *Service) ImportBlock(ctx context.Context, user, other string, since time.Time) error {
+	return s.blockAt(ctx, user, other, since)
+}
+
 // ImportedPost is a post with the id and the time of its last edit, zero for none.
 type ImportedPost struct {
 	ID, Author, Text, ImageURL string

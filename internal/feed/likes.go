@@ -21,6 +21,9 @@ func (s *Service) Like(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.notBlockedSoon(ctx, user, like.AuthorID); err != nil {
+		return err
+	}
 	return s.publishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, stored)
 }
 

@@ -15,13 +15,14 @@ import (
 // the edge under the follower, the home mark. It reports whether it wrote anything.
 //
 // Half a follow becomes a whole one, as if it was just made, so that posts which were missed
-// are backfilled (I1). It becomes none if the home mark says unfollowed. A follow whose home
-// hides the author gets a new mark. Where nobody follows, the home hides the author as after
-// an unfollow (I2). One transaction does it, on the condition of all that was read, so calls
+// are backfilled (I1). It becomes none if the home mark says unfollowed, or there is a block. A
+// follow whose home hides the author gets a new mark. Where nobody follows, the home hides the
+// author as after an unfollow (I2). One transaction does it, on the condition of all that was read, so calls
 // of other processes win. The counts stay: they count the items that were lost.
 func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
 	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.batchGet(ctx, []table.Key{under, edge, markKey}, true)
+	block := schema.BlockKey(follower, author)
+	found, err := s.batchGet(ctx, []table.Key{under, edge, markKey, block}, true)
 	if err != nil {
 		return false, err
 	}
@@ -36,7 +37,8 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	_, pushed := found[under]
 	_, listed := found[edge]
 	unfollowed := mark.Kind == schema.MarkUnfollowed
-	follows := pushed && listed || (pushed || listed) && !unfollowed
+	_, blocked := found[block]
+	follows := !blocked && (pushed && listed || (pushed || listed) && !unfollowed)
 	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed {
 		return false, nil
 	}
@@ -46,7 +48,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	}
 	next := schema.Mark{User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack)}
 	var event messages.Event = &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version}
-	ops := make([]table.TransactOp, 0, 3)
+	ops := make([]table.TransactOp, 0, 4)
 	if follows {
 		known, since := found[edge], found[under].Get(schema.AttrSince)
 		from := cmp.Or(known.Str(schema.AttrFrom), mark.From, id.Min)
@@ -56,6 +58,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
 		ops = append(ops, kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
+			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 			kept(found, table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}}))
 	} else {
 		ops = append(ops, gone(found, under), gone(found, edge))

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -33,6 +34,7 @@ type model struct {
 	posts    []*modelPost
 	follows  map[[2]string]time.Time
 	mutes    map[[2]string]time.Time
+	blocks   map[[2]string]time.Time
 	likes    map[[2]string]time.Time
 	comments []*modelComment
 	pending  []messages.Event
@@ -53,7 +55,7 @@ type modelComment struct {
 // newModel returns a model whose users exist from the start.
 func newModel(w *world, stale bool) *model {
 	m := &model{
-		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, mutes: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
+		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, mutes: map[[2]string]time.Time{}, blocks: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
 		worker: fanout.New(fanout.Config{
 			Store: w.store, Posts: w.Service, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL,
 		}),
@@ -115,7 +117,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			answer(t, err, m.living(p, user))
 			if err == nil {
 				p.Text, p.EditedAt = text, w.clock.now().UTC().Truncate(time.Millisecond)
-				require.Empty(t, cmp.Diff(p.Post, got))
+				require.Empty(t, gocmp.Diff(p.Post, got))
 			}
 		},
 		"delete": func(t *rapid.T) {
@@ -130,8 +132,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				answer(t, w.Follow(ctx, pair[0], pair[1]), feed.Invalid)
 				return
 			}
-			answer(t, w.Follow(ctx, pair[0], pair[1]), 0)
-			if _, followed := m.follows[pair]; !followed {
+			err := w.Follow(ctx, pair[0], pair[1])
+			answer(t, err, m.between(pair[0], pair[1]))
+			if _, followed := m.follows[pair]; err == nil && !followed {
 				m.follows[pair] = w.clock.now().UTC().Truncate(time.Millisecond)
 			}
 		},
@@ -144,13 +147,20 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			answer(t, w.Unfollow(ctx, pair[0], pair[1]), 0)
 			delete(m.follows, pair)
 		},
-		"mute":   func(t *rapid.T) { m.hide(t, "muted", m.mutes, w.Mute, true) },
-		"unmute": func(t *rapid.T) { m.hide(t, "unmuted", m.mutes, w.Unmute, false) },
+		"mute": func(t *rapid.T) { m.hide(t, "muted", m.mutes, w.Mute, true) },
+		"block": func(t *rapid.T) {
+			if pair := m.hide(t, "blocked", m.blocks, w.Block, true); pair[0] != pair[1] {
+				delete(m.follows, pair)
+				delete(m.follows, [2]string{pair[1], pair[0]})
+			}
+		},
+		"unblock": func(t *rapid.T) { m.hide(t, "unblocked", m.blocks, w.Unblock, false) },
+		"unmute":  func(t *rapid.T) { m.hide(t, "unmuted", m.mutes, w.Unmute, false) },
 		"comment": func(t *rapid.T) {
 			p, user := m.anyPost(t), m.user(t, "user")
 			w.clock.add(time.Millisecond)
 			c, err := w.CreateComment(ctx, user, p.ID, "comment")
-			answer(t, err, m.living(p, ""))
+			answer(t, err, cmp.Or(m.living(p, ""), m.between(user, p.AuthorID)))
 			if err == nil {
 				m.comments = append(m.comments, &modelComment{Comment: c})
 			}
@@ -181,7 +191,14 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			if liked {
 				act = w.Like
 			}
-			answer(t, act(ctx, user, p.ID), m.living(p, ""))
+			want := m.living(p, "")
+			if liked {
+				want = cmp.Or(want, m.between(user, p.AuthorID))
+			}
+			err := act(ctx, user, p.ID)
+			if !m.stale || want != feed.Blocked || err != nil { // a block refuses likes soon
+				answer(t, err, want)
+			}
 			// The aggregator has its own tests. Here each like is counted at once.
 			for _, e := range w.published.take() {
 				switch e := e.(type) {
@@ -193,7 +210,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 					m.pending = append(m.pending, e)
 				}
 			}
-			if !p.deleted {
+			if err == nil {
 				delete(m.likes, [2]string{user, p.ID})
 				if liked {
 					m.likes[[2]string{user, p.ID}] = w.clock.now().UTC().Truncate(time.Millisecond)
@@ -223,7 +240,17 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// hide makes or ends a mute, and reports its two users.
+// between returns the kind of error with which a block between two users refuses an action.
+func (m *model) between(user, other string) feed.Kind {
+	_, blocks := m.blocks[[2]string{user, other}]
+	_, blocked := m.blocks[[2]string{other, user}]
+	if blocks || blocked {
+		return feed.Blocked
+	}
+	return 0
+}
+
+// hide makes or ends a mute or a block, and reports its two users.
 func (m *model) hide(t *rapid.T, label string, all map[[2]string]time.Time, act func(ctx context.Context, user, other string) error, makes bool) [2]string {
 	pair := [2]string{m.user(t, "user"), m.user(t, label)}
 	err := act(m.w.t.Context(), pair[0], pair[1])
@@ -372,6 +399,8 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 	same(t, "friends", friends, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Friends(ctx, user, in) }))
 	mutes := edgesOf(m.mutes, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
 	same(t, "mutes", mutes, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Mutes(ctx, user, in) }))
+	blocks := edgesOf(m.blocks, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
+	same(t, "blocks", blocks, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Blocks(ctx, user, in) }))
 	same(t, "posts", posts, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Post], error) {
 		return w.PostsByUser(ctx, user, feed.PostRange{}, in)
 	}))
@@ -447,7 +476,7 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 
 func same[T any](t *rapid.T, what string, want, got T) {
 	t.Helper()
-	require.Emptyf(t, cmp.Diff(want, got, cmpopts.EquateEmpty()), "%s (-want +got)", what)
+	require.Emptyf(t, gocmp.Diff(want, got, cmpopts.EquateEmpty()), "%s (-want +got)", what)
 }
 
 func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {

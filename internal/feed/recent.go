@@ -15,6 +15,8 @@ import (
 const (
 	// keptAuthors is how long a process shows the name of an author that it has read.
 	keptAuthors = time.Minute
+	// keptBlocks is how long a process takes an author for one without blocks.
+	keptBlocks = 2 * time.Second
 	// maxRecent is the number of items that a process keeps. An item has some 300 bytes,
 	// and 9 KB at most.
 	maxRecent = 16_384
@@ -54,6 +56,8 @@ func newRecentReads(s *Service) *recentReads {
 			case key.SK == schema.SortCount:
 				// The other half is for the aggregator: a count follows within two windows.
 				return s.cfg.LikeWindow / 2
+			case key.SK == schema.SortHasBlocks:
+				return min(keptBlocks, s.cfg.LikeWindow)
 			case s.cfg.LikeWindow > 0:
 				return keptAuthors
 			}

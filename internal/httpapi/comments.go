@@ -37,7 +37,9 @@ func (a *API) registerComments() {
 		Location string `header:"Location" doc:"The path of the comment, for DELETE."`
 		Body     Comment
 	}
-	register(a, operation(http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post", http.StatusCreated, http.StatusNotFound, http.StatusConflict),
+	create := operation(http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post", http.StatusCreated, http.StatusNotFound, http.StatusConflict)
+	create.Description = refusesBlocked
+	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
 			c, err := a.feed.CreateComment(ctx, userOf(ctx), in.ID, in.Body.Text)
 			if err != nil {

@@ -54,7 +54,7 @@ func (a *API) registerHome() {
 	}
 	op := operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first", http.StatusOK)
 	op.Description = "The first page may be a second late with the newest posts of large authors, which are merged in when a home is read. For that second two processes may differ. " +
-		"Your own posts are there at once, deleted posts and the posts of users you unfollowed are gone at once, and pages with a cursor are never late."
+		"Your own posts are there at once, deleted posts and the posts of users you unfollowed or mute are gone at once, and pages with a cursor are never late."
 	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}
 	register(a, op, func(ctx context.Context, in *homeIn) (*homeOut, error) {
 		query := feed.HomeQuery{Pull: in.Source == "pull", After: in.After}

@@ -30,13 +30,15 @@ type LikedPost struct {
 func (a *API) registerLikes() {
 	const tag = "Likes"
 	for _, l := range []struct {
-		method, name, summary string
-		do                    func(ctx context.Context, user, post string) error
+		method, name, summary, description string
+		do                                 func(ctx context.Context, user, post string) error
 	}{
-		{http.MethodPut, "like", "Like a post (the count follows soon)", a.feed.Like},
-		{http.MethodDelete, "unlike", "Take your like back (the count follows soon)", a.feed.Unlike},
+		{http.MethodPut, "like", "Like a post (the count follows soon)", refusesBlocked + " That holds within a few seconds of the block.", a.feed.Like},
+		{http.MethodDelete, "unlike", "Take your like back (the count follows soon)", "", a.feed.Unlike},
 	} {
-		register(a, operation(l.method, "/v1/posts/{id}/like", l.name, tag, l.summary, http.StatusAccepted, http.StatusNotFound, http.StatusConflict),
+		op := operation(l.method, "/v1/posts/{id}/like", l.name, tag, l.summary, http.StatusAccepted, http.StatusNotFound, http.StatusConflict)
+		op.Description = l.description
+		register(a, op,
 			func(ctx context.Context, in *PostPath) (*empty, error) {
 				if err := l.do(ctx, userOf(ctx), in.ID); err != nil {
 					return nil, err

@@ -33,6 +33,7 @@ const (
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
 	typeFollowingLimit   = "following-limit"
+	typeBlocked          = "blocked"
 	typeMuteLimit        = "mute-limit"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
@@ -195,6 +196,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusConflict, typeProfileMissing, "Profile missing", e.Detail)
 	case feed.FollowingLimit:
 		return newProblem(http.StatusConflict, typeFollowingLimit, "Following limit", e.Detail)
+	case feed.Blocked:
+		return newProblem(http.StatusForbidden, typeBlocked, "Blocked", e.Detail)
 	case feed.MuteLimit:
 		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
 	case feed.IndexOff:

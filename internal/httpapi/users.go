@@ -29,7 +29,7 @@ type Counts struct {
 	Posts     int64 `json:"posts"`
 }
 
-// Edge is one user in a list of followers, followed users, friends or muted users.
+// Edge is one user in a list of followers, followed users, friends, muted or blocked users.
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
@@ -78,7 +78,7 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
-	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, comments and likes (the profile goes at once, the rest soon)", http.StatusAccepted),
+	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon)", http.StatusAccepted),
 		func(ctx context.Context, _ *struct{}) (*empty, error) {
 			return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
 		})
@@ -130,7 +130,9 @@ func (a *API) registerFollows() {
 			})
 	}
 
-	register(a, operation(http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict),
+	follow := operation(http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
+	follow.Description = refusesBlocked
+	register(a, follow,
 		func(ctx context.Context, in *UserPath) (*empty, error) {
 			return nil, a.feed.Follow(ctx, userOf(ctx), in.ID)
 		})

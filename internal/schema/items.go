@@ -26,7 +26,8 @@ const (
 	AttrEditedAt   = "edited"    // post
 	AttrComments   = "cc"        // post: its comments; absent on a post whose comments nobody has counted
 	AttrCountedTo  = "cto"       // post: the last comment that the count has reached, while it goes on
-	AttrSince      = "since"     // edge: when it was made
+	AttrSince      = "since"     // edge, mute, block: when it was made
+	AttrBlockedBy  = "by"        // block: since when the other user blocks this one
 	AttrAuthor     = "a"         // post by id, plan: the author
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
 	AttrKind       = "kind"      // mark

@@ -49,6 +49,10 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, presence, presence.Item(), schema.ParsePresence)
 		presence.Lo, presence.Hi = p, q
 		comesBack(t, presence, presence.Item(), schema.ParsePresence)
+		block := schema.Block{User: u, Other: v, Since: time.UnixMilli(1).UTC(), By: at}
+		comesBack(t, block, block.Item(), schema.ParseBlock)
+		block.Since, block.By = at, born
+		comesBack(t, block, block.Item(), schema.ParseBlock)
 		mute, muter := schema.Mute{User: u, Author: v, Since: born}.Items()
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, mute, schema.ParseMute)
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, muter, schema.ParseMute)

@@ -247,6 +247,20 @@ func MuterKey(author, user string) table.Key {
 	return table.Key{PK: MutersPK(author), SK: UserSK(user)}
 }
 
+// BlocksPK is the partition of the blocks of user and by user; its sort keys are UserSK.
+func BlocksPK(user string) string { return "u#" + user + "#block" }
+
+// BlockKey names user's side of the blocks between two users.
+func BlockKey(user, other string) table.Key {
+	return table.Key{PK: BlocksPK(user), SK: UserSK(other)}
+}
+
+// SortHasBlocks is the sort key of the note that there were blocks of a user, or by it.
+const SortHasBlocks = "blocks"
+
+// HasBlocksKey names that note.
+func HasBlocksKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortHasBlocks} }
+
 // DeliveryPK is the partition of a post's delivery record: SortPlan and its chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 

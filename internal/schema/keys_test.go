@@ -72,6 +72,8 @@ func TestKeysAreApart(t *testing.T) {
 			add("mode of "+u, schema.ModeKey(u))
 			add("mark of "+u, schema.MarkKey(u, other))
 			add("presence of "+u, schema.PresenceKey(u))
+			add("block of "+u, schema.BlockKey(u, other))
+			add("note of blocks of "+u, schema.HasBlocksKey(u))
 			add("mute of "+u, schema.MuteKey(u, other))
 			add("muter of "+u, schema.MuterKey(u, other))
 			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))

@@ -83,6 +83,10 @@ func facets() []facet {
 		}},
 		{"Mute", MuteKey("USER", "AUTHOR"), []table.Item{mute}},
 		{"Mute, under the muted user", MuterKey("AUTHOR", "USER"), []table.Item{muter}},
+		{"Block between two users", BlockKey("USER", "OTHER"), []table.Item{
+			Block{User: bob, Other: "carol", Since: at, By: later}.Item(), Block{User: "carol", Other: bob, Since: later, By: at}.Item(),
+		}},
+		{"Note of blocks", HasBlocksKey("USER"), []table.Item{BlocksItem(bob, at)}},
 		{"Presence of a reader", PresenceKey("USER"), []table.Item{
 			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},

@@ -108,6 +108,9 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
+	if err := e.hidden(ctx, user); err != nil {
+		return err
+	}
 	return e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
 		p, err := schema.ParsePost(it)
 		if err != nil || p.Deleted {
@@ -120,6 +123,27 @@ func (e *exporter) user(ctx context.Context, user string) error {
 			return err
 		}
 		return e.likes(ctx, p)
+	})
+}
+
+// hidden writes the mutes and the blocks that a user made.
+func (e *exporter) hidden(ctx context.Context, user string) error {
+	err := e.each(ctx, schema.MarksPK(user), func(it table.Item) error {
+		author, ok := schema.MutedOfSK(it.Key.SK)
+		if !ok || e.users != nil && !e.users[author] {
+			return nil
+		}
+		return writeRecord(e.out, record{Type: kindMute, UserID: user, OtherID: author, Time: schema.MuteSince(it)})
+	})
+	if err != nil {
+		return err
+	}
+	return e.each(ctx, schema.BlocksPK(user), func(it table.Item) error {
+		b, err := schema.ParseBlock(it)
+		if err != nil || b.Since.IsZero() || e.users != nil && !e.users[b.Other] {
+			return err
+		}
+		return writeRecord(e.out, record{Type: kindBlock, UserID: user, OtherID: b.Other, Time: b.Since})
 	})
 }
 
@@ -185,7 +209,7 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 }
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the
-// posts, and the user's own comments and likes of living posts. Without the index of likes
+// user's own mutes and blocks, the posts, and the user's own comments and likes of living posts. Without the index of likes
 // by user it has no likes, and its error says so.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
@@ -203,6 +227,9 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 		if err := e.each(ctx, pk, func(it table.Item) error { return e.follow(ctx, pk, user, it) }); err != nil {
 			return err
 		}
+	}
+	if err := e.hidden(ctx, user); err != nil {
+		return err
 	}
 	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
 		p, err := schema.ParsePost(it)

@@ -74,6 +74,8 @@ func (c Config) withDefaults() Config {
 type Imported struct {
 	Users    int `json:"users"`
 	Follows  int `json:"follows"`
+	Mutes    int `json:"mutes"`
+	Blocks   int `json:"blocks"`
 	Posts    int `json:"posts"`
 	Comments int `json:"comments"`
 	Likes    int `json:"likes"`
@@ -129,12 +131,23 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 func (im *importer) run(ctx context.Context) (Imported, error) {
 	counts := im.index.counts
 	out := Imported{
-		Users: counts[kindUser], Follows: counts[kindFollow], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike],
+		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike],
 	}
 	// Follows before posts: a post's delivery writes pages of entries, a follow's backfill few.
 	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
 	if err == nil {
 		err = im.write(ctx, kindFollow, func(r *record) string { return r.FollowerID }, im.follow)
+	}
+	ofUser := func(r *record) string { return r.UserID }
+	if err == nil {
+		err = im.write(ctx, kindMute, ofUser, func(ctx context.Context, r *record) error {
+			return im.feed.ImportMute(ctx, r.UserID, r.OtherID, r.Time)
+		})
+	}
+	if err == nil {
+		err = im.write(ctx, kindBlock, ofUser, func(ctx context.Context, r *record) error {
+			return im.feed.ImportBlock(ctx, r.UserID, r.OtherID, r.Time)
+		})
 	}
 	began := time.Now()
 	if err == nil {

@@ -253,7 +253,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`5: text: has 0 characters: it must have 1 to 5000`,
 		`5: image_url: is not an http or https URL`,
 		`6: time: "yesterday" is not a time such as "2024-01-31T12:00:00.000Z"`,
-		`7: type: is "poke": it must be user, follow, post, comment or like`,
+		`7: type: is "poke": it must be user, follow, mute, block, post, comment or like`,
 		`8: is not a JSON object in UTF-8`,
 		`9: post_id: must not be a JSON number`,
 		`10: author_id: is the follower's own id`,

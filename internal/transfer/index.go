@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -110,13 +111,17 @@ type index struct {
 	posts map[hashed]hashed
 	// comments are those of the files.
 	comments map[hashed]struct{}
-	counts   map[kind]int
+	// mutes has the number of mutes of each user of the files, and blocks the pairs of users
+	// with a block between them.
+	mutes  map[string]int
+	blocks map[hashed]struct{}
+	counts map[kind]int
 }
 
 // read checks all lines of the files, and that each record that a line names is in the files
 // or in the table. It writes nothing. Its error is an *InvalidError if there are faults.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
-	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, counts: map[kind]int{}}
+	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
 	err := eachLine(ctx, files, func(at place, line []byte) error {
 		r, faults := parse(line, now)
@@ -161,10 +166,19 @@ func (ix *index) define(r *record) (faults []fault) {
 			return []fault{again}
 		}
 		ix.comments[hashOf(r.ID)] = struct{}{}
+	case kindMute:
+		if ix.mutes[r.UserID]++; ix.mutes[r.UserID] == feed.MaxMutes+1 {
+			return []fault{{"user_id", fmt.Sprintf("%s mutes more than %d users", r.UserID, feed.MaxMutes)}}
+		}
+	case kindBlock:
+		ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
 	case kindFollow, kindLike: // they have no id
 	}
 	return nil
 }
+
+// pairOf stands for two users in either order.
+func pairOf(a, b string) hashed { return hashOf(min(a, b) + " " + max(a, b)) }
 
 // postID returns the id that a post of the files gets. Any other post has its own.
 func (ix *index) postID(named string) string {
@@ -182,6 +196,8 @@ func (r *record) names() (users []name, post name) {
 	switch r.Type {
 	case kindFollow:
 		return []name{{"follower_id", r.FollowerID}, {"author_id", r.AuthorID}}, name{}
+	case kindMute, kindBlock:
+		return []name{{"user_id", r.UserID}, {"other_id", r.OtherID}}, name{}
 	case kindPost:
 		return []name{{"author_id", r.AuthorID}}, name{}
 	case kindComment:
@@ -221,6 +237,9 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 				}
 				ask(outside, schema.PostByIDKey(post.value), at, post.field)
 			}
+		}
+		if _, between := ix.blocks[pairOf(r.FollowerID, r.AuthorID)]; between && r.Type == kindFollow {
+			invalid.add(at, fault{"author_id", fmt.Sprintf("there is a block between %s and %s in the files", r.FollowerID, r.AuthorID)})
 		}
 		if _, there := ix.users[r.FollowerID]; there {
 			if ix.users[r.FollowerID]++; maxFollowing > 0 && ix.users[r.FollowerID] == maxFollowing+1 {

@@ -1,11 +1,11 @@
-// Package transfer moves a network in and out as JSON lines: users, follows, posts, comments
-// and likes, each with its time. It owns the format of the lines, the ids that lines get, the
+// Package transfer moves a network in and out as JSON lines: users, follows, mutes, blocks,
+// posts, comments and likes, each with its time. It owns the format of the lines, the ids that lines get, the
 // order of an import's writes, and the check at its end. docs/IMPORT.md is for its users.
 //
 // # How an import stays exact
 //
 // Each write is one that the product makes anyway, by the same code and under the same
-// conditions: feed makes users, follows, posts and comments, fanout delivers posts that homes
+// conditions: feed makes users, follows, mutes, blocks, posts and comments, fanout delivers posts that homes
 // still show and copies them to followers, likeagg counts likes. So an import may run beside
 // the daemons, twice at once, or again after kill -9. The ids of posts and comments, and the
 // versions of likes, follow from the lines alone, so a line that is met again is met in the
@@ -37,12 +37,16 @@ type kind string
 const (
 	kindUser    kind = "user"
 	kindFollow  kind = "follow"
+	kindMute    kind = "mute"
+	kindBlock   kind = "block"
 	kindPost    kind = "post"
 	kindComment kind = "comment"
 	kindLike    kind = "like"
 )
 
-func kinds() []kind { return []kind{kindUser, kindFollow, kindPost, kindComment, kindLike} }
+func kinds() []kind {
+	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike}
+}
 
 // fields returns the names of a kind's fields, the required ones first.
 func (k kind) fields() (required, optional []string) {
@@ -51,6 +55,8 @@ func (k kind) fields() (required, optional []string) {
 		return []string{"id", "name", "time"}, []string{"bio", "image_url"}
 	case kindFollow:
 		return []string{"follower_id", "author_id", "time"}, []string{"from"}
+	case kindMute, kindBlock:
+		return []string{"user_id", "other_id", "time"}, nil
 	case kindPost:
 		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at"}
 	case kindComment:
@@ -69,6 +75,7 @@ type record struct {
 	AuthorID   string     `json:"author_id,omitempty"`
 	FollowerID string     `json:"follower_id,omitempty"`
 	UserID     string     `json:"user_id,omitempty"`
+	OtherID    string     `json:"other_id,omitempty"`
 	Name       string     `json:"name,omitempty"`
 	Bio        string     `json:"bio,omitempty"`
 	Text       string     `json:"text,omitempty"`
@@ -112,7 +119,7 @@ func parse(line []byte, now time.Time) (r record, faults []fault) {
 	}
 	required, optional := r.Type.fields()
 	if required == nil {
-		refuse("type", "is %q: it must be user, follow, post, comment or like", r.Type)
+		refuse("type", "is %q: it must be user, follow, mute, block, post, comment or like", r.Type)
 		return r, faults
 	}
 	for _, name := range required {
@@ -175,6 +182,12 @@ func (r *record) check(now time.Time) (faults []fault) {
 		}
 		if r.From != "" && !id.Valid(r.From) {
 			refuse("from", "%q is not the id of a post", r.From)
+		}
+	case kindMute, kindBlock:
+		user("user_id", r.UserID)
+		user("other_id", r.OtherID)
+		if r.UserID == r.OtherID {
+			refuse("other_id", "is the user's own id")
 		}
 	case kindPost:
 		own("id", r.ID)

@@ -159,7 +159,7 @@ func (v *verifier) postOf(r *record) (string, error) {
 		return r.madeID()
 	case kindComment, kindLike:
 		return v.im.index.postID(r.PostID), nil
-	case kindUser, kindFollow:
+	case kindUser, kindFollow, kindMute, kindBlock:
 	}
 	return "", nil
 }
@@ -174,6 +174,10 @@ func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.K
 		return []table.Key{schema.ProfileKey(r.ID)}, nil
 	case kindFollow:
 		return []table.Key{schema.FollowerKey(r.AuthorID, r.FollowerID), schema.FollowingKey(r.FollowerID, r.AuthorID)}, nil
+	case kindMute:
+		return []table.Key{schema.MuteKey(r.UserID, r.OtherID), schema.MuterKey(r.OtherID, r.UserID)}, nil
+	case kindBlock:
+		return []table.Key{schema.BlockKey(r.UserID, r.OtherID), schema.BlockKey(r.OtherID, r.UserID)}, nil
 	case kindPost:
 		return []table.Key{schema.PostKey(r.AuthorID, post), schema.PostByIDKey(post)}, nil
 	case kindComment:

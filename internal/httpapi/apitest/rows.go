@@ -545,7 +545,7 @@ func protocolRows() []row {
 	// Every call that needs a token refuses a stranger.
 	for _, call := range []string{
 		"GET /v1/me", "PUT /v1/me", "GET /v1/users/u", "GET /v1/users/u/followers", "GET /v1/users/u/following", "GET /v1/users/u/friends",
-		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "PUT /v1/me/mutes/u", "DELETE /v1/me/mutes/u", "GET /v1/me/mutes", "GET /v1/users/u/relationships/v", "POST /v1/posts",
+		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "PUT /v1/me/blocks/u", "DELETE /v1/me/blocks/u", "GET /v1/me/blocks", "PUT /v1/me/mutes/u", "DELETE /v1/me/mutes/u", "GET /v1/me/mutes", "GET /v1/users/u/relationships/v", "POST /v1/posts",
 		"GET /v1/posts/{post}", "PATCH /v1/posts/{post}", "DELETE /v1/posts/{post}", "GET /v1/users/u/posts",
 		"POST /v1/posts/{post}/comments", "GET /v1/posts/{post}/comments", "DELETE /v1/posts/{post}/comments/{post}", "GET /v1/users/u/comments",
 		"PUT /v1/posts/{post}/like", "DELETE /v1/posts/{post}/like", "GET /v1/posts/{post}/likes", "GET /v1/posts/{post}/likes/count",

@@ -1,0 +1,277 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds blocks (docs/decisions/0034). A block between two users, by either of them,
+// ends the follows between them and refuses new ones, comments and likes. It holds for both.
+
+// Block makes user block other. It may be repeated.
+//
+// One transaction writes both sides of the block and ends both follows, so counts stay exact
+// (I4). No follow outlasts it: the transaction of a follow checks that there is no block, and
+// that of a block that no follow was made since it looked.
+func (s *Service) Block(ctx context.Context, user, other string) error {
+	return s.blockAt(ctx, user, other, s.cfg.Now())
+}
+
+// blockAt is Block for a block of the time since.
+func (s *Service) blockAt(ctx context.Context, user, other string, since time.Time) error {
+	if err := notSelfBlocked(user, other); err != nil {
+		return err
+	}
+	return s.retryChanged(func() (bool, error) { return s.block(ctx, user, other, since) })
+}
+
+// block tries once. changed says that another call has changed the blocks or the follows
+// since this one read them.
+func (s *Service) block(ctx context.Context, user, other string, since time.Time) (changed bool, err error) {
+	now, err := s.readBlocks(ctx, user, other)
+	if err != nil {
+		return false, err
+	}
+	if err := now.users(user, other); err != nil {
+		return false, err
+	}
+	own, back, err := now.times(user, other)
+	if err != nil {
+		return false, err
+	}
+	if own.IsZero() {
+		own = since
+	}
+	ops := now.set(user, other, own, back)
+	for _, u := range []string{user, other} {
+		if _, there := now[schema.HasBlocksKey(u)]; !there {
+			ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: schema.BlocksItem(u, since)}})
+		}
+	}
+	follows := 0
+	for _, f := range [][2]string{{user, other}, {other, user}} {
+		follow := now.follow(f[0], f[1])
+		if follow.edge == nil {
+			ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}})
+			continue
+		}
+		end, err := s.endOf(f[0], f[1], follow)
+		if err != nil {
+			return false, err
+		}
+		follows++
+		ops = append(ops, end...)
+	}
+	if len(ops) == 2 && follows == 0 { // nothing but the checks of the follows
+		return false, nil
+	}
+	err = s.transactFollow(ctx, user, other, ops...)
+	if conditionFailed(err) {
+		return true, err
+	}
+	return false, unavailable("table", err)
+}
+
+// Unblock ends user's block of other, and may be repeated too. A block by other stays, and
+// follows do not come back.
+func (s *Service) Unblock(ctx context.Context, user, other string) error {
+	if err := notSelfBlocked(user, other); err != nil {
+		return err
+	}
+	return s.retryChanged(func() (bool, error) {
+		now, err := s.readBlocks(ctx, user, other)
+		if err != nil {
+			return false, err
+		}
+		own, _, err := now.times(user, other)
+		if err != nil {
+			return false, err
+		}
+		if own.IsZero() { // else the block itself shows that both were users
+			return false, now.users(user, other)
+		}
+		return s.endBlocks(ctx, user, other, now, func(time.Time) bool { return true }, func(time.Time) bool { return false })
+	})
+}
+
+// endBlocks ends user's block of other if ends says so of its time, and other's of user if
+// endsBack does. changed says that another call has changed them since now was read.
+func (s *Service) endBlocks(ctx context.Context, user, other string, now pair, ends, endsBack func(time.Time) bool) (changed bool, err error) {
+	own, back, err := now.times(user, other)
+	if err != nil {
+		return false, err
+	}
+	if ends(own) {
+		own = time.Time{}
+	}
+	if endsBack(back) {
+		back = time.Time{}
+	}
+	ops := now.set(user, other, own, back)
+	if len(ops) == 0 {
+		return false, nil
+	}
+	err = s.transact(ctx, ops...)
+	if conditionFailed(err) {
+		return true, err
+	}
+	return false, unavailable("table", err)
+}
+
+// pair is the stored state between two users: blocks and follows in both directions, and the
+// profiles of both.
+type pair map[table.Key]table.Item
+
+// readBlocks reads the state between two users, consistently.
+func (s *Service) readBlocks(ctx context.Context, user, other string) (pair, error) {
+	var keys []table.Key
+	for _, of := range [][2]string{{user, other}, {other, user}} {
+		keys = append(keys, schema.BlockKey(of[0], of[1]), schema.FollowingKey(of[0], of[1]), schema.MarkKey(of[0], of[1]),
+			schema.ProfileKey(of[0]), schema.HasBlocksKey(of[0]))
+	}
+	return s.batchGet(ctx, keys, true)
+}
+
+// users returns the error of a user without a profile.
+func (p pair) users(user, other string) error {
+	if _, ok := p[schema.ProfileKey(user)]; !ok {
+		return profileMissing(user)
+	}
+	if _, ok := p[schema.ProfileKey(other)]; !ok {
+		return notFound("there is no user %s", other)
+	}
+	return nil
+}
+
+// times returns when user blocked other, and when other blocked user, by each user's own side.
+// They are zero for no block.
+func (p pair) times(user, other string) (own, back time.Time, err error) {
+	for _, of := range []struct {
+		key  table.Key
+		time *time.Time
+	}{{schema.BlockKey(user, other), &own}, {schema.BlockKey(other, user), &back}} {
+		it, ok := p[of.key]
+		if !ok {
+			continue
+		}
+		b, err := schema.ParseBlock(it)
+		if err != nil {
+			return own, back, unavailable("table", err)
+		}
+		*of.time = b.Since
+	}
+	return own, back, nil
+}
+
+// follow returns the stored state of a follow between the two.
+func (p pair) follow(follower, author string) (f following) {
+	if it, ok := p[schema.FollowingKey(follower, author)]; ok {
+		f.edge = &it
+	}
+	if it, ok := p[schema.MarkKey(follower, author)]; ok {
+		f.mark = &it
+	}
+	return f
+}
+
+// set returns the operations that make both sides say that user blocked other at own, and
+// other blocked user at back, if they do not say so yet. Each is on the condition of its side
+// as it was read.
+func (p pair) set(user, other string, own, back time.Time) (ops []table.TransactOp) {
+	for _, next := range []schema.Block{{User: user, Other: other, Since: own, By: back}, {User: other, Other: user, Since: back, By: own}} {
+		key := schema.BlockKey(next.User, next.Other)
+		old, there := p[key]
+		var same table.Cond = table.Absent{}
+		if there {
+			same = table.All{unchangedAttr(old, schema.AttrSince), unchangedAttr(old, schema.AttrBlockedBy)}
+		}
+		want := next.Item()
+		switch {
+		case len(want.Attrs) == 0 && there:
+			ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: same}})
+		case len(want.Attrs) > 0 && (!there || want.Get(schema.AttrSince) != old.Get(schema.AttrSince) || want.Get(schema.AttrBlockedBy) != old.Get(schema.AttrBlockedBy)):
+			ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: want, If: same}})
+		}
+	}
+	return ops
+}
+
+// unchangedAttr holds while an attribute of an item is as it was read.
+func unchangedAttr(old table.Item, name string) table.Cond {
+	if !old.Has(name) {
+		return table.AttrAbsent{Name: name}
+	}
+	return table.Equal{Name: name, Value: old.Get(name)}
+}
+
+func notSelfBlocked(user, other string) error {
+	if user == other {
+		return &Error{Kind: Invalid, Detail: "you cannot block yourself", Fields: []FieldError{{"id", "is your own id"}}}
+	}
+	return nil
+}
+
+// blocked is the refusal of a follow, a comment or a like between two users.
+func blocked(other string) error {
+	return &Error{Kind: Blocked, Detail: fmt.Sprintf("there is a block between you and user %s", other)}
+}
+
+// notBlocked refuses a comment by user on something of author's if there is a block between
+// them. The read is consistent: a block holds from its answer on.
+func (s *Service) notBlocked(ctx context.Context, user, author string) error {
+	if user == author {
+		return nil
+	}
+	it, err := s.get(ctx, schema.BlockKey(user, author), true)
+	if err == nil && it != nil {
+		err = blocked(author)
+	}
+	return err
+}
+
+// notBlockedSoon is notBlocked for a like. It reads the blocks of authors only of whom there
+// were any, and that is shared for keptBlocks.
+func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error {
+	if user == author {
+		return nil
+	}
+	noted, err := s.recent.get(ctx, []table.Key{schema.HasBlocksKey(author)})
+	if err != nil || len(noted) == 0 {
+		return err
+	}
+	it, err := s.get(ctx, schema.BlockKey(user, author), false)
+	if err == nil && it != nil {
+		err = blocked(author)
+	}
+	return err
+}
+
+// Blocks lists the users whom user blocks, by user id.
+func (s *Service) Blocks(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
+	scope := byUser("blocks", user)
+	position, err := scope.position(in.Cursor)
+	if err != nil {
+		return List[Edge]{}, err
+	}
+	q := table.Query{PK: schema.BlocksPK(user), Consistent: true}
+	if position != "" {
+		q.After = schema.UserSK(position)
+	}
+	// Blocks by others may be in the way, as many as there are.
+	fill := refill{budget: budgetAfter(1), calls: 1, most: mostRefill}
+	blocks, err := collect(ctx, s.cfg.Store, q, in.limit()+1, fill, each(func(it table.Item) (Edge, bool, error) {
+		b, err := schema.ParseBlock(it)
+		return Edge{b.Other, b.Since}, !b.Since.IsZero(), err
+	}))
+	return page(blocks, in.limit(), scope, edgeUser), err
+}
+
+// BlockViews is Blocks with the views of the users.
+func (s *Service) BlockViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
+	list, err := s.Blocks(ctx, user, in)
+	return withUsers(ctx, s, user, list, err, byUser("blocks", user), edgeUser, edgeUser)
+}

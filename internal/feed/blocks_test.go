@@ -1,0 +1,299 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+func (w *world) block(user, other string) {
+	w.t.Helper()
+	require.NoError(w.t, w.Block(w.t.Context(), user, other))
+}
+
+func (w *world) unblock(user, other string) {
+	w.t.Helper()
+	require.NoError(w.t, w.Unblock(w.t.Context(), user, other))
+}
+
+// refused checks that a block refuses follows, comments and likes between two users, or that
+// nothing does. Each has a post.
+func (w *world) refused(posts map[string]feed.Post, user, other string, want bool) {
+	w.t.Helper()
+	for _, pair := range [][2]string{{user, other}, {other, user}} {
+		for what, do := range map[string]func() error{
+			"comment": func() error {
+				_, err := w.CreateComment(w.t.Context(), pair[0], posts[pair[1]].ID, "a word")
+				return err
+			},
+			"like":   func() error { return w.Like(w.t.Context(), pair[0], posts[pair[1]].ID) },
+			"follow": func() error { return w.Follow(w.t.Context(), pair[0], pair[1]) },
+		} {
+			err := do()
+			e, ok := errors.AsType[*feed.Error](err)
+			if refused := ok && e.Kind == feed.Blocked; refused != want || !refused && err != nil {
+				w.t.Errorf("%s by %s to %s: %v, refused should be %v", what, pair[0], pair[1], err, want)
+			}
+		}
+		assert.NoError(w.t, w.Unlike(w.t.Context(), pair[0], posts[pair[1]].ID))
+		_, err := w.CreateComment(w.t.Context(), pair[0], posts[pair[0]].ID, "to oneself")
+		assert.NoError(w.t, err)
+	}
+}
+
+func TestABlockEndsFollowsAndRefusesWhatTheTwoDo(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid")
+	for _, pair := range [][2]string{{"ann", "bob"}, {"bob", "ann"}, {"cid", "ann"}, {"cid", "bob"}} {
+		w.follow(pair[0], pair[1])
+	}
+	posts := map[string]feed.Post{"ann": w.post("ann", "a"), "bob": w.post("bob", "b"), "cid": w.post("cid", "c")}
+	w.deliver()
+	w.refused(posts, "ann", "bob", false)
+	w.block("ann", "bob")
+	w.block("ann", "bob")
+	w.homes("ann", "a")
+	w.homes("bob", "b")
+	w.homes("cid", "c", "b", "a")
+	w.checkCounts("ann", "bob", "cid")
+	w.refused(posts, "ann", "bob", true)
+	w.refused(posts, "bob", "cid", false)
+	w.clock.add(time.Second)
+	w.block("bob", "ann")
+	w.checkCounts("ann", "bob", "cid")
+	w.unblock("ann", "bob")
+	w.unblock("ann", "bob")
+	w.refused(posts, "ann", "bob", true) // bob blocks ann
+	w.unblock("bob", "ann")
+	assert.Empty(t, w.partition(schema.BlocksPK("ann")))
+	assert.Empty(t, w.partition(schema.BlocksPK("bob")))
+	r, err := w.Relationship(t.Context(), "ann", "bob")
+	require.NoError(t, err)
+	assert.Equal(t, feed.Relationship{}, r, "follows do not come back")
+	w.refused(posts, "ann", "bob", false)
+	w.checkCounts("ann", "bob", "cid")
+}
+
+func TestRefusedBlocks(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	wantKind(t, w.Block(t.Context(), "ann", "ann"), feed.Invalid)
+	wantKind(t, w.Unblock(t.Context(), "ann", "ann"), feed.Invalid)
+	wantKind(t, w.Block(t.Context(), "ann", "nobody"), feed.NotFound)
+	wantKind(t, w.Unblock(t.Context(), "ann", "nobody"), feed.NotFound)
+	wantKind(t, w.Block(t.Context(), "new", "ann"), feed.ProfileMissing)
+	wantKind(t, w.Unblock(t.Context(), "new", "ann"), feed.ProfileMissing)
+}
+
+// A list of blocks leaves out those by others. Where many others block its user, it ends pages
+// within its budget (I11).
+func TestBlocksAreListedByUserID(t *testing.T) {
+	w, tp := tapped(t)
+	names := w.crowd("ann", 7, 0)
+	var want []feed.Edge
+	for i, name := range names {
+		w.clock.add(time.Second)
+		if w.block(name, "ann"); i%2 == 0 {
+			w.block("ann", name)
+			want = append(want, feed.Edge{UserID: name, Since: w.clock.now()})
+		}
+	}
+	var items []table.Item
+	for _, name := range numbered(20_000, "sybil") {
+		items = append(items, schema.Block{User: "ann", Other: name, By: w.clock.now()}.Item())
+	}
+	w.put(items...)
+	for _, limit := range []int{1, 3, 100} {
+		got := wholeList(t, tp, limit, tableCalls, 20_000/8000+6, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Blocks(t.Context(), "ann", in) })
+		assert.Equal(t, want, got)
+	}
+	views, err := w.BlockViews(t.Context(), "ann", feed.PageRequest{Limit: 1})
+	require.NoError(t, err)
+	assert.Equal(t, feed.UserView{HomeAuthor: feed.HomeAuthor{ID: names[0], Name: "Name of " + names[0]}}, views.Items[0].User)
+}
+
+// between runs do before the first transaction, as another process would in between.
+type between struct {
+	table.Store
+	do func()
+}
+
+func (s *between) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	if do := s.do; do != nil {
+		s.do = nil
+		do()
+	}
+	return s.Store.Transact(ctx, in)
+}
+
+// A block and a follow read at the same time, and write in either order. No order leaves a
+// follow beside a block.
+func TestNoFollowOutlastsABlock(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second func(w *world, process *feed.Service) error
+	}{
+		{"block, then follow", follows("ann", "bob"), blocks("bob", "ann")},
+		{"block by the follower, then follow", follows("ann", "bob"), blocks("ann", "bob")},
+		{"follow, then block", blocks("bob", "ann"), follows("ann", "bob")},
+		{"follow, then block by the follower", blocks("ann", "bob"), follows("ann", "bob")},
+		{"two blocks", blocks("ann", "bob"), blocks("bob", "ann")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := &between{}
+			w := newWorld(t, func(cfg *feed.Config) { store.Store = cfg.Store; cfg.Store = store })
+			w.users("ann", "bob")
+			w.follow("bob", "ann")
+			other := w.with().Service
+			store.do = func() { assert.NoError(t, c.second(w, other)) }
+			if err := c.first(w, w.Service); err != nil {
+				wantKind(t, err, feed.Blocked)
+			}
+			w.checkCounts("ann", "bob")
+			assert.NotEmpty(t, w.partition(schema.BlocksPK("ann")))
+			assert.Empty(t, w.partition(schema.FollowingPK("ann")))
+			assert.Empty(t, w.partition(schema.FollowingPK("bob")))
+		})
+	}
+}
+
+func follows(follower, author string) func(*world, *feed.Service) error {
+	return func(w *world, s *feed.Service) error { return s.Follow(w.t.Context(), follower, author) }
+}
+
+func blocks(user, other string) func(*world, *feed.Service) error {
+	return func(w *world, s *feed.Service) error { return s.Block(w.t.Context(), user, other) }
+}
+
+// Three processes follow, unfollow, block and unblock at the same time.
+func TestFollowsAndBlocksAtOnceEndExact(t *testing.T) {
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
+			processes := make([]*world, 3)
+			for i := range processes {
+				processes[i] = newWorld(t, func(c *feed.Config) { c.Store, c.Jitter = store, nil })
+			}
+			users := numbered(4, "user")
+			processes[0].users(users...)
+			var all sync.WaitGroup
+			for n := range 12 {
+				rng := rand.New(rand.NewPCG(seed, uint64(n)))
+				all.Go(func() {
+					w := processes[n%len(processes)]
+					for range 10 {
+						user, other := users[rng.IntN(len(users))], users[rng.IntN(len(users))]
+						acts := []func(context.Context, string, string) error{w.Follow, w.Follow, w.Unfollow, w.Block, w.Unblock}
+						err := acts[rng.IntN(len(acts))](t.Context(), user, other)
+						if e, ok := errors.AsType[*feed.Error](err); err != nil && (!ok || user != other && e.Kind != feed.Blocked && e.Kind != feed.Unavailable) {
+							t.Errorf("%s and %s: %v", user, other, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			processes[0].checkCounts(users...)
+		})
+	}
+}
+
+func TestARepairMakesNoFollowOverABlock(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.block("ann", "bob")
+	w.put(schema.FollowingItem("bob", "ann", w.clock.now(), id.Min))
+	mended, err := w.MendFollow(t.Context(), "bob", "ann")
+	require.NoError(t, err)
+	assert.True(t, mended)
+	w.checkCounts("ann", "bob")
+}
+
+// A like by a blocked user is refused within two seconds in every process. For an author
+// without blocks a process reads once in that time.
+func TestALikeIsRefusedSoonAfterABlock(t *testing.T) {
+	w, tp := tapped(t, sharing)
+	w.users("ann", "bob", "cid")
+	p := w.post("ann", "a")
+	like := func(user string) (calls int, err error) {
+		tp.take()
+		err = w.Like(t.Context(), user, p.ID)
+		return len(tp.take()), err
+	}
+	calls, err := like("bob")
+	require.NoError(t, err)
+	assert.Equal(t, 4, calls, "with the look for blocks of the author")
+	for range 3 {
+		calls, err = like("cid")
+		require.NoError(t, err)
+		assert.Equal(t, 3, calls, "which the process shares")
+	}
+	require.NoError(t, w.with(sharing).Block(t.Context(), "ann", "bob"))
+	w.clock.add(2 * time.Second)
+	_, err = like("bob")
+	wantKind(t, err, feed.Blocked)
+	calls, err = like("cid")
+	require.NoError(t, err)
+	assert.Equal(t, 4, calls, "with the look for a block between the two")
+	require.NoError(t, w.with(sharing).Unblock(t.Context(), "ann", "bob"))
+	_, err = like("bob")
+	assert.NoError(t, err)
+}
+
+// A forgotten user takes its blocks along, and those of others of it. The rest stays.
+func TestNothingIsLeftOfTheBlocksOfAForgottenUser(t *testing.T) {
+	for _, most := range []int{1, 1000} {
+		w, _, _ := full(t)
+		w.users("dan", "eve")
+		w.block("ann", "bob")
+		w.block("dan", "ann")
+		w.block("ann", "eve")
+		w.block("eve", "ann")
+		w.block("eve", "dan")
+		w.clock.add(time.Second)
+		require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
+		event := w.published.take()[0].Head().EventID
+		w.clock.add(time.Second)
+		w.users("ann")
+		w.block("cid", "ann")
+		w.block("ann", "cid")
+		all := w.forget("ann", event, most)
+		assert.Equal(t, 3, all.Blocks)
+		for user, want := range map[string]int{"ann": 1, "bob": 0, "cid": 1, "dan": 1, "eve": 1} {
+			assert.Lenf(t, w.partition(schema.BlocksPK(user)), want, "%s, most %d", user, most)
+		}
+		w.checkCounts("ann", "bob", "cid", "dan", "eve")
+	}
+}
+
+// A block that is repeated ends follows that a process of an earlier version made since, and
+// makes sides agree that damage has parted.
+func TestABlockAgainMendsItself(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.follow("bob", "ann")
+	w.put(schema.Block{User: "ann", Other: "bob", Since: w.clock.now()}.Item())
+	w.block("ann", "bob")
+	w.checkCounts("ann", "bob")
+	assert.Empty(t, w.partition(schema.FollowingPK("bob")))
+	for n, damaged := range []schema.Block{{User: "bob", Other: "ann", By: w.clock.now().Add(time.Hour)}, {User: "bob", Other: "ann", Since: w.clock.now()}} {
+		w.put(damaged.Item())
+		w.block("ann", "bob")
+		w.checkHidden("ann")
+		w.checkHidden("bob")
+		assert.Lenf(t, w.partition(schema.BlocksPK("bob")), 1, fmt.Sprint(n))
+	}
+}

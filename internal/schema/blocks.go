@@ -1,0 +1,44 @@
+package schema
+
+import (
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Block is one user's side of the blocks between two users. The side of Other says the same
+// the other way round. The item is there while one of the two blocks the other one.
+type Block struct {
+	User, Other string
+	// Since is the time when User blocked Other, and By when Other blocked User. Each is zero
+	// if there is no such block.
+	Since, By time.Time
+}
+
+// Item encodes b, which has one of the times at least.
+func (b Block) Item() table.Item {
+	it := table.Item{Key: BlockKey(b.User, b.Other)}
+	if !b.Since.IsZero() {
+		it.Attrs = append(it.Attrs, millis(AttrSince, b.Since))
+	}
+	if !b.By.IsZero() {
+		it.Attrs = append(it.Attrs, millis(AttrBlockedBy, b.By))
+	}
+	return it
+}
+
+// ParseBlock decodes one side of the blocks between two users.
+func ParseBlock(it table.Item) (Block, error) {
+	user, ok := userOf(it.Key.PK, "#block")
+	other, ok2 := UserOfSK(it.Key.SK)
+	b := Block{User: user, Other: other, Since: timeOf(&it, AttrSince), By: timeOf(&it, AttrBlockedBy)}
+	if !ok || !ok2 || b.Since.IsZero() && b.By.IsZero() {
+		return Block{}, &ParseError{it.Key, "not a block"}
+	}
+	return b, nil
+}
+
+// BlocksItem encodes the note that there were blocks of a user, or by it.
+func BlocksItem(user string, since time.Time) table.Item {
+	return table.Item{Key: HasBlocksKey(user), Attrs: []table.Attr{millis(AttrSince, since)}}
+}

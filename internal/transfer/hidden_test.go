@@ -1,0 +1,86 @@
+package transfer_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/internal/transfer"
+)
+
+// Mutes and blocks come with their times, go out as they came, and are the user's alone.
+func TestMutesAndBlocksAreImportedAndExported(t *testing.T) {
+	hidden := []any{
+		rec{"type": "mute", "user_id": "cid", "other_id": "bob", "time": ago(9 * day)},
+		rec{"type": "block", "user_id": "dan", "other_id": "ann", "time": ago(8 * day)},
+		rec{"type": "block", "user_id": "ann", "other_id": "dan", "time": ago(7 * day)},
+		rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(10 * day)},
+	}
+	here, there := tabletest.NewMemory(), tabletest.NewMemory()
+	done, err := transfer.Import(t.Context(), config(here), []string{file(t, network()...), file(t, hidden...)})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 2}, []int{done.Mutes, done.Blocks})
+	s := service(here, today)
+	mutes, err := s.Mutes(t.Context(), "cid", feed.PageRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-9 * day)}}, mutes.Items)
+	push, pull := texts(t, s, "cid")
+	assert.Equal(t, []string{"this week"}, push)
+	assert.Equal(t, push, pull)
+	blocks, err := s.Blocks(t.Context(), "ann", feed.PageRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, []feed.Edge{{UserID: "dan", Since: today.Add(-7 * day)}}, blocks.Items)
+
+	first := export(t, here)
+	name := filepath.Join(t.TempDir(), "export.jsonl")
+	require.NoError(t, os.WriteFile(name, []byte(first), 0o600))
+	_, err = transfer.Import(t.Context(), config(there), []string{name})
+	require.NoError(t, err)
+	assert.Equal(t, first, export(t, there))
+	for user, want := range map[string][2]int{"ann": {0, 1}, "bob": {0, 0}, "cid": {1, 0}} {
+		var out bytes.Buffer
+		require.NoError(t, transfer.ExportUser(t.Context(), config(here), user, &out))
+		assert.Equal(t, want, [2]int{strings.Count(out.String(), `"type":"mute"`), strings.Count(out.String(), `"type":"block"`)}, user)
+	}
+}
+
+func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
+	lines := append(network(),
+		rec{"type": "block", "user_id": "ann", "other_id": "bob", "time": ago(day)},
+		rec{"type": "mute", "user_id": "ann", "other_id": "eve", "time": ago(day)},
+	)
+	name := file(t, lines...)
+	store := tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(store), []string{name})
+	var invalid *transfer.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	assert.ElementsMatch(t, []string{
+		name + ":9: author_id: there is a block between bob and ann in the files",
+		name + ":16: other_id: user eve is neither in the files nor in the table",
+	}, invalid.Faults)
+	many := network()
+	for n := range feed.MaxMutes + 1 {
+		many = append(many, rec{"type": "mute", "user_id": "ann", "other_id": strings.Repeat("x", 1+n%60) + "y", "time": ago(day)})
+	}
+	many = append(many, rec{"type": "block", "user_id": "ann", "other_id": "ann", "time": ago(day)}, rec{"type": "mute", "user_id": "ann", "time": ago(day)})
+	name = file(t, many...)
+	_, err = transfer.Import(t.Context(), config(store), []string{name})
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, []string{
+		name + ":1015: user_id: ann mutes more than 1000 users",
+		name + ":1016: other_id: is the user's own id",
+		name + ":1017: other_id: is missing",
+	}, invalid.Faults)
+	items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: schema.MarksPK("ann")}), 0)
+	require.NoError(t, err)
+	assert.Empty(t, items, "nothing is written")
+}
