@@ -41,6 +41,7 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 	post := l.choose(r, living)
 	said := fmt.Sprintf("comment %d", p.number)
 	var made feed.Comment
+	refused := l.refusedFor(p.user, l.owner[post])
 	return &operation{
 		name: "comment " + post, user: p.user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
@@ -49,6 +50,7 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 		},
 		settle: func(err error) {
 			if err == nil {
+				refused()
 				l.comments[made.ID] = &comment{post: post, author: p.user, text: said, number: p.number}
 			}
 		},

@@ -67,6 +67,7 @@ func (w *World) checkCounts() {
 				l.fail("I4", "%s follows %s in one direction only", user, author)
 			}
 		}
+		w.checkHidden(user)
 	}
 }
 
@@ -83,6 +84,7 @@ func (w *World) checkCommentCount(it table.Item) {
 func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	l := w.load
 	w.checkCounts()
+	w.checkAnswered(ctx, service)
 	w.checkMessages()
 	w.checkModes()
 	living := map[string]map[string]bool{} // author -> posts
@@ -193,7 +195,7 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 		l.fail("I1", "home of %s (pull %v): %v", user, pull, err)
 		return nil
 	}
-	shown := map[string]int{}
+	shown, muted := map[string]int{}, w.mutedBy(user)
 	for _, it := range items {
 		if !w.mayHaveExpired(it.Post.ID) { // an entry may be deleted earlier than its post
 			posts = append(posts, it.Post.ID)
@@ -207,10 +209,13 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 		if followed, _ := w.edge(user, author); !followed && author != user {
 			l.fail("I1", "home of %s (pull %v) shows %s of %s, who is not followed", user, pull, it.Post.ID, author)
 		}
+		if slices.Contains(muted, author) {
+			l.fail("I1", "home of %s (pull %v) shows %s of %s, a muted author", user, pull, it.Post.ID, author)
+		}
 	}
 	for _, author := range l.users {
 		followed, from := w.edge(user, author)
-		if !followed && author != user {
+		if !followed && author != user || slices.Contains(muted, author) {
 			continue
 		}
 		for _, post := range sorted(living[author]) {

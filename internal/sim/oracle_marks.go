@@ -70,7 +70,7 @@ func (w *World) leftIn(user string) (work []string) {
 		return work // a worker whose clock is ahead ended the return, so the home is read by pull for longer
 	}
 	for _, it := range w.partition(schema.MarksPK(user)) {
-		if it.Key.SK == schema.SortPresence {
+		if _, mark := schema.UserOfSK(it.Key.SK); !mark {
 			continue
 		}
 		mark, err := schema.ParseMark(it)

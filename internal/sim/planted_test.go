@@ -67,6 +67,7 @@ func bugs() []bug {
 		heads    = "internal/feed/heads.go"
 		arrivals = "internal/feed/arrivals.go"
 		consume  = "internal/queue/consume.go"
+		blocks   = "internal/feed/blocks.go"
 	)
 	return []bug{
 		{"no fence", "I3", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -88,6 +89,10 @@ func bugs() []bug {
 		{"mark not written on unfollow", "I1 I2", []edit{{follows,
 			"-1)},\n\t\t{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",
 			"-1)},\n\t\t{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
+		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.author]`, ``}}},
+		{"posts of muted authors merged in", "I1 I2", []edit{{timeline, ` && !read.muted[m.Author]`, ``}}},
+		{"follow over a block", "I4", []edit{{follows, `schema.BlockKey(follower, author), If: table.Absent{}`, `schema.BlockKey(follower, follower), If: table.Absent{}`}}},
+		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
 		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.post) && !p`, `!p`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark, began)`,

@@ -87,6 +87,7 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 			w.last, l.watches[user] = got.position, w
 			if !ahead {
 				maps.DeleteFunc(must, func(post, _ string) bool { return late[post] })
+				l.uncontested(user, must)
 				l.missed(user, w, slices.Sorted(maps.Keys(must)))
 			}
 		},
@@ -186,6 +187,9 @@ func (l *workload) missed(user string, w *watch, posts []string) {
 			if other > post {
 				later++
 			}
+		}
+		if l.mutes[pair{user, l.w.load.created[post]}] != nil {
+			continue // its window may have gone on while they were hidden
 		}
 		if !w.had[post] && !w.old[post] && post > w.floor && later < mostWatched && !l.w.mayHaveExpired(post) && !l.doubtful[post] {
 			l.fail("I7", "the live home of %s never showed %s", user, post)

@@ -61,8 +61,9 @@ type share struct {
 func mixes() map[string][]share {
 	return map[string][]share{
 		"even": {
-			{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 10}, {"like", 17}, {"unlike", 10},
+			{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 9}, {"like", 15}, {"unlike", 8},
 			{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 7}, {"stream", 2},
+			{"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
 			{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
 		},
 		"likes": {
@@ -70,14 +71,15 @@ func mixes() map[string][]share {
 			{"burst", 20}, {"poison", 1}, {"stray", 1}, {"home", 1},
 		},
 		"follows": {
-			{"post", 14}, {"delete", 4}, {"follow", 35}, {"unfollow", 29}, {"like", 3}, {"poison", 1}, {"home", 11}, {"stream", 3},
+			{"post", 14}, {"delete", 4}, {"follow", 35}, {"unfollow", 24}, {"like", 3}, {"poison", 1}, {"home", 11}, {"stream", 3},
+			{"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
 		},
 		"posts": {
 			{"post", 30}, {"delete", 23}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
 			{"home", 5}, {"stream", 3}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
 		},
 		away: {
-			{"post", 24}, {"delete", 3}, {"follow", 16}, {"unfollow", 12}, {"home", 36}, {"stream", 6}, {"edit", 1}, {"poison", 1}, {"profile", 1},
+			{"post", 24}, {"delete", 3}, {"follow", 16}, {"unfollow", 12}, {"home", 34}, {"stream", 6}, {"mute", 1}, {"unmute", 1}, {"edit", 1}, {"poison", 1}, {"profile", 1},
 		},
 		crowd: {
 			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},

@@ -72,6 +72,10 @@ type workload struct {
 	// their conditions fail for good.
 	maybe map[pair]map[bool]bool
 
+	mutes, blocks map[pair]*hidden
+	// contested are the follows that another user's block may end at any time.
+	contested map[pair]bool
+
 	// The durable events, as the queues saw them.
 	created map[string]string // post -> author
 	likes   map[likeKey]published
@@ -119,6 +123,7 @@ func newWorkload(w *World) *workload {
 	return &workload{
 		w: w, users: w.shape.names(), serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
 		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
+		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{}, watches: map[string]*watch{},
 	}
@@ -255,6 +260,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.stray(r, p)
 	case "burst":
 		op = l.burst(r, p)
+	case "mute", "unmute", "block", "unblock":
+		op = l.hide(r, user, p.kind)
 	case "profile":
 		op = l.profile(user)
 	case "stream":
@@ -377,13 +384,7 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 func (l *workload) followOf(user, author string, on bool, retries int) *operation {
 	p := pair{user, author}
 	name := map[bool]string{true: "follow ", false: "unfollow "}[on] + author
-	for _, pull := range []bool{false, true} {
-		for post, of := range l.seen[homeOf{user, pull}] {
-			if of == author {
-				delete(l.seen[homeOf{user, pull}], post)
-			}
-		}
-	}
+	l.forgetSeen(user, author)
 	return &operation{
 		name: name, user: user,
 		do: func(ctx context.Context, s *feed.Service) error {
@@ -415,7 +416,7 @@ func (l *workload) followOf(user, author string, on bool, retries int) *operatio
 }
 
 // unsure reports whether a call without an answer may still follow or unfollow.
-func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 }
+func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 || l.contested[p] }
 
 func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 	if len(l.posts) == 0 {
@@ -487,6 +488,8 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 				return
 			}
 			maps.DeleteFunc(late, func(id string, _ bool) bool { return id < first })
+			l.uncontested(user, must)
+			l.uncontested(user, l.seen[key])
 			seen := map[string]string{}
 			last := "~"
 			for _, it := range items {
@@ -502,7 +505,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 					l.fail("I2", "home of %s shows %s, whose delete was answered before", user, id)
 				}
 				if slices.Contains(unfollowed, it.Post.AuthorID) {
-					l.fail("I2", "home of %s shows %s of %s, who is not followed", user, id, it.Post.AuthorID)
+					l.fail("I2", "home of %s shows %s of %s, an unfollowed or muted author", user, id, it.Post.AuthorID)
 				}
 			}
 			// A home goes on showing a post until a delete or unfollow. An API whose clock is
@@ -523,13 +526,16 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// certain returns the authors that user does not follow, and those that user follows, by the
-// answers.
+// certain returns the authors that user does not follow, or mutes, and those that user follows,
+// by the answers.
 func (l *workload) certain(user string) (unfollowed, followed []string) {
 	for _, author := range l.users {
 		p := pair{user, author}
+		mute := l.mutes[p]
 		switch {
-		case author == user || l.unsure(p):
+		case mute.certain():
+			unfollowed = append(unfollowed, author)
+		case author == user || l.unsure(p) || mute != nil && mute.doubtful:
 		case l.follows[p]:
 			followed = append(followed, author)
 		default:
