@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/transfer"
 )
 
-const importHelp = `Imports users, follows, posts, comments and likes from files of JSON lines, each with its
-time, which may be years ago. docs/IMPORT.md describes the lines.
+const importHelp = `Imports users, follows, mutes, blocks, posts, comments and likes from files of JSON lines,
+each with its time, which may be years ago. docs/IMPORT.md describes the lines.
 
 All lines are checked first: a fault is named with its file, line and field, and nothing is
 imported then. Records that are there already stay as they are. So if an import was stopped or
@@ -37,7 +37,7 @@ const awsRate = 1000
 func (a *app) importCommand() *cobra.Command {
 	var rate float64
 	var asJSON bool
-	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, posts, comments and likes", Long: importHelp, Args: cobra.MinimumNArgs(1)}
+	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, comments and likes", Long: importHelp, Args: cobra.MinimumNArgs(1)}
 	c.Flags().Float64Var(&rate, "rate", 0, "most write units a second, 0 for no limit (default 1000 on AWS)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error {
@@ -55,22 +55,22 @@ func (a *app) importCommand() *cobra.Command {
 		if asJSON {
 			return a.printJSON(done)
 		}
-		return a.println("imported %d users, %d follows, %d posts, %d comments and %d likes: all are in the table, and %d timeline entries; %.0f write units",
-			done.Users, done.Follows, done.Posts, done.Comments, done.Likes, done.Entries, done.WCU)
+		return a.println("imported %d users, %d follows, %d mutes, %d blocks, %d posts, %d comments and %d likes: all are in the table, and %d timeline entries; %.0f write units",
+			done.Users, done.Follows, done.Mutes, done.Blocks, done.Posts, done.Comments, done.Likes, done.Entries, done.WCU)
 	})
 }
 
-const exportHelp = `Writes users, follows, posts, comments and likes as JSON lines to the standard output:
-the lines of fanfare import, so that a network can move to another table. The same data is
-always the same lines. With --user it writes one user: the profile, the follows
-in both directions, the posts, and the user's comments and likes.
+const exportHelp = `Writes users, follows, mutes, blocks, posts, comments and likes as JSON lines to the standard
+output: the lines of fanfare import, so that a network can move to another table. The same
+data is always the same lines. With --user it writes one user: the profile, the follows
+in both directions, the user's mutes and blocks, the posts, and the user's comments and likes.
 
 With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons. Otherwise it
 opens the data directory, so stop fanfare up first.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var user string
-	c := &cobra.Command{Use: "export", Short: "Write users, follows, posts, comments and likes as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, comments and likes as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
 	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
 	return a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ []string) error {
 		if user != "" {
@@ -80,8 +80,9 @@ func (a *app) exportCommand() *cobra.Command {
 	})
 }
 
-const forgetHelp = `Removes a user: the profile, the posts, the follows in both directions, comments and likes.
-Homes of others show nothing of the user any more. A user can do the same by DELETE /v1/me.
+const forgetHelp = `Removes a user: the profile, the posts, the follows, mutes and blocks in both directions,
+comments and likes. Homes of others show nothing of the user any more. A user can do the same
+by DELETE /v1/me.
 
 It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was
 stopped. Likes are taken back by the workers, which also look for the user once more an hour
