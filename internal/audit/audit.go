@@ -19,7 +19,8 @@
 //   - Write without a condition on the broken state, or in another way than the protocols do:
 //     follows, backfills, tombstones and removals are those of package feed (I1, I2).
 //   - Set a count: it adds the difference once, because traffic changes a count and its list
-//     alike, and so the difference stays (I3, I4).
+//     alike, and so the difference stays (I3, I4). The number of a post's comments is removed
+//     instead, because package feed counts those of a post without one.
 //   - Hold a list in memory (I9), or decide by age while the clock is in doubt.
 //
 // A repair may be repeated, and two verifications may run at once.
@@ -72,6 +73,8 @@ const (
 	LikeIndex Kind = "like-index"
 	// CommentIndex is a comment whose place in the index of comments by user is wrong.
 	CommentIndex Kind = "comment-index"
+	// CommentCount is a post whose number of comments is not that of its comments.
+	CommentCount Kind = "comment-count"
 )
 
 // advice says for each kind how it shows and what its repair does.
@@ -89,6 +92,7 @@ func (k Kind) advice() string {
 		LikeCount:       "the repair adds the difference",
 		LikeIndex:       "the user's list of likes is wrong: the repair sets the keys of the index",
 		CommentIndex:    "the user's list of comments is wrong: the repair sets the keys of the index",
+		CommentCount:    "the repair removes the number, and the first call that needs it counts anew",
 	}[k]
 }
 
@@ -96,7 +100,7 @@ func (k Kind) advice() string {
 func Kinds() []Kind {
 	return []Kind{
 		FollowHalf, HomeMark, UserCount, ProfileMissing, PostID, PostMissing,
-		EntryMissing, EntryOrphan, EntryUnfollowed, LikeCount, LikeIndex, CommentIndex,
+		EntryMissing, EntryOrphan, EntryUnfollowed, LikeCount, LikeIndex, CommentIndex, CommentCount,
 	}
 }
 

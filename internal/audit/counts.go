@@ -178,6 +178,49 @@ func (r *run) profile(ctx context.Context, user string, items map[table.Key]tabl
 	})
 }
 
+// commentCount checks the number of a living post's comments, as judge does: a comment is made
+// or deleted in one transaction with the number. A post without a number has nothing wrong.
+func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
+	key, pk := schema.PostKey(seen.Author, seen.ID), schema.CommentsPK(seen.ID)
+	if !seen.Counted || r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) {
+		return nil
+	}
+	if l, err := r.list(ctx, pk, false); err != nil || l.n == seen.Comments {
+		return err
+	}
+	for range decisions {
+		found, err := r.get(ctx, true, key)
+		if err != nil {
+			return err
+		}
+		post, err := schema.ParsePost(found[key])
+		if err != nil || post.Deleted || !post.Counted {
+			return nil //nolint:nilerr // it was deleted, or somebody counts
+		}
+		before, err := r.list(ctx, pk, true)
+		if err != nil || before.n == post.Comments {
+			return err
+		}
+		counted := table.All{living(), same(found[key], schema.AttrComments), table.AttrAbsent{Name: schema.AttrCountedTo}}
+		still, err := r.transact(ctx, check(key, counted))
+		if err != nil {
+			return err
+		}
+		after, err := r.list(ctx, pk, true)
+		if err != nil {
+			return err
+		}
+		if !still || before != after {
+			continue
+		}
+		return r.found(ctx, CommentCount, key, fmt.Sprintf("the count of comments is %d, and the list has %d", post.Comments, before.n), func() (bool, error) {
+			return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{Key: key, If: counted, Remove: []string{schema.AttrComments}}})
+		})
+	}
+	r.sum.Undecided++
+	return nil
+}
+
 // likeCount checks the like count of a living post. The likes are read between two equal
 // readings of the count with its ledger, so no flush came in between; and nothing but a flush
 // changes the part of a like in the count (docs/LIKES.md).

@@ -36,6 +36,13 @@ func comments(w *world, post string) []table.Item {
 	return items
 }
 
+// shown is the number of comments that readers see.
+func shown(w *world, post string) int64 {
+	view, err := w.PostView(w.t.Context(), "eve", post)
+	w.must(err)
+	return view.CommentCount
+}
+
 func atHome(w *world, user, post string) bool {
 	home, err := w.Home(w.t.Context(), user, feed.HomeQuery{}, feed.PageRequest{Limit: 100})
 	w.must(err)
@@ -168,6 +175,15 @@ func damages() []damage {
 			w.change(it.Key, []table.Attr{attr(table.AttrGSI1PK, table.S(schema.UserCommentsPK("eve")))}, nil)
 			return it.Key
 		}, nil},
+		{"the number of a post's comments is wrong", audit.CommentCount, func(w *world, posts []string) table.Key {
+			key := schema.PostKey("ann", posts[6])
+			w.change(key, nil, []table.Attr{attr(schema.AttrComments, table.N(7))})
+			return key
+		}, func(w *world, posts []string) bool { return shown(w, posts[6]) == 1 }},
+		{"a counted comment is lost", audit.CommentCount, func(w *world, posts []string) table.Key {
+			w.drop(comments(w, posts[7])[0].Key)
+			return schema.PostKey("ann", posts[7])
+		}, func(w *world, posts []string) bool { return shown(w, posts[7]) == 0 }},
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// postItem checks that a listed post has its post by id. One transaction makes both, and one
-// takes the post from the list and makes the tombstone.
+// postItem checks that a listed post has its post by id, and the number of its comments. One
+// transaction makes both items, and one takes the post from the list and makes the tombstone.
 func (r *run) postItem(ctx context.Context, it table.Item) error {
 	post, err := schema.ParsePost(it)
 	if err != nil || post.Deleted {
@@ -28,7 +28,7 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 	detail := "the post is in its author's list, and not there by its id"
 	if ok {
 		if ref.Int(schema.AttrDeleted) == 0 {
-			return nil
+			return r.commentCount(ctx, post)
 		}
 		now, detail = table.Equal{Name: schema.AttrDeleted, Value: ref.Get(schema.AttrDeleted)}, "the post was deleted, and is in its author's list"
 	}
