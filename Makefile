@@ -19,7 +19,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-tools test test-long test-crash test-upgrade lint bench sim sim-reach sim-planted mutants spec soak vuln
+.PHONY: up up-aws build module release changes test-tools test test-long test-crash import-crash test-upgrade lint bench sim sim-reach sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -74,6 +74,12 @@ test-long: test-tools
 test-crash:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 90m -v -parallel 4 . \
 		-run 'Crash|Stopped|BadNetwork' -crash-rounds $(ROUNDS) -network-rounds 4
+
+# Imports the real graph with 20,000 posts of two years and kills it three times, and prints
+# deliveries a second of an import and of a replay. It takes minutes.
+import-crash:
+	$(GO) test -C e2e -timeout 60m -v . -run '^TestAnImportThatIsKilledThreeTimesIsExact$$' \
+		-import-users 0 -import-posts 20000
 
 # The daemons of the former release beside those of this tree, exchanged in each order and
 # back, with kills, under load. It builds the former release from its commit, so it needs a

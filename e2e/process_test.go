@@ -217,8 +217,10 @@ type report struct {
 	WrongCounts                    int      `json:"wrong_counts"`
 	WCUPerDelivery                 *float64 `json:"wcu_per_delivery"`
 	WCUPerLike                     *float64 `json:"wcu_per_like"`
-	Away                           int
-	Skipped                        *float64
+	// DeliveriesPerSec is that of the posts, until the last one was delivered.
+	DeliveriesPerSec float64 `json:"deliveries_per_s"`
+	Away             int
+	Skipped          *float64
 }
 
 // fanfare runs a command of the binary to its end.
