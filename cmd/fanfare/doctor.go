@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,10 +23,11 @@ other, the table's keys, index, expiry and backups, the queues' settings and dea
 queues, each kind of call that the daemons make, the clock by AWS's replies, and the keys
 of the token issuer. On the embedded engine it looks at the data directory, also while
 fanfare up runs. It changes nothing, and says which permissions it could not try. Run it
-with the role of a daemon, and name that daemon. It exits with 1 if it finds a fault.`,
+with the role of a daemon, and name that daemon, or with yours and --daemon operator, which
+tries the calls of verify, reconcile and the like. It exits with 1 if it finds a fault.`,
 		Args: cobra.NoArgs,
 	}
-	c.Flags().StringSliceVar(&daemons, "daemon", nil, "daemons whose calls are tried: api, fanout, likeagg (all)")
+	c.Flags().StringSliceVar(&daemons, "daemon", nil, "daemons whose calls are tried: api, fanout, likeagg (all three), or operator alone")
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -42,16 +44,19 @@ with the role of a daemon, and name that daemon. It exits with 1 if it finds a f
 	return c
 }
 
-// rolesOf returns the roles of the named daemons, all if there are none.
+// rolesOf returns the roles of the named daemons, all if there are none. An operator has none.
 func rolesOf(daemons []string) (daemon.Roles, error) {
 	if len(daemons) == 0 {
 		return daemon.Roles{API: true, Fanout: true, Likes: true}, nil
 	}
 	var roles daemon.Roles
+	if slices.Equal(daemons, []string{"operator"}) {
+		return roles, nil
+	}
 	for _, name := range daemons {
 		s, ok := called(name)
 		if !ok {
-			return roles, wrongUse(fmt.Errorf("--daemon: %q is not api, fanout or likeagg", name))
+			return roles, wrongUse(fmt.Errorf("--daemon: %q is not api, fanout or likeagg, nor operator alone", name))
 		}
 		roles.API = roles.API || s.roles.API
 		roles.Fanout = roles.Fanout || s.roles.Fanout

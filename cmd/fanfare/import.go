@@ -87,6 +87,8 @@ by DELETE /v1/me.
 It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was
 stopped. Likes are taken back by the workers, which also look for the user once more an hour
 later. The user can come back with a new profile, and keeps all that is made after that.
+Likes that were made with FANFARE_LIKES_BY_USER=off stay and count, because nothing finds them
+by their user; while it is off, the command says so.
 
 With FANFARE_ENGINE=aws it may run beside the daemons. Otherwise it opens the data directory,
 so stop fanfare up first.`
@@ -108,6 +110,9 @@ func (a *app) forgetCommand() *cobra.Command {
 		}
 		if err := dataExists(cfg); err != nil {
 			return err
+		}
+		if !cfg.LikesByUser {
+			fmt.Fprintf(a.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", user)
 		}
 		if !yes {
 			fmt.Fprintf(a.stderr, "All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", user)
@@ -131,7 +136,9 @@ func (a *app) forgetCommand() *cobra.Command {
 			return a.printJSON(struct {
 				UserID  string `json:"user_id"`
 				Removed int    `json:"removed"`
-			}{user, removed})
+				// LikesStay says that likes are not removed, because no index has them.
+				LikesStay bool `json:"likes_stay"`
+			}{user, removed, !bool(cfg.LikesByUser)})
 		}
 		return a.println("removed %s and %d things of the user; the workers do the rest", user, removed)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,6 +72,23 @@ func exported(t *testing.T, dir string) string {
 	out, stderr, code := on(dir, "export")
 	require.Equal(t, daemon.ExitOK, code, stderr)
 	return out
+}
+
+func TestForgetSaysWhetherLikesStay(t *testing.T) {
+	for index, stay := range map[string]bool{"on": false, "off": true} {
+		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
+		require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
+		with := func(args ...string) (string, string) {
+			var out, problems bytes.Buffer
+			code := run(append([]string{"fanfare"}, args...), []string{"FANFARE_DATA_DIR=" + dir, "FANFARE_LIKES_BY_USER=" + index}, &out, &problems)
+			require.Equal(t, daemon.ExitOK, code, problems.String())
+			return out.String(), problems.String()
+		}
+		with("import", file)
+		stdout, stderr := with("forget", "bob", "--yes", "--json")
+		assert.Contains(t, stdout, fmt.Sprintf(`"likes_stay":%t`, stay))
+		assert.Equal(t, stay, strings.Contains(stderr, "Likes of bob stay and count"), stderr)
+	}
 }
 
 func TestForgetAsksAndMayBeRepeated(t *testing.T) {

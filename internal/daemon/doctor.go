@@ -52,21 +52,28 @@ const (
 
 // examination collects findings.
 type examination struct {
-	cfg   config.Config
-	roles Roles
-	now   func() time.Time
-	clock *clock.Clock
-	found []Finding
+	cfg config.Config
+	// duties are those whose calls are tried.
+	duties []string
+	now    func() time.Time
+	clock  *clock.Clock
+	found  []Finding
 }
 
-// Examine checks all that a process of these roles needs, and changes nothing: its writes
-// have conditions that fail, and its messages are refused.
+// Examine checks all that a process of these roles needs, or without a role an operator, and
+// changes nothing: its writes have conditions that fail, and its messages are refused.
 func Examine(ctx context.Context, cfg config.Config, roles Roles, now func() time.Time) []Finding {
-	e := &examination{cfg: cfg, roles: roles, now: now, clock: clock.New(now)}
+	e := &examination{cfg: cfg, duties: roles.list(), now: now, clock: clock.New(now)}
+	if len(e.duties) == 0 {
+		e.duties = []string{dutyOperator}
+	}
 	e.settings()
 	parts := []func(context.Context){e.aws}
 	if cfg.Engine == config.EngineEmbedded {
 		parts = []func(context.Context){e.directory}
+	}
+	if cfg.EventsQueue != "" && e.need("sqs:SendMessage", theEvents) {
+		parts = append(parts, e.events)
 	}
 	if roles.API && cfg.Auth == config.AuthJWT {
 		parts = append(parts, e.keys)
@@ -223,7 +230,7 @@ func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.
 func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 	key, other := table.Key{PK: "ping", SK: "ping"}, table.Key{PK: "ping", SK: "pong"}
 	put := table.PutInput{Item: table.Item{Key: other}, If: table.Exists{}}
-	need := func(action string) bool { return e.roles.need(action, theTable) }
+	need := func(action string) bool { return e.need(action, theTable) }
 	query := func(index bool) error {
 		for _, err := range store.Query(ctx, table.Query{Index: index, PK: "ping", PageSize: 1}) {
 			return err
@@ -253,12 +260,21 @@ func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 			return err
 		}},
 		{need("dynamodb:ConditionCheckItem"), "dynamodb:ConditionCheckItem and transactions", func() error {
-			_, err := store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: key, If: table.Exists{}}}, {Put: &put}}})
+			_, err := store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: key, If: table.Exists{}}}, {Check: &table.CheckInput{Key: other, If: table.Exists{}}}}})
 			return err
 		}},
 		{need("dynamodb:Query"), "dynamodb:Query of the table", func() error { return query(false) }},
-		{e.roles.need("dynamodb:Query", theIndex), "dynamodb:Query of its index", func() error { return query(true) }},
+		{e.need("dynamodb:Query", theIndex), "dynamodb:Query of its index", func() error { return query(true) }},
+		{need("dynamodb:Scan"), "dynamodb:Scan", func() error {
+			_, err := store.Scan(ctx, table.ScanInput{PageSize: 1})
+			return err
+		}},
 	})
+}
+
+// need reports whether the duties make a call.
+func (e *examination) need(action, resource string) bool {
+	return need(withAuditor(e.cfg, e.duties), action, resource)
 }
 
 // trial is a call that needs a permission.
@@ -282,7 +298,7 @@ func (e *examination) try(check string, trials []trial) {
 		case err == nil || condition || cancelled:
 			permitted = append(permitted, t.permission)
 		case awsclient.Refused(err):
-			e.note(LevelFault, check, "allow "+t.permission+" to the role of "+strings.Join(e.roles.list(), ", "), "%s is refused: %w", t.permission, err)
+			e.note(LevelFault, check, "allow "+t.permission+" to the role of "+strings.Join(e.duties, ", "), "%s is refused: %w", t.permission, err)
 		default:
 			e.note(LevelWarning, check, "run it again, or ask the policy simulator of IAM", "%s could not be checked: %w", t.permission, err)
 		}
@@ -312,7 +328,7 @@ func (e *examination) queues(ctx context.Context, broker *sqs.Broker) {
 	parts := make([]examination, len(topics))
 	var all sync.WaitGroup
 	for i, topic := range topics {
-		parts[i] = examination{roles: e.roles}
+		parts[i] = examination{cfg: e.cfg, duties: e.duties}
 		all.Go(func() { parts[i].queue(ctx, broker, topic) })
 	}
 	all.Wait()
@@ -346,11 +362,32 @@ func (e *examination) queue(ctx context.Context, broker *sqs.Broker, topic strin
 			resource += sqs.DeadSuffix
 			name += " on the dead-letter queue"
 		}
-		return trial{e.roles.need(action, resource), name, func() error { return broker.Try(ctx, topic, dead, call) }}
+		return trial{e.need(action, resource), name, func() error { return broker.Try(ctx, topic, dead, call) }}
 	}
 	e.try("calls to "+topic, []trial{
 		try(false, sqs.CallSend), try(false, sqs.CallReceive), try(false, sqs.CallDelete), try(false, sqs.CallChange), try(true, sqs.CallSend),
 	})
+}
+
+// events examines the queue of events for others, which either engine may have.
+func (e *examination) events(ctx context.Context) {
+	const check = "events queue"
+	name := e.cfg.EventsQueue
+	broker, err := openQueues(ctx, sqs.Options{Now: e.now}, e.clock)
+	if err != nil {
+		e.note(LevelFault, check, "see docs/CONFIGURATION.md, Variables of AWS and Go", "FANFARE_EVENTS_QUEUE is %s: %w", name, err)
+		return
+	}
+	if err := broker.Find(ctx, name); err != nil {
+		e.note(LevelFault, check, "make the queue, correct FANFARE_EVENTS_QUEUE or AWS_REGION, or allow sqs:GetQueueUrl to the role of "+strings.Join(e.duties, ", "),
+			"FANFARE_EVENTS_QUEUE is %s: %w", name, err)
+	} else {
+		e.ok(check, "SQS has %s", name)
+		e.try("calls to the events queue", []trial{{true, "sqs:SendMessage", func() error { return broker.TrySend(ctx, name) }}})
+	}
+	if err := broker.Close(); err != nil {
+		e.note(LevelWarning, check, "run it again", "a request did not end: %w", err)
+	}
 }
 
 // time judges the clock by the replies of AWS so far.

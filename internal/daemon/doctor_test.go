@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func newAmazon(t *testing.T) *amazon {
 		"DescribeTable":             fits,
 		"DescribeTimeToLive":        `{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":"ttl"}}`,
 		"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"ENABLED"}}}`,
-		"GetItem":                   "{}", "BatchGetItem": "{}", "BatchWriteItem": "{}", "Query": `{"Items":[],"Count":0}`,
+		"GetItem":                   "{}", "BatchGetItem": "{}", "BatchWriteItem": "{}", "Query": `{"Items":[],"Count":0}`, "Scan": `{"Items":[],"Count":0}`,
 		"PutItem": refusal("ConditionalCheckFailedException"), "UpdateItem": refusal("ConditionalCheckFailedException"),
 		"DeleteItem": refusal("ConditionalCheckFailedException"), "TransactWriteItems": refusal("TransactionCanceledException"),
 	}}
@@ -198,6 +199,85 @@ func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
 	a.answers["TransactWriteItems"] = refusal("AccessDeniedException")
 	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, onAWS()...)))
 	assert.Len(t, notOK(t, examine(t, daemon.Roles{API: true}, onAWS()...)), 3)
+}
+
+// A daemon scans for its auditor only, and an operator for verify.
+func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
+	a := newAmazon(t)
+	a.answers["Scan"] = refusal("AccessDeniedException")
+	assert.Empty(t, notOK(t, examine(t, everyRole(), onAWS()...)))
+	for who, found := range map[string][]daemon.Finding{
+		"likeagg":  examine(t, daemon.Roles{Likes: true}, append(onAWS(), "FANFARE_AUDIT=on")...),
+		"operator": examine(t, daemon.Roles{}, onAWS()...),
+	} {
+		require.Len(t, notOK(t, found), 1, who)
+		i := slices.IndexFunc(found, func(f daemon.Finding) bool { return f.Level == daemon.LevelFault })
+		assert.Contains(t, found[i].Says, "dynamodb:Scan is refused")
+		assert.Equal(t, "allow dynamodb:Scan to the role of "+who, found[i].Mend)
+	}
+}
+
+// The calls of an auditor are a part of the operator's policy, of which a test records a run.
+func TestThePolicyOfADaemonAllowsItsAuditorTheCallsOfVerify(t *testing.T) {
+	actions := func(duty string, env ...string) (out []string) {
+		cfg, err := config.Load(env, config.Tool)
+		require.NoError(t, err)
+		policy, err := daemon.PolicyOf(cfg, daemon.Account{}, duty)
+		require.NoError(t, err)
+		for _, s := range policy.Statement {
+			for _, action := range s.Action {
+				out = append(out, fmt.Sprint(action, s.Resource))
+			}
+		}
+		return out
+	}
+	operator := actions("operator")
+	for _, duty := range []string{"api", "fanout", "likeagg"} {
+		without, with := actions(duty), actions(duty, "FANFARE_AUDIT=on")
+		added := slices.DeleteFunc(slices.Clone(with), func(action string) bool { return slices.Contains(without, action) })
+		assert.Contains(t, added, "dynamodb:Scan[arn:aws:dynamodb:*:*:table/fanfare]", duty)
+		assert.Subset(t, with, without, duty)
+		assert.Subset(t, append(operator, "dynamodb:Query[arn:aws:dynamodb:*:*:table/fanfare]"), added, duty)
+	}
+	assert.Equal(t, operator, actions("operator", "FANFARE_AUDIT=on"))
+}
+
+// Also `fanfare up` sends events of applied work to SQS.
+func TestDoctorExaminesTheQueueOfEvents(t *testing.T) {
+	workers := daemon.Roles{Fanout: true}
+	for name, row := range map[string]struct {
+		env    []string
+		roles  daemon.Roles
+		denied string // an operation of SQS
+		code   string
+		want   []string // the beginnings of the findings that are not ok
+	}{
+		"none":               {roles: workers, denied: "GetQueueUrl", code: "AccessDenied"},
+		"sound":              {env: []string{"FANFARE_EVENTS_QUEUE=others"}, roles: workers},
+		"no such queue":      {env: []string{"FANFARE_EVENTS_QUEUE=others"}, roles: workers, denied: "GetQueueUrl", code: "AWS.SimpleQueueService.NonExistentQueue", want: []string{"fault events queue: FANFARE_EVENTS_QUEUE is others: "}},
+		"no sends":           {env: []string{"FANFARE_EVENTS_QUEUE=others"}, roles: workers, denied: "SendMessageBatch", code: "AccessDenied", want: []string{"fault calls to the events queue: sqs:SendMessage is refused"}},
+		"the api sends none": {env: []string{"FANFARE_EVENTS_QUEUE=others"}, roles: daemon.Roles{API: true}, denied: "GetQueueUrl", code: "AccessDenied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAmazon(t)
+			a.SetFault(func(op string) *sqstest.Fault {
+				if op != row.denied {
+					return nil
+				}
+				return &sqstest.Fault{Status: http.StatusForbidden, Code: row.code}
+			})
+			all := examine(t, row.roles, append(row.env, "FANFARE_DATA_DIR="+t.TempDir())...)
+			found := notOK(t, all)
+			require.Len(t, found, len(row.want), "%q", found)
+			for i, begins := range row.want {
+				assert.True(t, strings.HasPrefix(found[i], begins), "%q does not begin with %q", found[i], begins)
+			}
+			assert.Equal(t, name == "sound", slices.ContainsFunc(all, func(f daemon.Finding) bool { return f.Says == "permitted: sqs:SendMessage" }))
+			assert.Zero(t, a.Len("others"), "messages of the examination")
+		})
+	}
+	newAmazon(t)
+	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, append(onAWS(), "FANFARE_EVENTS_QUEUE=others")...)))
 }
 
 func TestDoctorWithoutAWSSaysSo(t *testing.T) {

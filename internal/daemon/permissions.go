@@ -16,7 +16,23 @@ import (
 // Duties returns the names that PolicyOf knows: the daemons, the setup (fanfare table create
 // and queues create) and the operator (doctor, dlq, reconcile,
 // explain, delivery, and verify without --repair).
-func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", "operator"} }
+func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", dutyOperator} }
+
+const (
+	dutyOperator = "operator"
+	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of verify.
+	dutyAuditor = "auditor"
+)
+
+// withAuditor returns duties, and that of the auditor if a configuration gives one to daemons
+// among them.
+func withAuditor(cfg config.Config, duties []string) []string {
+	daemons := Roles{API: true, Fanout: true, Likes: true}.list()
+	if cfg.HasAuditor() && slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(daemons, duty) }) {
+		return append(slices.Clone(duties), dutyAuditor)
+	}
+	return duties
+}
 
 // The resources of a permission. Others are names of queues without their prefix.
 const (
@@ -50,17 +66,17 @@ func permissions() []permission {
 		}
 		return out
 	}
-	api, fanout, likeagg, setup, operator := "api", "fanout", "likeagg", "setup", "operator"
+	api, fanout, likeagg, setup, operator := "api", "fanout", "likeagg", "setup", dutyOperator
 	return []permission{
 		{"dynamodb:GetItem", onTable, []string{api, fanout, likeagg, operator}},
-		{"dynamodb:BatchGetItem", onTable, []string{api, fanout, likeagg, operator}},
-		{"dynamodb:Query", onTable, []string{api, fanout, operator}},
+		{"dynamodb:BatchGetItem", onTable, []string{api, fanout, likeagg, operator, dutyAuditor}},
+		{"dynamodb:Query", onTable, []string{api, fanout, operator, dutyAuditor}},
 		{"dynamodb:Query", []string{theIndex}, []string{api, fanout, operator}},
-		{"dynamodb:Scan", onTable, []string{operator}},
+		{"dynamodb:Scan", onTable, []string{operator, dutyAuditor}},
 		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg}},
 		{"dynamodb:UpdateItem", onTable, []string{api, fanout, likeagg}},
 		{"dynamodb:DeleteItem", onTable, []string{api, fanout}},
-		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout, operator}},
+		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout, operator, dutyAuditor}},
 		{"dynamodb:BatchWriteItem", onTable, []string{fanout}},
 		{"dynamodb:CreateTable", onTable, []string{setup}},
 		{"dynamodb:DescribeTable", onTable, []string{setup, operator}},
@@ -118,6 +134,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 			return Policy{}, fmt.Errorf("%q is not one of %s", duty, strings.Join(Duties(), ", "))
 		}
 	}
+	duties = withAuditor(cfg, duties)
 	// Actions with the same resources are one statement.
 	on := map[string][]string{} // resources by action
 	var actions []string        // in the order of the table
@@ -168,10 +185,10 @@ func (a Account) arn(cfg config.Config, resource string) string {
 	}
 }
 
-// need reports whether daemons of these roles make a call.
-func (r Roles) need(action, resource string) bool {
+// need reports whether one of duties makes a call.
+func need(duties []string, action, resource string) bool {
 	return slices.ContainsFunc(permissions(), func(p permission) bool {
 		return p.action == action && slices.Contains(p.on, resource) &&
-			slices.ContainsFunc(r.list(), func(daemon string) bool { return slices.Contains(p.duties, daemon) })
+			slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(p.duties, duty) })
 	})
 }

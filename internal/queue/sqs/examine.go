@@ -132,13 +132,8 @@ func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) er
 	defer cancel()
 	var failed []types.BatchResultErrorEntry
 	switch id := aws.String("0"); call {
-	case CallSend: // no body may have this character, and no message waits for more than 15 minutes
-		var out *sqs.SendMessageBatchOutput
-		if out, err = b.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: []types.SendMessageBatchRequestEntry{
-			{Id: id, MessageBody: aws.String("\x01"), DelaySeconds: 901},
-		}}); err == nil {
-			failed = out.Failed
-		}
+	case CallSend:
+		return b.trySend(ctx, q)
 	case CallDelete:
 		var out *sqs.DeleteMessageBatchOutput
 		if out, err = b.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &q.url, Entries: []types.DeleteMessageBatchRequestEntry{
@@ -157,6 +152,30 @@ func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) er
 		return b.tryReceive(ctx, topic, suffix, q)
 	}
 	return b.judge(string(call), failed, err)
+}
+
+// TrySend is Try of a send for a queue that is not Fanfare's, by its own name.
+func (b *Broker) TrySend(ctx context.Context, name string) error {
+	q, err := b.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := b.within(ctx, requestTimeout)
+	defer cancel()
+	return b.trySend(ctx, q)
+}
+
+// trySend sends a message that SQS refuses: no body may have this character, and no message
+// waits for more than 15 minutes.
+func (b *Broker) trySend(ctx context.Context, q *remoteQueue) error {
+	var failed []types.BatchResultErrorEntry
+	out, err := b.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: []types.SendMessageBatchRequestEntry{
+		{Id: aws.String("0"), MessageBody: aws.String("\x01"), DelaySeconds: 901},
+	}})
+	if err == nil {
+		failed = out.Failed
+	}
+	return b.judge(string(CallSend), failed, err)
 }
 
 // tryReceive receives from a queue that seems to be empty. If a message comes in at this
