@@ -47,7 +47,7 @@ func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 }
 
 // emptyCluster makes the table and the queues of a cluster.
-func emptyCluster(t *testing.T) *cluster {
+func emptyCluster(t *testing.T, env ...string) *cluster {
 	t.Helper()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
 		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
@@ -55,6 +55,7 @@ func emptyCluster(t *testing.T) *cluster {
 	c := &cluster{http: freeAddress(t), name: name}
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
+	c.env = append(c.env, env...)
 	for _, what := range []string{"table", "queues"} {
 		for range 2 { // the second time it exists already
 			stdout, stderr, err := fanfare(t, c.env, what, "create")
