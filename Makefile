@@ -56,6 +56,7 @@ test-tools:
 	scripts/chromium.sh install
 	scripts/axe.sh install
 	scripts/python-tools.sh install deploy-lint
+	scripts/helm.sh install
 	scripts/need.sh promtool:prometheus
 
 # -short keeps Watermill's conformance suite in its short mode and the simulation at 50

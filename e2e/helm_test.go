@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"text/template"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
@@ -23,45 +22,6 @@ import (
 )
 
 const chart = "../deploy/helm/fanfare"
-
-// chartFunctions are those of Helm's functions that the chart uses.
-func chartFunctions(all *template.Template) template.FuncMap {
-	number := func(v any) int {
-		n, _ := v.(int) // a chart of ours multiplies whole numbers only
-		return n
-	}
-	return template.FuncMap{
-		"include": func(name string, data any) (string, error) {
-			var out strings.Builder
-			err := all.ExecuteTemplate(&out, name, data)
-			return out.String(), err
-		},
-		"toYaml": func(v any) (string, error) {
-			out, err := yaml.Marshal(v)
-			return strings.TrimSuffix(string(out), "\n"), err
-		},
-		"nindent": func(n int, text string) string {
-			pad := "\n" + strings.Repeat(" ", n)
-			return pad + strings.ReplaceAll(text, "\n", pad)
-		},
-		"quote": func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
-		"required": func(missing string, v any) (any, error) {
-			if v == nil || v == "" {
-				return nil, errors.New(missing)
-			}
-			return v, nil
-		},
-		"dict": func(pairs ...any) map[string]any {
-			out := map[string]any{}
-			for pair := range slices.Chunk(pairs, 2) {
-				out[fmt.Sprint(pair[0])] = pair[1]
-			}
-			return out
-		},
-		"mul": func(a, b any) int { return number(a) * number(b) },
-		"div": func(a, b any) int { return number(a) / number(b) },
-	}
-}
 
 // merge returns values with those of over in their place.
 func merge(values, over map[string]any) map[string]any {
@@ -76,33 +36,26 @@ func merge(values, over map[string]any) map[string]any {
 	return out
 }
 
-// render returns the manifests of the chart as Helm makes them.
-func render(t *testing.T, over map[string]any) (manifests string, err error) {
+// helm runs Helm with values, and returns its output.
+func helm(t *testing.T, over map[string]any, args ...string) (stdout string, err error) {
 	t.Helper()
-	values, meta := map[string]any{}, map[string]any{}
-	for file, into := range map[string]*map[string]any{"values.yaml": &values, "Chart.yaml": &meta} {
-		text, err := os.ReadFile(filepath.Join(chart, file))
-		require.NoError(t, err)
-		require.NoError(t, yaml.Unmarshal(text, into))
-	}
-	all := template.New("chart").Option("missingkey=error")
-	_, err = all.Funcs(chartFunctions(all)).ParseGlob(filepath.Join(chart, "templates", "*"))
+	text, err := yaml.Marshal(over)
 	require.NoError(t, err)
-	var out strings.Builder
-	for _, part := range all.Templates() {
-		if !strings.HasSuffix(part.Name(), ".yaml") {
-			continue
-		}
-		out.WriteString("---\n")
-		if err := part.Execute(&out, map[string]any{
-			"Values":  merge(values, over),
-			"Release": map[string]any{"Name": "feed", "Namespace": "social", "Service": "Helm"},
-			"Chart":   map[string]any{"AppVersion": meta["appVersion"]},
-		}); err != nil {
-			return "", err
-		}
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	require.NoError(t, os.WriteFile(values, text, 0o600))
+	command := exec.CommandContext(t.Context(), "../scripts/helm.sh", append(append([]string{"run"}, args...), chart, "-f", values)...)
+	var out, problems strings.Builder
+	command.Stdout, command.Stderr = &out, &problems
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("helm: %w: %s%s", err, &out, &problems)
 	}
 	return out.String(), nil
+}
+
+// render returns the manifests of the chart.
+func render(t *testing.T, over map[string]any) (manifests string, err error) {
+	t.Helper()
+	return helm(t, over, "template", "feed", "--namespace", "social", "--kube-version", "1.34")
 }
 
 // needed are the values that the chart has no defaults for.
@@ -187,7 +140,10 @@ func TestTheChartIsValid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			manifests, err := render(t, merge(needed(), row.over))
+			values := merge(needed(), row.over)
+			_, err := helm(t, values, "lint", "--strict", "--kube-version", "1.34")
+			require.NoError(t, err)
+			manifests, err := render(t, values)
 			require.NoError(t, err)
 			all := objects(t, manifests)
 			count := map[string]int{}
@@ -226,6 +182,25 @@ func TestTheChartNamesAMissingValue(t *testing.T) {
 	} {
 		_, err := render(t, merge(needed(), over))
 		assert.ErrorContains(t, err, name+":")
+	}
+}
+
+// A number in a file of values is the number that a daemon gets.
+func TestTheChartPassesSettingsOn(t *testing.T) {
+	t.Parallel()
+	manifests, err := render(t, merge(needed(), map[string]any{"settings": map[string]any{
+		"FANFARE_PUSH_LIMIT": 1_000_000, "FANFARE_LIKE_WINDOW": "2s", "FANFARE_ACTIVE_DAYS": "14",
+	}}))
+	require.NoError(t, err)
+	for name, deployment := range objects(t, manifests) {
+		if !strings.HasPrefix(name, "Deployment ") {
+			continue
+		}
+		env := at(t, deployment, "spec", "template", "spec", "containers", 0, "env")
+		assert.Subset(t, env, []any{
+			map[string]any{"name": "FANFARE_PUSH_LIMIT", "value": "1000000"}, map[string]any{"name": "FANFARE_LIKE_WINDOW", "value": "2s"},
+			map[string]any{"name": "FANFARE_ACTIVE_DAYS", "value": "14"},
+		}, name)
 	}
 }
 

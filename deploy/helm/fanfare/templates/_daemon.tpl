@@ -82,8 +82,9 @@ spec:
             {{- range $name, $value := .env }}
             - {name: {{ $name }}, value: {{ $value | quote }}}
             {{- end }}
+            {{- /* Helm reads a number as a float, and prints 1000000 as 1e+06. JSON does not. */}}
             {{- range $name, $value := .root.Values.settings }}
-            - {name: {{ $name }}, value: {{ $value | quote }}}
+            - {name: {{ $name }}, value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}}
             {{- end }}
           ports:
             - {name: metrics, containerPort: 9091}
