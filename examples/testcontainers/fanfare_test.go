@@ -5,11 +5,14 @@
 //	docker build -f deploy/Dockerfile -t fanfare .
 //	cd examples/testcontainers && go test -tags docker ./...
 //
-// Without the tag nothing is built or run. make lint compiles it; no machine of the project
-// has Docker, so the project's own checks do not run it.
+// Without the tag nothing is built or run. With FEED_URL the test runs against a Fanfare
+// that is there already, without Docker:
+//
+//	FEED_URL=http://127.0.0.1:8080 go test -tags docker ./...
 package fanfare_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -24,6 +27,9 @@ import (
 // address of its API.
 func startFanfare(t *testing.T) string {
 	t.Helper()
+	if url := os.Getenv("FEED_URL"); url != "" {
+		return url
+	}
 	container, err := testcontainers.GenericContainer(t.Context(), testcontainers.GenericContainerRequest{
 		ContainerRequest: testcontainers.ContainerRequest{
 			Image: "fanfare",

@@ -1,0 +1,7 @@
+module example.org/backend
+
+go 1.26.0
+
+require fanfare v0.0.0
+
+replace fanfare => ../../
