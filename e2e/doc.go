@@ -1,6 +1,7 @@
 // Package e2e runs the real binaries as users do and tests them from outside. Tests of
 // the embedded engine need nothing but Go. With the build tag e2e more tests run on the
-// SQS and DynamoDB at AWS_ENDPOINT_URL (scripts/with-emulators.sh starts them), in a
+// SQS and DynamoDB at AWS_ENDPOINT_URL (scripts/with-emulators.sh starts them), most of them
+// with their table on the engine at E2E_DYNOXIDE_URL, in a
 // browser (with axe-core, and pictures in bin/screenshots), with Schemathesis and by the
 // README's curl; without one of these they fail, and
 // they never skip. It also holds the tests of docker-compose.yml and of the messages'

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -35,16 +34,22 @@ type tripwire struct {
 	tripped bool
 }
 
-func newTripwire(t *testing.T, target string) *tripwire {
+func newTripwire(t *testing.T) *tripwire {
 	t.Helper()
-	aws, err := url.Parse(target)
+	queues, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
+	require.NoError(t, err)
+	table, err := url.Parse(tableURL())
 	require.NoError(t, err)
 	w := &tripwire{}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
 	proxy := &httputil.ReverseProxy{
 		Transport: transport,
-		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(aws) },
+		Rewrite: func(p *httputil.ProxyRequest) {
+			if p.SetURL(queues); strings.HasPrefix(p.In.Header.Get("X-Amz-Target"), "DynamoDB_") {
+				p.SetURL(table)
+			}
+		},
 		// A killed victim closes its connections.
 		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
 		ModifyResponse: func(resp *http.Response) error {
@@ -102,24 +107,15 @@ func (w *tripwire) trip(t *testing.T, operation string, after bool) bool {
 func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 	t.Parallel()
 	const calls = 20
-	endpoint := os.Getenv("AWS_ENDPOINT_URL")
-	require.NotEmpty(t, endpoint,
-		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
-	name := "e2e-" + strings.ToLower(rand.Text()[:10])
-	env := environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
-		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
-	for _, what := range []string{"table", "queues"} {
-		stdout, stderr, err := fanfare(t, env, what, "create")
-		require.NoErrorf(t, err, "%s create:\n%s%s", what, stdout, stderr)
-	}
-	wire := newTripwire(t, endpoint)
+	env := emptyCluster(t).env
+	wire := newTripwire(t)
 	newMember := func(kind string, more ...string) (m *member, http string) {
 		m, http = &member{kind: kind, admin: freeAddress(t)}, freeAddress(t)
 		m.env = append(append(append([]string(nil), env...), more...), "FANFARE_HTTP_ADDR="+http, "FANFARE_ADMIN_ADDR="+m.admin)
 		m.start(t)
 		return m, http
 	}
-	victim, victimAddr := newMember("api", "AWS_ENDPOINT_URL="+wire.url)
+	victim, victimAddr := newMember("api", "AWS_ENDPOINT_URL="+wire.url, "AWS_ENDPOINT_URL_DYNAMODB="+wire.url)
 	survivor, survivorAddr := newMember("api")
 	fanout, _ := newMember("fanout")
 	for _, m := range []*member{victim, survivor, fanout} {

@@ -23,23 +23,28 @@ import (
 // networkRounds is the number of times that the network test goes through all faults.
 var networkRounds = flag.Int("network-rounds", 1, "rounds of the network test")
 
-// badNetwork is a proxy between the daemons and AWS, which can be given faults.
-type badNetwork struct{ proxy *toxiproxy.Proxy }
+// badNetwork are proxies between the daemons and AWS, which can be given faults.
+type badNetwork struct{ queues, table *toxiproxy.Proxy }
 
 func newBadNetwork(t *testing.T) *badNetwork {
 	t.Helper()
-	endpoint, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
-	if err != nil || endpoint.Host == "" {
-		t.Fatalf("AWS_ENDPOINT_URL is %q: run this with scripts/with-emulators.sh", os.Getenv("AWS_ENDPOINT_URL"))
-	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	n := &badNetwork{toxiproxy.NewProxy(server, "aws", "127.0.0.1:0", endpoint.Host)}
-	require.NoError(t, n.proxy.Start())
-	t.Cleanup(n.proxy.Stop)
-	return n
+	before := func(name, target string) *toxiproxy.Proxy {
+		endpoint, err := url.Parse(target)
+		require.NoError(t, err)
+		require.NotEmpty(t, endpoint.Host, "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
+		proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", endpoint.Host)
+		require.NoError(t, proxy.Start())
+		t.Cleanup(proxy.Stop)
+		return proxy
+	}
+	return &badNetwork{before("queues", os.Getenv("AWS_ENDPOINT_URL")), before("table", tableURL())}
 }
 
-func (n *badNetwork) url() string { return "http://" + n.proxy.Listen }
+// environment leads a process through the network.
+func (n *badNetwork) environment() []string {
+	return []string{"AWS_ENDPOINT_URL=http://" + n.queues.Listen, "AWS_ENDPOINT_URL_DYNAMODB=http://" + n.table.Listen}
+}
 
 // fault is a way in which a network can be bad.
 type fault struct {
@@ -60,14 +65,18 @@ func faults() []fault {
 // begin applies a fault to the bytes to AWS ("upstream") or from it.
 func (n *badNetwork) begin(t *testing.T, f fault, direction string) {
 	t.Helper()
-	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(
-		fmt.Sprintf(`{"name": "fault", "type": %q, "stream": %q, "attributes": {%s}}`, f.kind, direction, f.attributes)))
-	require.NoError(t, err)
+	for _, proxy := range []*toxiproxy.Proxy{n.queues, n.table} {
+		_, err := proxy.Toxics.AddToxicJson(strings.NewReader(
+			fmt.Sprintf(`{"name": "fault", "type": %q, "stream": %q, "attributes": {%s}}`, f.kind, direction, f.attributes)))
+		require.NoError(t, err)
+	}
 }
 
 func (n *badNetwork) end(t *testing.T) {
 	t.Helper()
-	require.NoError(t, n.proxy.Toxics.RemoveToxic(t.Context(), "fault"))
+	for _, proxy := range []*toxiproxy.Proxy{n.queues, n.table} {
+		require.NoError(t, proxy.Toxics.RemoveToxic(t.Context(), "fault"))
+	}
 }
 
 // readiness is the status of a member's /readyz, 0 if it does not answer.
@@ -92,7 +101,7 @@ func (m *member) readiness(t *testing.T) int {
 func TestABadNetworkLosesNothing(t *testing.T) {
 	t.Parallel()
 	n := newBadNetwork(t)
-	c := newCluster(t, "AWS_ENDPOINT_URL="+n.url())
+	c := newCluster(t, n.environment()...)
 	for round := range *networkRounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			random := mathrand.New(mathrand.NewPCG(uint64(round), 3))

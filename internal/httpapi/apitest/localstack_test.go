@@ -41,9 +41,12 @@ func onLocalStack(t *testing.T, likesByUser string) config.Config {
 	return cfg
 }
 
+// One run has its table on LocalStack, and the other one on Dynoxide, which takes a small part of
+// the time of the processor.
 func TestContractOnLocalStack(t *testing.T) {
-	for _, index := range []string{"on", "off"} {
+	for index, table := range map[string]string{"on": "AWS_ENDPOINT_URL", "off": "E2E_DYNOXIDE_URL"} {
 		t.Run("likes by user "+index, func(t *testing.T) {
+			t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", os.Getenv(table))
 			cfg := onLocalStack(t, index)
 			ctx, stop := context.WithCancel(t.Context())
 			ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
