@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -139,6 +140,9 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 	c.effect = func(float64) error {
 		q := b.p.w.queue(topic)
 		q.dead = append(q.dead, letter)
+		if b.p.w.shape.Events && strings.Contains(reason, "its event was not sent") {
+			b.p.w.set[letter.ID] = true // its work is done, so it may wait for its redrive
+		}
 		return nil
 	}
 	return b.p.do(ctx, b.l, c)
@@ -246,32 +250,40 @@ func (w *World) deliver() bool {
 		return true
 	}
 	w.about("deliver %s %d to %s", c.m.name, c.m.receives, c.s.p.Name)
-	d := queue.NewReceive(c.m.receives + 1)
-	msg := message.NewMessage(c.m.id, slices.Clone(c.m.payload))
-	msg.Metadata = clone(c.m.meta)
-	op := fmt.Sprintf("%s/%d", c.m.name, d.Receives)
-	w.began[op] = w.steps
-	msg.SetContext(withOp(queue.WithReceive(c.s.ctx, d), op))
-	select {
-	case c.s.ch <- msg:
-	default:
-		return false // nobody takes it now: the process is at its bound
+	carried := decoded(c.m.payload)
+	if !w.give(c.s, c.m, carried) {
+		return false
 	}
-	c.m.receives++
 	if c.i > 0 {
 		w.Fired[FaultReorder]++
 	}
 	duplicates := w.faults.Dup
-	carried := decoded(c.m.payload)
 	if _, plan := carried.(*messages.FanoutPlan); plan && w.plannersMeet() {
 		duplicates *= 16
 	}
 	if !w.strikes(FaultDup, duplicates) {
 		c.m.visible = now.Add(visibility)
 	}
-	w.see(event{kind: eventDeliver, by: c.s.p.Name, id: c.m.id, message: carried, running: w.running(c.m), clock: c.s.p.Now()})
-	c.s.out = append(c.s.out, &receipt{msg, c.m, d})
-	w.note("deliver %s to %s (%d)", c.m.id, c.s.p.Name, d.Receives)
+	return true
+}
+
+// give hands a message to a subscription, and reports whether that takes it.
+func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
+	d := queue.NewReceive(m.receives + 1)
+	msg := message.NewMessage(m.id, slices.Clone(m.payload))
+	msg.Metadata = clone(m.meta)
+	op := fmt.Sprintf("%s/%d", m.name, d.Receives)
+	w.began[op] = w.steps
+	msg.SetContext(withOp(queue.WithReceive(s.ctx, d), op))
+	select {
+	case s.ch <- msg:
+	default:
+		return false // nobody takes it now: the process is at its bound
+	}
+	m.receives++
+	w.see(event{kind: eventDeliver, by: s.p.Name, id: m.id, message: carried, running: w.running(m), clock: s.p.Now()})
+	s.out = append(s.out, &receipt{msg, m, d})
+	w.note("deliver %s to %s (%d)", m.id, s.p.Name, d.Receives)
 	return true
 }
 
@@ -320,6 +332,9 @@ func (w *World) collectFrom(s *subscription) {
 			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
 			r.queued.visible = time.Now().Add(r.receive.Delay())
 			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.receive.Delay())
+			if w.probe != nil {
+				w.probe.again = append(w.probe.again, r.queued.id)
+			}
 		default:
 			if w.strikes(FaultExpire, w.faults.Expire) {
 				r.queued.visible = time.Now()

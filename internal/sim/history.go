@@ -28,6 +28,9 @@ func (w *World) history() bool {
 	since := table.Attr{Name: schema.AttrAsOf, Value: table.N(time.Now().Add(-20 * day).UnixMilli())}
 	w.write(table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{since}})
 	for _, post := range sorted(w.load.created) {
+		if w.tombs[post] > 0 {
+			continue // its count may be purged
+		}
 		in := table.UpdateInput{Key: schema.LikeCountKey(post)}
 		for _, name := range names {
 			if w.rng.IntN(10) > 0 {
@@ -79,4 +82,5 @@ func (w *World) lostWindow(post string, count *table.UpdateInput) {
 		table.Attr{Name: schema.AttrFlushed(inc), Value: table.N(5)}, table.Attr{Name: schema.AttrFenced(inc), Value: table.N(1)})
 	count.Add = []table.Attr{{Name: schema.AttrLikes, Value: table.N(1)}}
 	l.likes[key] = published{version, true, 1}
+	w.past[version] = true
 }

@@ -129,6 +129,9 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	w.checkDeleted(ctx, service)
 	w.checkTexts(ctx, service, living)
 	w.checkDeliveries(ctx, service, living)
+	w.checkMarks()
+	w.checkPurged()
+	w.checkTold(living)
 }
 
 // checkDeleted checks that a deleted post is gone by its id too (I2).
@@ -152,6 +155,7 @@ func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
 func (w *World) checkDeliveries(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
 	for _, author := range w.load.users {
 		for _, post := range sorted(living[author]) {
+			w.checkRecord(author, post)
 			d, err := service.Delivery(ctx, author, post)
 			switch {
 			case err != nil:

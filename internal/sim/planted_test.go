@@ -56,6 +56,7 @@ func bugs() []bug {
 		rebuild  = "internal/fanout/away.go"
 		presence = "internal/feed/away.go"
 		walk     = "internal/fanout/walk.go"
+		mode     = "internal/fanout/mode.go"
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
@@ -201,8 +202,37 @@ func bugs() []bug {
 		{"late transaction that brings a deleted post back", "I2", []edit{{publish, `Item: byID.Item(), If: table.Absent{}`, `Item: byID.Item()`}}},
 		{"ledger entries of lost windows pruned", "I3", []edit{{ledger, `end.ended && !end.lost[w.post] && time.Since`, `end.ended && time.Since`}}},
 		{"unlike of a counted like expires", "I3", []edit{{like, `if !next.Liked && !next.Base {`, `if !next.Liked {`}}},
-		{"walk not sent again by a post that finds it unfinished", "I6", []edit{{"internal/fanout/mode.go", `case mode.State == schema.ModePush || mode.State == schema.ModePull:`, `default:`}}},
+		{"walk not sent again by a post that finds it unfinished", "I6", []edit{{mode, `case mode.State == schema.ModePush || mode.State == schema.ModePull:`, `default:`}}},
 		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = heads[1].Other`, `low = justAfter(heads[1].Other)`}}},
+		{"chunk that counts its away readers below zero", "I1", []edit{{chunk, `c.Skipped += skipped`, `c.Skipped -= skipped`}}},
+		{"unlike that never expires", "I3", []edit{{like, `next.TTL = ttl`, `_ = ttl`}}},
+		{"entry that outlives the timeline", "I1", []edit{{"internal/fanout/worker.go", `schema.EntryAttrs(ttl, likeShards)`, `schema.EntryAttrs(ttl.Add(time.Hour), likeShards)`}}},
+		{"delivery record that ends with the entries", "I6", []edit{{"internal/fanout/worker.go", `recordTTL: ttl.Add(schema.DeliveryKept),`, `recordTTL: ttl,`}}},
+		{"mark that ends with its merging", "I1", []edit{{backfill, `ttl := until.Add(markSlack)`, `ttl := until`}}},
+		{"fence at the first receive", "I3", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`, `case a.receives < 0:`}}},
+		{"ledger pruned as soon as its notes are read", "I3", []edit{{ledger, `return end.ended && !end.lost[w.post] && time.Since(end.at) >= settled`, `return end.ended && !end.lost[w.post]`}}},
+		{"prune that saves no unit", "I11", []edit{{ledger, `if table.WriteUnits(size) >= table.WriteUnits(table.Size(count)) {`, `if len(names) == 0 {`}}},
+		{"window that says nothing of its lag", "I9", []edit{{window, `out.Lag = time.Since(w.openedAt)`, ``}}},
+		{"window twice as long", "I8", []edit{{collect, `w.openedAt.Add(c.cfg.Window)`, `w.openedAt.Add(2 * c.cfg.Window)`}}},
+		{"likes written one at a time", "I9", []edit{{"internal/likeagg/pool.go", `for range p.places {`, `for range 1 {`}}},
+		{"delivery that says nothing of the away readers", "I9", []edit{{write, `w.cfg.Skipped(int(skipped))`, ``}}},
+		{"author whose mode changes at the limit", "I6 I11", []edit{{mode, `followers > limit:`, `followers >= limit:`}}},
+		{"mode that changes without a rest", "I6 I11", []edit{{mode, `!now.Before(mode.At.Add(restTime))`, `!now.Before(mode.At)`}}},
+		{"pulled mark that stays after the pull", "I11", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, ``}}},
+		{"walk whose messages do not name it", "I6 I8 I11", []edit{{walk, `AuthorID: e.AuthorID, Walker: walker})`, `AuthorID: e.AuthorID})`}}},
+		{"marks written one at a time", "I9", []edit{{walk, `walkWriters = 16`, `walkWriters = 1`}}},
+		{"purge that leaves a shard of likes", "I11", []edit{{"internal/fanout/purge.go", `for shard := range ref.LikeShards {`, `for shard := range ref.LikeShards - 1 {`}}},
+		{"like count of a purged post that stays", "I11", []edit{{"internal/fanout/purge.go", `If:  table.Exists{},`, `If:  table.Absent{},`}}},
+		{"summary that never moves", "I11", []edit{{"internal/fanout/summary.go", `if err != nil || !done {`, `if err != nil || !done || sum.Total > 0 {`}}},
+		{"summary that counts a chunk twice", "I6", []edit{{"internal/fanout/summary.go", `Value: table.N(sum.Total)}`, `Value: table.N(sum.Total + 1)}`}}},
+		{"reader never enrolled", "I11", []edit{{rebuild, `case p == nil && w.cfg.ActiveDays == 0,`, `case p == nil,`}}},
+		{"removal that removes nothing", "I11", []edit{{removal, `still, err := w.removeEntries(ctx, e, entries)`, `still, err := w.removeEntries(ctx, e, nil)`}}},
+		{"event of a delivery before its last chunk", "I6", []edit{{"internal/fanout/events.go", `if err != nil || !chain.Ended || chain.Done < chain.Total {`, `if err != nil {`}}},
+		{"event of a delivery sent by its first message only", "I6", []edit{{"internal/fanout/worker.go", `return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.chunk(ctx, e)))`, `return wrap(e, w.chunk(ctx, e))`}}},
+		{"event of a like that an earlier attempt counted left out", "I6", []edit{{"internal/likeagg/events.go", `[]*schema.Like{a.stamped, a.old}`, `[]*schema.Like{a.stamped}`}}},
+		{"event of a follow with the id of its message", "I6", []edit{{"internal/fanout/events.go", `out.EventID = e.MarkVersion`, ``}}},
+		{"writes that stay narrow after a shortage", "I9", []edit{{write, `w.writers.raise()`, ``}}},
+		{"user forgotten without the last look", "I8", []edit{{"internal/fanout/forget.go", `case rest > 0:`, `case rest > forgetLast:`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}
 }

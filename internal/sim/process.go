@@ -18,6 +18,7 @@ type Proc struct {
 	stop   context.CancelFunc
 	life   *life
 	skew   atomic.Int64 // nanoseconds
+	limit  int64        // the push limit of a fan-out worker
 	back   time.Time    // when its clock was set back
 	paused time.Time    // until when
 	asleep bool         // paused for so long that its requests are void

@@ -86,6 +86,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.load = newWorkload(w)
 	w.build(w.load)
 	w.live(t.Context(), o)
+	w.measure(t.Context(), o)
 	w.shutDown()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
@@ -404,8 +405,19 @@ func (w *World) service(p *Proc) *feed.Service {
 	})
 }
 
+// usersOf is the domain's Forget as the fan-out calls it.
+type usersOf struct{ feed *feed.Service }
+
+func (u usersOf) Forget(ctx context.Context, user, event string, most int) (int, error) {
+	done, err := u.feed.Forget(ctx, user, event, most)
+	return done.Sum(), err
+}
+
 // pushLimit draws the push limit of a worker: somebody may be about to change it.
 func (w *World) pushLimit() int64 {
+	if w.probe != nil {
+		return w.probe.limit
+	}
 	if w.shape.Limit > 0 && w.rng.IntN(4) == 0 {
 		return int64(w.rng.IntN(5))
 	}
@@ -415,7 +427,7 @@ func (w *World) pushLimit() int64 {
 // chunkSize returns the chunk size of a worker. Somebody may be about to change it, and two
 // planners of one post then cut at other places.
 func (w *World) chunkSize(p *Proc) int {
-	if p.Name == "fanout-1" && w.plannersMeet() {
+	if p.Name == "fanout-1" && w.plannersMeet() && w.probe == nil {
 		return w.shape.Chunk + 1
 	}
 	return w.shape.Chunk
@@ -423,16 +435,20 @@ func (w *World) chunkSize(p *Proc) int {
 
 // activeDays draws the active days of a process: somebody may be about to change them.
 func (w *World) activeDays() int {
-	if w.shape.Days > 0 && w.rng.IntN(2) == 0 {
+	if w.shape.Days > 0 && w.probe == nil && w.rng.IntN(2) == 0 {
 		return []int{0, 2, 3, 14}[w.rng.IntN(4)]
 	}
 	return w.shape.Days
 }
 
 func (w *World) fanout(p *Proc) {
+	service := w.service(p)
+	ids := id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64()))
+	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
-		Store: table.HideExpired(p.Store(), p.Now), Posts: w.service(p), Publisher: p.Broker(),
-		IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now, TimelineTTL: timelineTTL, PushLimit: w.pushLimit(),
+		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service}, Publisher: p.Broker(),
+		IDs: ids, Now: p.Now, TimelineTTL: timelineTTL, PushLimit: p.limit, Events: w.tell(p),
+		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.shape.Recent, Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
@@ -455,6 +471,7 @@ func (w *World) likeagg(p *Proc) {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
 		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Log: zap.NewNop(),
+		Events: w.tell(p), Observe: func(o likeagg.Outcome) { w.sawOutcome(p, o) },
 	})
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })
 }

@@ -42,6 +42,8 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.stale.log = append(w.stale.log, change{key, res.Item, time.Now()})
 		w.buried(res.Item)
 		w.sawPost(key, res.Item)
+		w.checkWrite(key, res.Item)
+		w.sawEdge(key, res.Item)
 		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
 		if err := w.modes.wrote(key, res.Item, w.steps, w.actor()); err != nil {

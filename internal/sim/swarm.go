@@ -43,6 +43,8 @@ type Shape struct {
 	// newest posts of pulled authors.
 	Limit int
 	Heads bool
+	// Events means that workers send the events of applied work to others.
+	Events bool
 	// Days are the active days of most processes, 0 for none anywhere. Then Night is the
 	// number of operations after each of which time passes, so that readers are away.
 	Days, Night int
@@ -164,6 +166,7 @@ func (s *Shape) draw(r *rand.Rand) {
 		}
 	}
 	s.Heads = r.IntN(5) > 0
+	s.Events = r.IntN(2) == 0
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -227,7 +230,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events} {
 		if is {
 			more = append(more, what)
 		}

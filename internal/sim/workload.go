@@ -141,6 +141,7 @@ func (w *World) published(_ string, payload []byte) {
 	if err != nil || w.load == nil {
 		return
 	}
+	w.sawMessage(e)
 	l := w.load
 	switch e := e.(type) {
 	case *messages.PostCreated:

@@ -61,6 +61,16 @@ type World struct {
 	items  map[table.Key]*table.Item // as last written, for reach
 	acting *call                     // whose effect happens now
 
+	countBy   map[table.Key]string             // processes that wrote like counts last
+	countAt   map[string]int                   // step in which an author's number of followers changed
+	followers map[string]map[string][]follower // by author and user
+	madeAt    map[string]int                   // step in which a post's event became durable
+	purges    map[string]bool                  // posts whose purge was asked for
+	backfills map[string]string                // that were asked for, by the version of the mark
+	told      told
+	past      map[string]bool // versions of likes of before the run
+	probe     *probe          // the last part of some lives, nil before it
+
 	shape      Shape
 	likesTable func(table.Store) table.Store
 	aged       bool           // days have passed, so messages may be too old
@@ -125,6 +135,8 @@ func newWorld(seed uint64, shape Shape) *World {
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
 		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
+		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]bool{}, backfills: map[string]string{},
+		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{},
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	return w

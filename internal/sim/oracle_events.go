@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/messages"
+)
+
+// In half of the worlds the workers send the events of applied work to others
+// (docs/decisions/0033-events-out.md). Such an event comes once at least, and not before it
+// is true.
+
+// told holds the events that were sent.
+type told struct {
+	posts   map[string]bool // by id
+	follows map[string]bool // by the version of the mark
+	likes   map[string]bool // by the version of the action
+}
+
+// tell returns the sender of events of a process, nil in the other worlds.
+func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
+	if !w.shape.Events {
+		return nil
+	}
+	life := p.life
+	return func(ctx context.Context, events ...messages.Event) error {
+		about, text := events[0].Head().EventID, make([]string, len(events))
+		for i, e := range events {
+			text[i] = fmt.Sprintf("%+v", e)
+		}
+		c := &call{kind: "events.send", class: "send events", about: about, label: label("send events", text)}
+		c.effect = func(float64) error {
+			for _, e := range events {
+				w.heard(e)
+			}
+			return nil
+		}
+		if err := p.do(ctx, life, c); err != nil {
+			return &queue.UnsentError{Queue: "events", Err: err}
+		}
+		return nil
+	}
+}
+
+// heard checks an event of applied work: it is true by the table.
+func (w *World) heard(e messages.Event) {
+	switch e := e.(type) {
+	case *messages.PostDelivered:
+		w.told.posts[e.PostID] = true
+		w.heardDelivered(e)
+	case *messages.Followed:
+		w.told.follows[e.EventID] = true
+		if of := fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID); w.backfills[e.EventID] != of {
+			w.load.fail("I6", "the event of a follow %s names %s, it is %q", e.EventID, of, w.backfills[e.EventID])
+		}
+	case *messages.LikeCounted:
+		w.told.likes[e.EventID] = true
+		like, there := w.book.likes[e.PostID][e.UserID]
+		if !there || like.Version > e.EventID {
+			return // a later action replaced it, or it was removed
+		}
+		if like.Version < e.EventID || !w.book.counted(like) || like.Liked != e.Liked || e.LikeCount != nil && *e.LikeCount < 0 {
+			w.load.fail("I3", "the event says that %s likes %s: %v (%s, %v), its item is %+v", e.UserID, e.PostID, e.Liked, e.EventID, e.LikeCount, like)
+		}
+		if ref := w.refOf(e.PostID); ref != nil && ref.Author != e.AuthorID {
+			w.load.fail("I3", "the event of a like of %s names the author %s", e.PostID, e.AuthorID)
+		}
+	default:
+		w.load.fail("I6", "an event of the kind %s is sent", e.Kind())
+	}
+}
+
+func (w *World) heardDelivered(e *messages.PostDelivered) {
+	var chain schema.Chain
+	var plan schema.Plan
+	for _, it := range w.partition(schema.DeliveryPK(e.PostID)) {
+		if p, err := schema.ParsePlan(it); err == nil {
+			plan = p
+		} else if c, err := schema.ParseChunk(it); err == nil {
+			chain.Add(c)
+		}
+	}
+	pulled := plan.State == schema.PlanPulled
+	if plan.Post == "" {
+		return // it has expired meanwhile
+	}
+	if e.EventID != e.PostID || e.AuthorID != plan.Author || e.Pulled != pulled ||
+		!pulled && (!w.complete(e.PostID) || e.Delivered != chain.Delivered || e.Skipped != chain.Skipped) || pulled && e.Delivered+e.Skipped != 0 {
+		w.load.fail("I6", "the event says that a post is delivered: %+v, its record says %+v, %+v", *e, plan, chain)
+	}
+}
+
+// checkTold checks that each event was sent (I6), once the world is quiet.
+func (w *World) checkTold(living map[string]map[string]bool) {
+	if !w.shape.Events || w.aged {
+		return // some messages are too old
+	}
+	dead := map[string]bool{}
+	for _, topic := range queue.Topics() {
+		for _, d := range w.queue(topic).dead {
+			dead[d.ID] = true
+			if e, ok := decoded(d.Payload).(*messages.Followed); ok {
+				dead[e.MarkVersion] = true
+			}
+		}
+	}
+	for _, version := range sorted(w.backfills) {
+		if !dead[version] && !w.told.follows[version] {
+			w.load.fail("I6", "no event says that %s follows, by %s", w.backfills[version], version)
+		}
+	}
+	for _, author := range w.load.users {
+		for _, post := range sorted(living[author]) {
+			if w.complete(post) && !w.told.posts[post] {
+				w.load.fail("I6", "no event says that post %s of %s is delivered", post, author)
+			}
+			for _, user := range w.load.likersOf(post) {
+				p := w.load.likes[likeKey{post, user}]
+				if !dead[p.version] && !w.past[p.version] && !w.told.likes[p.version] {
+					w.load.fail("I6", "no event says that %s acted on %s, by %s", user, post, p.version)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Once the world is quiet, the table holds the results of the finished work, and nothing else:
+// delivery records add up to the followers, summaries are as far as they can be, marks agree
+// with the mode, and nothing of a purged post is there.
+
+// follower is the time for which an author had a follower, in steps. until is 0 for one that
+// is there.
+type follower struct{ since, until int }
+
+// sawEdge takes over a write of an author's edge, or of its number of followers.
+func (w *World) sawEdge(key table.Key, now *table.Item) {
+	switch class("", key.PK) {
+	case " follower":
+		user, _ := schema.UserOfSK(key.SK)
+		author := key.PK[len("u#") : len(key.PK)-len("#follower")]
+		of := w.followers[author]
+		if of == nil {
+			of = map[string][]follower{}
+			w.followers[author] = of
+		}
+		n := len(of[user])
+		switch is := n > 0 && of[user][n-1].until == 0; {
+		case now != nil && !is:
+			of[user] = append(of[user], follower{since: w.steps})
+		case now == nil && is:
+			of[user][n-1].until = w.steps
+		}
+	case " user":
+		author, _ := schema.UserOfSK(key.PK) // UserPK is the same text
+		if slices.Contains(schema.FollowerCountKeys(author), key) {
+			w.countAt[author] = w.steps
+		}
+	}
+}
+
+// followersSince returns the least and the largest number of followers that the fan-out of a
+// post from a step on may have met: those that were there all the time, and those that were
+// there at any time.
+func (w *World) followersSince(author string, step int) (least, most int64) {
+	for _, times := range w.followers[author] {
+		last := times[len(times)-1]
+		if last.until == 0 || last.until >= step {
+			most++
+		}
+		if last.until == 0 && last.since < step {
+			least++
+		}
+	}
+	return least, most
+}
+
+// checkRecord checks the delivery record of a living post of an author: its numbers, and how
+// far its summary is.
+func (w *World) checkRecord(author, post string) {
+	var plan *schema.Plan
+	var chunks []schema.Chunk
+	for _, it := range w.partition(schema.DeliveryPK(post)) {
+		if p, err := schema.ParsePlan(it); err == nil {
+			plan = &p
+		} else if c, err := schema.ParseChunk(it); err == nil {
+			chunks = append(chunks, c)
+		}
+	}
+	if plan == nil || w.aged {
+		return // it expires in parts
+	}
+	if plan.Author != author || plan.Attempts < 1 || plan.Started.IsZero() {
+		w.load.fail("I6", "the plan of %s by %s is %+v", post, author, *plan)
+	}
+	if plan.State == schema.PlanPulled {
+		if plan.Planned != 1 {
+			w.load.fail("I6", "the pulled post %s has a plan of %d entries", post, plan.Planned)
+		}
+		return
+	}
+	least, most := w.followersSince(author, w.madeAt[post])
+	var chain schema.Chain
+	for _, c := range chunks { // sorted by their keys
+		chain.Add(c)
+	}
+	if met := chain.Delivered + chain.Skipped; met < least || met > most {
+		w.load.fail("I1", "the delivery of %s met %d followers (%d skipped), there were %d all the time and %d in all", post, met, chain.Skipped, least, most)
+	}
+	if w.shape.Days == 0 && chain.Skipped != 0 {
+		w.load.fail("I1", "the delivery of %s skipped %d followers, and nobody is ever away", post, chain.Skipped)
+	}
+	if plan.Planned < 1+least || plan.Planned > 1+most {
+		w.load.fail("I6", "the delivery of %s planned %d entries, there were %d followers all the time and %d in all", post, plan.Planned, least, most)
+	}
+	w.checkSummary(post, *plan, chunks)
+}
+
+// checkSummary checks that a plan's summary is the beginning of the chain, and that no page of
+// chunks behind it is done and left out.
+func (w *World) checkSummary(post string, plan schema.Plan, chunks []schema.Chunk) {
+	var begin schema.Chain
+	for _, c := range chunks {
+		if begin.Upto == plan.Sum.Upto && begin.Total > 0 || plan.Sum.Upto == "" {
+			break
+		}
+		begin.Add(c)
+	}
+	if s := plan.Sum; begin.Upto != s.Upto || begin.Total != s.Total || begin.Delivered != s.Delivered || begin.Skipped != s.Skipped || !begin.Last.Equal(s.Last) {
+		w.load.fail("I6", "the summary of the delivery of %s is %+v, its chunks say %+v", post, s, begin)
+		return
+	}
+	most := int64(w.shape.Plan * (w.shape.Chunk + 1)) // the larger size of two workers
+	behind := slices.DeleteFunc(slices.Clone(chunks), func(c schema.Chunk) bool { return c.First < plan.Sum.Upto })
+	if plan.Planned <= most || len(behind) < w.shape.Plan {
+		return
+	}
+	next := plan.Sum
+	for _, c := range behind[:w.shape.Plan] {
+		next.Add(c)
+	}
+	if next.Total > plan.Sum.Total && next.Done == next.Total && !next.Ended {
+		w.load.fail("I11", "the summary of the delivery of %s rests at %q, %d chunks behind it are done", post, plan.Sum.Upto, len(behind))
+	}
+}
+
+// checkMarks checks that marks agree with the modes: of a pushed author none stays pulled for
+// good, and each follower of a pulled author has one that does.
+func (w *World) checkMarks() {
+	if w.aged {
+		return // a walk may be a dead letter
+	}
+	for _, author := range w.load.users {
+		mode, err := w.modeOf(author)
+		if err != nil {
+			w.load.fail("oracle", "%v", err)
+			continue
+		}
+		for _, user := range w.load.users {
+			var mark schema.Mark
+			if it := w.items[schema.MarkKey(user, author)]; it != nil {
+				if mark, err = schema.ParseMark(*it); err != nil {
+					w.load.fail("I1", "%v", err)
+					continue
+				}
+			}
+			followed, _ := w.edge(user, author)
+			pulled := mark.Kind == schema.MarkPulled && mark.TTL.IsZero()
+			switch {
+			case pulled && mode.State == schema.ModePush:
+				w.load.fail("I11", "%s pushes, and the home of %s pulls it for good: %+v", author, user, mark)
+			case mark.Kind == schema.MarkUnfollowed && mark.TTL.IsZero():
+				w.load.fail("I11", "the mark of %s, no follower of %s, stays for good", user, author)
+			case followed && mark.Kind == schema.MarkUnfollowed:
+				w.load.fail("I1", "%s follows %s, and the mark says the contrary", user, author)
+			case followed && !pulled && mode.State == schema.ModePull && (mark.Kind != schema.MarkBackfill || !mark.TTL.IsZero()):
+				w.load.fail("I1", "%s is pulled, and the home of its follower %s has the mark %+v", author, user, mark)
+			}
+		}
+	}
+}
+
+// checkPurged checks that nothing of a deleted post is left whose purge was asked for. A
+// process that stood still for hours may write such items later.
+func (w *World) checkPurged() {
+	if w.aged || w.hours || w.Fired[FaultSleep]+w.Fired[FaultLeap]+w.Fired[FaultNights] > 0 {
+		return
+	}
+	for _, post := range sorted(w.purges) {
+		ref := w.refOf(post)
+		if ref == nil || !ref.Deleted {
+			continue
+		}
+		lists := []string{schema.CommentsPK(post)}
+		for shard := range ref.LikeShards {
+			lists = append(lists, schema.LikesPK(post, shard, ref.LikeShards))
+		}
+		for _, pk := range lists {
+			if left := w.partition(pk); len(left) > 0 {
+				w.load.fail("I11", "%d items of %s are left of a deleted post, the first %v", len(left), pk, left[0].Key)
+			}
+		}
+		if count := w.items[schema.LikeCountKey(post)]; count != nil && !count.Has(table.AttrTTL) {
+			w.load.fail("I11", "the like count of the deleted post %s stays for good", post)
+		}
+	}
+}
+
+func (w *World) refOf(post string) *schema.PostRef {
+	it := w.items[schema.PostByIDKey(post)]
+	if it == nil {
+		return nil
+	}
+	ref, err := schema.ParsePostRef(*it)
+	if err != nil {
+		w.load.fail("oracle", "%v", err)
+		return nil
+	}
+	return &ref
+}
+
+// sawMessage remembers the messages that the checks of rest need.
+func (w *World) sawMessage(e messages.Event) {
+	switch e := e.(type) {
+	case *messages.PostCreated:
+		if w.madeAt[e.PostID] == 0 {
+			w.madeAt[e.PostID] = w.steps
+		}
+	case *messages.PostDeleted:
+		w.purges[e.PostID] = true
+	case *messages.Followed:
+		w.backfills[e.MarkVersion] = fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID)
+	}
+}

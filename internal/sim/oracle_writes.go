@@ -1,0 +1,298 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Each write of the product is held against the rules of its item: when it expires, and
+// from which state to which it may go. Many of them show in no home and in no count for
+// weeks, so only the write itself can break them before the eyes of a run.
+
+const (
+	// unlikeKept is the life of a like item that is neither liked nor counted (docs/LIKES.md).
+	unlikeKept = messages.MaxAge + 3*day
+	// fenceFrom is the receive of a message from which an open flush is fenced, and lastHour
+	// the rest of its life in which it waits for nobody.
+	fenceFrom, lastHour = 4, time.Hour
+	// noteSettled is the time from the first look at a note to a prune by it, mostPruned the
+	// attributes that one prune drops.
+	noteSettled, mostPruned = time.Hour, 100
+	// markKept is how much longer a mark lives than the entries that it hides.
+	markKept = time.Hour
+	// modeRest is the least time between two changes of an author's mode.
+	modeRest = 2 * time.Hour
+	// clocksMost is the most by which two clocks differ, with the time that a request takes.
+	clocksMost = 2*clocksApart + 30*time.Minute
+)
+
+// checkWrite checks an item that a call of the product wrote. The one before is in w.items.
+func (w *World) checkWrite(key table.Key, now *table.Item) {
+	c, old := w.acting, w.items[key]
+	if c == nil || now == nil {
+		return
+	}
+	switch class("", key.PK) {
+	case " likelist":
+		w.checkLikeItem(old, *now)
+	case " likecount":
+		w.checkCountItem(c, key, old, now)
+		w.countBy[key] = c.proc.Name
+	case " timeline":
+		w.checkEntryItem(*now)
+	case " home":
+		if key.SK != schema.SortPresence && !c.hasAnswer() {
+			w.checkMarkItem(*now)
+		}
+	case " delivery":
+		w.checkDeliveryItem(*now)
+	case " user":
+		w.checkModeItem(c, key, old, now)
+	}
+}
+
+// checkLikeItem checks I3: an item that is neither liked nor counted expires, and no other
+// does. The version of a like never goes back.
+func (w *World) checkLikeItem(old *table.Item, now table.Item) {
+	next, err := schema.ParseLike(now)
+	if err != nil {
+		return // the ledger's oracle reports it
+	}
+	if expires, neither := !next.TTL.IsZero(), !next.Liked && !next.Base; expires != neither {
+		w.load.fail("I3", "the like of %s by %s expires: %v, liked %v, base %v", next.Post, next.User, expires, next.Liked, next.Base)
+	} else if acted, err := id.Time(next.Version); expires && (err != nil ||
+		next.TTL.Before(acted.Add(unlikeKept-clocksMost)) || next.TTL.After(time.Now().Add(unlikeKept+clocksMost))) {
+		w.load.fail("I3", "the unlike of %s by %s expires at %v, it was made at %v", next.Post, next.User, next.TTL, acted)
+	}
+	if old == nil {
+		return
+	}
+	if was, err := schema.ParseLike(*old); err == nil && was.Version > next.Version {
+		w.load.fail("I3", "the like of %s by %s goes back from %s to %s", next.Post, next.User, was.Version, next.Version)
+	}
+}
+
+// checkCountItem checks a write of a like count: fences come late, and a prune drops only
+// incarnations whose end is noted and settled, where it saves a unit.
+func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
+	post, _, _ := postOfLikes(key.PK)
+	was, is := schema.ParseLikeCount(old), schema.ParseLikeCount(now)
+	for inc := range is.Fenced {
+		if !was.Fenced[inc] && !c.hasAnswer() && !w.mayFence(c.proc, post) {
+			w.load.fail("I3", "%s fences %s on post %s, and holds no message that was received %d times or is near its age limit", c.proc.Name, inc, post, fenceFrom)
+		}
+	}
+	dropped := map[string]int{}
+	for inc := range was.Done {
+		if _, there := is.Done[inc]; !there {
+			dropped[inc]++
+		}
+	}
+	for inc := range was.Fenced {
+		if !is.Fenced[inc] {
+			dropped[inc]++
+		}
+	}
+	if len(dropped) == 0 {
+		return
+	}
+	names := 0
+	for _, inc := range sorted(dropped) {
+		names += dropped[inc]
+		if end, noted := w.book.ends[inc]; !noted || end.Lost[post] {
+			w.load.fail("I3", "the ledger of post %s loses %s, whose clean end is not noted", post, inc)
+		}
+	}
+	if names > mostPruned {
+		w.load.fail("I9", "a prune drops %d attributes of the ledger of post %s", names, post)
+	}
+	if w.countBy[key] == c.proc.Name && table.WriteUnits(table.Size(*now)) >= table.WriteUnits(table.Size(*old)) {
+		w.load.fail("I11", "a prune of the ledger of post %s from %d to %d bytes saves no unit", post, table.Size(*old), table.Size(*now))
+	}
+	if lives := time.Since(w.reach.booted[c.proc.Name]); lives < noteSettled && !c.hasAnswer() {
+		w.load.fail("I3", "%s prunes the ledger of post %s by notes that it read within %s", c.proc.Name, post, lives)
+	}
+}
+
+// mayFence reports whether a process holds a message for which it may fence a flush on a post.
+func (w *World) mayFence(p *Proc, post string) bool {
+	for _, s := range p.subs {
+		for _, r := range s.out {
+			like := likeOf(decoded(r.queued.payload))
+			if s.topic != queue.TopicLikes || like == nil || like.PostID != post {
+				continue
+			}
+			acted, err := id.Time(like.EventID)
+			if err != nil || r.receive.Receives >= fenceFrom || time.Since(acted) > messages.MaxAge-lastHour-clocksMost {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkEntryItem checks that an entry expires with the timeline's TTL, counted from its post,
+// and has the like shards of the post.
+func (w *World) checkEntryItem(now table.Item) {
+	e, err := schema.ParseEntry(now)
+	if err != nil {
+		w.load.fail("I1", "%v", err)
+		return
+	}
+	if made, err := id.Time(e.Post); err != nil || now.Int(table.AttrTTL) != made.Add(timelineTTL).Unix() {
+		w.load.fail("I1", "the entry %s expires at %d, its post was made at %v", now.Key.SK, now.Int(table.AttrTTL), made)
+	}
+	if stored := w.items[schema.PostByIDKey(e.Post)]; stored != nil {
+		if ref, err := schema.ParsePostRef(*stored); err == nil && ref.LikeShards != e.LikeShards {
+			w.load.fail("I3", "the entry %s has %d like shards, its post %d", now.Key.SK, e.LikeShards, ref.LikeShards)
+		}
+	}
+}
+
+// checkMarkItem checks when a mark expires (docs/HYBRID.md).
+func (w *World) checkMarkItem(now table.Item) {
+	m, err := schema.ParseMark(now)
+	if err != nil {
+		w.load.fail("I1", "%v", err)
+		return
+	}
+	var want time.Time
+	switch {
+	case m.Kind == schema.MarkBackfill && !m.Until.IsZero():
+		want = m.Until.Add(markKept)
+		if first, err := id.Time(m.From); err == nil && first.Add(timelineTTL+markKept).After(want) {
+			want = first.Add(timelineTTL + markKept)
+		}
+	case m.Kind == schema.MarkPulled && !m.TTL.IsZero():
+		mode, err := w.modeOf(m.Author)
+		if err != nil || mode.State != schema.ModeLeaving && mode.State != schema.ModePush {
+			w.load.fail("I1", "the pulled mark of %s for %s expires in the mode %s: %v", m.User, m.Author, mode.State, err)
+		}
+		want = mode.At.Add(timelineTTL + markKept)
+	default:
+		return
+	}
+	if m.TTL.Unix() != want.Unix() {
+		w.load.fail("I1", "the %s mark of %s for %s expires at %v, want %v", m.Kind, m.User, m.Author, m.TTL, want)
+	}
+}
+
+// modeOf returns the mode of an author as it is stored.
+func (w *World) modeOf(author string) (schema.Mode, error) {
+	if it := w.items[schema.ModeKey(author)]; it != nil {
+		return schema.ParseMode(author, []table.Item{*it})
+	}
+	return schema.ParseMode(author, nil)
+}
+
+// checkDeliveryItem checks that a delivery record outlives its post's entries, and never
+// counts below 0.
+func (w *World) checkDeliveryItem(now table.Item) {
+	var post string
+	var ttl time.Time
+	if plan, err := schema.ParsePlan(now); err == nil {
+		post, ttl = plan.Post, plan.TTL
+	} else if c, err := schema.ParseChunk(now); err == nil {
+		post, ttl = c.Post, c.TTL
+		if c.Delivered < 0 || c.Skipped < 0 || c.End != "" && c.End <= c.First || c.Done.IsZero() && c.Delivered+c.Skipped > 0 {
+			w.load.fail("I1", "a chunk of post %s is %+v", post, c)
+		}
+	}
+	if made, err := id.Time(post); err != nil || !ttl.Equal(made.Add(timelineTTL+schema.DeliveryKept).Truncate(time.Second)) {
+		w.load.fail("I6", "the delivery record %v expires at %v, its post was made at %v: %v", now.Key, ttl, made, err)
+	}
+}
+
+// checkModeItem checks a change of an author's mode: the order of the states, the rest between
+// two changes, and the limit that asked for it.
+func (w *World) checkModeItem(c *call, key table.Key, old, now *table.Item) {
+	author, _ := schema.UserOfSK(key.PK) // UserPK is the same text
+	if key != schema.ModeKey(author) {
+		return
+	}
+	was, err := w.modeOf(author)
+	next, err2 := schema.ParseMode(author, []table.Item{*now})
+	if err != nil || err2 != nil {
+		w.load.fail("oracle", "%v, %v", err, err2)
+		return
+	}
+	wrong := ""
+	switch from := fmt.Sprintf("%s to %s", was.State, next.State); from {
+	case "push to switching", "pull to leaving":
+		leaving := next.State == schema.ModeLeaving
+		switch {
+		case next.V != was.V+1 || next.At.Sub(was.At) < modeRest && old != nil || leaving && next.Since != was.Since || next.Since == "":
+			wrong = "too early, or with another number or id"
+		case !c.hasAnswer() && w.countAt[author] < w.began[c.op] && !changes(leaving, w.followersOf(author), c.proc.limit):
+			wrong = fmt.Sprintf("with %d followers and the limit %d", w.followersOf(author), c.proc.limit)
+		}
+	case "switching to pull", "leaving to push":
+		if next.V != was.V || next.Since != was.Since || !next.At.Equal(was.At) {
+			wrong = "with another number, id or time"
+		}
+	case "switching to switching", "leaving to leaving", "pull to pull", "push to push": // another walk may have ended it
+		ended := next.State == schema.ModePull || next.State == schema.ModePush
+		if next.V != was.V || next.Walked < was.Walked || next.Walked == was.Walked && !ended {
+			wrong = "and the walk does not go on"
+		}
+	default:
+		wrong = "which is no step"
+	}
+	if wrong != "" {
+		w.load.fail("I6", "the mode of %s goes from %+v to %+v %s", author, was, next, wrong)
+	}
+}
+
+// changes reports whether a limit asks an author with so many followers to change.
+func changes(leaving bool, followers, limit int64) bool {
+	if leaving {
+		return limit == 0 || 10*followers < 8*limit
+	}
+	return limit > 0 && followers > limit
+}
+
+// followersOf returns the stored number of an author's followers.
+func (w *World) followersOf(author string) (n int64) {
+	for _, key := range schema.FollowerCountKeys(author) {
+		if it := w.items[key]; it != nil {
+			n += it.Int(schema.AttrN)
+		}
+	}
+	return n
+}
+
+// sawEntries takes over the number of entries that a worker says it wrote, or, below 0, of the
+// followers that it skipped.
+func (w *World) sawEntries(n int, since time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n == 0 || since < -clocksMost {
+		w.load.violations = append(w.load.violations, fmt.Sprintf("I9: %d entries were observed %s after their post", n, since))
+	}
+	if w.probe != nil && n > 0 {
+		w.probe.written += n
+	} else if w.probe != nil {
+		w.probe.skipped -= n
+	}
+}
+
+// sawOutcome checks the outcome that an aggregator says a window had.
+func (w *World) sawOutcome(p *Proc, o likeagg.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.probe != nil {
+		w.probe.outcomes = append(w.probe.outcomes, o)
+	}
+	switch {
+	case o.Messages < 1 || o.Applied < 0 || o.Applied > o.Messages || o.Pruned < 0 || o.Fences < 0 || o.Lag < 0,
+		o.Lost && (o.Flushed || o.Applied > 0), o.Flushed != (o.LedgerBytes > 0), !o.Lost && o.Flushed != (o.Applied > 0), o.Pruned > 0 && !o.Flushed:
+		w.load.violations = append(w.load.violations, fmt.Sprintf("I9: a window of %s had the outcome %+v", p.Name, o))
+	}
+}
