@@ -56,8 +56,8 @@ func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 // contract of a table as LocalStack's does, and takes a small part of the time of the processor.
 func tableURL() string { return cmp.Or(os.Getenv("E2E_DYNOXIDE_URL"), os.Getenv("AWS_ENDPOINT_URL")) }
 
-// onLocalStack leads the processes of a cluster to LocalStack for its table, too.
-const onLocalStack = "AWS_ENDPOINT_URL_DYNAMODB="
+// besideTheQueues keeps the table of a cluster on the engine of its queues.
+const besideTheQueues = "AWS_ENDPOINT_URL_DYNAMODB="
 
 // emptyCluster makes the table and the queues of a cluster; env is for all of its processes.
 func emptyCluster(t *testing.T, env ...string) *cluster {
@@ -132,7 +132,7 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 	if testing.Short() {
 		users, posts, likes = 50, 150, 750
 	}
-	c := emptyCluster(t, onLocalStack)
+	c := emptyCluster(t, besideTheQueues)
 	c.add(t, nil, productionShape()...)
 	c.isSound(t)
 	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", fmt.Sprint(users), "--posts", fmt.Sprint(posts), "--likes", fmt.Sprint(likes),
@@ -156,7 +156,7 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			random := mathrand.New(mathrand.NewPCG(uint64(round), 2))
-			engine := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + tableURL(), onLocalStack}[round%2]
+			engine := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + tableURL(), besideTheQueues}[round%2]
 			c := emptyCluster(t, engine)
 			c.add(t, nil, productionShape()...)
 			victims := c.members
@@ -191,7 +191,7 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 // these conflict and are repeated.
 func TestFollowsAreLinearizableOnAWS(t *testing.T) {
 	t.Parallel()
-	c := emptyCluster(t, onLocalStack)
+	c := emptyCluster(t, besideTheQueues)
 	c.add(t, nil, productionShape()...)
 	assert.True(t, playFollows(t, c.http, 1, 20, nil).linearizable(t, followModel()),
 		"the calls have no order that explains their answers")

@@ -15,7 +15,7 @@ import (
 func TestSeparateBinariesDeliverExactlyOnMoto(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("E2E_MOTO_URL"), "E2E_MOTO_URL is not set: run this with scripts/with-emulators.sh")
-	c := emptyCluster(t, "AWS_ENDPOINT_URL="+os.Getenv("E2E_MOTO_URL"))
+	c := emptyCluster(t, besideTheQueues, "AWS_ENDPOINT_URL="+os.Getenv("E2E_MOTO_URL"))
 	c.add(t, nil, "api", "fanout", "likeagg")
 	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", "4", "--posts", "5", "--likes", "10")...)
 	r := verdict(t, stdout, stderr, err)

@@ -49,7 +49,8 @@ func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 	exported := here.export(t)
 	require.NoError(t, os.WriteFile(file, []byte(exported), 0o600))
 
-	c := newClusterOf(t, []string{"api", "fanout", "likeagg"})
+	c := emptyCluster(t, besideTheQueues)
+	c.add(t, nil, "api", "fanout", "likeagg")
 	stdout, stderr, err = fanfare(t, c.env, "import", "--rate", "0", file)
 	require.NoError(t, err, stderr)
 	t.Log(stdout)
