@@ -48,7 +48,7 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 	case " timeline":
 		w.checkEntryItem(*now)
 	case " home":
-		if key.SK != schema.SortPresence && !c.hasAnswer() {
+		if _, mark := schema.UserOfSK(key.SK); mark && !c.hasAnswer() { // else the presence, or a mute
 			w.checkMarkItem(*now)
 		}
 	case " delivery":

@@ -234,7 +234,7 @@ func (r *reach) wrote(e event) {
 		r.entryWritten(e)
 	case kind == "home":
 		delete(r.marks, e.key)
-		if e.now != nil {
+		if e.now != nil && schema.KnownMark(*e.now) {
 			r.marks[e.key], _ = schema.ParseMark(*e.now) // the oracle reads the marks too, and reports one that does not parse
 		}
 	case kind == "follower":
