@@ -53,6 +53,8 @@ const (
 	// HomeMark is a home mark that hides a followed author, merges an author without a follow, or
 	// is missing for a pulled author.
 	HomeMark Kind = "home-mark"
+	// BlockHalf is a block whose two sides do not agree.
+	BlockHalf Kind = "block-half"
 	// UserCount is a count of posts, followers or followees that is not that of the items.
 	UserCount Kind = "user-count"
 	// ProfileMissing is a user with posts or followees and without a profile.
@@ -82,6 +84,7 @@ func (k Kind) advice() string {
 	return map[Kind]string{
 		FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",
 		HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
+		BlockHalf:       "the two users are refused differently, or one does not see its block: the repair makes both sides say the same",
 		UserCount:       "the repair adds the difference",
 		ProfileMissing:  "the user cannot be seen: the repair makes a profile with the user's id as its name",
 		PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
@@ -99,7 +102,7 @@ func (k Kind) advice() string {
 // Kinds returns all kinds, in their order.
 func Kinds() []Kind {
 	return []Kind{
-		FollowHalf, HomeMark, UserCount, ProfileMissing, PostID, PostMissing,
+		FollowHalf, HomeMark, BlockHalf, UserCount, ProfileMissing, PostID, PostMissing,
 		EntryMissing, EntryOrphan, EntryUnfollowed, LikeCount, LikeIndex, CommentIndex, CommentCount,
 	}
 }
@@ -136,6 +139,7 @@ func (s Summary) Left() (n int) {
 // Feed has the repairs that are flows of the domain.
 type Feed interface {
 	MendFollow(ctx context.Context, follower, author string) (bool, error)
+	MendBlock(ctx context.Context, user, other string) (bool, error)
 	BuryLost(ctx context.Context, post string) (bool, error)
 }
 
@@ -248,6 +252,8 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 		return r.postItem(ctx, it)
 	case isUser && list == "timeline":
 		return r.entryItem(ctx, owner, it)
+	case isUser && list == "block":
+		return r.blockItem(ctx, it)
 	case isUser && list == "home":
 		return r.markItem(ctx, owner, it)
 	case isUser || !strings.HasPrefix(pk, "p#"):

@@ -90,6 +90,20 @@ func damages() []damage {
 		}, func(w *world, _ []string) bool {
 			return w.item(schema.MarkKey("tom", "sue")).Str(schema.AttrKind) == string(schema.MarkPulled)
 		}},
+		{"one side of a block is lost", audit.BlockHalf, func(w *world, _ []string) table.Key {
+			w.must(w.Block(w.t.Context(), "fan8", "eve"))
+			w.drop(schema.BlockKey("fan8", "eve"))
+			return schema.BlockKey("fan8", "eve")
+		}, func(w *world, _ []string) bool {
+			l, err := w.Blocks(w.t.Context(), "fan8", feed.PageRequest{})
+			w.must(err)
+			return len(l.Items) == 1
+		}},
+		{"the sides of a block do not agree", audit.BlockHalf, func(w *world, _ []string) table.Key {
+			w.must(w.Block(w.t.Context(), "fan8", "eve"))
+			w.change(schema.BlockKey("eve", "fan8"), []table.Attr{attr(schema.AttrBlockedBy, table.N(1))}, nil)
+			return schema.BlockKey("eve", "fan8")
+		}, nil},
 		{"the count of posts is wrong", audit.UserCount, func(w *world, _ []string) table.Key {
 			w.change(schema.CountsKey("ann"), nil, []table.Attr{attr(schema.AttrPosts, table.N(3))})
 			return schema.CountsKey("ann")

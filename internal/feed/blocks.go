@@ -122,6 +122,35 @@ func (s *Service) endBlocks(ctx context.Context, user, other string, now pair, e
 	return false, unavailable("table", err)
 }
 
+// MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
+// anything. Each side says of its own user what holds, and a side that is lost is made anew from
+// the other one. Calls of other processes win.
+func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
+	now, err := s.readBlocks(ctx, user, other)
+	if err != nil {
+		return false, err
+	}
+	own, back, err := now.times(user, other)
+	if err != nil {
+		return false, err
+	}
+	side, there := now[schema.BlockKey(user, other)]
+	if otherSide, ok := now[schema.BlockKey(other, user)]; !there && ok {
+		own = schema.BlockedSince(otherSide)
+	} else if there && !ok {
+		back = schema.BlockedSince(side)
+	}
+	ops := now.set(user, other, own, back)
+	if len(ops) == 0 {
+		return false, nil
+	}
+	err = s.transact(ctx, ops...)
+	if conditionFailed(err) {
+		return false, nil
+	}
+	return err == nil, unavailable("table", err)
+}
+
 // pair is the stored state between two users: blocks and follows in both directions, and the
 // profiles of both.
 type pair map[table.Key]table.Item

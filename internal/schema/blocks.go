@@ -27,6 +27,9 @@ func (b Block) Item() table.Item {
 	return it
 }
 
+// BlockedSince returns since when a side says that its user is blocked, zero for no block.
+func BlockedSince(side table.Item) time.Time { return timeOf(&side, AttrBlockedBy) }
+
 // ParseBlock decodes one side of the blocks between two users.
 func ParseBlock(it table.Item) (Block, error) {
 	user, ok := userOf(it.Key.PK, "#block")
