@@ -9,6 +9,8 @@ ROUNDS ?= 20
 TAGS ?= e2e,invariants
 # No debugger reads these binaries: without its tables they link in half the time. lint vets.
 FAST = -vet=off -ldflags=-w
+# Some packages mostly wait for an emulator: one more than the processors run at once.
+AT_ONCE = -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Seeds of the simulation for each mutant, and how many mutants to draw; 0 takes all.
 MUTANT_SEEDS ?= 300
 SAMPLE ?= 0
@@ -62,7 +64,7 @@ test-tools:
 # -short keeps Watermill's conformance suite in its short mode and the simulation at 50
 # seeds; test-long, sim and test-crash go further.
 test: test-tools
-	scripts/with-emulators.sh $(EACH) --at-once $(GO) test -race -short -tags $(TAGS) $(FAST) -timeout 30m ./...
+	scripts/with-emulators.sh $(EACH) --at-once $(GO) test $(AT_ONCE) -race -short -tags $(TAGS) $(FAST) -timeout 30m ./...
 
 test-long: test-tools
 	scripts/with-emulators.sh $(GO) test -race -tags $(TAGS) -timeout 60m ./internal/queue/... ./internal/table/...
