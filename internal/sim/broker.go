@@ -26,6 +26,7 @@ type queueState struct {
 
 type queued struct {
 	id       string
+	topic    string // once it was received in the calm part
 	name     string // of its origin: the same in a run without other operations
 	payload  []byte
 	meta     message.Metadata
@@ -281,6 +282,10 @@ func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 		return false // nobody takes it now: the process is at its bound
 	}
 	m.receives++
+	if w.probe != nil && m.receives == 1 && s.topic != queue.TopicLikes {
+		m.topic = s.topic
+		w.probe.handed = append(w.probe.handed, m)
+	}
 	w.see(event{kind: eventDeliver, by: s.p.Name, id: m.id, message: carried, running: w.running(m), clock: s.p.Now()})
 	s.out = append(s.out, &receipt{msg, m, d})
 	w.note("deliver %s to %s (%d)", m.id, s.p.Name, d.Receives)

@@ -25,6 +25,7 @@ type probe struct {
 	written  int // entries that workers say they wrote
 	skipped  int // followers that they say they skipped
 	refusals []*refusal
+	handed   []*queued // first receives of messages of the workers, by topic
 }
 
 // refusal lets the next n calls of a class fail, those of partitions that begin with pk if that

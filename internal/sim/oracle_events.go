@@ -29,7 +29,11 @@ func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 	return func(ctx context.Context, events ...messages.Event) error {
 		about, text := events[0].Head().EventID, make([]string, len(events))
 		for i, e := range events {
-			text[i] = fmt.Sprintf("%+v", e)
+			payload, err := messages.Encode(e)
+			if err != nil {
+				return err
+			}
+			text[i] = string(payload)
 		}
 		c := &call{kind: "events.send", class: "send events", about: about, label: label("send events", text)}
 		c.effect = func(float64) error {

@@ -226,7 +226,7 @@ func bugs() []bug {
 		{"summary that never moves", "I11", []edit{{"internal/fanout/summary.go", `if err != nil || !done {`, `if err != nil || !done || sum.Total > 0 {`}}},
 		{"summary that counts a chunk twice", "I6", []edit{{"internal/fanout/summary.go", `Value: table.N(sum.Total)}`, `Value: table.N(sum.Total + 1)}`}}},
 		{"reader never enrolled", "I11", []edit{{rebuild, `case p == nil && w.cfg.ActiveDays == 0,`, `case p == nil,`}}},
-		{"removal that removes nothing", "I11", []edit{{removal, `still, err := w.removeEntries(ctx, e, entries)`, `still, err := w.removeEntries(ctx, e, nil)`}}},
+		{"removal that removes nothing", "I6 I11", []edit{{removal, `still, err := w.removeEntries(ctx, e, entries)`, `still, err := w.removeEntries(ctx, e, nil)`}}},
 		{"event of a delivery before its last chunk", "I6", []edit{{"internal/fanout/events.go", `if err != nil || !chain.Ended || chain.Done < chain.Total {`, `if err != nil {`}}},
 		{"event of a delivery sent by its first message only", "I6", []edit{{"internal/fanout/worker.go", `return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.chunk(ctx, e)))`, `return wrap(e, w.chunk(ctx, e))`}}},
 		{"event of a like that an earlier attempt counted left out", "I6", []edit{{"internal/likeagg/events.go", `[]*schema.Like{a.stamped, a.old}`, `[]*schema.Like{a.stamped}`}}},
@@ -276,7 +276,7 @@ func (b bug) overlay(t *testing.T, root string) string {
 
 var (
 	// isViolation matches the text of workload.fail.
-	isViolation = regexp.MustCompile(`^(I\d|stuck|oracle): `)
+	isViolation = regexp.MustCompile(`^(I\d+|stuck|oracle): `)
 	// isPanic matches an assertion that failed, isLabel the seed of its goroutine.
 	isPanic = regexp.MustCompile(`(?m)^panic: (I\d+: .*?)( \[recovered.*)?$`)
 	isLabel = regexp.MustCompile(`"?seed"?: ?"?(\d+)`)

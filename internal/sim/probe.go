@@ -230,11 +230,38 @@ func (w *World) measureModes(of sizes) (first, last string) {
 		} else {
 			w.expect("I11", "messages of walks", w.probe.calls["fanout publish backfills"], 0)
 		}
+		w.measureAgain(of, i+1, step.pulled)
 	}
 	if of.page > inProbe {
 		w.measureShortage()
 	}
 	return first, last
+}
+
+// measureAgain delivers the messages of the last work again. They find it done: nothing is
+// written but an attempt, and planners send each other the rest of the chain.
+func (w *World) measureAgain(of sizes, post int, pulled bool) {
+	what, plans := fmt.Sprintf("of post %d", post), 0
+	if of.plans > 1 && !pulled {
+		plans = of.plans * (of.plans + 1) / 2
+	}
+	handed := w.probe.handed
+	w.probe.reset()
+	for i, m := range handed {
+		name := fmt.Sprintf("again %d %d", w.steps, i)
+		w.put(m.topic, m.id, name, m.payload)
+	}
+	w.within("the messages again "+what, w.work(time.Minute), 0, atOnce, 0)
+	for _, class := range sorted(w.probe.calls) {
+		switch _, call, _ := strings.Cut(class, " "); {
+		case class == "fanout update delivery":
+			w.expect("I11", "attempts "+what, w.probe.calls[class], 1)
+		case class == "fanout publish chunks":
+			w.expect("I11", call+" "+what, w.probe.calls[class], plans)
+		case !strings.HasPrefix(call, "get ") && !strings.HasPrefix(call, "query ") && !strings.HasPrefix(call, "batch_get ") && call != "put delivery" && call != "send events":
+			w.expect("I11", call+" for messages that come again "+what, w.probe.calls[class], 0)
+		}
+	}
 }
 
 // measureShortage lets the table refuse a page of entries: its parts, and then one part of all
