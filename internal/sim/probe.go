@@ -28,7 +28,7 @@ const (
 	inProbe = 40
 	// atOnce is the time of a work that waits for nothing.
 	atOnce = 10 * tick
-	author = "measured"
+	poster = "measured"
 	// purgedAtOnce is the number of pages that one receive of a message removes.
 	purgedAtOnce = 20
 )
@@ -185,14 +185,14 @@ func (w *World) awayInProbe(i int) bool { return w.shape.Days > 0 && i%4 == 0 }
 // author's first and last post.
 func (w *World) measureModes(of sizes) (first, last string) {
 	now := time.Now()
-	w.write(schema.Profile{User: author, Name: author, CreatedAt: now}.Item())
-	w.write(table.Item{Key: schema.FollowerCountKey(author, author), Attrs: []table.Attr{{Name: schema.AttrN, Value: table.N(inProbe)}}})
+	w.write(schema.Profile{User: poster, Name: poster, CreatedAt: now}.Item())
+	w.write(table.Item{Key: schema.FollowerCountKey(poster, poster), Attrs: []table.Attr{{Name: schema.AttrN, Value: table.N(inProbe)}}})
 	for i := range inProbe {
 		until := schema.Day(0)
 		if i%4 == 0 {
 			until = schema.DayOf(now) - 2
 		}
-		w.write(schema.DatedFollowerItem(author, measuredFollower(i), now, until))
+		w.write(schema.DatedFollowerItem(poster, measuredFollower(i), now, until))
 	}
 	for i, step := range []struct {
 		limit  int64
@@ -209,7 +209,7 @@ func (w *World) measureModes(of sizes) (first, last string) {
 	} {
 		time.Sleep(step.wait + time.Second)
 		w.renew(step.limit)
-		before, err := w.modeOf(author)
+		before, err := w.modeOf(poster)
 		if err != nil {
 			w.load.fail("oracle", "%v", err)
 		}
@@ -217,7 +217,7 @@ func (w *World) measureModes(of sizes) (first, last string) {
 		if last = post; first == "" {
 			first = post
 		}
-		mode, err := w.modeOf(author)
+		mode, err := w.modeOf(poster)
 		if err != nil || mode.State != step.after {
 			w.load.fail("I11", "after post %d with the limit %d the mode is %+v, want %s: %v", i+1, step.limit, mode, step.after, err)
 			return first, last
@@ -270,7 +270,7 @@ func (w *World) measureShortage() {
 	for _, step := range []struct{ refuse, again, calls int }{{3, 1, 4}, {0, 0, 2}, {2, 0, 3}, {0, 0, 2}} {
 		time.Sleep(time.Second)
 		op := w.call("post", func(ctx context.Context, s *feed.Service) error {
-			_, err := s.CreatePost(ctx, author, feed.PostInput{Text: "calm"})
+			_, err := s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
 			return err
 		})
 		took := w.measured(op, &refusal{class: "fanout batch_write timeline", n: step.refuse, err: unavailable("table.batch_write")})
@@ -284,7 +284,7 @@ func (w *World) measureShortage() {
 func (w *World) measurePost(of sizes, pulled bool) string {
 	var post feed.Post
 	took := w.measured(w.call("post", func(ctx context.Context, s *feed.Service) (err error) {
-		post, err = s.CreatePost(ctx, author, feed.PostInput{Text: "calm"})
+		post, err = s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
 		return err
 	}))
 	w.within("a delivery", took, 0, atOnce, 0)
@@ -294,7 +294,7 @@ func (w *World) measurePost(of sizes, pulled bool) string {
 		if away {
 			skipped++
 		}
-		entry := w.items[table.Key{PK: schema.TimelinePK(measuredFollower(i)), SK: schema.EntrySK(post.ID, author)}]
+		entry := w.items[table.Key{PK: schema.TimelinePK(measuredFollower(i)), SK: schema.EntrySK(post.ID, poster)}]
 		if entry != nil {
 			met++
 		}
@@ -545,7 +545,7 @@ func (w *World) measurePurge(post string) {
 	for _, pk := range lists {
 		pages += (len(w.partition(pk)) + w.shape.Page - 1) / w.shape.Page
 	}
-	took := w.measured(w.call("delete", func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, author, post) }))
+	took := w.measured(w.call("delete", func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, poster, post) }))
 	w.within("a purge", took, messages.MaxAhead+time.Minute, messages.MaxAhead+2*time.Minute, 1+(pages-1)/purgedAtOnce)
 	left := 0
 	for _, pk := range lists {
