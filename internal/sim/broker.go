@@ -141,9 +141,7 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 	c.effect = func(float64) error {
 		q := b.p.w.queue(topic)
 		q.dead = append(q.dead, letter)
-		if b.p.w.shape.Events && strings.Contains(reason, "its event was not sent") {
-			b.p.w.set[letter.ID] = true // its work is done, so it may wait for its redrive
-		}
+		b.p.w.unsent(letter)
 		return nil
 	}
 	return b.p.do(ctx, b.l, c)
@@ -200,6 +198,17 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 		w.note("redrive %s %s", topic, d.ID)
 	}
 	q.dead = kept
+	for _, d := range kept { // of a message that became two letters, one may stay
+		w.unsent(d)
+	}
+}
+
+// unsent lets a dead letter wait for its redrive whose work is done and whose event was not
+// sent.
+func (w *World) unsent(d queue.DeadLetter) {
+	if w.shape.Events && strings.Contains(d.Reason, "its event was not sent") {
+		w.set[d.ID] = true
+	}
 }
 
 // put sends a message past the APIs, as another producer does.
