@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,15 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 )
+
+// bubble is synctest.Test on one thread: timers of a bubble share one context of the race
+// detector (runtime/time.go, unlockAndRun), and two of them run at once by two threads end the
+// process.
+func bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
+}
 
 // pipes is a network in memory that buffers nothing, so a client that does not read blocks
 // the server at the first byte.
@@ -107,7 +117,7 @@ func gone(t *testing.T, conns []net.Conn) {
 const others = 1060
 
 func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ben")
 		network := w.serve(t)
@@ -124,7 +134,7 @@ func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
 }
 
 func TestSlowBodiesOfOneUserStopNobodyElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ben")
 		network := w.serve(t)
@@ -146,7 +156,7 @@ func TestSlowBodiesOfOneUserStopNobodyElse(t *testing.T) {
 }
 
 func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		w.profile(t, "ben")
@@ -176,7 +186,7 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 }
 
 func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
 		w.profile(t, "ann")
 		post := w.largePost(t)
@@ -195,7 +205,7 @@ func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
 // Whoever holds less than the slow readers is answered: of those who hold the most, the
 // oldest answers are cut. Those who hold as much as they do are answered 503.
 func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
 		w.profile(t, "ann")
 		read := "GET /v1/posts/" + w.largePost(t)
@@ -226,7 +236,7 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 
 // A write has happened, so its answer finds room whoever holds more.
 func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 30_000 })
 		w.profile(t, "ann")
 		path := "/v1/posts/" + w.largePost(t)
@@ -255,7 +265,7 @@ func (w *world) largePost(t *testing.T) string {
 // The answer of a write waits for its client although the user's share is used up: it says
 // that the write has happened.
 func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 1 })
 		w.profile(t, "ann")
 		post := w.largePost(t)
@@ -276,7 +286,7 @@ func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
 }
 
 func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		leave := make(chan struct{})
 		network := w.serve(t)
@@ -297,7 +307,7 @@ func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
 }
 
 func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests = 1 })
 		network := w.serve(t)
 		leave := make(chan struct{})
@@ -321,7 +331,7 @@ func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
 
 // What one user sends beyond its own limits does not make the process not ready.
 func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserRequests = 1 })
 		network := w.serve(t)
 		leave := make(chan struct{})
@@ -340,7 +350,7 @@ func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
 
 // The deadline of a body is over once the body is there.
 func TestACallMayTakeLongerThanABody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)
