@@ -50,7 +50,8 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	build := exec.Command("go", "build", "-ldflags=-w", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1

@@ -64,7 +64,8 @@ func Overlay(t *testing.T, root string, edits []Edit) string {
 func Build(t *testing.T, overlay string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "planted.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the product, whose packages are built already
 	out, err := build.CombinedOutput()
 	require.NoErrorf(t, err, "the planted bug does not build:\n%s", out)
 	return binary
