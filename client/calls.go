@@ -189,6 +189,11 @@ func (c *Client) CommentsByUser(id string) List[Comment] {
 	return list[Comment](c, nil, "v1", "users", id, "comments")
 }
 
+// CommentViewsByUser lists a user's comments as CommentsByUser does, with their posts.
+func (c *Client) CommentViewsByUser(id string) List[Comment] {
+	return list[Comment](c, view(), "v1", "users", id, "comments")
+}
+
 // Like makes the caller like a post. The count follows within two like windows.
 func (c *Client) Like(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "like")}, nil)

@@ -95,6 +95,8 @@ type Comment struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Author is nil without WithUsers.
 	Author *UserView `json:"author,omitempty"`
+	// Post is nil without CommentViewsByUser.
+	Post *PostView `json:"post,omitempty"`
 }
 
 // Liker is a user who likes a post.

@@ -98,10 +98,16 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 
 // CommentsByUser lists user's comments of living posts, newest first.
 func (s *Service) CommentsByUser(ctx context.Context, user string, in PageRequest) (List[Comment], error) {
+	list, _, _, err := s.commentsByUser(ctx, user, in)
+	return list, err
+}
+
+// commentsByUser also returns the posts by id, and the scope of the cursor.
+func (s *Service) commentsByUser(ctx context.Context, user string, in PageRequest) (List[Comment], map[string]schema.PostRef, scope, error) {
 	scope := byID("comments-by-user", user, "")
 	before, err := scope.position(in.Cursor)
 	if err != nil {
-		return List[Comment]{}, err
+		return List[Comment]{}, nil, scope, err
 	}
 	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}
 	if before != "" {
@@ -111,12 +117,14 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in PageReques
 		c, err := schema.ParseComment(it)
 		return commentOf(c), true, err
 	})
+	refs := map[string]schema.PostRef{}
 	postID := func(c Comment) string { return c.PostID }
-	comments, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID, map[string]schema.PostRef{}))
+	comments, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID, refs))
 	if err != nil {
-		return List[Comment]{}, err
+		return List[Comment]{}, nil, scope, err
 	}
-	return userPage(ctx, s, comments, in, scope, func(c Comment) string { return c.ID })
+	list, err := userPage(ctx, s, comments, in, scope, func(c Comment) string { return c.ID })
+	return list, refs, scope, err
 }
 
 func commentOf(c schema.Comment) Comment {

@@ -115,6 +115,45 @@ func (s *Service) LikedPostViews(ctx context.Context, viewer, user string, in Pa
 	return fit(views, list.NextCursor, scope, viewedPost), err
 }
 
+// CommentOnPost is a comment with the view of its post.
+type CommentOnPost struct {
+	Comment
+	On PostView
+}
+
+func (c CommentOnPost) jsonBytes() int { return c.Comment.jsonBytes() + c.On.jsonBytes() }
+
+// CommentViewsByUser is CommentsByUser with the views of the posts.
+func (s *Service) CommentViewsByUser(ctx context.Context, viewer, user string, in PageRequest) (List[CommentOnPost], error) {
+	list, living, scope, err := s.commentsByUser(ctx, user, in)
+	if err != nil {
+		return List[CommentOnPost]{}, err
+	}
+	posts := make([]string, len(list.Items))
+	for i, c := range list.Items {
+		posts[i] = c.PostID
+	}
+	var refs []ref
+	for _, post := range once(posts) {
+		refs = append(refs, refTo(living[post]))
+	}
+	views, err := s.views(ctx, viewer, refs, nil)
+	if err != nil {
+		return List[CommentOnPost]{}, err
+	}
+	byID := map[string]PostView{}
+	for _, v := range views {
+		byID[v.Post.ID] = v
+	}
+	var items []CommentOnPost
+	for _, c := range list.Items {
+		if on, ok := byID[c.PostID]; ok { // else it was deleted since
+			items = append(items, CommentOnPost{c, on})
+		}
+	}
+	return fit(items, list.NextCursor, scope, func(c CommentOnPost) string { return c.ID }), nil
+}
+
 func viewedPost(v PostView) string { return v.Post.ID }
 
 func refTo(byID schema.PostRef) ref { return ref{byID.ID, byID.Author, byID.LikeShards} }

@@ -72,6 +72,32 @@ func TestAPostHasOneView(t *testing.T) {
 	}
 }
 
+func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid")
+	first, second, gone := w.post("bob", "first"), w.post("bob", "second"), w.post("bob", "gone")
+	for _, p := range []feed.Post{first, second, gone, first} {
+		w.comment("ann", p.ID)
+	}
+	w.comment("cid", second.ID)
+	require.NoError(t, w.DeletePost(t.Context(), "bob", gone.ID))
+	for limit := range 4 {
+		comments := list(t, 1+limit, func(in feed.PageRequest) (feed.List[feed.CommentOnPost], error) {
+			return w.CommentViewsByUser(t.Context(), "cid", "ann", in)
+		})
+		require.Len(t, comments, 3)
+		for i, p := range []feed.Post{first, second, first} {
+			want, err := w.PostView(t.Context(), "cid", p.ID)
+			require.NoError(t, err)
+			assert.Equal(t, want, comments[i].On)
+			assert.Equal(t, p.ID, comments[i].PostID)
+			assert.EqualValues(t, 2, want.CommentCount)
+		}
+	}
+	_, err := w.CommentViewsByUser(t.Context(), "cid", "nobody", feed.PageRequest{})
+	wantKind(t, err, feed.NotFound)
+}
+
 // Lists of users show each with the follows of their reader.
 func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 	w := newWorld(t)
@@ -258,6 +284,7 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 		"likers":      {func() error { return pageOf(w.LikerViews(t.Context(), "ann", ids[0], page)) }, 7},
 		"comments":    {func() error { return pageOf(w.CommentViews(t.Context(), "ann", ids[0], page)) }, 7},
 		"liked posts": {func() error { return pageOf(w.LikedPostViews(t.Context(), "ann", "ann", page)) }, 8},
+		"by user":     {func() error { return pageOf(w.CommentViewsByUser(t.Context(), "ann", authors[0], page)) }, 8},
 		"posts":       {func() error { return pageOf(w.PostViewsByUser(t.Context(), "ann", authors[0], feed.PostRange{}, page)) }, 5},
 		"post":        {func() error { _, err := w.PostView(t.Context(), "ann", ids[0]); return err }, 4},
 		"posts by id": {func() error { _, err := w.PostViews(t.Context(), "ann", ids); return err }, 6},

@@ -16,6 +16,7 @@ type Comment struct {
 	Text      string    `json:"text"`
 	CreatedAt time.Time `json:"created_at"`
 	Author    *UserView `json:"author,omitempty" doc:"Only in a list of a post's comments with expand=view."`
+	Post      *PostView `json:"post,omitempty" doc:"Only in a list of a user's comments with expand=view."`
 }
 
 // CommentInput is a new comment.
@@ -25,6 +26,12 @@ type CommentInput struct {
 
 func toComment(c feed.Comment) Comment {
 	return Comment{ID: c.ID, PostID: c.PostID, AuthorID: c.AuthorID, Text: c.Text, CreatedAt: c.CreatedAt.UTC()}
+}
+
+func toCommentOnPost(c feed.CommentOnPost) Comment {
+	out, post := toComment(c.Comment), toPostView(c.On)
+	out.Post = &post
+	return out
 }
 
 func (a *API) registerComments() {
@@ -73,9 +80,13 @@ func (a *API) registerComments() {
 	type byUserIn struct {
 		UserPath
 		Page
+		Views
 	}
 	register(a, operation(http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[Comment], error) {
+			if in.wanted() {
+				return listed(toCommentOnPost)(a.feed.CommentViewsByUser(ctx, userOf(ctx), in.ID, in.request()))
+			}
 			return listed(toComment)(a.feed.CommentsByUser(ctx, in.ID, in.request()))
 		})
 }

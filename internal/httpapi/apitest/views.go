@@ -39,6 +39,9 @@ func viewRows(target Target) []row {
 		get("friends as users", "ben", "/v1/users/{ann}/friends?expand=view", list(object{"user_id": "{ben}", "user": user("ben", false, false)})),
 		get("likers as users", "ann", "/v1/posts/{post}/likes?expand=view", list(object{"user_id": "{ben}", "liked_at": "*", "user": user("ben", true, true)})),
 		get("comments with authors", "cat", "/v1/posts/{post}/comments?expand=view", list(object{"id": "{reply}", "author_id": "{ann}", "author": user("ann", true, false)})),
+		soon(get("comments of a user with posts", "ben", "/v1/users/{ann}/comments?expand=view", list(object{
+			"id": "{reply}", "post_id": "{post}", "author": nil, "post": object{"post": object{"id": "{post}"}, "author": object{"id": "{ann}"}, "liked": true, "comment_count": 1},
+		}))),
 		get("comments without", "cat", "/v1/posts/{post}/comments", list(object{"id": "{reply}", "author": nil})),
 		{name: "cat unfollows after the views", as: "cat", method: "DELETE", path: "/v1/me/following/{ann}", status: 204},
 		get("unfollow shows at once", "cat", "/v1/users?ids={ann}", object{"items": []any{user("ann", false, false)}}),
@@ -55,6 +58,7 @@ func viewRows(target Target) []row {
 		bad("view of a deleted post", "ann", "GET", "/v1/posts/{gone}?expand=view", "", 404, "not-found"),
 		bad("followers of nobody as users", "ann", "GET", "/v1/users/{absent}/followers?expand=view", "", 404, "not-found"),
 		bad("posts of nobody as views", "ann", "GET", "/v1/users/{absent}/posts?expand=view", "", 404, "not-found"),
+		bad("comments of nobody with posts", "ann", "GET", "/v1/users/{absent}/comments?expand=view", "", 404, "not-found"),
 		bad("nobody with follows", "ann", "GET", "/v1/users/{absent}?expand=view", "", 404, "not-found"),
 	}
 	if !target.LikesByUser {
