@@ -135,7 +135,6 @@ func New(cfg Config) (*API, error) {
 	a.registerUsers()
 	a.registerFollows()
 	a.registerMutes()
-	a.registerBlocks()
 	a.registerPosts()
 	a.registerDelivery()
 	a.registerComments()

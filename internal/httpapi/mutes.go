@@ -7,38 +7,56 @@ import (
 	"fanfare/internal/feed"
 )
 
-// registerMutes adds the calls by which users keep others out of their homes.
-func (a *API) registerMutes() {
-	const tag = "Users"
-	mute := operation(http.MethodPut, "/v1/me/mutes/{id}", "mute", tag, "Mute a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
-	mute.Description = "Your home shows nothing of the user from now on, whether you follow the user or not. Nobody else sees a mute. " +
-		"You may mute 1,000 users: one more is 409 of type mute-limit."
-	register(a, mute, func(ctx context.Context, in *UserPath) (*empty, error) {
-		return nil, a.feed.Mute(ctx, userOf(ctx), in.ID)
-	})
-	unmute := operation(http.MethodDelete, "/v1/me/mutes/{id}", "unmute", tag, "Unmute a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
-	unmute.Description = "Your home shows the posts of a user that you follow again at once, those from the time of the mute, too."
-	register(a, unmute, func(ctx context.Context, in *UserPath) (*empty, error) {
-		return nil, a.feed.Unmute(ctx, userOf(ctx), in.ID)
-	})
-	a.registerOwnList("mutes", "List the users that you mute, by user id", a.feed.Mutes, a.feed.MuteViews)
-}
+// refusesBlocked describes the refusal of a call by a block.
+const refusesBlocked = "A block between you and that user, by either of you, refuses it: 403 of type blocked."
 
-// registerOwnList adds a list of users that nobody but its owner may read.
-func (a *API) registerOwnList(
-	name, summary string,
-	read func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error),
-	views func(context.Context, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error),
-) {
+// registerMutes adds the calls by which users mute and block others.
+func (a *API) registerMutes() {
+	for _, c := range []struct {
+		method, list, name, summary, description string
+		do                                       func(ctx context.Context, user, other string) error
+	}{
+		{
+			http.MethodPut, "mutes", "mute", "Mute a user", "Your home shows nothing of the user from now on, whether you follow the user or not. Nobody else sees a mute. " +
+				"You may mute 1,000 users: one more is 409 of type mute-limit.", a.feed.Mute,
+		},
+		{
+			http.MethodDelete, "mutes", "unmute", "Unmute a user",
+			"Your home shows the posts of a user that you follow again at once, those from the time of the mute, too.", a.feed.Unmute,
+		},
+		{
+			http.MethodPut, "blocks", "block", "Block a user", "It ends the follows between the two of you at once. While one of you blocks the other, follows, comments and likes between you are " +
+				"403 of type blocked; likes are within a few seconds. What was there before stays.", a.feed.Block,
+		},
+		{
+			http.MethodDelete, "blocks", "unblock", "Unblock a user",
+			"A block by the other user stays, and follows do not come back.", a.feed.Unblock,
+		},
+	} {
+		op := operation(c.method, "/v1/me/"+c.list+"/{id}", c.name, "Users", c.summary, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
+		op.Description = c.description
+		register(a, op, func(ctx context.Context, in *UserPath) (*empty, error) {
+			return nil, c.do(ctx, userOf(ctx), in.ID)
+		})
+	}
 	type in struct {
 		Page
 		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/me/"+name, "list-"+name, "Users", summary, http.StatusOK),
-		func(ctx context.Context, in *in) (*listOut[Edge], error) {
-			if in.wanted() {
-				return listed(toEdgeWithUser)(views(ctx, userOf(ctx), in.request()))
-			}
-			return listed(toEdge)(read(ctx, userOf(ctx), in.request()))
-		})
+	for _, l := range []struct {
+		name, summary string
+		read          func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
+		views         func(context.Context, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error)
+	}{
+		{"mutes", "List the users that you mute, by user id", a.feed.Mutes, a.feed.MuteViews},
+		{"blocks", "List the users that you block, by user id", a.feed.Blocks, a.feed.BlockViews},
+	} {
+		register(a, operation(http.MethodGet, "/v1/me/"+l.name, "list-"+l.name, "Users", l.summary, http.StatusOK),
+			func(ctx context.Context, in *in) (*listOut[Edge], error) {
+				if in.wanted() {
+					return listed(toEdgeWithUser)(l.views(ctx, userOf(ctx), in.request()))
+				}
+				return listed(toEdge)(l.read(ctx, userOf(ctx), in.request()))
+			})
+	}
 }
