@@ -53,6 +53,9 @@ func TestTheModuleTakesAnotherName(t *testing.T) {
 	if err != nil || strings.Contains(string(rules), " fanfare/") || !strings.Contains(string(rules), renamed+"/internal/") {
 		t.Errorf("the lint rules are about the old name (%v)", err)
 	}
+	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(readme), "go mod edit -require="+renamed+"@v0.0.0 -replace="+renamed+"=../fanfare\n")
 	for module, want := range map[string]string{".": renamed, "bench": renamed + "/bench", "e2e": renamed + "/e2e", "release": renamed + "/release", "tools": renamed + "/tools"} {
 		text, err := os.ReadFile(filepath.Join(dir, module, "go.mod"))
 		if first, _, _ := strings.Cut(string(text), "\n"); err != nil || first != "module "+want {

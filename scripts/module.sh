@@ -22,7 +22,7 @@ before='(^|[^A-Za-z0-9_./-])'
 after="/($folders|\"|\\.\\.\\.)"
 
 git ls-files -coz --exclude-standard | xargs -0 grep -lIE "$before$old$after" -- | while read -r file; do
-  sed -i.renamed -E "s#$before$old$after#\\1$new/\\2#g" "$file"
+  sed -i.renamed -E -e "s#$before$old$after#\\1$new/\\2#g" -e "s#-(require|replace)=$old([@=])#-\\1=$new\\2#g" "$file"
   rm "$file.renamed"
 done
 git ls-files -co --exclude-standard 'go.mod' '*/go.mod' | while read -r file; do
