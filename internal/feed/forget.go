@@ -243,6 +243,12 @@ func (s *Service) readEdge(ctx context.Context, follower, author string) (now fo
 	return now, err
 }
 
+// foundNothing reports whether a call found nothing.
+func foundNothing(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Kind == NotFound
+}
+
 func (s *Service) forgetComments(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
 	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), High: schema.CommentSK(before)}
 	return s.eachItem(ctx, q, func(it table.Item) error {
@@ -251,8 +257,9 @@ func (s *Service) forgetComments(ctx context.Context, user, before string, done 
 			return unavailable("table", err)
 		}
 		err = s.DeleteComment(ctx, user, c.Post, c.ID) // and the post's count of it (I4)
-		if gone, ok := errors.AsType[*Error](err); ok && gone.Kind == NotFound {
-			return nil // the index is behind, or the comment goes with its post
+		if foundNothing(err) {                         // the index is behind, or the post's purge has missed the comment
+			_, err := s.cfg.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
+			return unavailable("table", err)
 		}
 		if err != nil {
 			return err
@@ -267,6 +274,14 @@ func (s *Service) forgetLikes(ctx context.Context, user, before string, done *Fo
 		like, err := schema.ParseLike(it)
 		if err != nil || !like.Liked || like.Version > before {
 			return unavailable("table", err)
+		}
+		_, err = s.livingPost(ctx, like.Post)
+		if foundNothing(err) { // no aggregator counts for it any more, and its purge has missed the like
+			_, err := s.cfg.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
+			return unavailable("table", err)
+		}
+		if err != nil {
+			return err
 		}
 		e := &messages.Unliked{Like: messages.Like{PostID: like.Post, UserID: user}}
 		if err := s.publishAbove(ctx, queue.TopicLikes, e, like.Version); err != nil {

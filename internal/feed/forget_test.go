@@ -9,6 +9,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -111,4 +112,25 @@ func TestAUserWhoComesBackKeepsWhatCameAfter(t *testing.T) {
 	count, err := w.LikeCount(t.Context(), others.ID)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, count.Count)
+}
+
+// A purge that missed things, or the clock of a process, leaves them without their post.
+func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
+	w, _, others := full(t)
+	orphans := []table.Item{
+		schema.Like{Post: others.ID, User: "ann", LikeShards: 1, Liked: true, Version: others.ID, Flush: schema.Flush{Inc: others.ID, Seq: 1}, Indexed: true}.Item(),
+		schema.Comment{ID: others.ID, Post: others.ID, Author: "ann", Text: "a word"}.Item(),
+	}
+	require.NoError(t, w.DeletePost(t.Context(), "bob", others.ID))
+	w.published.take()
+	for _, it := range orphans {
+		_, err := w.store.Put(t.Context(), table.PutInput{Item: it})
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
+	events := w.published.take()
+	w.forget("ann", events[0].Head().EventID, 1000)
+	for _, it := range orphans {
+		assert.Nil(t, w.item(it.Key))
+	}
 }
