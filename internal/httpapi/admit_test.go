@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,15 +19,6 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 )
-
-// bubble is synctest.Test on one thread: timers of a bubble share one context of the race
-// detector (runtime/time.go, unlockAndRun), and two of them run at once by two threads end the
-// process.
-func bubble(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, f)
-}
 
 // pipes is a network in memory that buffers nothing, so a client that does not read blocks
 // the server at the first byte.
@@ -117,7 +107,7 @@ func gone(t *testing.T, conns []net.Conn) {
 const others = 1060
 
 func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ben")
 		network := w.serve(t)
@@ -134,7 +124,7 @@ func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
 }
 
 func TestSlowBodiesOfOneUserStopNobodyElse(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ben")
 		network := w.serve(t)
@@ -156,7 +146,7 @@ func TestSlowBodiesOfOneUserStopNobodyElse(t *testing.T) {
 }
 
 func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		w.profile(t, "ben")
@@ -186,7 +176,7 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 }
 
 func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
 		w.profile(t, "ann")
 		post := w.largePost(t)
@@ -205,7 +195,7 @@ func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
 // Whoever holds less than the slow readers is answered: of those who hold the most, the
 // oldest answers are cut. Those who hold as much as they do are answered 503.
 func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
 		w.profile(t, "ann")
 		read := "GET /v1/posts/" + w.largePost(t)
@@ -236,7 +226,7 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 
 // A write has happened, so its answer finds room whoever holds more.
 func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 30_000 })
 		w.profile(t, "ann")
 		path := "/v1/posts/" + w.largePost(t)
@@ -265,7 +255,7 @@ func (w *world) largePost(t *testing.T) string {
 // The answer of a write waits for its client although the user's share is used up: it says
 // that the write has happened.
 func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 1 })
 		w.profile(t, "ann")
 		post := w.largePost(t)
@@ -286,7 +276,7 @@ func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
 }
 
 func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		leave := make(chan struct{})
 		network := w.serve(t)
@@ -307,7 +297,7 @@ func TestOneUsersRequestsLeaveSlotsForTheOthers(t *testing.T) {
 }
 
 func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests = 1 })
 		network := w.serve(t)
 		leave := make(chan struct{})
@@ -331,7 +321,7 @@ func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
 
 // What one user sends beyond its own limits does not make the process not ready.
 func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserRequests = 1 })
 		network := w.serve(t)
 		leave := make(chan struct{})
@@ -350,7 +340,7 @@ func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
 
 // The deadline of a body is over once the body is there.
 func TestACallMayTakeLongerThanABody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)

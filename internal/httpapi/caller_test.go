@@ -129,7 +129,7 @@ func TestAServiceHasALimitOfItsOwn(t *testing.T) {
 }
 
 func TestAServicesRequestsLeaveSlotsForTheOthers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{Requests: 50, ServiceRequests: 40} })
 		leave := make(chan struct{})
 		network := w.serve(t)
@@ -151,7 +151,7 @@ func TestAServicesRequestsLeaveSlotsForTheOthers(t *testing.T) {
 
 // The service takes the answers, so they count as its own and not as those of its users.
 func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceUnread: 1 << 20, UserUnread: 4 << 20} })
 		w.profile(t, "ann")
 		for range 12 {
@@ -173,7 +173,7 @@ func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
 }
 
 func TestStreamsOfAServiceAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceStreams: 2} })
 		network := w.serve(t)
 		token, _, err := w.dev.Issue("backend", time.Hour, auth.ActScope)

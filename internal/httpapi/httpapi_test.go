@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -553,7 +554,7 @@ func TestTheConsoleIsAtTheRoot(t *testing.T) {
 
 // A person waits for a page, and a table may answer nothing.
 func TestAHungTableAnswersAReadWithinFiveSeconds(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.store.get = func(ctx context.Context) error {
 			<-ctx.Done()

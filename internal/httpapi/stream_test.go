@@ -136,7 +136,7 @@ func (w *world) posts(t *testing.T, user string, n int) (posts []string) {
 }
 
 func TestAStreamGoesOnWhereItWas(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)
@@ -162,7 +162,7 @@ func TestAStreamGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestLikeCountsAreStreamedOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)
@@ -215,7 +215,7 @@ func (down) Query(context.Context, table.Query) iter.Seq2[table.Page, error] {
 }
 
 func TestStreamsOfAUserShareTheirLooks(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)
@@ -239,7 +239,7 @@ func TestStreamsOfAUserShareTheirLooks(t *testing.T) {
 }
 
 func TestOpenStreamsAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Process = 20; c.Limits.Requests = 2 })
 		network := w.serve(t)
 		found := map[int]int{}
@@ -266,7 +266,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 }
 
 func TestAClientThatDoesNotReadIsClosedAndGoesOnLater(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)
@@ -292,7 +292,7 @@ func TestAClientThatDoesNotReadIsClosedAndGoesOnLater(t *testing.T) {
 
 // A burst is more than the buffer of a stream holds, and more than a user's may.
 func TestABurstEndsTheStreamsThatCannotHoldIt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 500_000 })
 		w.profile(t, "ann")
 		network := w.serve(t)
@@ -309,7 +309,7 @@ func TestABurstEndsTheStreamsThatCannotHoldIt(t *testing.T) {
 }
 
 func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
 		network := w.serve(t)
@@ -336,7 +336,7 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 }
 
 func TestAStreamEndsWithItsToken(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		network := w.serve(t)
 		began := time.Now()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,15 +24,6 @@ import (
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
-
-// bubble is synctest.Test on one thread: timers of a bubble share one context of the race
-// detector (runtime/time.go, unlockAndRun), and two of them run at once by two threads end the
-// process.
-func bubble(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, f)
-}
 
 // api is a process that serves streams.
 type api struct {
@@ -206,7 +196,7 @@ func (c *client) leave() (posts []string, last string) {
 // delivers. Each client gets each post once.
 func TestClientsMoveBetweenProcesses(t *testing.T) {
 	for seed := range uint64(3) {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			store := tabletest.NewMemory()
 			apis := []*api{newAPI(t, store), newAPI(t, store)}
@@ -249,7 +239,7 @@ func TestClientsMoveBetweenProcesses(t *testing.T) {
 }
 
 func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
 		here, there := newAPI(t, store), newAPI(t, store)
 		clients := []*client{here.client(t, "ann", ""), there.client(t, "ann", "")}
@@ -266,7 +256,7 @@ func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
 }
 
 func TestLooksAreSharedAndPaced(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		var clients []*client
 		for range 10 {
@@ -299,7 +289,7 @@ func TestLooksAreSharedAndPaced(t *testing.T) {
 }
 
 func TestStreamsOutliveATableThatFails(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		c := a.client(t, "ann", "")
 		a.failReads(true)
@@ -318,7 +308,7 @@ func TestStreamsOutliveATableThatFails(t *testing.T) {
 }
 
 func TestCloseEndsStreamsAndRefusesNewOnes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		c := a.client(t, "ann", "")
 		ctx, stop := context.WithCancel(t.Context())
