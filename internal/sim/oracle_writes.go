@@ -84,7 +84,7 @@ func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	post, _, _ := postOfLikes(key.PK)
 	was, is := schema.ParseLikeCount(old), schema.ParseLikeCount(now)
-	for inc := range is.Fenced {
+	for _, inc := range sorted(is.Fenced) {
 		if !was.Fenced[inc] && !c.hasAnswer() && !w.mayFence(c.proc, post) {
 			w.load.fail("I3", "%s fences %s on post %s, and holds no message that was received %d times or is near its age limit", c.proc.Name, inc, post, fenceFrom)
 		}
