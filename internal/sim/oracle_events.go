@@ -67,7 +67,7 @@ func (w *World) heard(e messages.Event) {
 			return // a later action replaced it, or it was removed
 		}
 		if like.Version < e.EventID || !w.book.counted(like) || like.Liked != e.Liked || e.LikeCount != nil && *e.LikeCount < 0 {
-			w.load.fail("I3", "the event says that %s likes %s: %v (%s, %v), its item is %+v", e.UserID, e.PostID, e.Liked, e.EventID, e.LikeCount, like)
+			w.load.fail("I3", "the event says that %s likes %s: %v (%s), its item is %+v", e.UserID, e.PostID, e.Liked, e.EventID, like)
 		}
 		if ref := w.refOf(e.PostID); ref != nil && ref.Author != e.AuthorID {
 			w.load.fail("I3", "the event of a like of %s names the author %s", e.PostID, e.AuthorID)
