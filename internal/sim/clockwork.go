@@ -176,13 +176,6 @@ func (w *World) expect(invariant, what string, got, want int) {
 	}
 }
 
-// atMost fails an invariant if a measured number is above its bound.
-func (w *World) atMost(invariant, what string, got, bound int) {
-	if got > bound {
-		w.load.fail(invariant, "in the calm part %s: %d, at most %d may be; calls %s", what, got, bound, w.probe.said())
-	}
-}
-
 // within fails if a work took longer than it may, or if messages came again.
 func (w *World) within(what string, took, least, most time.Duration, again int) {
 	if took < least || took > most {

@@ -474,8 +474,8 @@ func (w *World) measureRefusals(post, other string) {
 	w.counts(post, 32)
 }
 
-// measureStop stops an aggregator as a deployment does, in the middle of a window, and goes on
-// on the next day. Each incarnation notes its end.
+// measureStop stops an aggregator as a deployment does, in the middle of a window. On the next
+// day likes are counted again. Each incarnation notes its end.
 func (w *World) measureStop(post string) {
 	const note = "likeagg put like end"
 	w.act(post, 32, 33, true)
