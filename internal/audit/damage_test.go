@@ -150,7 +150,7 @@ func damages() []damage {
 			return entryKey("ann", posts[3], "ann")
 		}, func(w *world, posts []string) bool { return atHome(w, "ann", posts[3]) }},
 		{"an entry has no post", audit.EntryOrphan, func(w *world, posts []string) table.Key {
-			key := entryKey("fan1", posts[3][:25]+"0", "ann")
+			key := entryKey("fan1", madeUp(posts[3]), "ann")
 			w.put(table.Item{Key: key, Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
 			return key
 		}, nil},
@@ -199,6 +199,14 @@ func damages() []damage {
 			return schema.PostKey("ann", posts[7])
 		}, func(w *world, posts []string) bool { return shown(w, posts[7]) == 0 }},
 	}
+}
+
+// madeUp returns the id of a post that nobody made.
+func madeUp(post string) string {
+	if last := post[len(post)-1]; last == '0' {
+		return post[:len(post)-1] + "1"
+	}
+	return post[:len(post)-1] + "0"
 }
 
 // staleWalks is the number of walks in which a backend may miss a damage.
