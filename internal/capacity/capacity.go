@@ -26,8 +26,9 @@ const (
 	homePushRCU        = 42.5   // a page of 20
 	likesByKeyRCU      = 9.5    // more for it without the index of likes by user
 	followeeRCU        = 1      // each followee's post list, in a home by pull
+	mutesRCU           = 1      // the reader's mutes, in a home by pull
 	likeWCU, indexWCU  = 1, 1   // the like, and its place in the index by user
-	likeRCU            = 2.5    // the reads of the API
+	likeRCU            = 3      // the reads of the API
 	countWCU, countRCU = 1, 0.5 // of a window: the count, and a look at the post
 	messageRequests    = 3      // to send, receive and delete one message alone
 	requestMessages    = 10     // the most messages of one queue request
@@ -379,7 +380,7 @@ func way(l Load, p Prices, push bool) Way {
 		home.RCU += reads * math.Min(l.Followers, l.PulledShare*l.Followers*l.PostsPerDay/l.PulledPosts) * followeeRCU
 		away = l.away()
 	} else {
-		home.RCU += reads * l.Followers * followeeRCU
+		home.RCU += reads * (l.Followers*followeeRCU + mutesRCU)
 		// A query of a post list takes about a tenth of a request's CPU time.
 		home.CPU += reads * l.Followers / (10 * l.RequestsPerCPU)
 	}

@@ -37,7 +37,7 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"likes requests", flows["likes"].SQS, 5000 * 0.3},
 		{"all WCU", e.Push.Total.WCU, 18_000 + 204_000 + 5500},
 		{"pull WCU", e.Pull.Total.WCU, 18_000 + 5500},
-		{"pull homes RCU", e.Pull.Flows[2].RCU, 10_000 * (52 + 100)},
+		{"pull homes RCU", e.Pull.Flows[2].RCU, 10_000 * (53 + 100)},
 		{"writes", e.Push.Bill.Writes, 227_500 * 30.4 * 0.625 / 1e6},
 		{"peak", e.Push.PeakWCU, 227_500 * 3 / 86_400.0},
 	} {

@@ -276,7 +276,7 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 		fmt.Sprintf("| 2; above %s followers 1, and 2 for each chunk of %s |", Number(inlineFollowers), Number(chunkFollowers)),
 		fmt.Sprintf("above %s followers 4, 3 for each chunk, and 4 for each %d chunks after the first %[2]d |", Number(inlineFollowers), planChunks),
 		fmt.Sprintf("| home by push, page of 20 | | %v:", homePushRCU),
-		fmt.Sprintf("| home by pull | | %v and %d for each followee |", homePushRCU, followeeRCU),
+		fmt.Sprintf("| home by pull | | %v and %d for each followee |", homePushRCU+mutesRCU, followeeRCU),
 		fmt.Sprintf("| like | %d + %d/m, and %d for the index by user | %v + %v/m |", likeWCU, countWCU, indexWCU, likeRCU, countRCU),
 		fmt.Sprintf("(%s followers in the example)", about(New(DefaultLoad(), DefaultPrices()).Crossover, 2)),
 		fmt.Sprintf("above %s followers it is cut in chunks of %s", Number(inlineFollowers), Number(chunkFollowers)),
