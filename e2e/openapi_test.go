@@ -273,7 +273,9 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	r := record(t, u, u.document(t), nil)
 	output, exit := schemathesis(t, r, token, ids)
 	r.stop()
-	assert.Zerof(t, exit, "schemathesis ended with %d\n%s", exit, output)
+	if !assert.Zero(t, exit, "exit code of Schemathesis") {
+		t.Log(output) // testify shows no message with lines as long as these
+	}
 	for _, failure := range r.failures {
 		t.Errorf("server error: %s", failure)
 	}
