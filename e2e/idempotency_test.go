@@ -160,7 +160,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 				})
 			}
 			group.Wait()
-			require.Falsef(t, victim.running(), "%s was never called", round.operation)
+			await(t, "the end of the process at "+round.operation, time.Minute, func() bool { return !victim.running() })
 			answered := map[string]int{}
 			for i := range calls {
 				switch {
