@@ -66,6 +66,7 @@ func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 		}
 		note := fmt.Sprintf("%d streams of as many users, %d posts a second to %d followers each; %d events, %d gaps, %d repetitions",
 			streamUsers, streamPosts, streamFollowees, got.events, got.gaps, got.repeats)
+		e.say("%s; p99 %.0f ms, memory %.0f MiB", note, got.latency.P99, got.memory)
 		results = append(results,
 			Result{ID: streamID, Name: "post to event, p99" + part.name, Value: got.latency.P99, Unit: "ms", Latency: got.latency, Cost: &got.cost, Note: note}.reported(),
 			Result{ID: streamID, Name: "gaps and repetitions" + part.name, Value: float64(got.gaps + got.repeats), Unit: "events"}.reach("0", got.gaps+got.repeats == 0),

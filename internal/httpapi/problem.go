@@ -154,7 +154,7 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 	case errors.Is(err, context.Canceled):
 		log.Debug("the client is gone")
 	case p.Status == http.StatusServiceUnavailable:
-		log.Warn("a dependency did not answer")
+		log.Warn("a request was not answered in time")
 	default:
 		log.Error("request failed")
 	}
@@ -172,7 +172,11 @@ func (a *API) toProblem(err error) *Problem {
 		return unavailable("the token cannot be checked now, because the issuer's keys could not be fetched: try again", time.Second)
 	}
 	e, ok := errors.AsType[*feed.Error](err)
-	if !ok {
+	switch {
+	case ok:
+	case errors.Is(err, context.DeadlineExceeded): // the time of the request was over in a wait
+		return busy()
+	default:
 		return internal()
 	}
 	switch e.Kind {

@@ -214,6 +214,32 @@ func (down) Query(context.Context, table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) { yield(table.Page{}, errors.New("down")) }
 }
 
+// hung is a table whose queries wait until their caller gives up.
+type hung struct{ table.Store }
+
+func (hung) Query(ctx context.Context, _ table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) { <-ctx.Done(); yield(table.Page{}, context.Cause(ctx)) }
+}
+
+// The second stream waits for its user's turn, and the last one for a free look.
+func TestStreamsThatWaitForAHungTableAreTold503(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) {
+			c.Feed = feed.New(feed.Config{Store: hung{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour})
+		})
+		var calls sync.WaitGroup
+		for i := range 150 {
+			calls.Go(func() {
+				res := w.call(t, fmt.Sprint("u", i/2), "GET", "/v1/home/stream", "")
+				assert.Equal(t, http.StatusServiceUnavailable, res.Code)
+				assert.NotEmpty(t, res.Header().Get("Retry-After"))
+			})
+		}
+		calls.Wait()
+		assert.Zero(t, w.counted.open())
+	})
+}
+
 func TestStreamsOfAUserShareTheirLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
