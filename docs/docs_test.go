@@ -27,6 +27,27 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	}
 }
 
+// A merge that keeps both versions of a row leaves two that contradict each other.
+func TestNoRowStandsTwice(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	// A label in bold names its row. Other rows are taken whole.
+	label := regexp.MustCompile(`^\| (\*\*[^*]+\*\*) \||^- (\*\*[^*]+\*\*):`)
+	for _, page := range append(pages, "../CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		seen := map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			row := label.FindString(line)
+			if row == "" && len(line) > 80 && strings.HasPrefix(line, "| ") {
+				row = line
+			}
+			assert.Falsef(t, row != "" && seen[row], "%s has two rows: %s", page, row)
+			seen[row] = true
+		}
+	}
+}
+
 func TestLinksBetweenPagesLead(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	require.NoError(t, err)
