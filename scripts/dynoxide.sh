@@ -12,6 +12,7 @@
 # State is in memory: each start is empty. Needs Linux on x86-64, npm and curl.
 set -euo pipefail
 
+NAME=dynoxide
 VERSION=1.2.1
 NPM=@dynoxide/linux-x64@$VERSION
 SHA512=b011ea97127d00d90b96e1646117dde6bf18d00a457b0e0584eae5860440803e17cc4a053ae904a359ee053435fa34eda1fab09f83564369344e7e663538e052
@@ -19,9 +20,8 @@ DIR=${DX_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dynoxide/$VERSION}
 RUN=${DX_RUN:-$DIR/run}
 PORT=${DX_PORT:-8000}
 ENDPOINT=http://127.0.0.1:$PORT
-
-say() { printf 'dynoxide: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
+# shellcheck source=scripts/emulator.sh
+source "$(dirname "${BASH_SOURCE[0]}")/emulator.sh"
 
 do_install() {
   local tmp
@@ -45,71 +45,14 @@ do_install() {
   say "installed in $DIR"
 }
 
-# Field 22 of /proc/PID/stat distinguishes a process from a later one with the same id. A zombie counts as ended.
-start_time() {
-  local stat
-  stat=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) || return 1
-  case $stat in '' | [ZX]*) return 1 ;; esac
-  cut -d' ' -f20 <<<"$stat"
-}
-
-running_pid() { # the process of `start`, if it still runs
-  local pid started
-  read -r pid started 2>/dev/null <"$RUN/pid" || return 1
-  [ -n "$started" ] && [ "$(start_time "$pid")" = "$started" ] && printf '%s\n' "$pid"
-}
-
 healthy() { "$DIR/dynoxide" healthcheck --port "$PORT" --timeout 1 >/dev/null 2>&1; }
-
-do_start() {
-  local pid i
-  [ -x "$DIR/dynoxide" ] || die "not installed: run install first"
-  if pid=$(running_pid); then
-    healthy || die "pid $pid is running, but does not answer at $ENDPOINT: stop it first"
-    say "already running (pid $pid)"
-    printf '%s\n' "$ENDPOINT"
-    return 0
-  fi
-  if (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null; then
-    die "something else listens on 127.0.0.1:$PORT"
-  fi
-  mkdir -p "$RUN"
-  setsid "$DIR/dynoxide" serve --port "$PORT" >"$RUN/log" 2>&1 </dev/null 9>&- &
-  pid=$!
-  printf '%s %s\n' "$pid" "$(start_time "$pid")" >"$RUN/pid"
-  for ((i = 0; i < 100; i++)); do
-    if healthy && running_pid >/dev/null; then
-      say "Dynoxide $VERSION ready, pid $pid, log $RUN/log"
-      printf '%s\n' "$ENDPOINT"
-      return 0
-    fi
-    start_time "$pid" >/dev/null || break
-    sleep 0.1
-  done
-  tail -20 "$RUN/log" >&2
-  do_stop
-  die "Dynoxide did not become healthy; log: $RUN/log"
-}
-
-do_stop() {
-  local pid i
-  if ! pid=$(running_pid); then
-    say "not running"
-    return 0
-  fi
-  kill -TERM "$pid" 2>/dev/null || true
-  for ((i = 0; i < 50; i++)); do
-    start_time "$pid" >/dev/null || break
-    sleep 0.1
-  done
-  if start_time "$pid" >/dev/null; then kill -KILL "$pid" 2>/dev/null || true; fi
-  rm -f "$RUN/pid"
-  say "stopped"
-}
 
 case ${1:-} in
   install) do_install ;;
-  start) do_start ;;
-  stop) do_stop ;;
+  start)
+    [ -x "$DIR/dynoxide" ] || die "not installed: run install first"
+    start_emulator "$DIR/dynoxide" serve --port "$PORT"
+    ;;
+  stop) stop_emulator ;;
   *) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
 esac
