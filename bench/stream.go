@@ -21,6 +21,9 @@ const (
 	streamPosts     = 100
 	// streamBreaks is the number of connections that are cut in a second, in the second part.
 	streamBreaks = 20
+	// streamMemory is GOMEMLIMIT, in MiB. The store and the queue may use some 220 of them
+	// when their caches are full, and the streams the rest.
+	streamMemory = 384
 )
 
 // liveHomes opens streams of many homes while posts are written, and checks that each stream
@@ -44,7 +47,7 @@ func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 	if err := seed(ctx, dir, graph{users: streamUsers, name: user, follows: follows}); err != nil {
 		return nil, err
 	}
-	s, err := e.up(ctx, dir, fmt.Sprintf("GOMEMLIMIT=%dMiB", memoryLimit))
+	s, err := e.up(ctx, dir, fmt.Sprintf("GOMEMLIMIT=%dMiB", streamMemory))
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +74,8 @@ func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 			Result{ID: streamID, Name: "post to event, p99" + part.name, Value: got.latency.P99, Unit: "ms", Latency: got.latency, Cost: &got.cost, Note: note}.reported(),
 			Result{ID: streamID, Name: "gaps and repetitions" + part.name, Value: float64(got.gaps + got.repeats), Unit: "events"}.reach("0", got.gaps+got.repeats == 0),
 			Result{ID: streamID, Name: "memory" + part.name, Value: got.memory, Unit: "MiB",
-				Note: fmt.Sprintf("the most of RssAnon, with GOMEMLIMIT=%dMiB; with the pages of the binary %.0f MiB (VmRSS)", memoryLimit, got.resident),
-			}.reach(fmt.Sprintf("≤ %d MiB", memoryLimit), got.memory <= memoryLimit))
+				Note: fmt.Sprintf("the most of RssAnon, with GOMEMLIMIT=%dMiB; with the pages of the binary %.0f MiB (VmRSS)", streamMemory, got.resident),
+			}.reach(fmt.Sprintf("≤ %d MiB", streamMemory), got.memory <= streamMemory))
 	}
 	return results, nil
 }
