@@ -158,7 +158,10 @@ func readPatterns() []accessPattern {
 		{"comments with their authors", "as 10, with the same", func(ctx context.Context, s *sample) error {
 			return pageOf(s.cold().CommentViews(ctx, "viewer", s.post.ID, first))
 		}},
-		{"20 users by id", "the same alone", func(ctx context.Context, s *sample) error {
+		{"comments by user with their posts", "as 11, with the reads of 24 for each post", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().CommentViewsByUser(ctx, "viewer", "viewer", first))
+		}},
+		{"20 users by id", "the profiles and edges of 25 alone", func(ctx context.Context, s *sample) error {
 			_, err := s.cold().UserViews(ctx, "viewer", s.authors)
 			return err
 		}},
