@@ -53,6 +53,27 @@ func TestMutesAndBlocksAreImportedAndExported(t *testing.T) {
 	}
 }
 
+// The block is in the table, and the follow in a file that knows nothing of it.
+func TestAFollowOverABlockOfTheTableIsAFault(t *testing.T) {
+	store := tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(store), []string{file(t, append(network(),
+		rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(10 * day)},
+		rec{"type": "block", "user_id": "dan", "other_id": "ann", "time": ago(8 * day)})...)})
+	require.NoError(t, err)
+	bad := file(t,
+		rec{"type": "follow", "follower_id": "dan", "author_id": "bob", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "ann", "author_id": "dan", "time": ago(day)},
+		rec{"type": "follow", "follower_id": "dan", "author_id": "ann", "time": ago(day)},
+	)
+	_, err = transfer.Import(t.Context(), config(&dying{Store: store, left: 1, kill: func() { t.Error("written") }}), []string{bad})
+	var invalid *transfer.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	assert.ElementsMatch(t, []string{
+		bad + ":2: author_id: there is a block between the two users in the table",
+		bad + ":3: author_id: there is a block between the two users in the table",
+	}, invalid.Faults)
+}
+
 func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	lines := append(network(),
 		rec{"type": "block", "user_id": "ann", "other_id": "bob", "time": ago(day)},

@@ -238,6 +238,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		rec{"type": "post", "id": "q", "author_id": "ann", "text": "x", "time": "yesterday", "colour": "red"},
 		rec{"type": "poke"},
 		"[1]",
+		"\ufeff{}",
 		rec{"type": "like", "post_id": 7, "user_id": "ann", "time": ago(day)},
 		rec{"type": "follow", "follower_id": "ann", "author_id": "ann", "time": ago(day)},
 	)
@@ -255,8 +256,9 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`6: time: "yesterday" is not a time such as "2024-01-31T12:00:00.000Z"`,
 		`7: type: is "poke": it must be user, follow, mute, block, post, comment or like`,
 		`8: is not a JSON object in UTF-8`,
-		`9: post_id: must not be a JSON number`,
-		`10: author_id: is the follower's own id`,
+		`9: begins with a byte order mark: save the file without it`,
+		`10: post_id: must not be a JSON number`,
+		`11: author_id: is the follower's own id`,
 	}
 	for i, line := range want {
 		want[i] = name + ":" + line

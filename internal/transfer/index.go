@@ -30,6 +30,20 @@ func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
 // maxLine bounds a line, in bytes.
 const maxLine = 1 << 20
 
+// CheckFiles returns an error unless all files can be read more than once.
+func CheckFiles(files []string) error {
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no regular file: an import reads its files several times, so store the lines in a file first", name)
+		}
+	}
+	return nil
+}
+
 // eachLine calls visit with each line of the files, in order. A line's bytes are valid until
 // visit returns. Empty lines are left out.
 func eachLine(ctx context.Context, files []string, visit func(at place, line []byte) error) error {
@@ -123,7 +137,11 @@ type index struct {
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
 	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
-	err := eachLine(ctx, files, func(at place, line []byte) error {
+	err := CheckFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	err = eachLine(ctx, files, func(at place, line []byte) error {
 		r, faults := parse(line, now)
 		if len(faults) == 0 {
 			ix.counts[r.Type]++
@@ -134,6 +152,9 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 		}
 		return nil
 	})
+	if err == nil && invalid.Total == 0 && len(ix.counts) == 0 {
+		err = errors.New("the files have no records: are they the right ones?")
+	}
 	if err == nil && invalid.Total == 0 {
 		err = ix.checkNames(ctx, store, files, maxFollowing, invalid)
 	}
@@ -217,7 +238,7 @@ type asked struct {
 
 // checkNames checks that each record that a line names is in the files or in the table.
 func (ix *index) checkNames(ctx context.Context, store table.Store, files []string, maxFollowing int64, invalid *InvalidError) error {
-	outside := map[table.Key]asked{}
+	outside, followers := map[table.Key]asked{}, map[string]struct{}{}
 	err := eachLine(ctx, files, func(at place, line []byte) error {
 		r, faults := parse(line, ix.now)
 		if len(faults) > 0 {
@@ -241,6 +262,9 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 		if _, between := ix.blocks[pairOf(r.FollowerID, r.AuthorID)]; between && r.Type == kindFollow {
 			invalid.add(at, fault{"author_id", fmt.Sprintf("there is a block between %s and %s in the files", r.FollowerID, r.AuthorID)})
 		}
+		if r.Type == kindFollow {
+			followers[r.FollowerID] = struct{}{}
+		}
 		if _, there := ix.users[r.FollowerID]; there {
 			if ix.users[r.FollowerID]++; maxFollowing > 0 && ix.users[r.FollowerID] == maxFollowing+1 {
 				invalid.add(at, fault{"follower_id", fmt.Sprintf("%s follows more than %d users, the most of FANFARE_MAX_FOLLOWING", r.FollowerID, maxFollowing)})
@@ -251,7 +275,56 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 	if err != nil {
 		return err
 	}
-	return findOutside(ctx, store, outside, invalid)
+	if err := findOutside(ctx, store, outside, invalid); err != nil {
+		return err
+	}
+	return findBlocks(ctx, store, files, followers, ix.now, invalid)
+}
+
+// findBlocks looks for follows over a block that is in the table already.
+func findBlocks(ctx context.Context, store table.Store, files []string, followers map[string]struct{}, now time.Time, invalid *InvalidError) error {
+	notes := make([]table.Key, 0, len(followers))
+	for f := range followers {
+		notes = append(notes, schema.HasBlocksKey(f))
+	}
+	noted := map[string]struct{}{} // the partitions of users who may have blocks
+	found := func(key table.Key) { noted[key.PK] = struct{}{} }
+	if err := present(ctx, store, notes, found); err != nil || len(noted) == 0 {
+		return err
+	}
+	at := map[table.Key]place{}
+	look := func() error {
+		err := present(ctx, store, slices.Collect(maps.Keys(at)), func(key table.Key) {
+			invalid.add(at[key], fault{"author_id", "there is a block between the two users in the table"})
+		})
+		clear(at)
+		return err
+	}
+	err := eachLine(ctx, files, func(line place, text []byte) error {
+		r, _ := parse(text, now) // its faults were looked for before
+		if _, may := noted[schema.UserPK(r.FollowerID)]; r.Type != kindFollow || !may {
+			return nil
+		}
+		if at[schema.BlockKey(r.FollowerID, r.AuthorID)] = line; len(at) < table.MaxBatchGet {
+			return nil
+		}
+		return look()
+	})
+	return errors.Join(err, look())
+}
+
+// present calls found with those of the keys whose items are in the table.
+func present(ctx context.Context, store table.Store, keys []table.Key, found func(table.Key)) error {
+	for part := range slices.Chunk(keys, table.MaxBatchGet) {
+		res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: true, Project: []string{}})
+		if err != nil {
+			return fmt.Errorf("look for records that the files name: %w", err)
+		}
+		for _, it := range res.Items {
+			found(it.Key)
+		}
+	}
+	return nil
 }
 
 func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
@@ -262,14 +335,9 @@ func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
 
 // findOutside looks for records of the table.
 func findOutside(ctx context.Context, store table.Store, outside map[table.Key]asked, invalid *InvalidError) error {
-	for keys := range slices.Chunk(slices.Collect(maps.Keys(outside)), table.MaxBatchGet) {
-		res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true, Project: []string{schema.AttrAuthor}})
-		if err != nil {
-			return fmt.Errorf("look for the users and posts that are not in the files: %w", err)
-		}
-		for _, it := range res.Items {
-			delete(outside, it.Key)
-		}
+	found := func(key table.Key) { delete(outside, key) }
+	if err := present(ctx, store, slices.Collect(maps.Keys(outside)), found); err != nil {
+		return err
 	}
 	missing := slices.SortedFunc(maps.Keys(outside), func(a, b table.Key) int {
 		return strings.Compare(outside[a].at.file, outside[b].at.file)*2 + compare(outside[a].at.line, outside[b].at.line)

@@ -16,6 +16,7 @@
 package transfer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,6 +96,14 @@ const maxOwnID = 256
 func parse(line []byte, now time.Time) (r record, faults []fault) {
 	refuse := func(field, format string, args ...any) {
 		faults = append(faults, fault{field, fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case bytes.HasPrefix(line, []byte("\xef\xbb\xbf")):
+		refuse("", "begins with a byte order mark: save the file without it")
+		return r, faults
+	case bytes.HasPrefix(line, []byte("\x1f\x8b")):
+		refuse("", "is compressed: unpack the file first")
+		return r, faults
 	}
 	var present map[string]json.RawMessage
 	if err := json.Unmarshal(line, &present); err != nil || present == nil || !utf8.Valid(line) {
