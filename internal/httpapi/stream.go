@@ -107,7 +107,7 @@ func eventSchema(kind string, data *huma.Schema) *huma.Schema {
 
 func (a *API) registerStream() {
 	type streamIn struct {
-		LastEventID string `header:"Last-Event-ID" doc:"The last id that the client received on a stream of this home: the newer posts come first, oldest first. A post id, or the id of a block without data. Without it the stream begins with what comes."` //nolint:tagliatelle // its name in the HTML standard
+		LastEventID string `header:"Last-Event-ID" doc:"The last id that the client received on a stream of this home: the newer posts come first, oldest first. A post id, or the id of lines without data. Without it the stream begins with what comes."` //nolint:tagliatelle // its name in the HTML standard
 	}
 	op := operation(http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come", http.StatusOK)
 	schemas := a.huma.OpenAPI().Components.Schemas
@@ -116,8 +116,8 @@ func (a *API) registerStream() {
 		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
 			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. " +
 			"`likes` is a new like count of one of the newest 20 posts. " +
-			"A block that has an id and no data is the place of the stream behind all that came before: " +
-			"sent as Last-Event-ID it goes on without a gap and without a repetition, where a post id shows newer posts only. Clients that follow the standard do so by themselves.",
+			"Lines with an id and without data give the place of the stream after all events before them. " +
+			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
 			Schema:  &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{eventSchema("entry", entry), eventSchema("likes", likes)}},
 			Example: map[string]string{"event": "likes", "data": `{"post_id":"01JZ0000000000000000000000","count":3}`},
