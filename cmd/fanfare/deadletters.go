@@ -63,15 +63,18 @@ func (f *choice) flags(c *cobra.Command) {
 	c.Flags().DurationVar(&f.newer, "newer", 0, "only those that failed since, such as 30m")
 }
 
-func (f *choice) selection(now time.Time) admin.Selection {
+func (f *choice) selection(now time.Time) (admin.Selection, error) {
 	s := admin.Selection{Reason: f.reason}
+	if f.older < 0 || f.newer < 0 {
+		return s, wrongUse(errors.New("--older and --newer are times that have passed: they must not be negative"))
+	}
 	if f.older > 0 {
 		s.Before = now.Add(-f.older)
 	}
 	if f.newer > 0 {
 		s.After = now.Add(-f.newer)
 	}
-	return s
+	return s, nil
 }
 
 func (a *app) deadLettersList() *cobra.Command {
@@ -88,13 +91,17 @@ func (a *app) deadLettersList() *cobra.Command {
 		if limit < 1 || limit > admin.MaxDeadLetters {
 			return wrongUse(fmt.Errorf("--limit: %d is not between 1 and %d", limit, admin.MaxDeadLetters))
 		}
+		s, err := choose.selection(time.Now())
+		if err != nil {
+			return err
+		}
 		topics := queue.Topics()
 		if len(args) > 0 {
 			topics = args
 		}
 		all := []admin.DeadLetter{}
 		for _, topic := range topics {
-			found, err := letters.List(ctx, topic, choose.selection(time.Now()), limit)
+			found, err := letters.List(ctx, topic, s, limit)
 			if err != nil {
 				return err
 			}
@@ -143,7 +150,10 @@ func (a *app) deadLettersShow() *cobra.Command {
 
 // selection returns the letters that a command is to work on.
 func selection(args []string, all bool, choose choice) (admin.Selection, error) {
-	s := choose.selection(time.Now())
+	s, err := choose.selection(time.Now())
+	if err != nil {
+		return s, err
+	}
 	s.IDs, s.All = args[1:], all
 	switch {
 	case all && len(s.IDs) > 0:
@@ -196,6 +206,9 @@ the letters that it would send.`,
 		if err != nil {
 			return fmt.Errorf("sent %d, and then: %w", done.Sent, err)
 		}
+		if err := allFound(s, args[0], done.Sent+done.Refused); err != nil {
+			return fmt.Errorf("sent %d, refused %d: %w", done.Sent, done.Refused, err)
+		}
 		if asJSON {
 			return a.printJSON(done)
 		}
@@ -237,7 +250,20 @@ func (a *app) wouldTouch(ctx context.Context, letters admin.Operator, topic stri
 	if len(s.IDs) > 0 { // the address of up lists by reason and age
 		found = slices.DeleteFunc(found, func(l admin.DeadLetter) bool { return !slices.Contains(s.IDs, l.ID) })
 	}
+	if err := allFound(s, topic, len(found)); err != nil {
+		return err
+	}
 	return a.printDeadLetters(found, asJSON)
+}
+
+// allFound returns an error if fewer letters were found than the selection names.
+func allFound(s admin.Selection, topic string, found int) error {
+	ids := slices.Clone(s.IDs)
+	slices.Sort(ids)
+	if named := len(slices.Compact(ids)); found < named {
+		return fmt.Errorf("%d of %d ids are no dead letters of %s: see fanfare dlq ls %s", named-found, named, topic, topic)
+	}
+	return nil
 }
 
 func (a *app) deadLettersDrop() *cobra.Command {
@@ -267,6 +293,9 @@ func (a *app) deadLettersDrop() *cobra.Command {
 		dropped, err := letters.Drop(ctx, args[0], s)
 		if err != nil {
 			return err
+		}
+		if err := allFound(s, args[0], dropped); err != nil {
+			return fmt.Errorf("dropped %d: %w", dropped, err)
 		}
 		if asJSON {
 			return a.printJSON(struct {

@@ -54,9 +54,12 @@ func rolesOf(daemons []string) (daemon.Roles, error) {
 		return roles, nil
 	}
 	for _, name := range daemons {
+		if name == "operator" {
+			return roles, wrongUse(errors.New("--daemon: an operator is examined alone: run doctor once more for the daemons"))
+		}
 		s, ok := called(name)
 		if !ok {
-			return roles, wrongUse(fmt.Errorf("--daemon: %q is not api, fanout or likeagg, nor operator alone", name))
+			return roles, wrongUse(fmt.Errorf("--daemon: %q is not api, fanout, likeagg or operator", name))
 		}
 		roles.API = roles.API || s.roles.API
 		roles.Fanout = roles.Fanout || s.roles.Fanout

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fanfare/internal/admin"
+	"fanfare/internal/config"
 	"fanfare/internal/obs"
 )
 
@@ -23,10 +25,17 @@ func (a *app) healthCommand() *cobra.Command {
 		Short: "Check that a process is ready, for container health checks",
 		Args:  cobra.NoArgs,
 	}
-	c.Flags().StringVar(&url, "url", "http://127.0.0.1:9090/readyz", "`URL` to ask")
+	c.Flags().StringVar(&url, "url", "", "`URL` to ask (default /readyz of FANFARE_ADMIN_ADDR on this machine)")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if url == "" {
+			cfg, err := a.load(config.Tool, c, nil)
+			if err != nil {
+				return err
+			}
+			url = admin.BaseURL(cfg.AdminAddr) + "/readyz"
+		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

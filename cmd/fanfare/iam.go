@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,8 +19,8 @@ func (a *app) iamCommand() *cobra.Command {
 		Use: "policy", Short: "Print the IAM policy with exactly the calls that a daemon makes",
 		Long: `Prints the policy document for the role of a daemon, as JSON: exactly the calls that the
 code makes, on FANFARE_TABLE, its index and the queues of FANFARE_QUEUE_PREFIX. "setup" is
-for fanfare table create and queues create, "operator" for doctor, dlq, reconcile, explain
-and delivery. Name more than one duty for a role that has several. It needs no connection.`,
+for fanfare table create and queues create, "operator" for doctor, dlq, reconcile, explain,
+delivery and verify. Name more than one duty for a role that has several. It needs no connection.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().StringSliceVar(&duties, "daemon", nil, "duties of the role: "+strings.Join(daemon.Duties(), ", "))
@@ -28,6 +29,15 @@ and delivery. Name more than one duty for a role that has several. It needs no c
 	c.Flags().StringVar(&at.Partition, "partition", "aws", "partition of the account, such as aws-cn")
 	c.Flags().Bool("json", false, "print one JSON object (it always does)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		for _, f := range []struct{ flag, value, grammar, is string }{
+			{"region", at.Region, `^(\*|[a-z]+(-[a-z0-9]+)+)$`, "a region such as eu-central-1, or *"},
+			{"account", at.ID, `^(\*|\d{12})$`, "12 digits, or *"},
+			{"partition", at.Partition, `^aws(-[a-z]+)*$`, "aws, aws-cn or the like"},
+		} {
+			if !regexp.MustCompile(f.grammar).MatchString(f.value) {
+				return wrongUse(fmt.Errorf("--%s: %q is not %s", f.flag, f.value, f.is))
+			}
+		}
 		cfg, err := a.load(config.Tool, c, nil)
 		if err != nil {
 			return err

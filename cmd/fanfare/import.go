@@ -125,7 +125,7 @@ func (a *app) forgetCommand() *cobra.Command {
 			return err
 		}
 		removed, lines := 0, newProgressLines(a.stderr)
-		err = daemon.Forget(c.Context(), users, user, func(n int) {
+		found, err := daemon.Forget(c.Context(), users, user, func(n int) {
 			removed = n
 			lines.show(transfer.Progress{Phase: "removed", Done: n})
 		})
@@ -139,6 +139,9 @@ func (a *app) forgetCommand() *cobra.Command {
 				// LikesStay says that likes are not removed, because no index has them.
 				LikesStay bool `json:"likes_stay"`
 			}{user, removed, !bool(cfg.LikesByUser)})
+		}
+		if !found {
+			return a.println("there is no user %s, and nothing of the user was found; the workers look once more in an hour", user)
 		}
 		return a.println("removed %s and %d things of the user; the workers do the rest", user, removed)
 	}
@@ -163,10 +166,13 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 		if err != nil {
 			return err
 		}
-		if c.Name() != "import" {
-			if err := dataExists(cfg); err != nil {
-				return err
-			}
+		if c.Name() == "import" {
+			err = transfer.CheckFiles(args) // before it makes a data directory
+		} else {
+			err = dataExists(cfg)
+		}
+		if err != nil {
+			return err
 		}
 		t, end, err := daemon.OpenTransfer(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
 		if err != nil {

@@ -35,6 +35,18 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	assert.Contains(t, stderr, "there is no data directory")
 	assert.NoDirExists(t, filepath.Join(dir, "none"))
 
+	_, stderr, code = on(filepath.Join(dir, "none"), "import", "/dev/null")
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Contains(t, stderr, "/dev/null is no regular file")
+	_, stderr, code = on(filepath.Join(dir, "none"), "import", file)
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Contains(t, stderr, "no such file")
+	assert.NoDirExists(t, filepath.Join(dir, "none"))
+	require.NoError(t, os.WriteFile(file, []byte("\n"), 0o600))
+	_, stderr, code = on(filepath.Join(dir, "a"), "import", file)
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Contains(t, stderr, "no records")
+
 	require.NoError(t, os.WriteFile(file, []byte(smallNetwork+`{"type":"like","post_id":"7","user_id":"ann","time":"2024-02-02T10:06:00Z"}`), 0o600))
 	_, stderr, code = on(filepath.Join(dir, "a"), "import", file)
 	assert.Equal(t, daemon.ExitFailure, code)
@@ -100,8 +112,10 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	assert.Equal(t, daemon.ExitFailure, code, "nobody types the id")
 	assert.Contains(t, stderr, "nothing was removed")
 	sameLines(t, smallNetwork, exported(t, dir))
-	for range 2 {
-		_, stderr, code = on(dir, "forget", "ann", "--yes")
+	for _, says := range []string{"removed ann", "there is no user ann"} {
+		var out string
+		out, stderr, code = on(dir, "forget", "ann", "--yes")
+		assert.Contains(t, out, says)
 		require.Equal(t, daemon.ExitOK, code, stderr)
 		sameLines(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", exported(t, dir))
 	}

@@ -309,9 +309,11 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q, %s", args, code, out, errs)
 		}
 	}
-	code, _, errs := result(t, nil, "fanfare", "dlq", "show", "posts", "nothing", "--admin", p.admin)
-	assert.Equal(t, 1, code)
-	assert.Contains(t, errs, "no dead letter")
+	for _, args := range []string{"show posts nothing", "redrive posts nothing", "redrive posts nothing --dry-run", "drop posts nothing"} {
+		code, _, errs := result(t, nil, "fanfare", append([]string{"dlq"}, strings.Fields(args+" --admin "+p.admin)...)...)
+		assert.Equal(t, 1, code, args)
+		assert.Contains(t, errs, "no dead letter", args)
+	}
 }
 
 // poison puts messages that can never be processed into the queues of a data
@@ -406,6 +408,8 @@ func TestHealthAsksAProcess(t *testing.T) {
 	if code, out, errs := result(t, nil, "fanfare", "health", "--json", "--url", "http://"+p.admin+"/metrics"); code != 1 || out != "" || !strings.Contains(errs, "--json") {
 		t.Errorf("of what is no JSON: exit code %d, %q, %q", code, out, errs)
 	}
+	code, out, errs = result(t, []string{"FANFARE_ADMIN_ADDR=" + p.admin}, "fanfare", "health")
+	assert.Equal(t, 0, code, out+errs)
 	p.stop(t, os.Interrupt)
 	code, _, _ = result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz")
 	assert.Equal(t, 1, code, "after the stop: exit code")
@@ -479,6 +483,11 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"too many arguments", nil, []string{"fanfare", "up", "now"}, 2, "now"},
 		{"no user", nil, []string{"fanfare", "token"}, 2, "see fanfare token --help"},
 		{"bad user", nil, []string{"fanfare", "token", "a b"}, 2, "a b"},
+		{"service without a name", nil, []string{"fanfare", "token", "--act", "", "--data-dir", locked}, 2, "name of a service"},
+		{"policy of no account", nil, []string{"fanfare", "iam", "policy", "--daemon", "api", "--account", "12"}, 2, "--account"},
+		{"policy of an empty region", nil, []string{"fanfare", "iam", "policy", "--daemon", "api", "--region", ""}, 2, "--region"},
+		{"doctor of an operator and a daemon", nil, []string{"fanfare", "doctor", "--daemon", "operator,api"}, 2, "alone"},
+		{"dead letters of the future", nil, []string{"fanfare", "dlq", "ls", "--newer=-1h"}, 2, "--newer"},
 		{"no secret", nil, []string{"fanfare", "token", "ann"}, 1, "fanfare-data"},
 		{"bad ttl", nil, []string{"fanfare", "token", "ann", "--ttl", "0s"}, 2, "--ttl"},
 		{"unknown topic", nil, []string{"fanfare", "dlq", "ls", "mail"}, 2, "mail"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +28,10 @@ secret in the data directory of fanfare up.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&act, "act", false, "let the token act for the user in the header Fanfare-User, as a service's does")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !id.ValidUser(args[0]) {
+		if act && args[0] == "" {
+			return wrongUse(errors.New("the name of a service is empty"))
+		}
+		if !act && !id.ValidUser(args[0]) { // the subject of a service need not be a user id
 			return wrongUse(fmt.Errorf("%q is not a user id: use %s", args[0], id.UserGrammar))
 		}
 		if ttl < time.Second || ttl > auth.MaxTokenTTL {

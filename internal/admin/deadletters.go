@@ -289,7 +289,16 @@ type Client struct {
 
 // NewClient returns a client of the admin address addr (HOST:PORT).
 func NewClient(addr string, client *http.Client) *Client {
-	return &Client{"http://" + addr, client}
+	return &Client{BaseURL(addr), client}
+}
+
+// BaseURL returns the URL of an admin address (HOST:PORT) on this machine. An address without
+// a host is that of all of them.
+func BaseURL(addr string) string {
+	if strings.HasPrefix(addr, ":") {
+		addr = "127.0.0.1" + addr
+	}
+	return "http://" + addr
 }
 
 // List implements Operator.

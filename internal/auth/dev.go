@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,10 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 
 // Issue returns a token for user with scopes, such as ActScope, that is valid for ttl.
 func (d *Dev) Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error) {
-	if !id.ValidUser(user) {
+	switch service := slices.Contains(scopes, ActScope); {
+	case service && (user == "" || len(user) > maxService):
+		return "", time.Time{}, fmt.Errorf("the name of a service has 1 to %d bytes", maxService)
+	case !service && !id.ValidUser(user):
 		return "", time.Time{}, fmt.Errorf("%q is not a user id: use %s", user, id.UserGrammar)
 	}
 	if ttl < time.Second || ttl > MaxTokenTTL {

@@ -54,7 +54,7 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		}
 		want = append(want, field.Tag.Get("env")+" "+value)
 	}
-	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`verify`", "`explain`", "`delivery`", "`replay`"}
+	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`verify`", "`explain`", "`delivery`", "`health`", "`replay`"}
 	for line := range strings.Lines(page(t)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if !strings.HasPrefix(line, "| `FANFARE_") {

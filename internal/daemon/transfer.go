@@ -79,21 +79,26 @@ func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed
 
 // Forget removes a user and all that the user made, but for likes that workers have to count
 // first: the event that they work by stays in the queue. It calls progress with the number of
-// removed things.
-func Forget(ctx context.Context, u *feed.Service, user string, progress func(removed int)) error {
+// removed things. found reports whether there was a profile or anything else of the user.
+func Forget(ctx context.Context, u *feed.Service, user string, progress func(removed int)) (found bool, err error) {
+	_, err = u.User(ctx, user)
+	if e, ok := errors.AsType[*feed.Error](err); err != nil && (!ok || e.Kind != feed.NotFound) {
+		return false, err
+	}
+	found = err == nil
 	event, err := u.AskToForget(ctx, user)
 	if err != nil {
-		return err
+		return found, err
 	}
 	for removed := 0; ; {
 		done, err := u.Forget(ctx, user, event, forgetStep)
 		if err != nil {
-			return err
+			return found, err
 		}
 		removed += done.Sum()
 		progress(removed)
 		if done.Sum() == done.Likes {
-			return nil
+			return found || removed > 0, nil
 		}
 	}
 }
