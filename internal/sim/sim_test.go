@@ -33,7 +33,7 @@ const mostReruns = 200
 func TestSeeds(t *testing.T) {
 	fired, met, reached := Counters{}, Counters{}, Counters{}
 	violations, ran, shrunk, calls := 0, 0, 0, 0
-	var lived time.Duration
+	var days float64 // a time.Duration ends at 292 years
 	cpu := cpuTime(t)
 	keep, err := ParseKeep(*keepOnly)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestSeeds(t *testing.T) {
 	for seed := *from; seed < *from+*seeds; seed++ {
 		res := Run(t, seed, o)
 		ran++
-		lived += res.Lived
+		days += res.Lived.Hours() / 24
 		if *seeds <= 20 {
 			t.Logf("seed %d: %s", seed, res.Shape)
 		}
@@ -92,7 +92,7 @@ func TestSeeds(t *testing.T) {
 	}
 	cpu = cpuTime(t) - cpu
 	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",
-		ran, violations, lived.Hours()/24, calls, float64(calls)/max(cpu.Seconds(), .01))
+		ran, violations, days, calls, float64(calls)/max(cpu.Seconds(), .01))
 }
 
 // cpuTime returns the processor time that the process has taken.
