@@ -138,7 +138,7 @@ func bugs() []bug {
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
 		{"late follow not stopped by the mark", "I2 I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
 		{"post deleted without its flag in the post by id", "I2", []edit{{deletion, "\tbyID.Deleted = true\n", ""}}},
-		{"post deleted without a tombstone", "I2", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},`,
+		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},`,
 			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}},`}}},
 		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)`, `s.cfg.Now()`}}},
 		// About days, ages, the TTL, sleepers, stops and shards.
@@ -155,7 +155,7 @@ func bugs() []bug {
 		{"mark walk that hides older entries", "I1", []edit{{walk, `Pull: mode.Since, V: mode.V, Version`, `From: mode.Since, V: mode.V, Version`}}},
 		{"pulled mark that keeps the ttl of its backfill", "I1", []edit{{walk, `kept.From, kept.Pull, kept.Version = mark.From, mark.Pull, mark.Version`, `kept.From, kept.Pull, kept.Version, kept.TTL = mark.From, mark.Pull, mark.Version, mark.TTL`}}},
 		{"marks that end when an author leaves pull", "I1 I7", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
-		{"backfill that does not look at the mode", "I1", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
+		{"backfill that does not look at the mode", "I1 I11", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
 		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
 		{"posts shared for two seconds", "I1 I7", []edit{{heads, `now.Sub(it.at) >= h.age`, `now.Sub(it.at) >= 2*h.age`}}},
 		{"page with a cursor made of shared posts", "I7", []edit{{home, `s.cfg.HeadAge > 0 && before == "" && after == ""`, `s.cfg.HeadAge > 0 && after == ""`}}},

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -243,11 +244,47 @@ func (w *World) measureModes(of sizes) (first, last string) {
 			w.expect("I11", "messages of walks", w.probe.calls["fanout publish backfills"], 0)
 		}
 		w.measureAgain(of, i+1, step.pulled)
+		if i == 2 {
+			w.measureHeads()
+		}
 	}
 	if of.page > inProbe {
 		w.measureShortage()
 	}
 	return first, last
+}
+
+// measureHeads lets a follower of the pulled author read its home, whose API shares the
+// author's newest posts. A post shows after headAge, and not after its deletion.
+func (w *World) measureHeads() {
+	if !w.shape.Heads || w.shape.Days > 0 { // a reader without a presence would return
+		return
+	}
+	var post feed.Post
+	shown := func(before func(ctx context.Context, s *feed.Service) error) (is bool) {
+		w.measured(w.call("home", func(ctx context.Context, s *feed.Service) error {
+			if err := before(ctx, s); err != nil {
+				return err
+			}
+			page, err := s.Home(ctx, measuredFollower(1), feed.HomeQuery{}, feed.PageRequest{})
+			is = slices.ContainsFunc(page.Items, func(it feed.HomeItem) bool { return it.Post.ID == post.ID })
+			return err
+		}))
+		return is
+	}
+	nothing := func(context.Context, *feed.Service) error { return nil }
+	shown(nothing)
+	w.measured(w.call("post", func(ctx context.Context, s *feed.Service) (err error) {
+		post, err = s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
+		return err
+	}))
+	time.Sleep(headAge)
+	if !shown(nothing) {
+		w.load.fail("I7", "in the calm part a home lacks a post that a pulled author made %s ago", headAge)
+	}
+	if shown(func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, poster, post.ID) }) {
+		w.load.fail("I2", "in the calm part a home shows a deleted post of a pulled author")
+	}
 }
 
 // measureAgain delivers the messages of the last work again. They find it done: nothing is
