@@ -541,3 +541,17 @@ func TestKeysAreRefreshedInTheBackground(t *testing.T) {
 		assert.NoError(t, <-ended)
 	})
 }
+
+// A service need not have a user's id.
+func TestADevTokenOfAServiceHasAnyName(t *testing.T) {
+	dev, err := auth.NewDev([]byte("0123456789abcdef0123456789abcdef"), time.Now)
+	require.NoError(t, err)
+	const name = "https://backend.example/jobs"
+	token, _, err := dev.Issue(name, time.Hour, auth.ActScope)
+	require.NoError(t, err)
+	who, err := dev.Verify(t.Context(), token)
+	require.NoError(t, err)
+	assert.Equal(t, name, who.Service)
+	_, _, err = dev.Issue(name, time.Hour)
+	assert.Error(t, err, "a user with this name")
+}
