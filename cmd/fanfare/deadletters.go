@@ -261,7 +261,7 @@ func allFound(s admin.Selection, topic string, found int) error {
 	ids := slices.Clone(s.IDs)
 	slices.Sort(ids)
 	if named := len(slices.Compact(ids)); found < named {
-		return fmt.Errorf("%d of %d ids are no dead letters of %s: see fanfare dlq ls %s", named-found, named, topic, topic)
+		return fmt.Errorf("%d of %d ids were not found among the dead letters of %s: see fanfare dlq ls %s", named-found, named, topic, topic)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package fanout_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -102,6 +104,23 @@ func TestARemovalSparesTheEntriesOfANewFollow(t *testing.T) {
 		if want := posts[2:]; len(home) < len(want) || !slices.Equal(home[len(home)-len(want):], want) {
 			t.Errorf("a new follow at call %d: the timeline holds %v, want %v", at, home, want)
 		}
+	}
+}
+
+// A mark that has changed ends the removal. Entries that others write at the same time do not.
+func TestARemovalThatConflictsComesAgain(t *testing.T) {
+	for reason, again := range map[table.CancelReason]bool{table.CancelCondition: false, table.CancelConflict: true} {
+		w := newWorld(t, 0, small)
+		w.entries("fan", author, 5)
+		removal := w.unfollow("fan")
+		w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
+			if op == table.OpTransact {
+				return &table.CancelledError{Reasons: []table.CancelledOp{{Reason: reason}}}
+			}
+			return do()
+		}
+		_, later := errors.AsType[*queue.Later](handle(t.Context(), w.worker, removal))
+		assert.Equal(t, again, later, reason)
 	}
 }
 

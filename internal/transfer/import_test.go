@@ -239,6 +239,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		rec{"type": "poke"},
 		"[1]",
 		"\ufeff{}",
+		"\x1f\x8b\x08",
 		rec{"type": "like", "post_id": 7, "user_id": "ann", "time": ago(day)},
 		rec{"type": "follow", "follower_id": "ann", "author_id": "ann", "time": ago(day)},
 	)
@@ -257,8 +258,9 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`7: type: is "poke": it must be user, follow, mute, block, post, comment or like`,
 		`8: is not a JSON object in UTF-8`,
 		`9: begins with a byte order mark: save the file without it`,
-		`10: post_id: must not be a JSON number`,
-		`11: author_id: is the follower's own id`,
+		`10: is compressed: unpack the file first`,
+		`11: post_id: must not be a JSON number`,
+		`12: author_id: is the follower's own id`,
 	}
 	for i, line := range want {
 		want[i] = name + ":" + line

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -56,15 +57,16 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 	}
 	_, err := s.BatchWrite(t.Context(), writes)
 	require.NoError(t, err)
-	allocs := func(project ...string) float64 {
-		return testing.AllocsPerRun(10, func() {
-			got, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: "p", Project: project, Consistent: true}), 0)
-			require.NoError(t, err)
-			require.Len(t, got, len(items))
-			require.Len(t, got[999].Attrs, len(project))
-		})
+	read := func() {
+		got, _, err := table.Collect(s.Query(t.Context(), table.Query{PK: "p", Project: []string{"until"}, Consistent: true}), 0)
+		require.NoError(t, err)
+		require.Len(t, got, len(items))
+		require.EqualValues(t, 999, got[999].Int("until"))
 	}
-	// The race detector adds allocations to each item, in both pages alike.
-	keys := allocs([]string{}...)
-	assert.InDelta(t, keys, allocs("until"), 200)
+	// Others allocate meanwhile: the store's own goroutines, and the race detector at random.
+	least := math.Inf(1)
+	for range 50 {
+		least = min(least, testing.AllocsPerRun(1, read))
+	}
+	assert.Less(t, least, 200.0)
 }
