@@ -77,6 +77,12 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 	assert.InDelta(t, returned.Read, got.RCU, 1e-6, "reads of a return")
 }
 
+func TestTheEstimateHasTheEntriesOfAReturn(t *testing.T) {
+	for _, followees := range []int{1, 100, 101, 500} {
+		assert.InDelta(t, float64(fanout.ReturnPosts(followees)), returnEntries(float64(followees)), 0)
+	}
+}
+
 func TestAwayAndPulledSharesTakeTheirPartOfTheDeliveries(t *testing.T) {
 	l := small()
 	before := New(l, DefaultPrices()).Push
@@ -94,7 +100,7 @@ func TestAwayAndPulledSharesTakeTheirPartOfTheDeliveries(t *testing.T) {
 		{"fan-out WCU", flows["fan-out"].WCU, 1500*(100+2) - 1500*100*0.4},
 		{"fan-out RCU", flows["fan-out"].RCU, 1500 * (2 + 3)},
 		{"homes RCU", flows["homes"].RCU, 10_000 * (52 + 5)}, // a quarter of 200 posts comes from 5 authors with 10
-		{"away WCU", flows["away"].WCU, 600/7.*102 + 40*(100+3+200)},
+		{"away WCU", flows["away"].WCU, 600/7.*102 + 40*(100+3+50)},
 		{"away RCU", flows["away"].RCU, 600/7.*(1+4) + 40*(1+8+100)},
 		{"away messages", flows["away"].Messages, 600/7. + 40},
 		{"away requests", flows["away"].SQS, 3 * (600/7. + 40)},

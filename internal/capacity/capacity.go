@@ -37,7 +37,9 @@ const (
 	planChunks         = 50     // of one message to a planner
 	followerBytes      = 102    // a follower's edge, as DynamoDB bills a page of them
 	followeeBytes      = 133    // the edge on the reader's side
-	returnPosts        = 200    // the most entries that a return writes
+	returnFew          = 50     // the most entries that a return writes, for a reader of up to
+	returnFollowees    = 100    // so many followees,
+	returnMany         = 200    // and for one of more
 	refreshWCU         = 2      // the day in the counts and the presence, beside an edge each
 	returnWCU          = 3      // and the presence before it
 	refreshAhead       = 7      // the most days before the last one that a refresh comes
@@ -343,7 +345,7 @@ func (l Load) away() Flow {
 	followees := math.Max(1, math.Ceil(l.Followers*followeeBytes/readBytes))
 	refreshes := l.Users * (1 - l.AwayShare) / (l.ActiveDays - math.Min(refreshAhead, l.ActiveDays/2))
 	returns := l.Users * l.AwayShare * l.ReturnsPerDay
-	entries := math.Min(returnPosts, l.Followers*l.PostsPerDay*l.TimelineDays)
+	entries := math.Min(returnEntries(l.Followers), l.Followers*l.PostsPerDay*l.TimelineDays)
 	f.WCU = refreshes*(l.Followers+refreshWCU) + returns*(l.Followers+returnWCU+entries)
 	f.RCU = refreshes*(1+followees) + returns*(1+2*followees+l.Followers)
 	f.Messages = refreshes + returns
@@ -351,6 +353,14 @@ func (l Load) away() Flow {
 	f.CPU = (f.WCU + f.RCU) / l.DeliveriesPerCPU
 	f.Stored = returns * entries * l.TimelineDays * entryBytes / 1e9
 	return f
+}
+
+// returnEntries is the most entries that a return writes.
+func returnEntries(followees float64) float64 {
+	if followees > returnFollowees {
+		return returnMany
+	}
+	return returnFew
 }
 
 // pageRCU is the price of a page of followers, read consistently.

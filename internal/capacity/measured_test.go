@@ -306,7 +306,8 @@ func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
 			100*prices.TableUse, 100*part, 100*part*(1-prices.Reserved*prices.Discount)),
 		fmt.Sprintf("$%v and $%v for a write and a read unit in an hour", prices.ProvisionedWCU, prices.ProvisionedRCU),
 		fmt.Sprintf("| refresh of a reader's edges, each %d days with 14 active days | 1 for each followee, and %d |", refreshAhead, refreshWCU),
-		fmt.Sprintf("| return of a reader | 1 for each followee, %d, and the entries, up to %d |", returnWCU, returnPosts),
+		fmt.Sprintf("| return of a reader | 1 for each followee, %d, and the entries: up to %d, and with more than %d followees up to %d |",
+			returnWCU, returnFew, returnFollowees, returnMany),
 
 		fmt.Sprintf("At the peak %s million WCU/s and %s million RCU/s; %v CPUs of api, %v of fanout, %v of likeagg.",
 			million(large.PeakWCU), million(large.PeakRCU), large.APIWorkers, large.FanoutWorkers, large.LikeWorkers),

@@ -29,6 +29,25 @@ import (
 // of post lists that a return reads.
 const awayReaders = walkWriters
 
+const (
+	// manyFollowees is the number of followees above which one round trip does not hold all the
+	// lists that a page in the gap reads.
+	manyFollowees = 100
+	// fewEntries are two pages of a home and more than a look of a live home needs. manyEntries
+	// hold the largest page, and the window of a live home.
+	fewEntries, manyEntries = 50, 200
+)
+
+// ReturnPosts returns the number of posts that a return writes as entries, for a reader of so
+// many followees. An entry costs a write unit, whether it is read or not. A page in the gap
+// reads the list of each followee, and only if the reader goes so far: docs/decisions/0035.
+func ReturnPosts(followees int) int {
+	if followees > manyFollowees {
+		return manyEntries
+	}
+	return fewEntries
+}
+
 // seen enrols a reader, or raises the days of its edges and then of its presence. It may end
 // anywhere: edges without a day are pushed always, and those above the presence's for longer.
 func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
@@ -47,9 +66,10 @@ func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 		if enrolled, err := w.enrol(ctx, e.UserID, until); err != nil || !enrolled {
 			return err
 		}
-		return w.raiseEdges(ctx, e.UserID, until)
+		_, err := w.raiseEdges(ctx, e.UserID, until)
+		return err
 	}
-	if err := w.raise(ctx, e.UserID, until); err != nil {
+	if _, err := w.raise(ctx, e.UserID, until); err != nil {
 		return err
 	}
 	// If the refresh came too late, posts may have been skipped before an edge was raised. The
@@ -98,10 +118,12 @@ func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 		return err
 	}
 	until := schema.DayOf(began) + schema.DaysAhead(w.cfg.ActiveDays)
-	if err := w.raise(ctx, e.UserID, until); err != nil {
+	followees, err := w.raise(ctx, e.UserID, until)
+	if err != nil {
 		return err
 	}
-	missed, err := w.missedPosts(ctx, *p)
+	most := w.cfg.ReturnPosts(followees)
+	missed, err := w.missedPosts(ctx, *p, most)
 	if err != nil {
 		return err
 	}
@@ -123,10 +145,10 @@ func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 			table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)},
 		},
 	}
-	if len(missed) < w.cfg.ReturnPosts {
+	if len(missed) < most {
 		here.Remove = []string{schema.AttrGapLow}
 	} else {
-		here.Set = append(here.Set, table.Attr{Name: schema.AttrGapHigh, Value: table.S(missed[w.cfg.ReturnPosts-1].ID)})
+		here.Set = append(here.Set, table.Attr{Name: schema.AttrGapHigh, Value: table.S(missed[most-1].ID)})
 	}
 	if _, err = w.cfg.Store.Update(ctx, here); err == nil {
 		w.cfg.Log.Debug("reader returned", zap.String("user_id", e.UserID), zap.Int("posts", len(missed)), zap.String("request_id", e.RequestID), trace.ID(ctx))
@@ -155,22 +177,23 @@ func presenceError(err error, user string) error {
 	return fmt.Errorf("write the presence of %s: %w", user, err)
 }
 
-// raise notes a day in the reader's counts, and then raises all edges to it.
-func (w *Worker) raise(ctx context.Context, user string, until schema.Day) error {
+// raise notes a day in the reader's counts, and then raises all edges to it. It returns the
+// number of followees.
+func (w *Worker) raise(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	day := table.N(int64(until))
-	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.CountsKey(user), Set: []table.Attr{{Name: schema.AttrUptoDay, Value: day}},
 		If: table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}, table.Less{Name: schema.AttrUptoDay, Value: day}},
 	})
 	if err := presenceError(err, user); err != nil {
-		return err
+		return 0, err
 	}
 	return w.raiseEdges(ctx, user, until)
 }
 
 // raiseEdges raises the day of each of the reader's edges, if the edge exists and has a lower
-// day or none.
-func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) error {
+// day or none. It returns the number of followees.
+func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	return w.eachFollowee(ctx, user, func(author schema.Edge) error {
 		day := table.N(int64(until))
 		_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
@@ -185,14 +208,15 @@ func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) 
 }
 
 // eachFollowee calls do for all followees of a reader, which are read consistently, for
-// awayReaders of them at the same time.
-func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.Edge) error) error {
+// awayReaders of them at the same time. It returns their number.
+func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.Edge) error) (followees int, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.FollowingPK(user), PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrSince, schema.AttrFrom},
 	}) {
 		if err != nil {
-			return fmt.Errorf("read the followees of %s: %w", user, err)
+			return 0, fmt.Errorf("read the followees of %s: %w", user, err)
 		}
+		followees += len(page.Items)
 		for part := range slices.Chunk(page.Items, awayReaders) {
 			errs := make([]error, len(part))
 			var calls sync.WaitGroup
@@ -209,24 +233,24 @@ func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.E
 			}
 			calls.Wait()
 			if err := errors.Join(errs...); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
-	return nil
+	return followees, nil
 }
 
-// missedPosts returns the newest ReturnPosts of the followees' living posts from the begin of
-// the reader's gap on, newest first.
-func (w *Worker) missedPosts(ctx context.Context, p schema.Presence) ([]schema.Post, error) {
+// missedPosts returns the newest most of the followees' living posts from the begin of the
+// reader's gap on, newest first.
+func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) ([]schema.Post, error) {
 	var mu sync.Mutex
 	var newest []schema.Post
 	low := max(p.Lo, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
-	err := w.eachFollowee(ctx, p.User, func(author schema.Edge) error {
+	_, err := w.eachFollowee(ctx, p.User, func(author schema.Edge) error {
 		mu.Lock()
 		from := max(low, author.From)
 		mu.Unlock()
-		posts, err := w.newestPosts(ctx, author.Other, from)
+		posts, err := w.newestPosts(ctx, author.Other, from, most)
 		if err != nil {
 			return err
 		}
@@ -234,19 +258,19 @@ func (w *Worker) missedPosts(ctx context.Context, p schema.Presence) ([]schema.P
 		defer mu.Unlock()
 		newest = append(newest, posts...)
 		slices.SortFunc(newest, func(a, b schema.Post) int { return cmp.Compare(b.ID, a.ID) })
-		if len(newest) >= w.cfg.ReturnPosts {
-			newest = newest[:w.cfg.ReturnPosts]
-			low = newest[w.cfg.ReturnPosts-1].ID
+		if len(newest) >= most {
+			newest = newest[:most]
+			low = newest[most-1].ID
 		}
 		return nil
 	})
 	return newest, err
 }
 
-// newestPosts returns the newest ReturnPosts living posts of an author from an id on.
-func (w *Worker) newestPosts(ctx context.Context, author, from string) (posts []schema.Post, err error) {
+// newestPosts returns the newest most living posts of an author from an id on.
+func (w *Worker) newestPosts(ctx context.Context, author, from string, most int) (posts []schema.Post, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
-		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: w.cfg.ReturnPosts, Consistent: true,
+		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: most, Consistent: true,
 		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
 	}) {
 		if err != nil {
@@ -260,7 +284,7 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string) (posts []
 			if post.Deleted {
 				continue
 			}
-			if posts = append(posts, post); len(posts) == w.cfg.ReturnPosts {
+			if posts = append(posts, post); len(posts) == most {
 				return posts, nil
 			}
 		}

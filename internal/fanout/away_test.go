@@ -233,17 +233,24 @@ func (w *world) stock(user string, n int) (ids []string) {
 }
 
 func TestAReturnWritesTheNewestPostsThatWereMissed(t *testing.T) {
-	for _, missed := range []int{0, 1, 199, 200, 450} {
+	for _, tt := range []struct{ missed, followees, entries int }{
+		{0, 5, 0}, {1, 5, 1}, {49, 5, 49}, {50, 5, 50}, {120, 100, 50},
+		{199, 101, 199}, {200, 101, 200}, {450, 120, 200},
+	} {
 		w := newWorld(t, 0, active(14))
-		w.followed(14, authors...)
+		var followed []string
+		for i := range tt.followees {
+			followed = append(followed, fmt.Sprintf("a%03d", i))
+		}
+		w.followed(14, followed...)
 		w.now = w.now.Add(aDay)
-		w.stock("a1", 3) // were pushed
+		w.stock("a001", 3) // were pushed
 		w.stock("stranger", 3)
 		w.now = w.now.Add(aDay)
 		lo := id.Floor(w.now)
 		var posts []string
-		for i := range missed {
-			posts = append(posts, w.stock(authors[i*i%len(authors)], 1)...)
+		for i := range tt.missed {
+			posts = append(posts, w.stock(followed[i*i%len(followed)], 1)...)
 		}
 		w.now = w.now.Add(20 * aDay)
 		e := w.returning(3, lo)
@@ -254,12 +261,14 @@ func TestAReturnWritesTheNewestPostsThatWereMissed(t *testing.T) {
 		w.must(w.worker.HandleBackfills(t.Context(), e))
 		until := schema.DayOf(w.now) + 14
 		want := &schema.Presence{User: reader, State: schema.PresenceHere, Until: until, V: 3, At: w.now}
-		if missed >= 200 {
-			want.Lo, want.Hi = lo, posts[missed-200]
+		if gap := tt.missed >= fanout.ReturnPosts(tt.followees); gap {
+			want.Lo, want.Hi = lo, posts[tt.missed-tt.entries]
 		}
 		assert.Equal(t, want, w.presence())
-		assert.Equal(t, append(all(until), until), append(w.days(authors...), w.upto()))
-		assert.Equal(t, posts[max(0, missed-200):], w.entriesIn(reader), "%d posts", missed)
+		for _, day := range append(w.days(followed...), w.upto()) {
+			assert.Equal(t, until, day)
+		}
+		assert.Equal(t, posts[tt.missed-tt.entries:], w.entriesIn(reader), "%+v", tt)
 		w.now = w.now.Add(aDay)
 		w.must(w.worker.HandleBackfills(t.Context(), e))
 		assert.Equal(t, want, w.presence(), "a redelivery changes nothing")

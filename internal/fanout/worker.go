@@ -119,9 +119,9 @@ type Config struct {
 	// Walks is the number of mark walks that go on at the same time. A walk takes a worker
 	// of the backfills for minutes, and the others are left for later. Default 1.
 	Walks int
-	// ReturnPosts is the number of posts that a return writes as entries. Older ones are left
-	// to the gap. Default 200.
-	ReturnPosts int
+	// ReturnPosts returns the number of posts that a return writes as entries, for a reader of so
+	// many followees: 1 at least. Older ones are left to the gap. The default is ReturnPosts.
+	ReturnPosts func(followees int) int
 	// Observe is called for entries that were written for followers: how many at
 	// once, and how long after the post's time. If a message is delivered again, its
 	// entries are observed again.
@@ -140,7 +140,9 @@ func (c Config) withDefaults() Config {
 	c.ChunkSize = orDefault(c.ChunkSize, DefaultChunkSize)
 	c.PlanChunks = orDefault(c.PlanChunks, DefaultPlanChunks)
 	c.Walks = orDefault(c.Walks, 1)
-	c.ReturnPosts = orDefault(c.ReturnPosts, 200)
+	if c.ReturnPosts == nil {
+		c.ReturnPosts = ReturnPosts
+	}
 	if c.Observe == nil {
 		c.Observe = func(int, time.Duration) {}
 	}

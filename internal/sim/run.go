@@ -441,6 +441,14 @@ func (w *World) activeDays() int {
 	return w.shape.Days
 }
 
+// returnPosts is fanout.ReturnPosts in small.
+func (w *World) returnPosts(followees int) int {
+	if followees < 3 {
+		return w.shape.Recent - 2
+	}
+	return w.shape.Recent
+}
+
 func (w *World) fanout(p *Proc) {
 	service := w.service(p)
 	ids := id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64()))
@@ -449,7 +457,7 @@ func (w *World) fanout(p *Proc) {
 		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service}, Publisher: p.Broker(),
 		IDs: ids, Now: p.Now, TimelineTTL: timelineTTL, PushLimit: p.limit, Events: w.tell(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
-		ActiveDays: w.activeDays(), ReturnPosts: w.shape.Recent, Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
+		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
