@@ -73,6 +73,9 @@ func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, comments and likes as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
 	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
 	return a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ []string) error {
+		if err := checkIDs(user); err != nil {
+			return err
+		}
 		if user != "" {
 			return transfer.ExportUser(ctx, t, user, a.stdout)
 		}

@@ -71,7 +71,7 @@ func (s *Service) endMute(ctx context.Context, user, author string) error {
 // must have been.
 func (s *Service) readMute(ctx context.Context, user, author string) (muted bool, err error) {
 	if user == author {
-		return false, &Error{Kind: Invalid, Detail: "you cannot mute yourself", Fields: []FieldError{{"id", "is your own id"}}}
+		return false, &Error{Kind: Invalid, Detail: "a mute is of another user, and this is your own id", Fields: []FieldError{{"id", "is your own id"}}}
 	}
 	key := schema.MuteKey(user, author)
 	found, err := s.batchGet(ctx, []table.Key{key, schema.ProfileKey(user), schema.ProfileKey(author)}, true)
