@@ -385,6 +385,39 @@ func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
 	})
 }
 
+func TestAWorkerWaitsForThePostAboutAsLongAsItsTransactionTakes(t *testing.T) {
+	for _, tt := range []struct {
+		local        bool
+		takes, waits time.Duration
+	}{
+		{true, 500 * time.Microsecond, time.Millisecond},
+		{true, 2 * time.Millisecond, 3 * time.Millisecond},
+		{false, 10 * time.Millisecond, 12500 * time.Microsecond},
+		{false, 20 * time.Millisecond, 37500 * time.Microsecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, func(c *feed.Config) { c.Local = tt.local })
+			w.users("ann")
+			post, err := id.NewGenerator(w.clock.now).New()
+			require.NoError(t, err)
+			e := &messages.PostCreated{PostID: post, AuthorID: "ann", Text: "x", LikeShards: 1}
+			var api sync.WaitGroup
+			defer api.Wait()
+			began := time.Now()
+			api.Go(func() {
+				<-time.After(tt.takes) // virtual
+				_, err := w.store.Put(t.Context(), table.PutInput{
+					Item: schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: 1}.Item(),
+				})
+				assert.NoError(t, err)
+			})
+			_, err = w.EnsurePost(t.Context(), e)
+			require.NoError(t, err)
+			assert.Equalf(t, tt.waits, time.Since(began), "%+v", tt)
+		})
+	}
+}
+
 func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const posts = 64

@@ -21,6 +21,10 @@ import (
 // transaction, so that the two do not conflict.
 const lookFor = 200 * time.Millisecond
 
+// The wait before the second look is about as long as the API's transaction takes, on
+// DynamoDB and in the same process. Each wait after it is twice as long.
+const lookAgain, lookAgainLocal = 12500 * time.Microsecond, time.Millisecond
+
 // CreatePost publishes a post. The publish is the durable commit (I5). Before it,
 // CreatePost writes only the idempotency record, and a failure is Unavailable. After
 // it, the call succeeds even if the table fails, because a worker makes the same
@@ -187,7 +191,10 @@ func refOf(p schema.Post) schema.PostRef {
 // and again until it finds one or lookFor is over. Then it returns nil. A living post by
 // id alone does not count: the items of a transaction may become visible one by one.
 func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
-	waits := backoff.Exponential{First: 12500 * time.Microsecond, Most: lookFor}
+	waits := backoff.Exponential{First: lookAgain, Most: lookFor}
+	if s.cfg.Local {
+		waits.First = lookAgainLocal
+	}
 	waited := time.Duration(0)
 	for try := 1; ; try++ {
 		it, err := s.get(ctx, schema.PostKey(author, post), true)
