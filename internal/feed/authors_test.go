@@ -93,3 +93,45 @@ func TestTheMemoryOfAuthorsIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, worst, int64(most))
 	assert.Greater(t, worst, int64(most/2), "it was full")
 }
+
+// The number of like shards is read again after a minute, and after the clock was set back.
+func TestAnAuthorIsKnownForAMinute(t *testing.T) {
+	w, calls, _ := knowing(t)
+	w.users("ann")
+	calledBy := func(later time.Duration) int {
+		w.clock.add(later)
+		calls.take()
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		require.NoError(t, err)
+		return len(calls.take())
+	}
+	require.Greater(t, calledBy(0), 1)
+	assert.Equal(t, 1, calledBy(time.Minute-1), "the post's own transaction")
+	assert.Greater(t, calledBy(1), 1, "the minute is over")
+	assert.Equal(t, 1, calledBy(time.Second))
+	assert.Greater(t, calledBy(-2*time.Second), 1, "the clock was set back")
+}
+
+// An author of many posts takes the memory of one, and of its ids. One without a profile takes
+// none.
+func TestTheMemoryOfAnAuthor(t *testing.T) {
+	var none *feed.Authors
+	assert.Zero(t, none.Bytes())
+	sizes := map[string]int64{}
+	for _, author := range []string{"ann", "annabelle"} {
+		w, _, known := knowing(t)
+		w.users(author)
+		w.post(author, "first")
+		sizes[author] = known.Bytes()
+		for range 10 {
+			w.post(author, "x")
+		}
+		assert.Equal(t, sizes[author], known.Bytes())
+		require.NoError(t, w.DeleteProfile(t.Context(), author))
+		assert.Zero(t, known.Bytes())
+		_, err := w.CreatePost(t.Context(), author, feed.PostInput{Text: "x"})
+		wantKind(t, err, feed.ProfileMissing)
+	}
+	assert.Equal(t, int64(len("annabelle")-len("ann")), sizes["annabelle"]-sizes["ann"])
+	assert.Greater(t, sizes["ann"], int64(2*len(id.Min)))
+}

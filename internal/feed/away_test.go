@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -218,7 +219,10 @@ func TestASecondAbsenceWidensTheGap(t *testing.T) {
 	for name, c := range map[string]struct {
 		away  time.Duration
 		wider bool
-	}{"older gap": {20 * aDay, true}, "gap of expired posts": {timelineTTL + aDay, false}} {
+	}{
+		"older gap": {20 * aDay, true}, "gap of expired posts": {timelineTTL + aDay, false},
+		"its last post is shown": {timelineTTL - 2*time.Second, true}, "its last post expires": {timelineTTL - time.Second, false},
+	} {
 		w := newWorld(t, active(14))
 		w.users("ann")
 		lo := id.Floor(w.clock.now().Add(-aDay))
@@ -294,4 +298,65 @@ func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	p.Hi = id.Floor(s.clock.now().Add(-timelineTTL))
 	s.put(p.Item())
 	assert.Equal(t, 42.5, read(20), "a gap of expired posts")
+}
+
+// A reader without a presence has one soon, at any number of active days. A clock that is set
+// back does not keep the process from saying so.
+func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
+	seen := []messages.Kind{messages.KindSeen}
+	w := newWorld(t, active(1))
+	w.users("ann")
+	assert.Equal(t, seen, w.asked("ann"))
+	w.clock.add(-time.Minute)
+	assert.Equal(t, seen, w.asked("ann"), "the clock was set back")
+	assert.Empty(t, w.asked("ann"), "within the hour")
+}
+
+// While the clock is in doubt a home is read by pull, and nothing is asked for.
+func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
+	at := newClock()
+	clk := fanclock.New(at.now)
+	w := newWorldAt(t, at, active(14), func(c *feed.Config) { c.Clock = clk })
+	w.users("ann", "bob")
+	w.follow("ann", "bob")
+	w.post("bob", "not delivered")
+	past := schema.Presence{User: "ann", State: schema.PresenceHere, Until: w.today() - 2}
+	w.put(past.Item())
+	clk.Observe(at.now().Add(-time.Hour), 0)
+	assert.Empty(t, w.asked("ann"))
+	assert.Equal(t, []string{"not delivered"}, texts(w.page("ann", 20)))
+	assert.Equal(t, &past, w.presence("ann"))
+	clk.Observe(at.now(), 0)
+	assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
+}
+
+// A return that another read began, or that the table did not take, is not asked for. The home
+// is complete all the same.
+func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
+	for name, f := range map[string]fault{"the table fails": lost, "another read began it": works} {
+		w, tp := tapped(t, active(14))
+		w.users("ann", "bob")
+		w.follow("ann", "bob")
+		w.post("bob", "not delivered")
+		p := *w.presence("ann")
+		p.Until = w.today() - 2
+		w.put(p.Item())
+		tp.set(func(c call) fault {
+			if c.op != table.OpPut {
+				return works
+			}
+			if f == works {
+				begun := p
+				begun.V++
+				_, err := tp.Store.Put(t.Context(), table.PutInput{Item: begun.Item()})
+				require.NoError(t, err)
+			}
+			return f
+		})
+		w.published.take()
+		assert.Equal(t, []string{"not delivered"}, texts(w.page("ann", 20)), name)
+		assert.Empty(t, w.published.take(), name)
+		tp.set(nil)
+		assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"), name)
+	}
 }

@@ -297,3 +297,129 @@ func TestABlockAgainMendsItself(t *testing.T) {
 		assert.Lenf(t, w.partition(schema.BlocksPK("bob")), 1, fmt.Sprint(n))
 	}
 }
+
+// sides are the times of the blocks between ann and bob, by ann's side and by bob's.
+type sides struct{ ann, by, bob, byAnn time.Time }
+
+func (w *world) putSides(s sides) {
+	w.t.Helper()
+	for _, b := range []schema.Block{{User: "ann", Other: "bob", Since: s.ann, By: s.by}, {User: "bob", Other: "ann", Since: s.bob, By: s.byAnn}} {
+		if !b.Since.IsZero() || !b.By.IsZero() {
+			w.put(b.Item())
+		}
+	}
+}
+
+func (w *world) sides() (s sides) {
+	w.t.Helper()
+	if it := w.item(schema.BlockKey("ann", "bob")); it != nil {
+		b, err := schema.ParseBlock(*it)
+		require.NoError(w.t, err)
+		s.ann, s.by = b.Since, b.By
+	}
+	if it := w.item(schema.BlockKey("bob", "ann")); it != nil {
+		b, err := schema.ParseBlock(*it)
+		require.NoError(w.t, err)
+		s.bob, s.byAnn = b.Since, b.By
+	}
+	return s
+}
+
+// Each side says of its own user what holds. A side that is lost is made from the other one.
+func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
+	first, second, wrong, none := longAgo, longAgo.Add(time.Hour), longAgo.Add(2*time.Hour), time.Time{}
+	for left, want := range map[sides]sides{
+		{}:                             {},
+		{first, none, none, first}:     {first, none, none, first},
+		{none, second, second, none}:   {none, second, second, none},
+		{first, second, second, first}: {first, second, second, first},
+		{ann: first}:                   {first, none, none, first},
+		{by: second}:                   {none, second, second, none},
+		{ann: first, by: second}:       {first, second, second, first},
+		{bob: second}:                  {none, second, second, none},
+		{byAnn: first}:                 {first, none, none, first},
+		{bob: second, byAnn: first}:    {first, second, second, first},
+		{first, none, none, wrong}:     {first, none, none, first},
+		{none, wrong, second, none}:    {none, second, second, none},
+		{first, second, none, first}:   {first, none, none, first},
+		{first, none, second, none}:    {first, second, second, first},
+		{none, second, none, first}:    {},
+	} {
+		for _, users := range [][2]string{{"ann", "bob"}, {"bob", "ann"}} {
+			eachCallFails(t, func(w *world) { w.users("ann", "bob"); w.putSides(left) },
+				func(w *world) error { _, err := w.MendBlock(t.Context(), users[0], users[1]); return err },
+				func(w *world) { assert.Equalf(t, want, w.sides(), "%+v", left) })
+			w := newWorld(t)
+			w.putSides(left)
+			for n, changes := range []bool{left != want, false} {
+				mended, err := w.MendBlock(t.Context(), users[0], users[1])
+				require.NoError(t, err)
+				assert.Equalf(t, changes, mended, "%+v, call %d", left, n)
+			}
+		}
+	}
+}
+
+// Between the read and the transaction of a repair another process changes a side. It wins.
+func TestARepairOfABlockYieldsToOtherCalls(t *testing.T) {
+	later := longAgo.Add(time.Hour)
+	for _, meanwhile := range []sides{{ann: later}, {ann: longAgo, by: later}, {ann: longAgo, byAnn: later}, {ann: longAgo, bob: later}} {
+		w, store := onTransact(t)
+		w.putSides(sides{ann: longAgo, bob: longAgo})
+		store.do = func() { w.putSides(meanwhile) }
+		want := meanwhile
+		if want.bob.IsZero() && want.byAnn.IsZero() {
+			want.bob = longAgo
+		}
+		mended, err := w.MendBlock(t.Context(), "ann", "bob")
+		require.NoError(t, err)
+		assert.False(t, mended)
+		assert.Equal(t, want, w.sides())
+	}
+	w := newWorld(t)
+	w.users("ann", "bob")
+	w.put(table.Item{Key: schema.BlockKey("bob", "ann")})
+	_, err := w.MendBlock(t.Context(), "ann", "bob")
+	wantDamage(t, err)
+	wantDamage(t, w.Block(t.Context(), "ann", "bob"))
+	wantDamage(t, w.Unblock(t.Context(), "ann", "bob"))
+}
+
+// A block that is made twice keeps its first time, and the second call writes nothing. So does
+// an unblock where there is no block.
+func TestABlockAgainWritesNothing(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	w.follow("bob", "ann")
+	made := w.clock.now()
+	twice := func(do func() error, want sides) {
+		t.Helper()
+		require.NoError(t, do())
+		w.clock.add(time.Second)
+		tp.take()
+		require.NoError(t, do())
+		for _, c := range tp.take() {
+			assert.False(t, isWrite(c), c.String())
+		}
+		assert.Equal(t, want, w.sides())
+	}
+	twice(func() error { return w.Block(t.Context(), "ann", "bob") }, sides{ann: made, byAnn: made})
+	back := w.clock.now()
+	twice(func() error { return w.Block(t.Context(), "bob", "ann") }, sides{ann: made, by: back, bob: back, byAnn: made})
+	twice(func() error { return w.Unblock(t.Context(), "ann", "bob") }, sides{by: back, bob: back})
+	twice(func() error { return w.Unblock(t.Context(), "bob", "ann") }, sides{})
+}
+
+// A lost note of blocks comes back with the next block, because likes ask for the note first.
+func TestABlockAgainMakesTheNotesAgain(t *testing.T) {
+	for _, user := range []string{"ann", "bob"} {
+		w := newWorld(t)
+		w.users("ann", "bob")
+		w.block("ann", "bob")
+		note := *w.item(schema.HasBlocksKey(user))
+		_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: note.Key})
+		require.NoError(t, err)
+		w.block("ann", "bob")
+		assert.Equal(t, &note, w.item(note.Key))
+	}
+}

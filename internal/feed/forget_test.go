@@ -1,13 +1,16 @@
 package feed_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -133,4 +136,256 @@ func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 	for _, it := range orphans {
 		assert.Nil(t, w.item(it.Key))
 	}
+}
+
+func TestTheSumOfForgottenThings(t *testing.T) {
+	f := feed.Forgotten{Profiles: 1, Posts: 2, Follows: 4, Mutes: 8, Blocks: 16, Comments: 32, Likes: 64}
+	assert.Equal(t, 127, f.Sum())
+}
+
+// everything gives ann something of everything, asks to forget her, and returns the event and
+// a post of bob's.
+func everything(w *world) (event string, others feed.Post) {
+	w.t.Helper()
+	w.users("ann", "bob", "cid", "dan", "eve")
+	w.follow("ann", "bob")
+	w.follow("bob", "ann")
+	w.post("ann", "mine")
+	w.post("ann", "mine, too")
+	others = w.post("bob", "his")
+	w.comment("ann", others.ID)
+	require.NoError(w.t, w.Like(w.t.Context(), "ann", others.ID))
+	w.mute("ann", "cid")
+	w.mute("cid", "ann")
+	w.block("ann", "dan")
+	w.block("eve", "ann")
+	w.deliver()
+	w.clock.add(time.Second)
+	event, err := w.AskToForget(w.t.Context(), "ann")
+	require.NoError(w.t, err)
+	w.published.take()
+	w.clock.add(time.Second)
+	return event, others
+}
+
+// nothingLeft checks that nothing of ann is left, once the aggregator has counted.
+func (w *world) nothingLeft(others feed.Post) {
+	w.t.Helper()
+	w.deliver()
+	for _, pk := range []string{
+		schema.PostsPK("ann"), schema.FollowersPK("ann"), schema.FollowingPK("ann"), schema.CommentsPK(others.ID),
+		schema.MutersPK("ann"), schema.BlocksPK("ann"), schema.BlocksPK("dan"), schema.BlocksPK("eve"), schema.MutersPK("cid"),
+	} {
+		assert.Empty(w.t, w.partition(pk), pk)
+	}
+	assert.Nil(w.t, w.item(schema.ProfileKey("ann")))
+	count, err := w.LikeCount(w.t.Context(), others.ID)
+	require.NoError(w.t, err)
+	assert.Zero(w.t, count.Count)
+	assert.Zero(w.t, w.comments(others.ID))
+	w.checkCounts("bob", "cid", "dan", "eve")
+}
+
+func TestAFailedRemovalOfAUserMayBeRepeated(t *testing.T) {
+	var event string
+	var others feed.Post
+	eachCallFails(t, func(w *world) { event, others = everything(w) },
+		func(w *world) error { _, err := w.Forget(t.Context(), "ann", event, 1000); return err },
+		func(w *world) { w.nothingLeft(others) })
+}
+
+// At each call to the table of a worker, another worker removes everything.
+func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
+	for nth, fired := 1, true; fired; nth++ {
+		w, tp := tapped(t)
+		event, others := everything(w)
+		worker := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = tp.Store })
+		calls := 0
+		tp.set(func(call) fault {
+			if calls++; calls == nth {
+				done, err := worker.Forget(t.Context(), "ann", event, 1000)
+				require.NoError(t, err)
+				require.LessOrEqual(t, done.Sum(), 10)
+			}
+			return works
+		})
+		_, err := w.Forget(t.Context(), "ann", event, 1000)
+		require.NoErrorf(t, err, "call %d", nth)
+		tp.set(nil)
+		fired = calls >= nth
+		worker.deliver()
+		w.nothingLeft(others)
+	}
+}
+
+// One call removes no more things of a kind than it was asked for.
+func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
+	names := []string{"bob", "cid", "dan"}
+	for kind, add := range map[string]func(w *world, post feed.Post, other string){
+		"posts":     func(w *world, _ feed.Post, other string) { w.post("ann", other) },
+		"following": func(w *world, _ feed.Post, other string) { w.follow("ann", other) },
+		"followers": func(w *world, _ feed.Post, other string) { w.follow(other, "ann") },
+		"mutes":     func(w *world, _ feed.Post, other string) { w.mute("ann", other) },
+		"muters":    func(w *world, _ feed.Post, other string) { w.mute(other, "ann") },
+		"blocks":    func(w *world, _ feed.Post, other string) { w.block("ann", other) },
+		"comments":  func(w *world, post feed.Post, _ string) { w.comment("ann", post.ID) },
+		"likes": func(w *world, _ feed.Post, other string) {
+			require.NoError(t, w.Like(t.Context(), "ann", w.post(other, "x").ID))
+		},
+	} {
+		for most := 1; most <= 4; most++ {
+			w := newWorld(t)
+			w.users(append(names, "ann")...)
+			post := w.post("bob", "his")
+			for _, other := range names {
+				add(w, post, other)
+			}
+			w.deliver()
+			event, err := w.AskToForget(t.Context(), "ann")
+			require.NoError(t, err)
+			done, err := w.Forget(t.Context(), "ann", event, most)
+			require.NoError(t, err)
+			assert.Equal(t, min(most, 3), done.Sum(), kind)
+			w.published.take()
+		}
+	}
+}
+
+// Events that were on their way when a user left are applied after that. Without a new profile
+// all goes.
+func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
+	w := newWorld(t)
+	event, others := everything(w)
+	late := w.ids(2)
+	w.clock.add(time.Second)
+	_, err := w.EnsurePost(t.Context(), &messages.PostCreated{
+		Header: messages.Header{EventID: late[0], Time: w.clock.now()}, PostID: late[0], AuthorID: "ann", Text: "late",
+	})
+	require.NoError(t, err)
+	w.count(messages.Like{Header: messages.Header{EventID: late[1]}, PostID: others.ID, UserID: "ann", LikeShards: 1}, true)
+	w.put(schema.FollowerItem("ann", "bob", w.clock.now()), schema.FollowingItem("bob", "ann", w.clock.now(), late[0]))
+	w.clock.add(time.Second)
+	all := w.forget("ann", event, 1000)
+	assert.Equal(t, 3, all.Posts)
+	assert.Equal(t, 1, all.Likes)
+	assert.Empty(t, w.partition(schema.PostsPK("ann")))
+	assert.Empty(t, w.partition(schema.FollowersPK("ann")))
+}
+
+// A user with a new profile loses what is of the event's millisecond, and keeps what is of the
+// next one.
+func TestAUserWhoComesBackLosesWhatIsAsOldAsTheEvent(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	event, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	old := w.clock.now()
+	w.clock.add(time.Millisecond)
+	young := w.clock.now()
+	w.users("ann")
+	want := 0
+	for i, since := range []time.Time{{}, old, young} {
+		for j, by := range []time.Time{{}, old, young} {
+			if i == 0 && j == 0 {
+				continue
+			}
+			other := numbered(9, "other")[3*i+j]
+			w.users(other)
+			w.put(schema.Block{User: "ann", Other: other, Since: since, By: by}.Item(), schema.Block{User: other, Other: "ann", Since: by, By: since}.Item())
+			if since.Equal(old) || by.Equal(old) {
+				want++
+			}
+		}
+	}
+	for user, since := range map[string]time.Time{"bob": old, "cid": young} {
+		w.users(user)
+		for _, pair := range [][2]string{{"ann", user}, {user, "ann"}} {
+			mute, muter := schema.Mute{User: pair[0], Author: pair[1], Since: since}.Items()
+			w.put(mute, muter, schema.FollowerItem(pair[0], pair[1], since), schema.FollowingItem(pair[1], pair[0], since, id.Min))
+		}
+	}
+	done, err := w.Forget(t.Context(), "ann", event, 1000)
+	require.NoError(t, err)
+	assert.Equal(t, feed.Forgotten{Follows: 2, Mutes: 2, Blocks: want}, done)
+	assert.NotNil(t, w.item(schema.ProfileKey("ann")))
+	for i, since := range []time.Time{{}, {}, young} {
+		for j, by := range []time.Time{{}, {}, young} {
+			other := numbered(9, "other")[3*i+j]
+			stored := w.item(schema.BlockKey("ann", other))
+			if i < 2 && j < 2 {
+				assert.Nil(t, stored, other)
+				continue
+			}
+			left := schema.Block{User: "ann", Other: other, Since: since, By: by}.Item()
+			assert.Equal(t, &left, stored)
+		}
+	}
+	for _, pk := range []string{schema.FollowingPK("ann"), schema.FollowersPK("ann"), schema.MutersPK("ann")} {
+		assert.Len(t, w.partition(pk), 1, pk)
+	}
+	assert.NotNil(t, w.item(schema.MuteKey("ann", "cid")))
+	assert.Nil(t, w.item(schema.MuteKey("ann", "bob")))
+}
+
+// The event is durable before anything is removed. A worker does what the call could not do.
+func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	w.published.failWith(errors.New("queue down"))
+	_, err := w.AskToForget(t.Context(), "ann")
+	wantKind(t, err, feed.Unavailable)
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), feed.Unavailable)
+	_, err = w.User(t.Context(), "ann")
+	require.NoError(t, err)
+	w.published.failWith(nil)
+
+	tp.set(func(call) fault { return lost })
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), feed.Unavailable)
+	assert.Empty(t, w.published.take())
+	event, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	tp.set(nil)
+	asked := w.published.take()
+	require.Len(t, asked, 1)
+	assert.Equal(t, &messages.UserForgotten{Header: *asked[0].Head(), UserID: "ann"}, asked[0])
+	assert.Equal(t, event, asked[0].Head().EventID)
+	_, err = w.User(t.Context(), "ann")
+	require.NoError(t, err)
+	w.forget("ann", event, 1000)
+	_, err = w.User(t.Context(), "ann")
+	wantKind(t, err, feed.NotFound)
+}
+
+// The user makes a new profile between the read and the removal of the old one.
+func TestANewProfileIsNotRemoved(t *testing.T) {
+	w, tp := tapped(t)
+	event, _ := everything(w)
+	w.put(schema.Profile{User: "ann", Name: "Old", CreatedAt: longAgo}.Item())
+	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
+	tp.set(func(c call) fault {
+		if c.op == table.OpDelete && c.key == again.Key {
+			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: again})
+			require.NoError(t, err)
+		}
+		return works
+	})
+	_, err := w.Forget(t.Context(), "ann", event, 1000)
+	require.NoError(t, err)
+	tp.set(nil)
+	assert.Equal(t, &again, w.item(again.Key))
+}
+
+func TestNobodyIsForgottenWhileTheClockIsInDoubt(t *testing.T) {
+	at := newClock()
+	clk := fanclock.New(at.now)
+	w := newWorldAt(t, at, func(c *feed.Config) { c.Clock = clk })
+	event, others := everything(w)
+	clk.Observe(at.now().Add(-time.Hour), 0)
+	done, err := w.Forget(t.Context(), "ann", event, 1000)
+	wantKind(t, err, feed.Unavailable)
+	assert.Zero(t, done)
+	assert.Len(t, w.partition(schema.PostsPK("ann")), 2)
+	clk.Observe(at.now(), 0)
+	w.forget("ann", event, 1000)
+	w.nothingLeft(others)
 }
