@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -30,9 +31,19 @@ func (w *world) arrivals(viewer string, seen *feed.Streamed) []string {
 	var posts []string
 	for items, err := range w.Arrivals(w.t.Context(), viewer, seen) {
 		require.NoError(w.t, err)
+		require.NotEmpty(w.t, items)
 		posts = append(posts, homeIDs(items)...)
 	}
 	return posts
+}
+
+// stored puts posts of author into viewer's home.
+func (w *world) stored(viewer, author string, posts ...string) {
+	w.t.Helper()
+	for _, post := range posts {
+		w.put(schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}.Item())
+		w.entry(viewer, author, post, 1)
+	}
 }
 
 // A post comes into the home up to 30 posts, or minutes, after posts with higher ids. The
@@ -102,11 +113,11 @@ func TestALongAbsenceIsReplayedOldestFirst(t *testing.T) {
 	var items []table.Item
 	for i, n := range []int{900, 0, 40, 1400} {
 		w.clock.add(time.Duration(i) * 24 * time.Hour)
-		for j, id := range w.ids(n) {
-			p := schema.Post{ID: id, Author: names[j%2], Text: "x", LikeShards: 1}
-			want = append(want, id)
+		for j, post := range w.ids(n) {
+			p := schema.Post{ID: post, Author: names[j%2], Text: "x", LikeShards: 1}
+			want = append(want, post)
 			items = append(items, p.Item(), table.Item{
-				Key: table.Key{PK: schema.TimelinePK("ann"), SK: schema.EntrySK(id, p.Author)}, Attrs: schema.EntryAttrs(w.clock.now().Add(timelineTTL), 1),
+				Key: table.Key{PK: schema.TimelinePK("ann"), SK: schema.EntrySK(post, p.Author)}, Attrs: schema.EntryAttrs(w.clock.now().Add(timelineTTL), 1),
 			})
 		}
 	}
@@ -199,4 +210,253 @@ func TestAReturningReaderStreamsTheHome(t *testing.T) {
 	now := w.post(names[1], "now")
 	assert.Equal(t, []string{now.ID}, w.arrivals("ann", seen))
 	assert.Equal(t, []string{now.ID}, w.arrivals("ann", w.watch("ann", missed.ID)))
+}
+
+func TestAWindowHoldsAHundredPosts(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	posts := w.ids(104)
+	seen := w.watch("ann", "")
+	for _, post := range posts[3:103] {
+		assert.True(t, seen.Add(post))
+		assert.False(t, seen.Add(post), "it was there")
+	}
+	other := seen.Clone()
+	assert.True(t, seen.Add(posts[1]), "a hundred posts leave the window open below")
+	for _, post := range posts[:2] {
+		assert.False(t, seen.Add(post), "the window ends at the post that had to go")
+	}
+	assert.True(t, seen.Add(posts[103]))
+	assert.False(t, seen.Add(posts[2]))
+	assert.True(t, other.Add(posts[0]), "a copy is another window")
+	position := seen.Position("ann")
+	assert.Equal(t, position, w.watch("ann", position).Position("ann"))
+}
+
+// A stream remembers the newest 100 posts of the last ten minutes, the last of them as the
+// end of the window, and the newest 20 at any age.
+func TestAPostThatComesLateIsSentIfTheWindowReachesIt(t *testing.T) {
+	const posts = 120
+	for name, c := range map[string]struct {
+		before, after time.Duration // the time from the posts to the stream's start, and on to a look
+		remembered    int
+	}{
+		"posts of now":                  {remembered: 99},
+		"posts that are old at first":   {before: 11 * time.Minute, remembered: 20},
+		"posts that are old at a look":  {after: 11 * time.Minute, remembered: 20},
+		"posts of almost ten minutes":   {before: 9 * time.Minute, remembered: 99},
+		"posts of almost ten and looks": {after: 9 * time.Minute, remembered: 99},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			author := w.crowd("ann", 1, 0)[0]
+			ids := w.ids(2 * posts)
+			for i := 1; i < len(ids); i += 2 {
+				w.stored("ann", author, ids[i])
+			}
+			w.clock.add(c.before)
+			seen := w.watch("ann", "")
+			if c.after > 0 {
+				w.clock.add(c.after)
+				assert.Empty(t, w.arrivals("ann", seen))
+			}
+			end := len(ids) - 1 - 2*c.remembered
+			w.stored("ann", author, ids[end-1], ids[end+1])
+			assert.Equal(t, []string{ids[end+1]}, w.arrivals("ann", seen))
+		})
+	}
+}
+
+// An entry whose post is not there after ten seconds is one of a deleted post.
+func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
+	for age, sent := range map[time.Duration]bool{10 * time.Second: true, 10*time.Second + time.Millisecond: false} {
+		w := newWorld(t)
+		author := w.crowd("ann", 1, 3)[0]
+		post := w.ids(1)[0]
+		w.entry("ann", author, post, 1)
+		w.clock.add(age)
+		seen := w.watch("ann", "")
+		w.put(schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}.Item())
+		assert.Equal(t, sent, slices.Contains(w.arrivals("ann", seen), post), "after %s", age)
+	}
+}
+
+// More than a thousand posts are of one millisecond. The client goes away now and then, and
+// comes back with its position.
+func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
+	w := newWorld(t)
+	author := w.crowd("ann", 1, 0)[0]
+	seen := w.watch("ann", "")
+	want := w.ids(150)
+	w.clock.add(aDay)
+	generator := id.NewGenerator(w.clock.now)
+	for range 1100 {
+		post, err := generator.New()
+		require.NoError(t, err)
+		want = append(want, post)
+	}
+	w.stored("ann", author, want...)
+	var got []string
+	parts := 0
+	for more := true; more; {
+		more = false
+		for items, err := range w.Arrivals(t.Context(), "ann", seen) {
+			require.NoError(t, err)
+			got = append(got, homeIDs(items)...)
+			parts++
+			again := w.watch("ann", seen.Position("ann"))
+			if more = parts%4 == 0; more {
+				seen = again
+				break
+			}
+		}
+	}
+	assert.Equal(t, want, got)
+}
+
+// The references of a look are a second old at most. A client that takes longer for a part
+// gets nothing more of an author who was unfollowed meanwhile (I2), and the rest.
+func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
+	for _, hidden := range []int{0, 20} {
+		w := newWorld(t)
+		names := w.crowd("ann", 2, 0)
+		seen := w.watch("ann", "")
+		posts := w.ids(feed.DefaultLimit + hidden + 1)
+		last := len(posts) - 1
+		w.stored("ann", names[0], posts[:feed.DefaultLimit]...)
+		w.stored("ann", names[1], posts[feed.DefaultLimit:last]...)
+		w.stored("ann", names[0], posts[last])
+		var got []string
+		for items, err := range w.Arrivals(t.Context(), "ann", seen) {
+			require.NoError(t, err)
+			if got == nil {
+				require.NoError(t, w.Unfollow(t.Context(), "ann", names[1]))
+				w.clock.add(2 * time.Second)
+			}
+			got = append(got, homeIDs(items)...)
+		}
+		assert.Equal(t, append(slices.Clone(posts[:feed.DefaultLimit]), posts[last]), got)
+	}
+}
+
+func TestALookGoesOnBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
+	w := newWorld(t)
+	names := w.crowd("ann", 2, 0)
+	seen := w.watch("ann", "")
+	low := w.post(names[1], "below them")
+	w.entries("ann", names[0], 12_000)
+	high := w.post(names[1], "above them")
+	w.deliver()
+	require.NoError(t, w.Unfollow(t.Context(), "ann", names[0]))
+	assert.Equal(t, []string{low.ID, high.ID}, w.arrivals("ann", seen))
+}
+
+// A stream asks once about a post that was deleted before it was sent.
+func TestADeletedPostCostsOneLook(t *testing.T) {
+	w, tp := tapped(t)
+	names := w.crowd("ann", 1, 3)
+	seen := w.watch("ann", "")
+	idle := func() int {
+		tp.take()
+		assert.Empty(t, w.arrivals("ann", seen))
+		return len(tp.take())
+	}
+	calls := idle()
+	for range 2 {
+		gone, shown := w.post(names[0], "gone"), w.post(names[0], "shown")
+		w.deliver()
+		require.NoError(t, w.DeletePost(t.Context(), names[0], gone.ID))
+		assert.Equal(t, []string{shown.ID}, w.arrivals("ann", seen))
+		assert.Equal(t, calls, idle(), "table calls")
+	}
+	gone := w.post(names[0], "gone")
+	w.deliver()
+	require.NoError(t, w.DeletePost(t.Context(), names[0], gone.ID))
+	assert.Greater(t, idle(), calls, "table calls of the look that asks")
+	assert.Equal(t, calls, idle(), "table calls")
+}
+
+// Each read of a stream may fail. Its client is told, and the next look sends what came.
+func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
+	for name, do := range map[string]func(w *world, seen *feed.Streamed) error{
+		"start": func(w *world, _ *feed.Streamed) error {
+			_, err := w.HomeStreamed(t.Context(), "ann", "")
+			return err
+		},
+		"look": func(w *world, seen *feed.Streamed) error {
+			for items, err := range w.Arrivals(t.Context(), "ann", seen) {
+				if err != nil {
+					assert.Empty(t, items)
+					return err
+				}
+			}
+			return nil
+		},
+		"likes": func(w *world, seen *feed.Streamed) error {
+			_, err := w.LikeChanges(t.Context(), seen)
+			return err
+		},
+	} {
+		for nth, failed := 1, true; failed; nth++ {
+			w, tp := tapped(t)
+			author := w.crowd("ann", 1, 30)[0]
+			w.addLikes(w.page("ann", 1)[0].Post.ID, 1)
+			seen := w.watch("ann", "")
+			p := w.post(author, "new")
+			w.entry("ann", author, w.ids(1)[0], 1) // its post is not visible yet
+			w.deliver()
+			reads := 0
+			tp.set(func(call) fault {
+				if reads++; reads == nth {
+					return lost
+				}
+				return works
+			})
+			err := do(w, seen)
+			tp.set(nil)
+			if failed = reads >= nth; failed {
+				wantKind(t, err, feed.Unavailable)
+				assert.Equal(t, []string{p.ID}, w.arrivals("ann", seen), "%s, read %d", name, nth)
+				continue
+			}
+			require.NoError(t, err, name)
+			assert.Greater(t, nth, 2, "reads of a %s", name)
+		}
+	}
+}
+
+// A reader of thousands of authors who returns has no stream until its home is built.
+func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
+	w := newWorld(t, active(2))
+	w.followees("viewer", pageLists+1)
+	w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() - 1}.Item())
+	_, err := w.HomeStreamed(t.Context(), "viewer", "")
+	wantKind(t, err, feed.Unavailable)
+}
+
+// A stream tells a count once, of the newest 20 posts. It forgets the counts of the others.
+func TestAStreamTellsACountAgainWhereItForgotIt(t *testing.T) {
+	w := newWorld(t)
+	w.crowd("ann", 1, 30)
+	w.users("bob")
+	posts := w.page("ann", 30)
+	w.addLikes(posts[5].Post.ID, 3)
+	w.addLikes(posts[19].Post.ID, 2)
+	seen := w.watch("ann", "")
+	changes := func(seen *feed.Streamed) []feed.PostLikes {
+		likes, err := w.LikeChanges(t.Context(), seen)
+		require.NoError(t, err)
+		return likes
+	}
+	want := []feed.PostLikes{{PostID: posts[5].Post.ID, Count: 3}, {PostID: posts[19].Post.ID, Count: 2}}
+	assert.Equal(t, want, changes(seen))
+	assert.Equal(t, want, changes(seen.Clone()), "another reader")
+	w.follow("ann", "bob")
+	p := w.post("bob", "new")
+	w.deliver()
+	assert.Equal(t, []string{p.ID}, w.arrivals("ann", seen))
+	assert.Empty(t, changes(seen))
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
+	assert.Empty(t, w.arrivals("ann", seen))
+	assert.Equal(t, want[1:], changes(seen), "it is among the newest 20 again")
 }

@@ -96,6 +96,49 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
+// A position of a stream is the end of its window and the posts above it, a hundred at most.
+func TestPositionsOfStreamsAscend(t *testing.T) {
+	post := func(n int) string { return id.Floor(time.UnixMilli(int64(n))) }
+	window := func(n int) []string { // with its end
+		posts := make([]string, 1+n)
+		for i := range posts {
+			posts[i] = post(1 + i)
+		}
+		return posts
+	}
+	for name, c := range map[string]struct {
+		posts []string
+		ok    bool
+	}{
+		"no post and no end":   {[]string{""}, true},
+		"posts without end":    {[]string{"", post(1), post(2)}, true},
+		"an end alone":         {window(0), true},
+		"one post":             {window(1), true},
+		"a full window":        {window(windowPosts), true},
+		"too many posts":       {window(windowPosts + 1), false},
+		"nothing":              {nil, false},
+		"a post below the end": {[]string{post(2), post(1)}, false},
+		"a post at the end":    {[]string{post(2), post(2)}, false},
+		"posts that descend":   {[]string{post(1), post(3), post(2)}, false},
+		"a post twice":         {[]string{post(1), post(2), post(2)}, false},
+	} {
+		var raw []byte
+		for _, p := range c.posts {
+			raw = append(raw, id.Pack(p)...)
+		}
+		seen, ok := decodeStreamed(string(raw))
+		assert.Equal(t, c.ok, ok, name)
+		if ok {
+			assert.Equal(t, c.posts[0], seen.floor, name)
+			assert.Equal(t, c.posts[1:], seen.posts, name)
+		}
+		for _, part := range []int{1, id.PackedLen - 1} {
+			_, ok := decodeStreamed(string(append(raw, make([]byte, part)...)))
+			assert.Falsef(t, ok, "%s, and %d bytes", name, part)
+		}
+	}
+}
+
 // FuzzGathering checks that no state of a gathering panics, and that an accepted one is
 // written as it was read and holds descending ids, on which the home relies.
 func FuzzGathering(f *testing.F) {
