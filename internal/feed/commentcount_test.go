@@ -269,3 +269,169 @@ func TestCommentsThatWereNotCountedAreFoundByAPageThatShowsAll(t *testing.T) {
 	}
 	w.checkCounts("bob")
 }
+
+// onNth runs change just before the nth call that is like c, by another process.
+func onNth(tp *tap, nth int, c call, change func()) {
+	met := 0
+	tp.set(func(now call) fault {
+		if now.op == c.op && now.key == c.key {
+			if met++; met == nth {
+				change()
+			}
+		}
+		return works
+	})
+}
+
+// setComments stores a number of comments, and -1 takes it away.
+func setComments(t *testing.T, tp *tap, p feed.Post, n int64) {
+	t.Helper()
+	up := table.UpdateInput{Key: schema.PostKey(p.AuthorID, p.ID), Set: []table.Attr{{Name: schema.AttrComments, Value: table.N(n)}}}
+	if n < 0 {
+		up.Set, up.Remove = nil, []string{schema.AttrComments}
+	}
+	_, err := tp.Store.Update(t.Context(), up)
+	require.NoError(t, err)
+}
+
+// A post whose count goes each time that it is there is tried three times.
+func TestACommentOfAPostThatIsNeverCountedIsUnavailable(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	sent := 0
+	tp.set(func(c call) fault {
+		if c.op == table.OpTransact {
+			if sent++; sent <= 10 {
+				setComments(t, tp, p, -1)
+			}
+		}
+		return works
+	})
+	_, err := w.CreateComment(t.Context(), "ann", p.ID, "x")
+	wantKind(t, err, feed.Unavailable)
+	assert.Equal(t, 3, sent)
+	assert.Empty(t, w.partition(schema.CommentsPK(p.ID)))
+}
+
+func TestACommentThatIsDeletedMeanwhileIsNotFoundAndNothingIsCounted(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	c := w.comment("ann", p.ID)
+	w.uncount(p)
+	key := schema.CommentKey(p.ID, c.ID)
+	onNth(tp, 1, call{op: table.OpTransact, key: key}, func() {
+		_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: key})
+		assert.NoError(t, err)
+	})
+	tp.take()
+	err := w.DeleteComment(t.Context(), "ann", p.ID, c.ID)
+	wantKind(t, err, feed.NotFound)
+	assert.ErrorContains(t, err, "comment "+c.ID+" was deleted")
+	for _, c := range tp.take() {
+		assert.NotContains(t, []table.Op{table.OpQuery, table.OpUpdate}, c.op)
+	}
+}
+
+func TestAPostThatAnotherCallCountsMeanwhileHasItsNumber(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	w.comment("ann", p.ID)
+	w.uncount(p)
+	update := call{op: table.OpUpdate, key: schema.PostKey("bob", p.ID)}
+	onNth(tp, 1, update, func() { setComments(t, tp, p, 1) })
+	assert.Equal(t, int64(1), w.comments(p.ID))
+	w.uncount(p)
+	tp.set(func(c call) fault {
+		if c.op == update.op {
+			return lost
+		}
+		return works
+	})
+	_, err := w.PostView(t.Context(), "ann", p.ID)
+	wantKind(t, err, feed.Unavailable)
+}
+
+// A page that shows all comments finds the number wrong. What others do with the number
+// meanwhile decides about it.
+func TestAWrongNumberOfCommentsIsForgottenUnlessOthersChangeIt(t *testing.T) {
+	const get, update = table.OpGet, table.OpUpdate
+	for name, c := range map[string]struct {
+		stored int64
+		// meanwhile is what another process stores, just before the nth such call.
+		op              table.Op
+		nth             int
+		meanwhile, left int64
+		updates         int
+	}{
+		"nobody changes it":            {5, update, 9, 0, -1, 1},
+		"it grows before the second":   {5, get, 2, 6, 6, 0},
+		"it goes before the second":    {0, get, 2, -1, -1, 0},
+		"it is right before the first": {5, get, 1, 1, 1, 0},
+		"it goes before the first":     {5, get, 1, -1, -1, 0},
+		"it changes at last":           {5, update, 1, 6, 6, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tp := tapped(t)
+			w.users("ann", "bob")
+			p := w.post("bob", "x")
+			w.comment("ann", p.ID)
+			setComments(t, tp, p, c.stored)
+			key := schema.PostKey("bob", p.ID)
+			onNth(tp, c.nth, call{op: c.op, key: key}, func() { setComments(t, tp, p, c.meanwhile) })
+			tp.take()
+			list, err := w.CommentViews(t.Context(), "ann", p.ID, feed.PageRequest{})
+			require.NoError(t, err)
+			assert.Len(t, list.Items, 1)
+			updates := 0
+			for _, c := range tp.take() {
+				if isWrite(c) {
+					updates++
+				}
+			}
+			assert.Equal(t, c.updates, updates)
+			tp.set(nil)
+			it := w.item(key)
+			require.NotNil(t, it)
+			left := int64(-1)
+			if it.Has(schema.AttrComments) {
+				left = it.Int(schema.AttrComments)
+			}
+			assert.Equal(t, c.left, left)
+		})
+	}
+}
+
+// Nobody needs to check a number that is not there, and a check that fails says so.
+func TestACheckOfTheNumberOfComments(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	w.comment("ann", p.ID)
+	w.uncount(p)
+	page := func() error { return pageOf(w.CommentViews(t.Context(), "ann", p.ID, feed.PageRequest{})) }
+	tp.take()
+	require.NoError(t, page())
+	queries := 0
+	for _, c := range tp.take() {
+		assert.False(t, isWrite(c), "%v", c)
+		if c.op == table.OpQuery && c.key.PK == schema.CommentsPK(p.ID) {
+			queries++
+		}
+	}
+	assert.Equal(t, 1, queries)
+	setComments(t, tp, p, 5)
+	for _, key := range []call{
+		{op: table.OpGet, key: schema.PostKey("bob", p.ID)}, {op: table.OpUpdate, key: schema.PostKey("bob", p.ID)},
+	} {
+		tp.set(func(c call) fault {
+			if c.op == key.op && c.key == key.key {
+				return lost
+			}
+			return works
+		})
+		wantKind(t, page(), feed.Unavailable)
+	}
+}

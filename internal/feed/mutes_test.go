@@ -236,3 +236,18 @@ func TestNothingIsLeftOfTheMutesOfAForgottenUser(t *testing.T) {
 		}
 	}
 }
+
+func TestAMuteThatIsNotThereIsEndedWithoutAWrite(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	for range 2 {
+		tp.take()
+		w.unmute("ann", "bob")
+		for _, c := range tp.take() {
+			assert.False(t, isWrite(c), "%v", c)
+		}
+		w.mute("ann", "bob")
+		w.unmute("ann", "bob")
+	}
+	assert.Empty(t, w.partition(schema.MutersPK("bob")))
+}

@@ -101,6 +101,24 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	}
 }
 
+// The newest deleted post is known from the read, so no transaction is sent in vain.
+func TestADeletionIsOneTransaction(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	posts := []feed.Post{w.post("ann", "1"), w.post("ann", "2"), w.post("ann", "3")}
+	for _, n := range []int{1, 0, 2} {
+		tp.take()
+		require.NoError(t, w.DeletePost(t.Context(), "ann", posts[n].ID))
+		var writes []table.Op
+		for _, c := range tp.take() {
+			if isWrite(c) {
+				writes = append(writes, c.op)
+			}
+		}
+		assert.Equal(t, []table.Op{table.OpTransact}, writes, "post %d", n)
+	}
+}
+
 func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -152,7 +153,7 @@ func TestAPostThatIsDeletedMeanwhileIsNotPublishedAgain(t *testing.T) {
 
 func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 	w := newWorld(t)
-	for _, cursor := range []string{"x", "01K9Z.1", "01K9Z.8.", "01K9Z.-1.", "01K9Z.0.x", "8ZZZZ.0.", "01K9.0.", id.Max + "Z.0."} {
+	for _, cursor := range []string{"x", "01K9Z.1", "01K9Z.8.", "01K9Z.-1.", "01K9Z.0.x", "01K9Z.x.", "01K9Z..", "01K9Z.1..", "8ZZZZ.0.", "01K9.0.", id.Max + "Z.0."} {
 		_, err := w.Reconcile(t.Context(), time.Time{}, w.clock.now(), cursor, 1)
 		wantKind(t, err, feed.Malformed)
 	}
@@ -173,4 +174,104 @@ func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
 	got, err := w.Reconcile(t.Context(), since, at.now().Add(time.Minute), "", 10)
 	require.NoError(t, err)
 	assert.Equal(t, 1, got.Checked)
+}
+
+// A deletion takes the item of a post away, and its record may stay in the index for a moment.
+func TestAPostThatIsGoneMeanwhileIsNotPublishedAgain(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	made := w.clock.now()
+	p := w.post("ann", "gone")
+	next := w.post("ann", "stays")
+	_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("ann", p.ID)})
+	require.NoError(t, err)
+	w.published.take()
+	sum, published := w.reconcile(made, made.Add(time.Hour), 100)
+	assert.Equal(t, feed.Reconciled{Checked: 2, Published: 1}, sum)
+	assert.Equal(t, []string{next.ID}, published)
+}
+
+// A call reads each partition of the index once, and 50 pages at most.
+func TestReconcileReadsABoundedNumberOfPages(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	since := w.clock.now()
+	for range 40 {
+		w.complete(w.post("ann", "x").ID)
+		w.clock.add(12 * time.Hour)
+	}
+	tp.take()
+	checked, partitions := 0, map[string]int{}
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		one, err := w.Reconcile(t.Context(), since, w.clock.now(), cursor, 1000)
+		require.NoError(t, err)
+		checked, cursor = checked+one.Checked, one.Next
+		pages := 0
+		for _, c := range tp.take() {
+			if c.op == table.OpQuery && c.key.PK[:4] == "made" {
+				pages++
+				partitions[c.key.PK]++
+			}
+		}
+		if cursor == "" {
+			assert.LessOrEqual(t, pages, 50)
+		} else {
+			assert.Equal(t, 50, pages)
+		}
+	}
+	assert.Equal(t, 40, checked)
+	for partition, reads := range partitions {
+		assert.Equal(t, 1, reads, partition)
+	}
+}
+
+// A page of the index whose items have all expired hides none behind it.
+func TestReconcileReadsOnBehindExpiredItems(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	since := w.clock.now()
+	for range 30 {
+		w.post("ann", "x")
+		ref := schema.PostRef{ID: w.ids(1)[0], Author: "ann", LikeShards: 1, TTL: since}
+		w.put(ref.Item())
+	}
+	w.published.take()
+	sum, published := w.reconcile(since, since.Add(time.Hour), 1)
+	assert.Equal(t, feed.Reconciled{Checked: 30, Published: 30}, sum)
+	assert.Len(t, published, 30)
+}
+
+func TestReconcileFailsIfACallFails(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	since := w.clock.now()
+	p := w.post("ann", "x")
+	w.delivered(p.ID, true, false)
+	w.published.take()
+	check := func() {
+		t.Helper()
+		got, err := w.Reconcile(t.Context(), since, since.Add(time.Hour), "", 100)
+		wantKind(t, err, feed.Unavailable)
+		assert.Zero(t, got)
+	}
+	for _, of := range []call{
+		{op: table.OpQuery, key: table.Key{PK: schema.PostsMadePK(schema.StretchOf(p.ID), schema.PostShards-1)}},
+		{op: table.OpGet, key: schema.DeliveryPlanKey(p.ID)},
+		{op: table.OpQuery, key: table.Key{PK: schema.DeliveryPK(p.ID)}},
+		{op: table.OpGet, key: schema.PostKey("ann", p.ID)},
+	} {
+		fired := false
+		tp.set(func(c call) fault {
+			if c.op == of.op && c.key == of.key {
+				fired = true
+				return lost
+			}
+			return works
+		})
+		check()
+		assert.True(t, fired, "%v", of)
+	}
+	tp.set(nil)
+	w.published.failWith(errors.New("queue down"))
+	check()
 }

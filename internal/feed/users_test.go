@@ -13,6 +13,8 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 // hostile is valid Unicode of kinds that break other programs.
@@ -53,6 +55,32 @@ func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
 	if err != nil || !again.CreatedAt.Equal(u.CreatedAt) {
 		t.Errorf("created at %s, then at %s: %v", u.CreatedAt, again.CreatedAt, err)
 	}
+}
+
+// Another call makes the profile, or removes it, between the read and the write of this one.
+func TestAProfileThatOthersMakeOrRemoveMeanwhile(t *testing.T) {
+	w, tp := tapped(t)
+	key := schema.ProfileKey("ann")
+	others := schema.Profile{User: "ann", Name: "Other", CreatedAt: w.clock.now().Add(-time.Hour)}
+	onNth(tp, 1, call{op: table.OpPut, key: key}, func() {
+		_, err := tp.Store.Put(t.Context(), table.PutInput{Item: others.Item()})
+		assert.NoError(t, err)
+	})
+	want := feed.User{ID: "ann", Name: "Ann", CreatedAt: others.CreatedAt}
+	made, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
+	require.NoError(t, err)
+	assert.Equal(t, want, made)
+	got, err := w.User(t.Context(), "ann")
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	onNth(tp, 1, call{op: table.OpPut, key: key}, func() {
+		_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: key})
+		assert.NoError(t, err)
+	})
+	want = feed.User{ID: "ann", Name: "Anna", CreatedAt: w.clock.now()}
+	made, err = w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Anna"})
+	require.NoError(t, err)
+	assert.Equal(t, want, made, "a removed profile does not come back: this is a new one")
 }
 
 // The server fetches no image. Each client does, and may write the URL into a page.

@@ -1,0 +1,144 @@
+package feed_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// uneven is a table whose reads of late take a second, and whose reads of lost fail.
+type uneven struct {
+	table.Store
+	late, lost table.Key
+}
+
+func (u *uneven) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	if in.Key == u.late {
+		if err := backoff.Wait(ctx, time.Second); err != nil {
+			return table.GetResult{}, err
+		}
+	}
+	if in.Key == u.lost {
+		return table.GetResult{}, errDown
+	}
+	return u.Store.Get(ctx, in)
+}
+
+// A writer without a profile is told of that, though the post is missing too. A read that
+// failed says neither.
+func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
+	profile, post := schema.ProfileKey("nobody"), schema.PostByIDKey(id.Min)
+	for _, late := range []table.Key{profile, post} {
+		for lost, want := range map[table.Key]feed.Kind{
+			{}: feed.ProfileMissing, profile: feed.Unavailable, post: feed.Unavailable,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, func(c *feed.Config) { c.Store = &uneven{c.Store, late, lost} })
+				_, err := w.CreateComment(t.Context(), "nobody", id.Min, "x")
+				wantKind(t, err, want)
+			})
+		}
+	}
+}
+
+// A local table is read on the request's own goroutine, and not after a read that failed.
+func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
+	const latency = 10 * time.Millisecond
+	for _, local := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, tp := tapped(t, func(c *feed.Config) { c.Local = local })
+			w.users("ann")
+			p := w.post("ann", "x")
+			tp.latency = latency
+			tp.take()
+			began := time.Now()
+			_, err := w.LikeCount(t.Context(), p.ID)
+			require.NoError(t, err)
+			reads := 1 // one round trip
+			if local {
+				reads = 2
+			}
+			assert.Equal(t, time.Duration(reads)*latency, time.Since(began), "local %v", local)
+			tp.take()
+			_, err = w.LikeCount(t.Context(), id.Min)
+			wantKind(t, err, feed.NotFound)
+			assert.Len(t, tp.take(), map[bool]int{false: 2, true: 1}[local], "local %v", local)
+		})
+	}
+}
+
+// The home reads of one post at the same time share reads of it, but not in a process that has
+// the table.
+func TestReadsOfPostsAreSharedUnlessTheTableIsLocal(t *testing.T) {
+	const readers = 10
+	for _, local := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, tp := tapped(t, func(c *feed.Config) { c.Local = local })
+			w.users("ann")
+			p := w.post("ann", "x")
+			w.deliver()
+			tp.latency = 10 * time.Millisecond
+			tp.take()
+			ended := make(chan error)
+			for range readers {
+				go func() {
+					_, err := w.Home(t.Context(), "ann", feed.HomeQuery{}, feed.PageRequest{})
+					ended <- err
+				}()
+			}
+			for range readers {
+				require.NoError(t, <-ended)
+			}
+			reads := 0
+			for _, c := range tp.take() {
+				if c.op == table.OpBatchGet && c.key == schema.PostKey("ann", p.ID) {
+					reads++
+				}
+			}
+			if local {
+				assert.Equal(t, readers, reads)
+			} else {
+				assert.LessOrEqual(t, reads, 3)
+			}
+		})
+	}
+}
+
+// A transaction that conflicts is sent ten times, after waits that double from 20 up to 400
+// milliseconds. Here each is half as long, by the jitter.
+func TestAConflictIsTriedAgainAfterWaitsThatDouble(t *testing.T) {
+	const all = 10 + 20 + 40 + 80 + 160 + 4*200
+	for _, c := range []struct {
+		patience, takes time.Duration
+		sent            int
+	}{{time.Hour, all * time.Millisecond, 10}, {50 * time.Millisecond, 50 * time.Millisecond, 3}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, tp := tapped(t, func(c *feed.Config) { c.Jitter = func() float64 { return 0.5 } })
+			w.users("ann", "bob")
+			sent := 0
+			tp.set(func(c call) fault {
+				if c.op == table.OpTransact {
+					sent++
+					return conflicts
+				}
+				return works
+			})
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+			defer cancel()
+			wantKind(t, w.Mute(ctx, "ann", "bob"), feed.Unavailable)
+			assert.Equal(t, c.takes, time.Since(began))
+			assert.Equal(t, c.sent, sent)
+		})
+	}
+}

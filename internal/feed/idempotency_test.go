@@ -1,0 +1,41 @@
+package feed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+)
+
+// Two bodies whose fields join to the same letters are two bodies.
+func TestAKeyTellsBodiesApartByTheirFields(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	create := func(text, image string) error {
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: text, ImageURL: image, IdempotencyKey: "key"})
+		return err
+	}
+	require.NoError(t, create("x", "http://e.com/a"))
+	wantKind(t, create("xhttp://e.com/a", ""), feed.Invalid)
+	wantKind(t, create("x", ""), feed.Invalid)
+	require.NoError(t, create("x", "http://e.com/a"))
+	w.checkCounts("ann")
+}
+
+func TestAKeyIsBoundForADay(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	create := func() string {
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: "key"})
+		require.NoError(t, err)
+		return p.ID
+	}
+	first := create()
+	w.clock.add(24*time.Hour - time.Second)
+	assert.Equal(t, first, create())
+	w.clock.add(time.Second)
+	assert.NotEqual(t, first, create())
+}
