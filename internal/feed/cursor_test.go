@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/id"
+	"fanfare/internal/table/tabletest"
 )
 
 func TestCursorsBelongToOneList(t *testing.T) {
@@ -182,4 +183,15 @@ func FuzzGathering(f *testing.F) {
 		_, _, err = homeAt("bob", "", cursor)
 		assert.Error(t, err)
 	})
+}
+
+// Anybody can make a cursor. One of a gathering that has no posts left ends the home.
+func TestACursorWithoutGatheredPostsEndsTheHome(t *testing.T) {
+	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
+	s := New(Config{Store: tabletest.NewMemory(), Now: now, TimelineTTL: time.Hour})
+	cursor := byGathering("ann", "").cursor(gathering{after: everyFollowee}.encode())
+	page, err := s.Home(t.Context(), "ann", HomeQuery{Pull: true}, PageRequest{Cursor: cursor})
+	require.NoError(t, err)
+	assert.Empty(t, page.Items)
+	assert.Empty(t, page.NextCursor)
 }

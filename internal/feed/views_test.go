@@ -14,6 +14,8 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 // A post looks the same wherever its view is shown: as a home shows it, with its comments.
@@ -295,4 +297,33 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 		calls := tp.take()
 		assert.LessOrEqual(t, len(calls), read.calls, "%s: %v", name, calls)
 	}
+}
+
+// A page that has all comments of a post checks their number. One that has some of them, at
+// either end of the list, reads nothing for that.
+func TestAPageOfSomeCommentsChecksNoNumber(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "x")
+	for range 3 {
+		w.comment("ann", p.ID)
+	}
+	checks := func(in feed.PageRequest, want int) (next string) {
+		tp.take()
+		l, err := w.CommentViews(t.Context(), "ann", p.ID, in)
+		require.NoError(t, err)
+		got := 0
+		for _, c := range tp.take() {
+			if c.op == table.OpGet && c.key == schema.PostKey("bob", p.ID) {
+				got++
+			}
+		}
+		assert.Equal(t, want, got, "%d comments", len(l.Items))
+		return l.NextCursor
+	}
+	assert.Empty(t, checks(feed.PageRequest{Limit: 3}, 1))
+	cursor := checks(feed.PageRequest{Limit: 2}, 0)
+	assert.Empty(t, checks(feed.PageRequest{Limit: 2, Cursor: cursor}, 0))
+	_, err := w.CommentViews(t.Context(), "ann", id.Min, feed.PageRequest{})
+	wantKind(t, err, feed.NotFound)
 }
