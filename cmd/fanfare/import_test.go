@@ -70,9 +70,9 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	require.Equal(t, daemon.ExitOK, code)
 	assert.NotContains(t, own, "Hello")
 	assert.Contains(t, own, `"type":"like"`)
-	_, stderr, code = on(filepath.Join(dir, "b"), "export", "--user", "b b")
+	_, stderr, code = on(filepath.Join(dir, "b"), "export", "--user", "b ob")
 	assert.Equal(t, daemon.ExitUsage, code)
-	assert.Contains(t, stderr, "b b is no user id")
+	assert.Contains(t, stderr, "b ob is no user id")
 }
 
 // sameLines compares byte for byte: the order of fields and lines is part of an export.

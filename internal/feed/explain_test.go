@@ -164,15 +164,17 @@ func (s *story) away() feed.Post {
 	return p
 }
 
-// stories lead to each reason by a sequence of events. Each returns the post that is explained
-// to fan.
-var stories = []struct {
+type telling struct {
 	name   string
 	set    settings
 	reason feed.Reason
 	tell   func(*story) feed.Post
 	says   string
-}{
+}
+
+// stories lead to each reason by a sequence of events. Each returns the post that is explained
+// to fan.
+var stories = []telling{
 	{"own", settings{}, feed.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
 	{"pushed to all at once", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
@@ -360,19 +362,143 @@ var stories = []struct {
 	{"a dead post that never was in the table", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
 		post, err := id.NewGenerator(s.clock.now).New()
 		require.NoError(s.t, err)
-		e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
-		s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})
+		p := s.produced(post)
 		s.bury()
-		return feed.Post{ID: post, AuthorID: "ann"}
+		return p
 	}, "its delivery stopped at dead letter m1 of posts at 2026-11-21T12:00:00Z: too often received"},
 	{"lost", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
-		_, err := s.store.Delete(s.t.Context(), table.DeleteInput{Key: table.Key{PK: schema.TimelinePK("fan"), SK: schema.EntrySK(p.ID, "ann")}})
+		s.lose(p)
+		return p
+	}, "nothing accounts for it: please report this as a defect"},
+	{"lost by its author", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
+		p := s.post("fan", "mine")
+		s.lose(p)
+		return p
+	}, "nothing accounts for it: please report this as a defect"},
+	{"lost with the mark of a pulled author", settings{limit: 1}, feed.ReasonMissing, func(s *story) feed.Post {
+		s.crowd()
+		s.post("ann", "after which the mode changes")
+		s.workAll()
+		p := s.post("ann", "hello")
+		s.workAll()
+		_, err := s.store.Delete(s.t.Context(), table.DeleteInput{Key: schema.MarkKey("fan", "ann")})
 		require.NoError(s.t, err)
 		return p
 	}, "nothing accounts for it: please report this as a defect"},
+}
+
+// edgeStories are of the oldest posts that follows and homes show, and of the ends of chunks.
+var edgeStories = []telling{
+	{"copied, as the oldest of a follow", settings{}, feed.ReasonCopied, func(s *story) feed.Post {
+		p := s.oldest(2)
+		s.followed()
+		return p
+	}, "the backfill copied it, after fan followed ann at 2026-11-21T13:00:00Z"},
+	{"merged, as the oldest of a follow", settings{}, feed.ReasonMerged, func(s *story) feed.Post {
+		p := s.oldest(2)
+		s.follow("fan", "ann")
+		return p
+	}, "the mark of the follow merges it in, until the posts of ann are copied"},
+	{"before a follow that merges", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+		p := s.oldest(3)
+		s.follow("fan", "ann")
+		return p
+	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
+	{"muted, as the oldest of a follow", settings{}, feed.ReasonMuted, func(s *story) feed.Post {
+		p := s.oldest(2)
+		s.followed()
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
+		return p
+	}, "it is hidden by a mute: fan muted ann at 2026-11-21T14:00:00Z"},
+	{"muted, and before the follow", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+		p := s.oldest(3)
+		s.followed()
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
+		return p
+	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
+	{"muted, and not followed", settings{}, feed.ReasonNotFollowed, func(s *story) feed.Post {
+		p := s.oldest(0)
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
+		return p
+	}, "fan does not follow ann"},
+	{"muted, and unfollowed", settings{}, feed.ReasonUnfollowed, func(s *story) feed.Post {
+		p := s.oldest(0)
+		s.followed()
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
+		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
+		return p
+	}, "fan unfollowed ann at 2026-11-21T14:00:00Z"},
+	{"lost, as the oldest of a follow", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
+		p := s.oldest(2)
+		s.followed()
+		s.lose(p)
+		return p
+	}, "nothing accounts for it: please report this as a defect"},
+	{"pushed before the reader went away and came back", settings{days: 2}, feed.ReasonPushed, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		s.clock.add(5 * 24 * time.Hour)
+		s.home("fan", 10, feed.HomeQuery{})
+		s.workAll()
+		s.clock.add(time.Hour)
+		return p
+	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
+	{"the oldest that a home shows", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
+		s.followed()
+		p := s.produced(id.Floor(s.clock.now()))
+		s.workAll()
+		s.clock.add(timelineTTL - time.Second)
+		return p
+	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
+	{"the newest that a home does not show", settings{}, feed.ReasonExpired, func(s *story) feed.Post {
+		s.followed()
+		p := s.produced(id.Floor(s.clock.now().Add(-time.Millisecond)))
+		s.workAll()
+		s.clock.add(timelineTTL - time.Second)
+		return p
+	}, "it expired at 2026-12-21T12:59:59Z"},
+	{"planned for the users below fan", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.put(schema.Plan{Post: p.ID, Author: "ann"}.Item(), schema.Chunk{Post: p.ID, End: "fan", Done: s.clock.now()}.Item())
+		return p
+	}, "its delivery is still queued"},
+	{"planned for fan and users above", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.put(schema.Plan{Post: p.ID, Author: "ann"}.Item(), schema.Chunk{Post: p.ID, End: "fan"}.Item(), schema.Chunk{Post: p.ID, First: "fan", End: "zed"}.Item())
+		return p
+	}, "its delivery is still queued: chunk 2 is not done"},
+}
+
+// lose deletes the entry of a post from fan's home.
+func (s *story) lose(p feed.Post) {
+	s.t.Helper()
+	_, err := s.store.Delete(s.t.Context(), table.DeleteInput{Key: table.Key{PK: schema.TimelinePK("fan"), SK: schema.EntrySK(p.ID, p.AuthorID)}})
+	require.NoError(s.t, err)
+}
+
+// oldest lets ann post, and then as many newer posts. All are delivered an hour ago.
+func (s *story) oldest(newer int) feed.Post {
+	s.t.Helper()
+	p := s.post("ann", "hello")
+	for range newer {
+		s.post("ann", "newer")
+	}
+	s.workAll()
+	s.clock.add(time.Hour)
+	return p
+}
+
+// produced lets another producer send a post of ann.
+func (s *story) produced(post string) feed.Post {
+	e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
+	s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})
+	return feed.Post{ID: post, AuthorID: "ann"}
 }
 
 func TestEachReasonIsToldByItsEvents(t *testing.T) {
@@ -385,7 +511,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 			return store
 		},
 	} {
-		for _, tt := range stories {
+		for _, tt := range slices.Concat(stories, edgeStories) {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
 				s := newStory(t, store, tt.set)
 				p := tt.tell(s)
@@ -512,4 +638,152 @@ func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
 	_, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, table.Units{Read: 10}, units)
+}
+
+func newTale(t *testing.T) *story {
+	t.Helper()
+	return newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
+}
+
+// The entry of a delivered post is gone. Only a home that is read by pull shows the post.
+func TestAPresenceExplainsAPostWithoutAnEntry(t *testing.T) {
+	s := newTale(t)
+	s.followed()
+	p := s.post("ann", "hello")
+	s.workAll()
+	s.lose(p)
+	s.clock.add(time.Hour)
+	now, day := s.clock.now().Truncate(time.Millisecond), s.today()
+	next := id.Floor(p.CreatedAt.Add(time.Millisecond))
+	for name, c := range map[string]struct {
+		presence schema.Presence
+		want     feed.Reason
+		at       time.Time
+	}{
+		"here":                        {schema.Presence{Until: day + 1}, feed.ReasonMissing, time.Time{}},
+		"away since today":            {schema.Presence{Until: day}, feed.ReasonByPull, (day + 1).Start()},
+		"away for long":               {schema.Presence{Until: day - 9}, feed.ReasonByPull, (day - 8).Start()},
+		"returning":                   {schema.Presence{Until: day + 1, State: schema.PresenceReturning}, feed.ReasonByPull, (day + 2).Start()},
+		"back for less than a minute": {schema.Presence{Until: day + 1, At: now.Add(-time.Minute + time.Millisecond)}, feed.ReasonByPull, (day + 2).Start()},
+		"back for a minute":           {schema.Presence{Until: day + 1, At: now.Add(-time.Minute)}, feed.ReasonMissing, time.Time{}},
+		"first of the gap":            {schema.Presence{Until: day + 1, Lo: p.ID, Hi: next}, feed.ReasonByPull, p.CreatedAt},
+		"below the gap":               {schema.Presence{Until: day + 1, Lo: next, Hi: id.Max}, feed.ReasonMissing, time.Time{}},
+		"first above the gap":         {schema.Presence{Until: day + 1, Lo: id.Min, Hi: p.ID}, feed.ReasonMissing, time.Time{}},
+	} {
+		c.presence.User = "fan"
+		if c.presence.State == "" {
+			c.presence.State = schema.PresenceHere
+		}
+		s.put(c.presence.Item())
+		all, err := s.Explain(t.Context(), s, "fan", p.ID)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, all[0].Reason, name)
+		assert.WithinDuration(t, c.at, all[0].At, 0, name)
+	}
+}
+
+// Letters that are not of this product's events name no post.
+func TestADeadLetterIsTheReasonOfItsPostOnly(t *testing.T) {
+	s := newTale(t)
+	s.users("bob")
+	s.follow("fan", "bob")
+	s.followed()
+	s.letters = []queue.DeadLetter{{ID: "m0", Topic: queue.TopicPosts, Payload: []byte("{")}}
+	var want []string
+	tell := func(author string, reason feed.Reason, work func()) {
+		p := s.post(author, "hello")
+		work()
+		want = append([]string{p.ID + " " + author + " " + string(reason)}, want...)
+	}
+	tell("ann", feed.ReasonPushed, s.workAll)
+	tell("ann", feed.ReasonDeadLetter, s.bury)
+	tell("bob", feed.ReasonPushed, s.workAll)
+	tell("bob", feed.ReasonQueued, func() { s.take() })
+	tell("ann", feed.ReasonQueued, func() { s.take() })
+	all, err := s.Explain(t.Context(), s, "fan", "")
+	require.NoError(t, err)
+	var got []string
+	for _, e := range all {
+		got = append(got, e.Post+" "+e.Author+" "+string(e.Reason))
+		if e.Reason == feed.ReasonDeadLetter {
+			assert.Equal(t, s.letters[1], e.Letter)
+		} else {
+			assert.Zero(t, e.Letter)
+		}
+	}
+	assert.Equal(t, want, got)
+}
+
+// brokenGraveyard fails for one topic.
+type brokenGraveyard struct {
+	queue.DeadLetters
+	topic string
+}
+
+func (b brokenGraveyard) ListDead(_ context.Context, topic string, _ int) ([]queue.DeadLetter, error) {
+	if topic == b.topic {
+		return nil, errDown
+	}
+	return nil, nil
+}
+
+func TestOnlyQueuedDeliveriesNeedTheDeadLetters(t *testing.T) {
+	s := newTale(t)
+	s.followed()
+	pushed := s.post("ann", "pushed")
+	s.workAll()
+	queued := s.post("ann", "queued")
+	for _, topic := range []string{queue.TopicPosts, queue.TopicChunks} {
+		all, err := s.Explain(t.Context(), brokenGraveyard{topic: topic}, "fan", pushed.ID)
+		require.NoError(t, err)
+		assert.Equal(t, feed.ReasonPushed, all[0].Reason)
+		for _, post := range []string{queued.ID, ""} {
+			_, err = s.Explain(t.Context(), brokenGraveyard{topic: topic}, "fan", post)
+			wantKind(t, err, feed.Unavailable)
+			assert.ErrorIs(t, err, errDown)
+		}
+	}
+}
+
+// An explanation counts the chunks up to the one of the user, a thousand at most.
+func TestAChunkAboveAThousandHasNoNumber(t *testing.T) {
+	for _, c := range []struct {
+		before, number int
+		says           string
+	}{
+		{1, 2, "its delivery is still queued: chunk 2 is not done"},
+		{998, 999, "its delivery is still queued: chunk 999 is not done"},
+		{1000, 0, "its delivery is still queued: chunk above 1000 is not done"},
+	} {
+		s := newTale(t)
+		s.followed()
+		p := s.post("ann", "hello")
+		firsts := append(append([]string{""}, numbered(c.before, "a")[1:]...), "fan", "")
+		items := []table.Item{schema.Plan{Post: p.ID, Author: "ann"}.Item()}
+		for i := range firsts[:len(firsts)-1] {
+			items = append(items, schema.Chunk{Post: p.ID, First: firsts[i], End: firsts[i+1]}.Item())
+		}
+		s.put(items...)
+		all, err := s.Explain(t.Context(), s, "fan", p.ID)
+		require.NoError(t, err)
+		assert.Equal(t, c.number, all[0].Chunk)
+		assert.Equal(t, c.says, all[0].String())
+	}
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	e := feed.Explanation{User: "fan", Reason: feed.ReasonPushed, At: at}
+	assert.Equal(t, "chunk above 1000 pushed it, done at 2026-11-21T12:00:00Z", e.String())
+}
+
+func TestAFailedReadExplainsNoHome(t *testing.T) {
+	s := newTale(t)
+	s.followed()
+	s.post("ann", "hello")
+	s.workAll()
+	broken := &tap{Store: s.store}
+	other := feed.New(feed.Config{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+	calls := failing(t, broken, func() error {
+		_, err := other.Explain(t.Context(), s, "fan", "")
+		return err
+	})
+	assert.Greater(t, calls, 5, "the reads of the home come before those of the post")
 }

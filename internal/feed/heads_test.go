@@ -1,7 +1,9 @@
 package feed_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -226,4 +228,144 @@ func TestAPulledFolloweeCostsAHomePageOneReadUnitASecond(t *testing.T) {
 	cold := m.of(func() { w.page("viewer", 20) })
 	warm := m.of(func() { w.page("viewer", 20) })
 	assert.Equal(t, 2.0, cold-warm, "a list that fills the page")
+}
+
+// A head answers for older posts than it was asked for if it is full, and else does not.
+func TestAFullHeadAnswersForReadersOfOlderPosts(t *testing.T) {
+	for _, c := range []struct {
+		newer, lists int
+	}{{20, 1}, {21, 0}, {30, 0}} {
+		w, tp := tapped(t, sharingHeads)
+		w.users("ann", "bob", "large0000")
+		w.pull("bob", w.post("large0000", "older").ID, "large0000")
+		since := id.Min
+		for i := range c.newer {
+			if p := w.post("large0000", "newer"); i == 0 {
+				since = p.ID
+			}
+		}
+		w.pull("ann", since, "large0000")
+		lists := func(viewer string) (lists int) {
+			tp.take()
+			require.Len(t, w.page(viewer, 20), 20)
+			for _, call := range tp.take() {
+				if isList(call) {
+					lists++
+				}
+			}
+			return lists
+		}
+		assert.Equal(t, 1, lists("ann"))
+		assert.Zero(t, lists("ann"))
+		assert.Equal(t, c.lists, lists("bob"), "%d newer posts", c.newer)
+		assert.Zero(t, lists("bob"))
+		assert.Zero(t, lists("ann"), "what answers for older posts answers for newer ones")
+	}
+}
+
+// The reader followed the author after its newest posts, which another reader has shared.
+func TestASharedHeadShowsNoPostBelowTheFollow(t *testing.T) {
+	for posts := range 3 {
+		w := newWorld(t, sharingHeads)
+		w.users("ann", "bob", "large")
+		for range posts {
+			w.post("large", "old")
+		}
+		w.pull("ann", id.Min, "large")
+		w.pull("bob", id.Floor(w.clock.now().Add(time.Millisecond)), "large")
+		assert.Len(t, w.page("ann", 20), posts)
+		assert.Empty(t, w.page("bob", 20))
+	}
+}
+
+// held is a table in which the first read of a list waits, and fails if it has to.
+type held struct {
+	table.Store
+	mu     sync.Mutex
+	lists  int
+	goOn   chan struct{}
+	failed bool
+}
+
+func (h *held) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	if q.PK != schema.PostsPK("large0000") {
+		return h.Store.Query(ctx, q)
+	}
+	h.mu.Lock()
+	h.lists++
+	first := h.lists == 1
+	h.mu.Unlock()
+	if first {
+		<-h.goOn
+		if h.failed {
+			return func(yield func(table.Page, error) bool) { yield(table.Page{}, errDown) }
+		}
+	}
+	return h.Store.Query(ctx, q)
+}
+
+// A read of a head that takes long ends after a younger one of the same head.
+func TestASlowReadTakesNoYoungerHeadAway(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &held{goOn: make(chan struct{}), failed: fails}
+			w := newWorld(t, sharingHeads, func(c *feed.Config) { store.Store, c.Store = c.Store, store })
+			other := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = store.Store })
+			other.users("viewer", "large0000")
+			other.pull("viewer", id.Min, "large0000")
+			other.post("large0000", "first")
+			var slow sync.WaitGroup
+			slow.Go(func() {
+				_, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+				assert.Equal(t, fails, err != nil)
+			})
+			synctest.Wait()
+			w.clock.add(time.Second)
+			other.post("large0000", "second")
+			assert.Equal(t, []string{"second", "first"}, texts(w.page("viewer", 20)))
+			close(store.goOn)
+			slow.Wait()
+			assert.Equal(t, []string{"second", "first"}, texts(w.page("viewer", 20)))
+			assert.Equal(t, 2, store.lists, "the younger read is shared")
+		})
+	}
+}
+
+// A head takes 512 bytes, and 96 for each of its posts.
+func TestTheMemoryOfHeadsIsTold(t *testing.T) {
+	var held []int
+	w, tp := tapped(t, sharingHeads, func(c *feed.Config) {
+		c.HeadsHeld = func(bytes int) { held = append(held, bytes) }
+	})
+	w.users("ann", "bob", "large0000", "other")
+	w.pull("ann", id.Min, "large0000")
+	w.pull("bob", id.Min, "other")
+	for range 3 {
+		w.post("large0000", "x")
+	}
+	w.page("ann", 20)
+	one := 512 + 3*96
+	assert.Equal(t, []int{512, one}, held)
+	w.page("bob", 20)
+	assert.Equal(t, []int{one + 512, one + 512}, held[2:], "an author without posts")
+	w.clock.add(time.Second)
+	tp.set(func(c call) fault {
+		if isList(c) {
+			return lost
+		}
+		return works
+	})
+	_, err := w.Home(t.Context(), "ann", feed.HomeQuery{}, feed.PageRequest{})
+	require.Error(t, err)
+	assert.Equal(t, []int{2 * 512, 512}, held[4:], "the read of a head failed")
+}
+
+func TestWithoutAnAgeNoHeadIsKept(t *testing.T) {
+	w := newWorld(t, func(c *feed.Config) { c.HeadsHeld = func(bytes int) { t.Errorf("%d bytes are held", bytes) } })
+	w.users("ann", "large")
+	w.pull("ann", id.Min, "large")
+	w.post("large", "x")
+	assert.Equal(t, []string{"x"}, texts(w.page("ann", 20)))
+	w.post("large", "y")
+	assert.Equal(t, []string{"y", "x"}, texts(w.page("ann", 20)))
 }

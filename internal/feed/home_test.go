@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 func TestHomesShowFolloweesAndOneself(t *testing.T) {
@@ -265,13 +266,38 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 		return len(w.published.take())
 	}
 	assert.Zero(t, reminded(), "young marks were reminded of")
-	w.clock.add(11 * time.Second)
+	w.clock.add(10 * time.Second)
+	assert.Zero(t, reminded(), "marks of ten seconds were reminded of")
+	w.clock.add(time.Millisecond)
 	for i, want := range []int{20, 5, 0} { // one home read sends 20 at most
 		assert.Equalf(t, want, reminded(), "read %d reminded of", i)
 	}
 	w.clock.add(time.Minute)
 	n := reminded()
 	assert.Equalf(t, 20, n, "a minute later %d were reminded of", n)
+}
+
+// A backfill that has ended, one of an unfollowed author, and one that became a pulled author's
+// mark are not late.
+func TestOnlyBackfillsThatHaveNotEndedAreLate(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "ended", "gone", "late")
+	w.follow("ann", "ended")
+	w.deliver()
+	w.follow("ann", "late")
+	late := w.published.take()
+	require.Len(t, late, 1)
+	w.follow("ann", "gone")
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "gone"))
+	w.pull("ann", id.Min, "large")
+	w.published.take()
+	w.clock.add(30 * time.Second)
+	w.home("ann", 20, feed.HomeQuery{})
+	again := w.published.take()
+	require.Len(t, again, 1)
+	want, got := late[0].(*messages.Followed), again[0].(*messages.Followed)
+	want.Header, got.Header = messages.Header{}, messages.Header{}
+	assert.Equal(t, want, got)
 }
 
 func TestAHomeIsReadThoughRemindersFail(t *testing.T) {

@@ -64,6 +64,10 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 	next, err := w.HomeNews(t.Context(), "viewer", feed.HomeQuery{After: first}, feed.PageRequest{Limit: 20, Cursor: cursor})
 	require.NoError(t, err)
 	assert.Equal(t, homeIDs(items[2:8]), homeIDs(next.Items))
+	next, err = w.HomeNews(t.Context(), "viewer", feed.HomeQuery{After: first}, feed.PageRequest{Limit: 2, Cursor: cursor})
+	require.NoError(t, err)
+	assert.NotEmpty(t, next.NextCursor)
+	assert.Zero(t, next.Unread, "only the first page has the number")
 	for _, query := range []feed.HomeQuery{{}, {After: second}} {
 		_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{Cursor: cursor})
 		assert.ErrorContains(t, err, "does not belong")
@@ -110,5 +114,107 @@ func TestPollsForNewsCost(t *testing.T) {
 		assert.Equal(t, min(step.posts, feed.MaxUnread), news.Unread)
 		assert.Equal(t, step.want, got, "%d posts: read units", step.posts)
 		before = s.page("viewer", 1)[0].Post.ID
+	}
+}
+
+// The posts of one author were deleted by an earlier version, so their entries are still there.
+func newsBehind(t *testing.T, deleted int) (*world, *tap, string) {
+	t.Helper()
+	w, tp := tapped(t)
+	names := w.crowd("viewer", 2, 0)
+	after := w.post(names[0], "seen").ID
+	for range 10 {
+		w.post(names[0], "old")
+	}
+	w.deliver()
+	for _, post := range w.deletedPosts(names[1], deleted) {
+		w.entry("viewer", names[1], post, 1)
+	}
+	for range 25 {
+		w.post(names[0], "new")
+	}
+	w.deliver()
+	tp.take()
+	return w, tp, after
+}
+
+// They are counted until the budget of the request ends: each hundred posts take two calls.
+func TestUnreadPostsAreCountedBehindDeletedOnes(t *testing.T) {
+	for deleted, want := range map[int]int{0: 35, 75: 35, 95: 35, 100: 35, 195: 35, 385: 35, 3000: 25} {
+		w, tp, after := newsBehind(t, deleted)
+		for _, limit := range []int{1, 20} {
+			page, err := w.Home(t.Context(), "viewer", feed.HomeQuery{After: after}, feed.PageRequest{Limit: limit})
+			require.NoError(t, err)
+			require.Len(t, page.Items, limit)
+			calls := len(tp.take())
+			news := w.news("viewer", feed.HomeQuery{After: after}, limit)
+			assert.Equal(t, want, news.Unread, "%d deleted, limit %d", deleted, limit)
+			calls = len(tp.take()) - calls
+			assert.LessOrEqual(t, calls, tableCalls, "%d deleted, limit %d: calls besides the page", deleted, limit)
+			if deleted == 3000 {
+				assert.Greater(t, calls, tableCalls-2, "limit %d: the budget is used", limit)
+			}
+		}
+	}
+}
+
+func TestAPageOfAHundredNewsCountsNoMore(t *testing.T) {
+	w, tp := tapped(t)
+	w.crowd("viewer", 3, 110)
+	tp.take()
+	query := feed.HomeQuery{After: id.Min}
+	_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{Limit: feed.MaxUnread})
+	require.NoError(t, err)
+	page := len(tp.take())
+	assert.Equal(t, feed.MaxUnread, w.news("viewer", query, feed.MaxUnread).Unread)
+	assert.Len(t, tp.take(), page)
+}
+
+// failing lets each table call of do fail once, in turns, and returns how many it makes.
+func failing(t *testing.T, tp *tap, do func() error) (calls int) {
+	t.Helper()
+	for {
+		n, failed := 0, call{}
+		tp.set(func(c call) fault {
+			if n++; n == calls+1 {
+				failed = c
+				return lost
+			}
+			return works
+		})
+		err := do()
+		tp.set(nil)
+		if n <= calls {
+			require.NoError(t, err)
+			return calls
+		}
+		calls++
+		require.ErrorIsf(t, err, errDown, "call %d: %s", calls, failed)
+	}
+}
+
+// A page of which a read failed must not look like the end of the home.
+func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
+	w, tp := tapped(t, func(c *feed.Config) { c.Local = true })
+	names := w.crowd("viewer", 3, 30)
+	for i := range 90 {
+		p := w.post(names[i%3], "deleted")
+		w.deliver()
+		if i%3 > 0 {
+			require.NoError(t, w.DeletePost(t.Context(), p.AuthorID, p.ID))
+		}
+	}
+	w.published.take()
+	for _, pull := range []bool{false, true} {
+		query := feed.HomeQuery{Pull: pull, After: id.Min}
+		home := failing(t, tp, func() error {
+			_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{})
+			return err
+		})
+		news := failing(t, tp, func() error {
+			_, err := w.HomeNews(t.Context(), "viewer", query, feed.PageRequest{})
+			return err
+		})
+		assert.Greater(t, news, home, "the rest is counted")
 	}
 }
