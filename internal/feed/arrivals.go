@@ -213,7 +213,7 @@ func (v *Streamed) note(items []HomeItem, known []string) {
 // arrived returns the items of refs, which are oldest first, and the posts that are known by
 // that: shown or deleted. The entry of a post may be visible before the post is.
 func (s *Service) arrived(ctx context.Context, viewer string, refs []ref) (items []HomeItem, known []string, err error) {
-	items, err = s.hydrate(ctx, budgetAfter(2+batches(len(refs))+batches(3*len(refs))), viewer, refs)
+	items, err = s.hydrate(ctx, &budget{}, viewer, refs)
 	if err != nil || len(items) == len(refs) {
 		return items, postsOf(items), err
 	}

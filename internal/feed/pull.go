@@ -137,7 +137,7 @@ func (s *Service) gatheredPage(ctx context.Context, viewer string, query HomeQue
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
-	items, err := s.hydrate(ctx, budgetAfter(3+batches(n)+batches(3*n)), viewer, refs)
+	items, err := s.hydrate(ctx, &budget{}, viewer, refs)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
