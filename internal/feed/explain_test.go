@@ -781,7 +781,7 @@ func TestAFailedReadExplainsNoHome(t *testing.T) {
 	s.workAll()
 	broken := &tap{Store: s.store}
 	other := feed.New(feed.Config{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
-	calls := failing(t, broken, func() error {
+	calls := failEachCall(t, broken, func() error {
 		_, err := other.Explain(t.Context(), s, "fan", "")
 		return err
 	})

@@ -369,3 +369,42 @@ func TestWithoutAnAgeNoHeadIsKept(t *testing.T) {
 	w.post("large", "y")
 	assert.Equal(t, []string{"y", "x"}, texts(w.page("ann", 20)))
 }
+
+// The shared posts fill a page of any size, and the pages behind it go on where they end.
+func TestAHomeOfOnePulledAuthorIsWhole(t *testing.T) {
+	w := newWorld(t, sharingHeads)
+	w.users("ann", "large")
+	w.pull("ann", id.Min, "large")
+	var want []string
+	for _, text := range numbered(130, "p") {
+		want = append([]string{w.post("large", text).Text}, want...)
+	}
+	for _, limit := range []int{1, 19, 20, 21, 99, 100} {
+		wantSame(t, limit, texts(w.home("ann", limit, feed.HomeQuery{})), want)
+		wantSame(t, limit, texts(w.home("ann", limit, feed.HomeQuery{})), want)
+	}
+}
+
+// The shared read ended at a deleted post, and the readers' homes begin there, or above it. So
+// nothing is left to read, though the home has more lists than calls.
+func TestAHomeThatBeginsAboveTheEndOfItsHeadsIsWhole(t *testing.T) {
+	w := newWorld(t, sharingHeads)
+	names := numbered(9, "large")
+	w.users("all", "there", "above")
+	w.users(names...)
+	for _, name := range names {
+		w.post(name, "old")
+		deleted := w.deletedPosts(name, feed.DefaultLimit)
+		w.post(name, "new")
+		for viewer, since := range map[string]string{"all": id.Min, "there": deleted[0], "above": deleted[1]} {
+			w.pull(viewer, since, name)
+		}
+	}
+	w.page("all", feed.DefaultLimit)
+	for _, viewer := range []string{"there", "above"} {
+		l, err := w.Home(t.Context(), viewer, feed.HomeQuery{}, feed.PageRequest{})
+		require.NoError(t, err)
+		assert.Len(t, l.Items, len(names))
+		assert.Empty(t, l.NextCursor, viewer)
+	}
+}

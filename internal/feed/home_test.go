@@ -364,3 +364,81 @@ func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 		}
 	}
 }
+
+// sparse gives viewer's timeline posts of which one in a hundred lives, and returns the texts
+// of those. The viewer likes four other posts in the time of each.
+func (w *world) sparse(viewer string, blocks int) (living []string) {
+	w.t.Helper()
+	names := w.crowd(viewer, 2, 0)
+	var items []table.Item
+	for i := range blocks {
+		for range 99 {
+			for _, post := range w.ids(4) {
+				items = append(items, schema.Like{
+					Post: post, User: viewer, Liked: true, Version: post, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true,
+				}.Item())
+			}
+			w.entry(viewer, names[0], w.deletedPosts(names[0], 1)[0], 1)
+		}
+		living = append([]string{w.post(names[1], fmt.Sprint(i)).Text}, living...)
+		w.deliver()
+	}
+	w.put(items...)
+	return living
+}
+
+// Its budget counts the reads of marks and merged lists that each look at the timeline takes,
+// and the likes that are read by their keys.
+func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
+	for _, c := range []struct {
+		merged, marks int
+		index         bool
+		limits        []int
+	}{
+		{0, 0, true, []int{1, 20, 100}},
+		{1, 0, true, []int{1, 20, 100}},
+		{3, 0, true, []int{1, 20, 100}},
+		{4, 0, true, []int{20, 100}},
+		{0, 2500, true, []int{20, 100}},
+		{0, 2500, false, []int{20, 100}},
+	} {
+		w, tp := tapped(t, func(cfg *feed.Config) { cfg.LikesByUser = c.index })
+		want := w.sparse("viewer", 5)
+		for _, author := range numbered(c.merged, "merged") {
+			w.put(schema.Mark{User: "viewer", Author: author, Kind: schema.MarkBackfill, From: id.Min, Version: w.ids(1)[0]}.Item())
+		}
+		for _, author := range numbered(c.marks, "a") {
+			w.put(schema.Mark{User: "viewer", Author: author, Kind: schema.MarkUnfollowed, Version: id.Min}.Item())
+		}
+		for _, limit := range c.limits {
+			got := wholeList(t, tp, limit, tableCalls+c.merged, 40, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "viewer", feed.HomeQuery{}, in)
+			})
+			wantSame(t, limit, texts(got), want)
+		}
+	}
+}
+
+// The newest post lives, and more posts than a page has were deleted behind it.
+func TestAFilledUpPageHasACursorIfAPostFollows(t *testing.T) {
+	for living, pages := range map[int][]int{0: {1}, 1: {2}, 2: {3}, 3: {3, 1}, 5: {3, 3}} {
+		w := newWorld(t)
+		names := w.crowd("viewer", 2, 0)
+		for range living {
+			w.post(names[0], "old")
+		}
+		w.deliver()
+		for _, post := range w.deletedPosts(names[1], 5) {
+			w.entry("viewer", names[1], post, 1)
+		}
+		w.post(names[0], "new")
+		w.deliver()
+		var got []int
+		for cursor, more := "", true; more; more = cursor != "" {
+			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{Limit: 3, Cursor: cursor})
+			require.NoError(t, err)
+			got, cursor = append(got, len(l.Items)), l.NextCursor
+		}
+		assert.Equal(t, pages, got, "%d posts follow", living)
+	}
+}

@@ -12,6 +12,8 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 func (w *world) news(viewer string, query feed.HomeQuery, limit int) feed.HomeNews {
@@ -170,8 +172,8 @@ func TestAPageOfAHundredNewsCountsNoMore(t *testing.T) {
 	assert.Len(t, tp.take(), page)
 }
 
-// failing lets each table call of do fail once, in turns, and returns how many it makes.
-func failing(t *testing.T, tp *tap, do func() error) (calls int) {
+// failEachCall lets each table call of do fail once, in turns, and returns how many it makes.
+func failEachCall(t *testing.T, tp *tap, do func() error) (calls int) {
 	t.Helper()
 	for {
 		n, failed := 0, call{}
@@ -207,14 +209,37 @@ func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
 	w.published.take()
 	for _, pull := range []bool{false, true} {
 		query := feed.HomeQuery{Pull: pull, After: id.Min}
-		home := failing(t, tp, func() error {
+		home := failEachCall(t, tp, func() error {
 			_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{})
 			return err
 		})
-		news := failing(t, tp, func() error {
+		news := failEachCall(t, tp, func() error {
 			_, err := w.HomeNews(t.Context(), "viewer", query, feed.PageRequest{})
 			return err
 		})
 		assert.Greater(t, news, home, "the rest is counted")
 	}
+}
+
+// The reader follows a thousand users, and one more after the page was read. The rest of the
+// home would have to be gathered.
+func TestNewsOfAHomeThatGrowsAreThoseOfThePage(t *testing.T) {
+	w, tp := tapped(t)
+	names := w.followees("viewer", 1000)
+	w.users(names[:3]...)
+	for _, name := range names[:3] {
+		w.post(name, "x")
+	}
+	tp.set(func(c call) fault {
+		if c.op == table.OpBatchGet {
+			it := schema.FollowingItem("viewer", "more", w.clock.now(), id.Min)
+			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: it})
+			assert.NoError(t, err)
+		}
+		return works
+	})
+	news := w.news("viewer", feed.HomeQuery{Pull: true, After: id.Min}, 2)
+	assert.Len(t, news.Items, 2)
+	assert.Equal(t, 2, news.Unread)
+	assert.NotEmpty(t, news.NextCursor)
 }

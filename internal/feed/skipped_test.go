@@ -220,8 +220,8 @@ func (w *world) entries(user, author string, n int) {
 func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 0)
-	w.entries("ann", names[0], 300)
-	w.entries("ann", names[1], 3)
+	w.entries("ann", names[0], 100)
+	w.entries("ann", names[1], 99)
 	for _, name := range names {
 		require.NoError(t, w.Unfollow(t.Context(), "ann", name))
 	}
