@@ -39,6 +39,11 @@ const (
 	// fails. Work that reads, waits and then writes relies on that (I2).
 	paceLook = 5 * time.Millisecond
 	mostWait = 2 * time.Minute
+	// The entries of an ordinary post make other work yield for yieldFor. Its batches are of
+	// yieldBatch then, and a rest is mostRest at most, so that a slow disk does not make it long.
+	yieldFor   = time.Second
+	yieldBatch = 256
+	mostRest   = 50 * time.Millisecond
 )
 
 // Pace shares a table that is short of capacity between the kinds of work of a process.
@@ -47,8 +52,17 @@ const (
 // refusals and raises it with time. Writes wait for their units, and of those that wait
 // the most urgent go first. So it needs no knowledge of the table's capacity, nor of other
 // processes, which share it in the same way.
+//
+// Where the table is in the process, its processors and its disk are short, too. So with a Rest
+// chunks and backfills yield while ordinary posts are delivered: those that need no chunk.
 type Pace struct {
+	// Rest is how long chunks and backfills rest after a write while they yield (I8), in times
+	// of the write. With 0 they do not yield. It must not change once a Store is in use.
+	Rest float64
+
 	mu sync.Mutex
+	// posted is the time of the last entries of an ordinary post.
+	posted time.Time
 	// limit is in units a second, 0 for none. credit is the units that may be written
 	// now. It is negative after a large write.
 	limit, credit float64
@@ -128,16 +142,21 @@ func (p *Pace) take(ctx context.Context, op Op, u Urgency, units float64) error 
 			return &ShortError{op}
 		}
 		p.mu.Unlock()
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		sleep(ctx, wait)
 		p.mu.Lock()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -158,11 +177,25 @@ func (p *Pace) wait(u Urgency) time.Duration {
 	return max(wait, paceLook)
 }
 
-// done counts a write that ended.
-func (p *Pace) done(u Urgency, res WriteResult, err error) {
+// yields reports whether a kind of work has to yield to ordinary posts.
+func (p *Pace) yields(u Urgency) bool {
+	if u <= UrgencyPosts || p.Rest == 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.posted) < yieldFor
+}
+
+// done counts a write that ended. A post that needs chunks is planned without a batch, so it
+// does not make its own chunks yield.
+func (p *Pace) done(op Op, u Urgency, res WriteResult, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.pass()
+	if u == UrgencyPosts && op == OpBatchWrite {
+		p.posted = now
+	}
 	if passed := now.Sub(p.second); passed >= time.Second {
 		p.last, p.count, p.second = p.count/passed.Seconds(), 0, now
 	}
@@ -201,7 +234,7 @@ func refused(err error) bool {
 	return false
 }
 
-// paced is a Store whose writes wait for their units.
+// paced is a Store whose writes wait for their units, and yield to posts.
 type paced struct {
 	Store
 	pace *Pace
@@ -213,8 +246,12 @@ func (s *paced) write(ctx context.Context, op Op, units int, do func() (WriteRes
 	if err := s.pace.take(ctx, op, s.u, float64(units)); err != nil {
 		return WriteResult{}, err
 	}
+	began := time.Now()
 	res, err := do()
-	s.pace.done(s.u, res, err)
+	s.pace.done(op, s.u, res, err)
+	if s.pace.yields(s.u) {
+		sleep(ctx, min(time.Duration(s.pace.Rest*float64(time.Since(began))), mostRest))
+	}
 	return res, err
 }
 
@@ -234,12 +271,17 @@ func (s *paced) Transact(ctx context.Context, in TransactInput) (WriteResult, er
 	return s.write(ctx, OpTransact, 2*len(in.Ops), func() (WriteResult, error) { return s.Store.Transact(ctx, in) })
 }
 
-// BatchWrite writes all at once while there is no limit, and else in single requests, so
-// that more urgent writes come in between.
+// BatchWrite writes all at once, or in parts so that more urgent writes come in between: in
+// single requests while there is a limit, and in larger parts while it yields.
 func (s *paced) BatchWrite(ctx context.Context, writes []BatchWrite) (all WriteResult, err error) {
 	size := max(1, len(writes))
-	if s.pace.Limit() > 0 && s.u != UrgencyAPI {
+	switch {
+	case s.pace.Limit() > 0 && s.u != UrgencyAPI:
 		size = MaxBatchWrite
+	case s.pace.yields(s.u):
+		size = yieldBatch
+	}
+	if len(writes) > size {
 		if err := ValidateBatch(writes); err != nil { // no part shows that a key is in two of them
 			return all, err
 		}

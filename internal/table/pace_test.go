@@ -154,3 +154,125 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 		flood.Wait()
 	})
 }
+
+// slow is a store whose writes take a time of their own, and that keeps the sizes of batches.
+type slow struct {
+	table.Store
+	write time.Duration
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (s *slow) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	<-time.After(s.write)
+	return s.Store.Put(ctx, in)
+}
+
+func (s *slow) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	<-time.After(s.write)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sizes = append(s.sizes, len(writes))
+	return s.Store.BatchWrite(ctx, writes)
+}
+
+func (s *slow) taken() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sizes := s.sizes
+	s.sizes = nil
+	return sizes
+}
+
+// entries are n writes to one partition.
+func entries(n int) []table.BatchWrite {
+	writes := make([]table.BatchWrite, n)
+	for i := range writes {
+		writes[i].Put = &table.Item{Key: table.Key{PK: "p", SK: strconv.Itoa(i)}}
+	}
+	return writes
+}
+
+// While ordinary posts are delivered, chunks and backfills write small parts and rest after
+// each; a second after the last such post they write all at once again. Posts and the API
+// never rest, and nobody does where no rest is set (I8).
+func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const write = 2 * time.Millisecond
+		store := &slow{Store: tabletest.NewMemory(), write: write}
+		pace := table.Pace{Rest: 9}
+		took := func(pace *table.Pace, u table.Urgency, items int) time.Duration {
+			began := time.Now()
+			var err error
+			if items == 1 {
+				_, err = pace.Store(store, u).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+			} else {
+				_, err = pace.Store(store, u).BatchWrite(t.Context(), entries(items))
+			}
+			require.NoError(t, err)
+			return time.Since(began)
+		}
+		post := func() { assert.Equal(t, write, took(&pace, table.UrgencyPosts, 7)) }
+		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
+			assert.Equal(t, write, took(&pace, u, 1000), "nothing is delivered")
+			// A post that needs chunks is planned with single writes.
+			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1))
+			assert.Equal(t, write, took(&pace, u, 1000))
+			store.taken()
+			post()
+			assert.Equal(t, 4*10*write, took(&pace, u, 1000), "%d", u)
+			assert.Equal(t, []int{7, 256, 256, 256, 232}, store.taken())
+			assert.Equal(t, 10*write, took(&pace, u, 1))
+			assert.Equal(t, write, took(&pace, table.UrgencyAPI, 1000))
+			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1000))
+			var never table.Pace
+			took(&never, table.UrgencyPosts, 7)
+			assert.Equal(t, write, took(&never, u, 1000))
+
+			post()
+			<-time.After(time.Second - write - time.Nanosecond)
+			assert.Equal(t, 10*write, took(&pace, u, 2), "it ends within a second of the post")
+			post()
+			<-time.After(time.Second)
+			assert.Equal(t, write, took(&pace, u, 1000), "a second after the last post")
+		}
+	})
+}
+
+// A rest after a slow write is bounded, and the end of the caller ends it. The write has
+// happened by then.
+func TestARestIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
+		pace := table.Pace{Rest: 9}
+		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
+		require.NoError(t, err)
+		began := time.Now()
+		chunks := pace.Store(store, table.UrgencyChunks)
+		_, err = chunks.BatchWrite(t.Context(), entries(2))
+		require.NoError(t, err)
+		assert.Equal(t, 150*time.Millisecond, time.Since(began))
+
+		ctx, stop := context.WithTimeout(t.Context(), 110*time.Millisecond)
+		defer stop()
+		began = time.Now()
+		_, err = chunks.BatchWrite(ctx, entries(2))
+		require.NoError(t, err)
+		assert.Equal(t, 110*time.Millisecond, time.Since(began))
+	})
+}
+
+// The parts of a batch hide no key that is in two of them.
+func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: tabletest.NewMemory()}
+		pace := table.Pace{Rest: 9}
+		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
+		require.NoError(t, err)
+		store.taken()
+		_, err = pace.Store(store, table.UrgencyChunks).BatchWrite(t.Context(), append(entries(300), entries(1)...))
+		_, invalid := errors.AsType[*table.InvalidError](err)
+		assert.True(t, invalid, "%v", err)
+		assert.Empty(t, store.taken())
+	})
+}
