@@ -452,22 +452,21 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	defer func() { err = errors.Join(err, s.broker.Close()) }()
 	shown := &visibleTimes{into: newHistogram()}
-	// The numbers of workers are those of a daemon.
-	w := newWorkers(s.store, s.broker, 32, 8, func(n int, sincePost time.Duration) {
+	stop := consumeAll(ctx, new(table.Pace), s.store, s.broker, func(n int, sincePost time.Duration) {
 		if n == fans {
 			shown.record(sincePost)
 		}
 	})
-	stop := w.run(ctx, 16)
 	defer func() { err = errors.Join(err, stop()) }()
+	api := newWorkers(s.store, s.broker, 0, 1, nil).feed
 	for _, name := range append(slices.Collect(maps.Keys(few)), author) {
-		if _, err := w.feed.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
+		if _, err := api.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
 			return nil, err
 		}
 	}
 	var made atomic.Int64
 	post := func(ctx context.Context, author string) error {
-		_, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello"})
+		_, err := api.CreatePost(ctx, author, feed.PostInput{Text: "hello"})
 		if err == nil && few[author] == fans {
 			made.Add(1)
 		}
@@ -479,7 +478,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		})
 	}
 	loads := map[string]func(context.Context) error{
-		fanOutsName(followers): func(ctx context.Context) error { return e.fanOuts(ctx, w.feed, int64(followers)) },
+		fanOutsName(followers): func(ctx context.Context) error { return e.fanOuts(ctx, api, int64(followers)) },
 		botName:                func(ctx context.Context) error { at(ctx, botRate, func(int) string { return "bot" }); return nil }, //nolint:unparam // a load may fail
 	}
 	for range crowdPosts {

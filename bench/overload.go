@@ -49,7 +49,7 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 		return nil, err
 	}
 	var pace table.Pace
-	stop := consumeAll(ctx, &pace, limited, broker)
+	stop := consumeAll(ctx, &pace, limited, broker, nil)
 	defer func() { err = errors.Join(err, stop()) }()
 	api := newWorkers(pace.Store(limited, table.UrgencyAPI), broker, 1, 1, nil).feed
 	period := time.Duration(e.size(20, 5)) * time.Second
@@ -105,22 +105,23 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 	}, nil
 }
 
-// consumeAll runs the consumers of the fan-out as a daemon does, until stop.
-func consumeAll(ctx context.Context, pace *table.Pace, store table.Store, broker queue.Broker) (stop func() error) {
+// consumeAll runs the consumers of the fan-out as a daemon on AWS does, until stop.
+func consumeAll(ctx context.Context, pace *table.Pace, store table.Store, broker queue.Broker, observe func(int, time.Duration)) (stop func() error) {
 	working, cancel := context.WithCancel(ctx)
 	var running errgroup.Group
 	for _, c := range []struct {
 		topic   string
 		handle  func(*fanout.Worker) queue.Handler
+		workers int
 		urgency table.Urgency
 	}{
-		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, table.UrgencyPosts},
-		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, table.UrgencyChunks},
-		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, table.UrgencyBackfills},
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, 32, table.UrgencyPosts},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, 16, table.UrgencyChunks},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, 16, table.UrgencyBackfills},
 	} {
-		w := newWorkers(pace.Store(store, c.urgency), broker, 32, 8, nil)
+		w := newWorkers(pace.Store(store, c.urgency), broker, 0, 8, observe)
 		consumer := &queue.Consumer{
-			Topic: c.topic, Broker: broker, Handle: c.handle(w.fanout), Workers: 32, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
+			Topic: c.topic, Broker: broker, Handle: c.handle(w.fanout), Workers: c.workers, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
 		}
 		running.Go(func() error { return consumer.Run(working) })
 	}
