@@ -46,7 +46,7 @@ type Forgotten struct{ Profiles, Posts, Follows, Mutes, Blocks, Comments, Likes 
 
 // Sum is the number of all of them.
 func (f Forgotten) Sum() int {
-	return f.Profiles + f.Posts + f.Follows + f.Mutes + f.Blocks + f.Comments + f.Likes
+	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Comments + f.Likes
 }
 
 // forgetProfile removes the profile, if it is of the time before an id, and reports whether a
@@ -111,7 +111,11 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
 		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
 	} {
-		if err := walk(); err != nil && !errors.Is(err, errEnough) {
+		err := walk()
+		if errors.Is(err, errEnough) {
+			break
+		}
+		if err != nil {
 			return done, err
 		}
 	}

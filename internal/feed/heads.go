@@ -115,8 +115,8 @@ func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	close(it.done)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch kept, ok := h.kept.Peek(key); {
-	case !ok || kept != it:
+	switch kept, _ := h.kept.Peek(key); {
+	case kept != it: // another one has its place, or none has
 	case it.err != nil:
 		h.kept.Remove(key)
 		h.held(h.bytes)
