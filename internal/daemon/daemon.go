@@ -150,7 +150,6 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.pace.Rest = eng.rest
 	if err := eng.register(reg); err != nil {
 		return err
 	}

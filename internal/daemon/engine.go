@@ -42,8 +42,6 @@ type engine struct {
 	pageSize int
 	// workers bound the messages that the fan-out handles at once.
 	workers fanoutWorkers
-	// rest is table.Pace's.
-	rest float64
 	// backups, if not nil, makes backups.
 	backups admin.Backuper
 	// devSecret signs dev tokens.
@@ -85,10 +83,6 @@ type fanoutWorkers struct{ posts, backfills, walks, chunks int }
 func embeddedWorkers() fanoutWorkers {
 	return fanoutWorkers{posts: 16, backfills: 4, walks: 1, chunks: 4}
 }
-
-// embeddedRest leaves most of the processors and of the disk to ordinary posts while they come
-// (docs/decisions/0036-large-work-yields.md).
-const embeddedRest = 9
 
 func (w fanoutWorkers) maxInFlight() map[string]int {
 	return map[string]int{
@@ -132,7 +126,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (e *engine, 
 
 // openEmbedded opens the stores. On a full disk it waits for room until ctx ends.
 func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
-	e := &engine{local: true, authors: feed.NewAuthors(), writers: 1, workers: embeddedWorkers(), rest: embeddedRest, devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{local: true, authors: feed.NewAuthors(), writers: 1, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err
@@ -155,6 +149,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
+	p.pace.Yield = true // docs/decisions/0036-large-work-yields.md
 	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version, log: p.log.Named("backup")}
 	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}
 	e.checks = []admin.Check{

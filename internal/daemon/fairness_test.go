@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/clock"
+	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
@@ -137,6 +139,18 @@ func (d *delivering) BatchWrite(ctx context.Context, writes []table.BatchWrite) 
 		d.seen <- n
 	}
 	return d.Store.BatchWrite(ctx, writes)
+}
+
+// Where the table is in the process, chunks and backfills yield to ordinary posts (I8).
+func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
+	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), clock: clock.New(time.Now)}
+	dir, err := datadir.Open(t.TempDir())
+	require.NoError(t, err)
+	p.cleanups.addCloser("data directory", dir.Close)
+	_, err = p.openEmbedded(t.Context(), dir)
+	assert.NoError(t, err)
+	assert.True(t, p.pace.Yield)
+	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 
 // TestAPostWaitsForNoFloodOfOneAuthor floods the posts topic from one author, at the

@@ -39,26 +39,27 @@ const (
 	// fails. Work that reads, waits and then writes relies on that (I2).
 	paceLook = 5 * time.Millisecond
 	mostWait = 2 * time.Minute
-	// The entries of an ordinary post make other work yield for yieldFor. Its batches are of
-	// yieldBatch then, and a rest is mostRest at most, so that a slow disk does not make it long.
+	// The entries of an ordinary post make chunks and backfills yield for yieldFor. They write
+	// yieldBatch entries at a time then, and after each such write they rest for yieldRest times
+	// its duration, or for mostRest where a slow disk makes that long.
 	yieldFor   = time.Second
 	yieldBatch = 256
+	yieldRest  = 9
 	mostRest   = 50 * time.Millisecond
 )
 
 // Pace shares a table that is short of capacity between the kinds of work of a process.
-// While the table refuses no write, Pace does nothing. When the table does, Pace limits the
+// While the table refuses no write, Pace limits nothing. When the table does, Pace limits the
 // write units a second, and finds the limit as TCP finds its own: it lowers it with
 // refusals and raises it with time. Writes wait for their units, and of those that wait
 // the most urgent go first. So it needs no knowledge of the table's capacity, nor of other
 // processes, which share it in the same way.
 //
-// Where the table is in the process, its processors and its disk are short, too. So with a Rest
-// chunks and backfills yield while ordinary posts are delivered: those that need no chunk.
+// A table in the process takes processors and a disk from everybody. With Yield the batches of
+// chunks and backfills yield while ordinary posts are delivered: those that need no chunk (I8).
 type Pace struct {
-	// Rest is how long chunks and backfills rest after a write while they yield (I8), in times
-	// of the write. With 0 they do not yield. It must not change once a Store is in use.
-	Rest float64
+	// Yield must not change once a Store is in use.
+	Yield bool
 
 	mu sync.Mutex
 	// posted is the time of the last entries of an ordinary post.
@@ -179,22 +180,28 @@ func (p *Pace) wait(u Urgency) time.Duration {
 
 // yields reports whether a kind of work has to yield to ordinary posts.
 func (p *Pace) yields(u Urgency) bool {
-	if u <= UrgencyPosts || p.Rest == 0 {
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Since(p.posted) < yieldFor
+	return p.yielding(u, time.Now())
 }
 
-// done counts a write that ended. A post that needs chunks is planned without a batch, so it
-// does not make its own chunks yield.
-func (p *Pace) done(op Op, u Urgency, res WriteResult, err error) {
+// yielding is yields for a caller that holds mu.
+func (p *Pace) yielding(u Urgency, now time.Time) bool {
+	return p.Yield && u > UrgencyPosts && now.Sub(p.posted) < yieldFor
+}
+
+// done counts a write that ended, and returns how long its caller rests. A post that needs
+// chunks is planned without a batch, so it does not make its own chunks yield.
+func (p *Pace) done(op Op, u Urgency, took time.Duration, res WriteResult, err error) (rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.pass()
-	if u == UrgencyPosts && op == OpBatchWrite {
+	switch {
+	case op != OpBatchWrite:
+	case u == UrgencyPosts:
 		p.posted = now
+	case p.yielding(u, now):
+		rest = min(yieldRest*took, mostRest)
 	}
 	if passed := now.Sub(p.second); passed >= time.Second {
 		p.last, p.count, p.second = p.count/passed.Seconds(), 0, now
@@ -203,12 +210,12 @@ func (p *Pace) done(op Op, u Urgency, res WriteResult, err error) {
 		p.count += res.Units.Write
 	}
 	if !res.Throttled && !refused(err) {
-		return
+		return rest
 	}
 	p.refused = now
 	p.refusals++
 	if now.Sub(p.lowered) < paceRest {
-		return
+		return rest
 	}
 	p.lowered = now
 	written := max(p.last, p.count)
@@ -217,6 +224,7 @@ func (p *Pace) done(op Op, u Urgency, res WriteResult, err error) {
 	}
 	p.limit = max(paceCut*p.limit, leastPace)
 	p.credit = min(p.credit, 0)
+	return rest
 }
 
 // refused reports whether a write failed for lack of capacity.
@@ -248,9 +256,8 @@ func (s *paced) write(ctx context.Context, op Op, units int, do func() (WriteRes
 	}
 	began := time.Now()
 	res, err := do()
-	s.pace.done(op, s.u, res, err)
-	if s.pace.yields(s.u) {
-		sleep(ctx, min(time.Duration(s.pace.Rest*float64(time.Since(began))), mostRest))
+	if rest := s.pace.done(op, s.u, time.Since(began), res, err); rest > 0 {
+		sleep(ctx, rest)
 	}
 	return res, err
 }
