@@ -1,10 +1,11 @@
 package auth
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 
 	"fanfare/internal/id"
@@ -23,8 +24,10 @@ type names struct{ user, scope string }
 // claims are the claims of a token. names must be set before they are decoded.
 type claims struct {
 	jwt.RegisteredClaims
-	ClientID string `json:"client_id"`
-	TokenUse string `json:"token_use"`
+	ClientID string         `json:"client_id"`
+	TokenUse string         `json:"token_use"`
+	Scope    jsontext.Value `json:"scope"`
+	SCP      jsontext.Value `json:"scp"`
 
 	names names
 	// user is the claim of that name, "" if it is absent or no string.
@@ -33,36 +36,49 @@ type claims struct {
 	acts bool
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The names of user and scopes are matched
-// exactly, since encoding/json would take "SCOPE" for scope, too.
+// UnmarshalJSON implements json.Unmarshaler. Claims are matched by their exact names:
+// encoding/json would take "SCOPE" for scope, too. A claim that occurs twice is refused
+// (RFC 7519, 4).
 func (c *claims) UnmarshalJSON(raw []byte) error {
 	type plain claims // without this method
 	if err := json.Unmarshal(raw, (*plain)(c)); err != nil {
 		return err
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return err
+	if c.names.user == "sub" {
+		c.user = c.Subject
+	} else {
+		var all map[string]jsontext.Value
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(all[c.names.user], &c.user); err != nil {
+			c.user = "" // absent, or no string: identity says so
+		}
 	}
-	if err := json.Unmarshal(all[c.names.user], &c.user); err != nil {
-		c.user = "" // absent, or no string: identity says so
-	}
-	c.acts = slices.Contains(scopes(all["scope"]), c.names.scope) || slices.Contains(scopes(all["scp"]), c.names.scope)
+	c.acts = slices.Contains(scopes(c.Scope), c.names.scope) || slices.Contains(scopes(c.SCP), c.names.scope)
+	c.Scope, c.SCP = nil, nil // they are large, and a remembered token keeps its claims
 	return nil
 }
 
 // scopes reads a claim of scopes: one string with spaces between them (RFC 9068), or an
 // array. A claim of another form grants nothing.
-func scopes(raw json.RawMessage) []string {
-	var list []string
-	if json.Unmarshal(raw, &list) == nil {
+func scopes(raw jsontext.Value) []string {
+	switch raw.Kind() {
+	case '[':
+		var list []string
+		if json.Unmarshal(raw, &list) != nil {
+			return nil
+		}
 		return list
-	}
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
+	case '"':
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return nil
+		}
+		return strings.Split(text, " ")
+	default: // absent, too
 		return nil
 	}
-	return strings.Split(text, " ")
 }
 
 // UserFault returns the fault of a user id, "" if it has none.

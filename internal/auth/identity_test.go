@@ -203,6 +203,34 @@ func TestTheScopeMakesAService(t *testing.T) {
 	}
 }
 
+// RFC 7519, 4: names of claims are matched exactly, and each of them occurs once.
+func TestOtherNamesOfAClaimAreOtherClaims(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"sub", "exp", "iss", "aud"} {
+		claims := w.claims(nil)
+		value := claims[name]
+		claims[strings.ToUpper(name)] = value
+		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r1", claims))
+		assert.NoError(t, err, "one claim more")
+		delete(claims, name)
+		_, err = w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r1", claims))
+		refused(t, err)
+	}
+
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodRS256, w.claims(nil))
+	unsigned.Header["kid"] = "r1"
+	text, err := unsigned.SigningString()
+	require.NoError(t, err)
+	header, encoded, _ := strings.Cut(text, ".")
+	claims, err := base64.RawURLEncoding.DecodeString(encoded)
+	require.NoError(t, err)
+	twice := header + "." + base64.RawURLEncoding.EncodeToString(append(claims[:len(claims)-1], `,"sub":"bob"}`...))
+	signature, err := jwt.SigningMethodRS256.Sign(twice, w.rsa)
+	require.NoError(t, err)
+	_, err = w.verifier.Verify(t.Context(), twice+"."+base64.RawURLEncoding.EncodeToString(signature))
+	refused(t, err)
+}
+
 // discovery publishes a discovery document beside the keys of an issuer.
 func discovery(t *testing.T, w *world, status int, document map[string]any) *httptest.Server {
 	t.Helper()
