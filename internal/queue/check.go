@@ -49,8 +49,8 @@ func check(msg *message.Message) error {
 		if !validKey(key) {
 			return fmt.Errorf("metadata key %q: want 1 to 256 letters, digits, -, _ or inner dots: %w", key, ErrInvalid)
 		}
-		if err := CheckText("metadata "+key, value); err != nil {
-			return err
+		if err := CheckText(key, value); err != nil {
+			return fmt.Errorf("metadata %w", err)
 		}
 	}
 	return nil

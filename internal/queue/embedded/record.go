@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -46,7 +45,12 @@ func newRecord(msg *message.Message, receives int) record {
 	r.setReceives(receives)
 	r = appendString(r, msg.UUID)
 	r = binary.AppendUvarint(r, uint64(len(msg.Metadata)))
-	for _, key := range slices.Sorted(maps.Keys(msg.Metadata)) {
+	keys := make([]string, 0, queue.MaxMetadata)
+	for key := range msg.Metadata {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
 		r = appendString(r, key)
 		r = appendString(r, msg.Metadata[key])
 	}
