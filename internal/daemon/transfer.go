@@ -49,9 +49,9 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 // users is the domain's Forget as the fan-out calls it.
 type users struct{ feed *feed.Service }
 
-func (u users) Forget(ctx context.Context, user, event string, most int) (int, error) {
+func (u users) Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error) {
 	done, err := u.feed.Forget(ctx, user, event, most)
-	return done.Sum(), err
+	return done.Sum(), done.Likes, err
 }
 
 // OpenUsers returns the users of a configuration, on the data of OpenTransfer and with its

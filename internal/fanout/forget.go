@@ -24,8 +24,8 @@ const (
 )
 
 // userForgotten removes a user and all that the user made, step by step, until nothing is
-// left. Removed things are not met again, so the message needs no position. It looks once
-// more after an hour.
+// left. Removed things are not met again, or soon are not, so the message needs no position.
+// It looks once more after an hour.
 func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) error {
 	if w.cfg.Users == nil {
 		return &queue.Later{After: time.Minute, Reason: "this worker removes no users"}
@@ -35,13 +35,13 @@ func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) e
 		return err
 	}
 	began := w.cfg.Now()
-	removed, err := w.cfg.Users.Forget(ctx, e.UserID, e.EventID, forgetMost)
+	removed, unliked, err := w.cfg.Users.Forget(ctx, e.UserID, e.EventID, forgetMost)
 	if err != nil {
 		return err
 	}
 	rest := asked.Add(forgetLast).Sub(began)
 	switch {
-	case removed >= forgetMost:
+	case removed >= forgetMost && unliked == 0:
 		return &queue.Later{Reason: "more of the user is left"}
 	case removed > 0:
 		return &queue.Later{After: forgetAgain, Reason: "something of the user may be left"}

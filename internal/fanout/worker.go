@@ -69,8 +69,9 @@ type Posts interface {
 // Users removes users.
 type Users interface {
 	// Forget removes up to most things of a user that an event with this id asked to forget.
-	// Nothing is left if it removes nothing.
-	Forget(ctx context.Context, user, event string, most int) (removed int, err error)
+	// Nothing is left if it removes nothing. unliked of the removed things are likes, which
+	// are met again until an aggregator has counted that they were taken back.
+	Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error)
 }
 
 // The defaults of the sizes that the daemons do not set.

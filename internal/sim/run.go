@@ -408,9 +408,9 @@ func (w *World) service(p *Proc) *feed.Service {
 // usersOf is the domain's Forget as the fan-out calls it.
 type usersOf struct{ feed *feed.Service }
 
-func (u usersOf) Forget(ctx context.Context, user, event string, most int) (int, error) {
+func (u usersOf) Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error) {
 	done, err := u.feed.Forget(ctx, user, event, most)
-	return done.Sum(), err
+	return done.Sum(), done.Likes, err
 }
 
 // pushLimit draws the push limit of a worker: somebody may be about to change it.
