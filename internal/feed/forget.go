@@ -42,7 +42,7 @@ func (s *Service) DeleteProfile(ctx context.Context, user string) error {
 }
 
 // Forgotten counts the things that one Forget removed.
-type Forgotten struct{ Profiles, Posts, Follows, Mutes, Blocks, Comments, Likes int }
+type Forgotten struct{ Posts, Follows, Mutes, Blocks, Comments, Likes int }
 
 // Sum is the number of all of them.
 func (f Forgotten) Sum() int {

@@ -45,7 +45,7 @@ func newRecord(msg *message.Message, receives int) record {
 	r.setReceives(receives)
 	r = appendString(r, msg.UUID)
 	r = binary.AppendUvarint(r, uint64(len(msg.Metadata)))
-	keys := make([]string, 0, queue.MaxMetadata)
+	keys := make([]string, 0, queue.MaxMetadata) // on the stack
 	for key := range msg.Metadata {
 		keys = append(keys, key)
 	}
