@@ -39,7 +39,7 @@ type WorkerConfig struct {
 // on the DynamoDB store and the SQS transport. It sets the process's GOGC, as a daemon
 // does.
 func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
-	daemon.CollectLater(cfg.Environ, daemon.GCPercent)
+	daemon.CollectLater(cfg.Environ)
 	s, err := openScale(ctx, cfg.Table, cfg.Queue, scaleInFlight())
 	if err != nil {
 		return err

@@ -144,21 +144,6 @@ func TestUpServesAndStopsOnASignal(t *testing.T) {
 	}
 }
 
-func TestUpCollectsGarbageLaterUnlessToldOtherwise(t *testing.T) {
-	for _, c := range []struct {
-		env  []string
-		want string
-	}{{nil, "200"}, {[]string{"GOGC=50"}, "50"}} {
-		p := upWith(t, c.env, t.TempDir())
-		res, err := http.Get("http://" + p.admin + "/metrics")
-		require.NoError(t, err)
-		metrics, err := io.ReadAll(res.Body)
-		require.NoError(t, errors.Join(err, res.Body.Close()))
-		assert.Contains(t, string(metrics), "\ngo_gc_gogc_percent "+c.want+"\n")
-		assert.Zero(t, p.stop(t, os.Interrupt), "exit code")
-	}
-}
-
 func TestUpAsJSONSaysWhereItIs(t *testing.T) {
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--json")
 	out, err := c.StdoutPipe()

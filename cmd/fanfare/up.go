@@ -50,7 +50,6 @@ listens on loopback only, because it gives a token to whoever asks.`,
 		if cfg.Auditor == nil {
 			cfg.Auditor = new(config.Switch(true))
 		}
-		daemon.CollectLater(a.environ, daemon.GCPercentOfUp)
 		return a.up(c.Context(), cfg, withDemo, asJSON)
 	}
 	return c

@@ -32,26 +32,20 @@ const awsWriters = 8
 // without chunks. Pages are large because each page of a chunk costs a read of the post.
 const PageSize = 4096
 
-// The GOGC of Fanfare's processes, instead of Go's 100. GOMEMLIMIT, which the compose file
-// sets, still bounds memory (I9).
-const (
-	// GCPercent is that of a daemon on AWS. Such a process keeps only a few megabytes, but
-	// each call leaves garbage: at 100 the collector runs every few thousand deliveries and
-	// takes a fifth of the CPU time.
-	GCPercent = 400
-	// GCPercentOfUp is that of all of Fanfare in one process, whose heap holds the store's
-	// caches.
-	GCPercentOfUp = 200
-)
+// GCPercent is Go's GOGC in a daemon on AWS. Such a process keeps only a few megabytes,
+// but each call leaves garbage: at Go's 100 the collector runs every few thousand
+// deliveries and takes a fifth of the CPU time. GOMEMLIMIT, which the compose file sets,
+// still bounds memory (I9).
+const GCPercent = 400
 
-// CollectLater sets the process's GOGC, unless its environment sets one.
-func CollectLater(environ []string, percent int) {
+// CollectLater sets the process's GOGC to GCPercent, unless its environment sets one.
+func CollectLater(environ []string) {
 	for _, setting := range environ {
 		if strings.HasPrefix(setting, "GOGC=") {
 			return
 		}
 	}
-	debug.SetGCPercent(percent)
+	debug.SetGCPercent(GCPercent)
 }
 
 // OpenTable returns the DynamoDB table of a configuration. It makes no call yet.

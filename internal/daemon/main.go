@@ -51,7 +51,7 @@ func Main(ctx context.Context, name string, roles Roles, args, environ []string,
 	if cfg.Engine != config.EngineAWS {
 		return fail(stderr, name, ExitUsage, errors.New("FANFARE_ENGINE: embedded is for one process only: set it to aws, or run fanfare up"))
 	}
-	CollectLater(environ, GCPercent)
+	CollectLater(environ)
 	log := obs.NewLogger(stderr, cfg.LogLevel, false)
 	err = Run(ctx, Options{Config: cfg, Roles: roles, Version: obs.ReadBuild().Version, Log: log, Environ: environ})
 	if err != nil {
