@@ -17,6 +17,7 @@ import (
 
 	"fanfare/bench/standin"
 	"fanfare/internal/capacity"
+	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -452,7 +453,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	defer func() { err = errors.Join(err, s.broker.Close()) }()
 	shown := &visibleTimes{into: newHistogram()}
-	stop := consumeAll(ctx, new(table.Pace), s.store, s.broker, func(n int, sincePost time.Duration) {
+	stop := consumeAll(ctx, &table.Pace{AtOnce: daemon.BatchesAtOnce()}, s.store, s.broker, func(n int, sincePost time.Duration) {
 		if n == fans {
 			shown.record(sincePost)
 		}

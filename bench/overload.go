@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/capacity"
+	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/queue"
@@ -48,7 +49,7 @@ func overload(ctx context.Context, e *env) (_ []Result, err error) {
 	if err := seedTable(ctx, memory, overloadGraph()); err != nil {
 		return nil, err
 	}
-	var pace table.Pace
+	pace := table.Pace{AtOnce: daemon.BatchesAtOnce()}
 	stop := consumeAll(ctx, &pace, limited, broker, nil)
 	defer func() { err = errors.Join(err, stop()) }()
 	api := newWorkers(pace.Store(limited, table.UrgencyAPI), broker, 1, 1, nil).feed

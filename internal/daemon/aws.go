@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -26,6 +27,12 @@ func awsWorkers() fanoutWorkers { return fanoutWorkers{posts: 32, backfills: 16,
 
 // awsWriters bounds the writes of one page that are under way at once.
 const awsWriters = 8
+
+// BatchesAtOnce bounds the batches of chunks, and those of backfills, that are under way at
+// once in a process on AWS while ordinary posts are delivered. Each request takes a processor
+// for some 0.1 ms, so with many of them under way each step of an ordinary post waits behind
+// them (I8, docs/decisions/0036-large-work-yields.md).
+func BatchesAtOnce() int { return 6 * runtime.GOMAXPROCS(0) }
 
 // PageSize is the number of followers that a daemon on AWS reads at once. An author with
 // no more followers has a post delivered inline: by the worker that takes its message,
@@ -133,6 +140,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	p.cleanups.addCloser("queue", broker.Close)
+	p.pace.AtOnce = BatchesAtOnce()
 	return &engine{
 		store: store, broker: broker, checks: []admin.Check{
 			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }}, {Name: "queue", Ask: broker.Ping},

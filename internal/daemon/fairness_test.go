@@ -149,7 +149,21 @@ func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 	p.cleanups.addCloser("data directory", dir.Close)
 	_, err = p.openEmbedded(t.Context(), dir)
 	assert.NoError(t, err)
-	assert.True(t, p.pace.Yield)
+	assert.True(t, p.pace.Rest)
+	assert.NoError(t, p.cleanups.run(context.Background()))
+}
+
+// On AWS chunks and backfills leave the processors to ordinary posts (I8).
+func TestLargeWorkYieldsOnAWS(t *testing.T) {
+	for name, value := range map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
+		t.Setenv(name, value)
+	}
+	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), clock: clock.New(time.Now)}
+	_, err := p.openAWS(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, BatchesAtOnce(), p.pace.AtOnce)
+	assert.Positive(t, p.pace.AtOnce)
+	assert.False(t, p.pace.Rest, "a rest frees no processor while a write waits for the network")
 	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 

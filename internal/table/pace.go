@@ -40,8 +40,8 @@ const (
 	paceLook = 5 * time.Millisecond
 	mostWait = 2 * time.Minute
 	// The entries of an ordinary post make chunks and backfills yield for yieldFor. They write
-	// yieldBatch entries at a time then, and after each such write they rest for yieldRest times
-	// its duration, or for mostRest where a slow disk makes that long.
+	// yieldBatch entries at a time then. With Rest they rest after each such write for
+	// yieldRest times its duration, or for mostRest where a slow disk makes that long.
 	yieldFor   = time.Second
 	yieldBatch = 256
 	yieldRest  = 9
@@ -55,11 +55,15 @@ const (
 // the most urgent go first. So it needs no knowledge of the table's capacity, nor of other
 // processes, which share it in the same way.
 //
-// A table in the process takes processors and a disk from everybody. With Yield the batches of
-// chunks and backfills yield while ordinary posts are delivered: those that need no chunk (I8).
+// While ordinary posts are delivered, those that need no chunk, the batches of chunks and
+// backfills yield to them (I8). A table in the process takes processors and a disk from
+// everybody, so there they rest. A table behind a network takes processors for each request
+// that is under way, so there is a bound for these.
 type Pace struct {
-	// Yield must not change once a Store is in use.
-	Yield bool
+	// Rest lets them rest. AtOnce is the number of batches of one Store that may be under way
+	// at once, 0 for no bound. Both must not change once there is a Store.
+	Rest   bool
+	AtOnce int
 
 	mu sync.Mutex
 	// posted is the time of the last entries of an ordinary post.
@@ -80,7 +84,9 @@ type Pace struct {
 }
 
 // Store returns s for the work of one kind.
-func (p *Pace) Store(s Store, u Urgency) Store { return &paced{s, p, u} }
+func (p *Pace) Store(s Store, u Urgency) Store {
+	return &paced{s, p, u, make(chan struct{}, p.AtOnce)}
+}
 
 // Limit returns the limit in write units a second, 0 if there is none.
 func (p *Pace) Limit() float64 {
@@ -124,13 +130,13 @@ func (e *ShortError) Error() string {
 // Unavailable marks the error for queue.Transient.
 func (*ShortError) Unavailable() {}
 
-// take waits until units may be written.
-func (p *Pace) take(ctx context.Context, op Op, u Urgency, units float64) error {
+// take waits until units may be written. The write has been waiting since began.
+func (p *Pace) take(ctx context.Context, op Op, u Urgency, units float64, began time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting[u]++
 	defer func() { p.waiting[u]-- }()
-	for began := time.Now(); ; {
+	for {
 		now := p.pass()
 		wait := p.wait(u)
 		if wait == 0 {
@@ -187,7 +193,7 @@ func (p *Pace) yields(u Urgency) bool {
 
 // yielding is yields for a caller that holds mu.
 func (p *Pace) yielding(u Urgency, now time.Time) bool {
-	return p.Yield && u > UrgencyPosts && now.Sub(p.posted) < yieldFor
+	return (p.Rest || p.AtOnce > 0) && u > UrgencyPosts && now.Sub(p.posted) < yieldFor
 }
 
 // done counts a write that ended, and returns how long its caller rests. A post that needs
@@ -200,7 +206,7 @@ func (p *Pace) done(op Op, u Urgency, took time.Duration, res WriteResult, err e
 	case op != OpBatchWrite:
 	case u == UrgencyPosts:
 		p.posted = now
-	case p.yielding(u, now):
+	case p.Rest && p.yielding(u, now):
 		rest = min(yieldRest*took, mostRest)
 	}
 	if passed := now.Sub(p.second); passed >= time.Second {
@@ -247,11 +253,24 @@ type paced struct {
 	Store
 	pace *Pace
 	u    Urgency
+	// places has a value for each of the batches that AtOnce bounds.
+	places chan struct{}
 }
 
 // write does a write of so many units.
 func (s *paced) write(ctx context.Context, op Op, units int, do func() (WriteResult, error)) (WriteResult, error) {
-	if err := s.pace.take(ctx, op, s.u, float64(units)); err != nil {
+	came := time.Now()
+	if op == OpBatchWrite && s.pace.AtOnce > 0 && s.pace.yields(s.u) {
+		waiting, cancel := context.WithDeadlineCause(ctx, came.Add(mostWait), &ShortError{op})
+		defer cancel()
+		select {
+		case s.places <- struct{}{}:
+			defer func() { <-s.places }()
+		case <-waiting.Done():
+			return WriteResult{}, context.Cause(waiting)
+		}
+	}
+	if err := s.pace.take(ctx, op, s.u, float64(units), came); err != nil {
 		return WriteResult{}, err
 	}
 	began := time.Now()

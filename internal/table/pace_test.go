@@ -200,7 +200,7 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write = 2 * time.Millisecond
 		store := &slow{Store: tabletest.NewMemory(), write: write}
-		pace := table.Pace{Yield: true}
+		pace := table.Pace{Rest: true}
 		took := func(pace *table.Pace, u table.Urgency, items int) time.Duration {
 			began := time.Now()
 			var err error
@@ -239,12 +239,130 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 	})
 }
 
+// Of the batches of one kind of large work only so many are under way at once while ordinary
+// posts are delivered, however many workers write. A second after the last such post all are,
+// and nobody else is ever bound (I8).
+func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const write, workers = 5 * time.Millisecond, 32
+		store := &slow{Store: tabletest.NewMemory(), write: write}
+		pace := table.Pace{AtOnce: 4}
+		stores := map[table.Urgency]table.Store{}
+		for _, u := range []table.Urgency{table.UrgencyAPI, table.UrgencyPosts, table.UrgencyChunks, table.UrgencyBackfills} {
+			stores[u] = pace.Store(store, u)
+		}
+		took := func(u table.Urgency, workers int, do func(table.Store) (table.WriteResult, error)) time.Duration {
+			began := time.Now()
+			var writing sync.WaitGroup
+			for range workers {
+				writing.Go(func() {
+					_, err := do(stores[u])
+					assert.NoError(t, err)
+				})
+			}
+			writing.Wait()
+			return time.Since(began)
+		}
+		batch := func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(7)) }
+		single := func(s table.Store) (table.WriteResult, error) {
+			return s.Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+		}
+		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
+			assert.Equal(t, write, took(u, workers, batch), "nothing is delivered")
+			assert.Equal(t, write, took(table.UrgencyPosts, 1, batch))
+			assert.Equal(t, workers/4*write, took(u, workers, batch), "%d", u)
+			assert.Equal(t, write, took(u, workers, single), "single writes")
+			assert.Equal(t, write, took(table.UrgencyAPI, workers, batch))
+			assert.Equal(t, write, took(table.UrgencyPosts, workers, batch))
+			store.taken()
+			assert.Equal(t, 4*write, took(u, 1, func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(1000)) }))
+			assert.Equal(t, []int{256, 256, 256, 232}, store.taken(), "in parts, so that others get a turn")
+			<-time.After(time.Second)
+			assert.Equal(t, write, took(u, workers, batch), "a second after the last post")
+		}
+	})
+}
+
+// A batch waits for its turn no longer than other writes do, and not once its worker stops.
+func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := table.Pace{AtOnce: 1}
+		stuck := pace.Store(&slow{Store: tabletest.NewMemory(), write: time.Hour}, table.UrgencyChunks)
+		_, err := pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
+		require.NoError(t, err)
+		var first sync.WaitGroup
+		first.Go(func() {
+			_, err := stuck.BatchWrite(t.Context(), entries(1))
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		began := time.Now()
+		_, err = stuck.BatchWrite(t.Context(), entries(1))
+		_, short := errors.AsType[*table.ShortError](err)
+		assert.True(t, short, "%v", err)
+		assert.Equal(t, 2*time.Minute, time.Since(began))
+		_, err = pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
+		require.NoError(t, err)
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { stop(stopped) })
+		_, err = stuck.BatchWrite(ctx, entries(1))
+		assert.Equal(t, stopped, err)
+		first.Wait()
+	})
+}
+
+// The time that a batch waits for its turn counts as time that it waits for its units: its
+// worker's reads must not be older than two minutes when it is sent (I2).
+func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := table.Pace{AtOnce: 1}
+		posts := pace.Store(tabletest.NewMemory(), table.UrgencyPosts)
+		_, err := posts.BatchWrite(t.Context(), entries(1))
+		require.NoError(t, err)
+		chunks := pace.Store(&slow{Store: tabletest.NewMemory(), write: 90 * time.Second}, table.UrgencyChunks)
+		ctx, stop := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		others.Go(func() { // it has the only place
+			_, err := chunks.BatchWrite(t.Context(), entries(1))
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		refusing := pace.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), table.UrgencyAPI)
+		refuse := func() {
+			_, err := refusing.Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+			assert.Error(t, err)
+		}
+		refuse() // there is a limit before the flood begins
+		others.Go(func() {
+			for ctx.Err() == nil {
+				<-time.After(time.Second)
+				refuse()
+			}
+		})
+		for range 8 { // far more than the limit, all the time
+			others.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = posts.BatchWrite(ctx, entries(25)) // it may wait in vain
+				}
+			})
+		}
+		began := time.Now()
+		_, err = chunks.BatchWrite(t.Context(), entries(1))
+		_, short := errors.AsType[*table.ShortError](err)
+		assert.True(t, short, "%v", err)
+		assert.InDelta(t, 120, time.Since(began).Seconds(), 2)
+		stop()
+		others.Wait()
+	})
+}
+
 // A rest after a slow write is bounded, and the end of the caller ends it. The write has
 // happened by then.
 func TestARestIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
-		pace := table.Pace{Yield: true}
+		pace := table.Pace{Rest: true}
 		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
 		require.NoError(t, err)
 		began := time.Now()
@@ -266,7 +384,7 @@ func TestARestIsBounded(t *testing.T) {
 func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory()}
-		pace := table.Pace{Yield: true}
+		pace := table.Pace{Rest: true}
 		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
 		require.NoError(t, err)
 		store.taken()
