@@ -49,8 +49,8 @@ const (
 )
 
 // Pace shares a table that is short of capacity between the kinds of work of a process.
-// While the table refuses no write, Pace limits nothing. When the table does, Pace limits the
-// write units a second, and finds the limit as TCP finds its own: it lowers it with
+// While the table refuses no write, units have no limit. When the table does, Pace limits
+// the write units a second, and finds the limit as TCP finds its own: it lowers it with
 // refusals and raises it with time. Writes wait for their units, and of those that wait
 // the most urgent go first. So it needs no knowledge of the table's capacity, nor of other
 // processes, which share it in the same way.
@@ -120,11 +120,11 @@ func (p *Pace) pass() time.Time {
 }
 
 // ShortError is the failure of a write that was not sent, because the table is short of
-// capacity and more urgent work goes first.
+// capacity or slow, and other work goes first.
 type ShortError struct{ Op Op }
 
 func (e *ShortError) Error() string {
-	return fmt.Sprintf("table: %s: the table is short of write capacity, and more urgent work goes first: raise its capacity, or wait", e.Op)
+	return fmt.Sprintf("table: %s: the write was not sent: the table is short of write capacity or slow, and other work goes first: raise its capacity, or wait", e.Op)
 }
 
 // Unavailable marks the error for queue.Transient.

@@ -343,7 +343,10 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 		for range 8 { // far more than the limit, all the time
 			others.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = posts.BatchWrite(ctx, entries(25)) // it may wait in vain
+					if _, err := posts.BatchWrite(ctx, entries(25)); err != nil && ctx.Err() == nil {
+						_, short := errors.AsType[*table.ShortError](err)
+						assert.True(t, short, "%v", err) // it may wait in vain
+					}
 				}
 			})
 		}
