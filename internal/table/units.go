@@ -3,6 +3,7 @@ package table
 import (
 	"iter"
 	"math"
+	"math/bits"
 )
 
 // DynamoDB's size rules, for backends that compute the units of a call:
@@ -42,11 +43,18 @@ func SizeOfNumber(n int64) int {
 	for rest%10 == 0 {
 		rest /= 10
 	}
-	digits := 1
-	for power := uint64(10); rest >= power; power *= 10 { // 10^19 fits, and no int64 is as large
+	// log10(2) is a bit more than 1233/4096, so this is the number of digits or one less.
+	digits := bits.Len64(rest) * 1233 >> 12
+	if rest >= powersOfTen[digits] {
 		digits++
 	}
 	return size + (digits+1)/2
+}
+
+// powersOfTen are 10^0 to 10^19: no uint64 has more digits.
+var powersOfTen = [...]uint64{ //nolint:gochecknoglobals // a table that does not change
+	1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000,
+	1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
 
 // WriteUnits returns the cost of one write of size bytes: one unit for each KB begun,

@@ -2,6 +2,8 @@ package table_test
 
 import (
 	"errors"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,6 +49,12 @@ func TestSizesFollowTheDocumentedRules(t *testing.T) {
 		1_800_000_000: 2, 1_763_700_000_123: 8, 1<<63 - 1: 11, -1 << 63: 12,
 	} {
 		assert.Equalf(t, want, table.SizeOfNumber(n), "size of %d", n)
+	}
+	for n := int64(1); n <= math.MaxInt64/10; n *= 10 {
+		for _, n := range []int64{n - 1, n, n + 1} {
+			digits := len(strings.TrimRight(strconv.FormatInt(n, 10), "0"))
+			assert.Equalf(t, 1+(digits+1)/2, table.SizeOfNumber(n), "size of %d", n)
+		}
 	}
 }
 

@@ -24,11 +24,9 @@ func benchEntries(post, batch int) []table.BatchWrite {
 	writes := make([]table.BatchWrite, benchBatch)
 	items := make([]table.Item, benchBatch)
 	sk := fmt.Sprintf("p#01K9Z%021d#u#author", post)
+	attrs := []table.Attr{{Name: table.AttrTTL, Value: table.N(1_800_000_000)}}
 	for i := range items {
-		items[i] = table.Item{
-			Key:   table.Key{PK: fmt.Sprintf("u#user%07d#timeline", batch*benchBatch+i), SK: sk},
-			Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.N(1_800_000_000)}},
-		}
+		items[i] = table.Item{Key: table.Key{PK: fmt.Sprintf("u#user%07d#timeline", batch*benchBatch+i), SK: sk}, Attrs: attrs}
 		writes[i].Put = &items[i]
 	}
 	return writes
@@ -177,6 +175,35 @@ func BenchmarkPutLike(b *testing.B) {
 		})
 		return err
 	})
+}
+
+// BenchmarkQueryFollowers reads 100,000 followers in pages: with the attribute that a chunk's
+// worker needs, and the ends of pages alone, as a planner does.
+func BenchmarkQueryFollowers(b *testing.B) {
+	const followers = 100_000
+	s := benchStore(b)
+	var writes []table.BatchWrite
+	for i := range followers {
+		it := schema.DatedFollowerItem("author", fmt.Sprintf("user%07d", i), time.UnixMilli(1_763_700_000_123+int64(i)), 20_301)
+		writes = append(writes, table.BatchWrite{Put: &it})
+	}
+	_, err := s.BatchWrite(b.Context(), writes)
+	require.NoError(b, err)
+	for name, q := range map[string]table.Query{
+		"page": {PageSize: 1024, Consistent: true, Project: []string{schema.AttrUntil}},
+		"ends": {PageSize: 4000, EndsOnly: true},
+	} {
+		q.PK, q.Low = schema.FollowersPK("author"), schema.UserSK("")
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range s.Query(b.Context(), q) {
+					require.NoError(b, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*followers), "ns/follower")
+		})
+	}
 }
 
 // BenchmarkQueryHome reads a page of 20 entries from a timeline of 1,000.

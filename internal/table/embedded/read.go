@@ -234,6 +234,19 @@ func (p *pageReader) full() bool {
 	return p.size >= pageBytes || (p.q.PageSize > 0 && p.count == p.q.PageSize)
 }
 
+// largePage is the number of items after which a projected page takes the memory for a whole
+// page, so that it grows once.
+const largePage = 64
+
+// grow takes the memory for a whole page of items like those before.
+func (p *pageReader) grow() {
+	if left := p.q.PageSize - p.count; left > 0 {
+		p.ends = slices.Grow(p.ends, left+1)
+		p.text = slices.Grow(p.text, (left+1)*len(p.text)/(p.count-1))
+		p.attrs = slices.Grow(p.attrs, left*len(p.attrs)/p.count)
+	}
+}
+
 // add adds to the page the item of a record, or the item that a hint names.
 func (p *pageReader) add(it *pebble.Iterator) error {
 	if p.q.Index {
@@ -254,6 +267,9 @@ func (p *pageReader) add(it *pebble.Iterator) error {
 		return nil
 	}
 	if p.q.Project != nil {
+		if p.count == largePage {
+			p.grow()
+		}
 		p.text = append(p.text, sk...)
 		p.ends = append(p.ends, itemEnd{len(p.text), len(p.attrs)})
 		return nil

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -155,7 +154,10 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	if !ok {
 		space = new(workspace)
 	}
-	defer s.workspaces.Put(space)
+	defer func() {
+		space.forget()
+		s.workspaces.Put(space)
+	}()
 	if err := space.prepare(s.hash, writes); err != nil {
 		return res, err
 	}
@@ -165,7 +167,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	defer s.leave()
 	var commits []*commit
 	for done := 0; done < len(writes); {
-		n := batchLen(writes[done:])
+		n := space.batchLen(writes[done:])
 		c, units, err := s.writeBatch(space, writes, done, done+n)
 		if err != nil {
 			return res, s.failure(table.OpBatchWrite, err)
@@ -192,11 +194,11 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 }
 
 // batchLen returns how many of the writes fit into one batch of Pebble.
-func batchLen(writes []table.BatchWrite) int {
+func (b *workspace) batchLen(writes []table.BatchWrite) int {
 	size := 0
 	for i := range writes {
-		if writes[i].Put != nil {
-			size += table.Size(*writes[i].Put)
+		if put := writes[i].Put; put != nil {
+			size += b.encoded(put.Attrs).sizeWith(put.Key)
 		}
 		if i == maxBatchItems || size > maxBatchBytes {
 			return max(i, 1)
@@ -205,25 +207,25 @@ func batchLen(writes []table.BatchWrite) int {
 	return len(writes)
 }
 
-// blind reports whether a write needs no read of the item that it replaces.
-func blind(w table.BatchWrite) bool { return w.Put != nil && !table.InIndex(w.Put) }
-
 func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to int) (*commit, table.Units, error) {
 	var units table.Units
 	var set lockSet
 	st := stage{store: s, batch: s.db.NewBatch(), slots: space.slots[:0]}
 	for i := from; i < to; i++ {
-		set.add(space.keys[i], !blind(writes[i]))
-		if w := writes[i]; blind(w) {
-			st.put(w.Put)
-			st.slots = append(st.slots, slotOf(space.partitions[i]))
-			units.Write += table.WriteUnits(table.Size(*w.Put))
+		put := writes[i].Put
+		if put == nil || !space.encoded(put.Attrs).blind {
+			set.add(space.keys[i], true)
+			continue
 		}
+		set.add(space.keys[i], false)
+		st.set(put.Key, space.last.value)
+		st.slots = append(st.slots, slotOf(space.partitions[i]))
+		units.Write += table.WriteUnits(space.last.sizeWith(put.Key))
 	}
 	s.locks.lock(&set)
 	for i := from; i < to; i++ {
 		w := writes[i]
-		if blind(w) {
+		if w.Put != nil && space.encoded(w.Put.Attrs).blind {
 			continue
 		}
 		old, _, err := s.read(&st.buf, w.Key())
@@ -252,32 +254,44 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 type workspace struct {
 	keys, partitions []uint64 // hashes
 	slots, seen      []uint32
-	places           []int32 // hash table of the batch's keys: 1 + index, 0 for a free place
+	last             encodedAttrs
 }
+
+// encodedAttrs are attributes as they are stored. The entries of one post share theirs, so they
+// are encoded once for all of them.
+type encodedAttrs struct {
+	attrs []table.Attr
+	value []byte
+	size  int // billed, with an empty key
+	// blind reports whether a put of them needs no read of the item that it replaces.
+	blind bool
+}
+
+// sizeWith is the billed size of an item with these attributes.
+func (e *encodedAttrs) sizeWith(k table.Key) int { return e.size + len(k.PK) + len(k.SK) }
+
+// encoded returns attrs as they are stored, until the next call.
+func (b *workspace) encoded(attrs []table.Attr) *encodedAttrs {
+	e := &b.last
+	if same := len(attrs) > 0 && len(attrs) == len(e.attrs) && &attrs[0] == &e.attrs[0]; !same {
+		it := table.Item{Attrs: attrs}
+		*e = encodedAttrs{attrs, appendValue(e.value[:0], attrs), table.Size(it), !table.InIndex(&it)}
+	}
+	return e
+}
+
+// forget forgets the attributes: their owner may change them after the call.
+func (b *workspace) forget() { b.last = encodedAttrs{value: b.last.value[:0]} }
 
 // prepare hashes all keys. It refuses invalid writes and two writes of one key.
 func (b *workspace) prepare(h hashes, writes []table.BatchWrite) error {
-	size := 16
-	for size < 2*len(writes) {
-		size *= 2
+	if err := table.ValidateBatch(writes); err != nil {
+		return err
 	}
 	b.keys, b.partitions, b.seen = b.keys[:0], b.partitions[:0], b.seen[:0]
-	b.places = slices.Grow(b.places[:0], size)[:size]
-	clear(b.places)
 	for i := range writes {
-		if err := writes[i].Validate(); err != nil {
-			return err
-		}
-		key := writes[i].Key()
-		hash, partition := h.of(key)
+		hash, partition := h.of(writes[i].Key())
 		b.keys, b.partitions = append(b.keys, hash), append(b.partitions, partition)
-		at := hash >> 20 % uint64(size)
-		for ; b.places[at] != 0; at = (at + 1) % uint64(size) {
-			if writes[b.places[at]-1].Key() == key {
-				return &table.InvalidError{Problem: "a batch writes a key twice"}
-			}
-		}
-		b.places[at] = int32(i + 1)
 	}
 	return nil
 }
@@ -312,6 +326,14 @@ func (st *stage) drop(err error) error {
 		err = cerr
 	}
 	return err
+}
+
+// set stages an item, given by its key and its attributes as they are stored.
+func (st *stage) set(key table.Key, value []byte) {
+	op := st.batch.SetDeferred(keyLen(key), len(value))
+	appendKey(op.Key[:0], key)
+	copy(op.Value, value)
+	_ = op.Finish() // as below
 }
 
 // put stages an item without a hint.

@@ -2,6 +2,7 @@ package tabletest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,6 +44,30 @@ func batchTests() []test {
 			s.putAll(t, it)
 			_, err := s.Put(t.Context(), table.PutInput{Item: item(it.Key), If: table.Absent{}})
 			equal(t, "old item", conditionFailed(t, err).Old, &it)
+		}},
+		{"WriteTakesAttributesAsTheyAreNow", func(t *testing.T, s *suite) {
+			// The entries of a post share the memory of their attributes, and its owner may
+			// change it after a call.
+			pk := s.partition()
+			shared := []table.Attr{num("n", 0), num("m", 0)}
+			var want []table.Item
+			write := func(attrs ...[]table.Attr) {
+				var writes []table.BatchWrite
+				for _, attrs := range attrs {
+					it := table.Item{Key: table.Key{PK: pk, SK: fmt.Sprintf("%02d", len(want))}, Attrs: attrs}
+					writes = append(writes, table.BatchWrite{Put: &it})
+					want = append(want, item(it.Key, slices.Clone(attrs)...))
+				}
+				res, err := s.BatchWrite(t.Context(), writes)
+				require.NoError(t, err)
+				require.InDelta(t, len(writes), res.Units.Write, 0)
+			}
+			for i := range int64(20) { // a backend may forget by chance, too
+				shared[0].Value = table.N(i)
+				write(shared, shared)
+			}
+			write(shared, shared[:1], nil, shared[:0], shared)
+			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), want)
 		}},
 		{"OfNothingIsNothing", func(t *testing.T, s *suite) {
 			written, err := s.BatchWrite(t.Context(), nil)

@@ -98,6 +98,23 @@ func queryTests() []test {
 			equalItems(t, "keys only", s.query(t, table.Query{PK: pk, Project: []string{}, Consistent: true}),
 				[]table.Item{item(key)})
 		}},
+		{"ProjectionOfLargePagesReturnsAll", func(t *testing.T, s *suite) {
+			pk := s.partition()
+			var all, want []table.Item
+			for i := range 150 {
+				key := table.Key{PK: pk, SK: fmt.Sprintf("%03d", i*i)} // of different lengths
+				it, projected := item(key, num("n", int64(i))), item(key)
+				if i%3 != 0 {
+					it = item(key, num("n", int64(i)), str("v", key.SK))
+					projected = item(key, str("v", key.SK))
+				}
+				all, want = append(all, it), append(want, projected)
+			}
+			s.putAll(t, all...)
+			for _, size := range []int{0, 64, 65, 100, 150, 1000} {
+				equalItems(t, fmt.Sprint("in pages of ", size), s.query(t, table.Query{PK: pk, Project: []string{"v"}, PageSize: size, Consistent: true}), sortByKey(want))
+			}
+		}},
 		{"EndsOnlyReturnsTheLastKeyOfEachPageButTheLast", func(t *testing.T, s *suite) {
 			pk := s.partition()
 			s.putAll(t, letters(pk, "abcdefg")...)
