@@ -213,14 +213,13 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 	st := stage{store: s, batch: s.db.NewBatch(), slots: space.slots[:0]}
 	for i := from; i < to; i++ {
 		put := writes[i].Put
-		if put == nil || !space.encoded(put.Attrs).blind {
-			set.add(space.keys[i], true)
-			continue
+		blind := put != nil && space.encoded(put.Attrs).blind
+		set.add(space.keys[i], !blind)
+		if blind {
+			st.set(put.Key, space.last.value)
+			st.slots = append(st.slots, slotOf(space.partitions[i]))
+			units.Write += table.WriteUnits(space.last.sizeWith(put.Key))
 		}
-		set.add(space.keys[i], false)
-		st.set(put.Key, space.last.value)
-		st.slots = append(st.slots, slotOf(space.partitions[i]))
-		units.Write += table.WriteUnits(space.last.sizeWith(put.Key))
 	}
 	s.locks.lock(&set)
 	for i := from; i < to; i++ {
