@@ -240,7 +240,8 @@ const largePage = 64
 
 // grow takes the memory for a whole page of items like those before.
 func (p *pageReader) grow() {
-	if left := p.q.PageSize - p.count; left > 0 {
+	left := min(p.q.PageSize-p.count, (pageBytes-p.size)*p.count/p.size)
+	if left > 0 {
 		p.ends = slices.Grow(p.ends, left+1)
 		p.text = slices.Grow(p.text, (left+1)*len(p.text)/(p.count-1))
 		p.attrs = slices.Grow(p.attrs, left*len(p.attrs)/p.count)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/planttest"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -37,6 +38,18 @@ func TestStoreUnderStaleReadsKeepsTheContract(t *testing.T) {
 		t.Helper()
 		return tabletest.Stale(open(t, "data", Options{FS: vfs.NewMem()}), 1)
 	})
+}
+
+// The contract must find entries that get the attributes of another batch or write.
+func TestTheContractShowsAttributesOfOthers(t *testing.T) {
+	for name, edit := range map[string]planttest.Edit{
+		"kept after the call": {Old: "space.forget()", New: ""},
+		"of another length":   {Old: "len(attrs) == len(e.attrs)", New: "len(e.attrs) > 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			planttest.MustFail(t, plant(t, "write.go", edit), "TestStoreKeepsTheContract/Batch", "FAIL: TestStoreKeepsTheContract/Batch/WriteTakesAttributesAsTheyAreNow", 1)
+		})
+	}
 }
 
 // sorted returns an item with its attributes in the order of their names.

@@ -211,22 +211,22 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 	var units table.Units
 	var set lockSet
 	st := stage{store: s, batch: s.db.NewBatch(), slots: space.slots[:0]}
+	var reading []int // the writes that need the item that they replace
 	for i := from; i < to; i++ {
 		put := writes[i].Put
 		blind := put != nil && space.encoded(put.Attrs).blind
 		set.add(space.keys[i], !blind)
-		if blind {
-			st.set(put.Key, space.last.value)
-			st.slots = append(st.slots, slotOf(space.partitions[i]))
-			units.Write += table.WriteUnits(space.last.sizeWith(put.Key))
-		}
-	}
-	s.locks.lock(&set)
-	for i := from; i < to; i++ {
-		w := writes[i]
-		if w.Put != nil && space.encoded(w.Put.Attrs).blind {
+		if !blind {
+			reading = append(reading, i)
 			continue
 		}
+		st.set(put.Key, space.last.value)
+		st.slots = append(st.slots, slotOf(space.partitions[i]))
+		units.Write += table.WriteUnits(space.last.sizeWith(put.Key))
+	}
+	s.locks.lock(&set)
+	for _, i := range reading {
+		w := writes[i]
 		old, _, err := s.read(&st.buf, w.Key())
 		if err != nil {
 			s.locks.unlock(&set)
