@@ -89,17 +89,21 @@ func (m *metrics) scrape(ctx context.Context, addr string) (map[string]*dto.Metr
 // depth returns the number of messages that are ready, delayed or in flight. Every process
 // reports the same queues, so the largest number of each queue counts. It is not ok if an
 // address did not answer, or if no process reported some queue.
+//
+// Delayed messages of backfills do not count: homes are exact without them, and deletions
+// wait there for minutes. The canary deletes a post every 10 seconds.
 func (r reading) depth() (float64, bool) {
-	depth, told := r.messages(func(state string) bool { return state != "dead" })
-	return depth, told
+	return r.messages(func(topic, state string) bool {
+		return state != "dead" && (topic != "backfills" || state != "delayed")
+	})
 }
 
 func (r reading) dead() float64 {
-	dead, _ := r.messages(func(state string) bool { return state == "dead" })
+	dead, _ := r.messages(func(_, state string) bool { return state == "dead" })
 	return dead
 }
 
-func (r reading) messages(count func(state string) bool) (sum float64, told bool) {
+func (r reading) messages(count func(topic, state string) bool) (sum float64, told bool) {
 	largest := map[string]float64{}
 	seen := map[string]bool{}
 	for _, families := range r {
@@ -107,7 +111,7 @@ func (r reading) messages(count func(state string) bool) (sum float64, told bool
 			return 0, false
 		}
 		for _, metric := range families[depthMetric].GetMetric() {
-			if labels := labelsOf(metric); count(labels["state"]) {
+			if labels := labelsOf(metric); count(labels["topic"], labels["state"]) {
 				key := labels["topic"] + "/" + labels["state"]
 				seen[labels["topic"]] = true
 				largest[key] = max(largest[key], metric.GetGauge().GetValue())
