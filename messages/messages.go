@@ -40,18 +40,19 @@ type Kind string
 
 // The kinds of event.
 const (
-	KindPostCreated   Kind = "PostCreated"
-	KindLiked         Kind = "Liked"
-	KindUnliked       Kind = "Unliked"
-	KindFollowed      Kind = "Followed"
-	KindUnfollowed    Kind = "Unfollowed"
-	KindPostDeleted   Kind = "PostDeleted"
-	KindMarkWalk      Kind = "MarkWalk"
-	KindSeen          Kind = "Seen"
-	KindReturned      Kind = "Returned"
-	KindUserForgotten Kind = "UserForgotten"
-	KindFanoutPlan    Kind = "FanoutPlan"
-	KindFanoutChunk   Kind = "FanoutChunk"
+	KindPostCreated    Kind = "PostCreated"
+	KindLiked          Kind = "Liked"
+	KindUnliked        Kind = "Unliked"
+	KindFollowed       Kind = "Followed"
+	KindUnfollowed     Kind = "Unfollowed"
+	KindPostDeleted    Kind = "PostDeleted"
+	KindMarkWalk       Kind = "MarkWalk"
+	KindSeen           Kind = "Seen"
+	KindReturned       Kind = "Returned"
+	KindUserForgotten  Kind = "UserForgotten"
+	KindProfileChanged Kind = "ProfileChanged"
+	KindFanoutPlan     Kind = "FanoutPlan"
+	KindFanoutChunk    Kind = "FanoutChunk"
 	// KindPostDelivered and KindLikeCounted are sent to others only: see PostDelivered.
 	KindPostDelivered Kind = "PostDelivered"
 	KindLikeCounted   Kind = "LikeCounted"
@@ -173,6 +174,17 @@ type UserForgotten struct {
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
+// ProfileChanged says that a user wants another name or image. It is sent before the change,
+// so that a crash in between loses nothing. It asks for the change in the user's recent posts.
+type ProfileChanged struct {
+	Header
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// V is the version of the changed profile.
+	V int64 `json:"v" jsonschema:"minimum=1"`
+	// Before is the post below which the change goes on, "" for the newest post.
+	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+}
+
 // MarkWalk asks for the next step of the mark walk of an author whose mode is changing: it
 // prepares the homes of all followers for posts that are pulled, or ends that.
 type MarkWalk struct {
@@ -272,6 +284,9 @@ func (*PostDeleted) Kind() Kind { return KindPostDeleted }
 func (*UserForgotten) Kind() Kind { return KindUserForgotten }
 
 // Kind implements Event.
+func (*ProfileChanged) Kind() Kind { return KindProfileChanged }
+
+// Kind implements Event.
 func (*MarkWalk) Kind() Kind { return KindMarkWalk }
 
 // Kind implements Event.
@@ -309,6 +324,9 @@ func (e *PostDeleted) Group() string { return e.AuthorID }
 
 // Group implements Event.
 func (e *UserForgotten) Group() string { return e.UserID }
+
+// Group implements Event: a user's changes wait for each other.
+func (e *ProfileChanged) Group() string { return e.UserID }
 
 // Group implements Event: an author's walks wait for each other.
 func (e *MarkWalk) Group() string { return e.AuthorID }
@@ -361,6 +379,17 @@ func (e *PostDeleted) check() error {
 }
 
 func (e *UserForgotten) check() error { return userID("user_id", e.UserID) }
+
+func (e *ProfileChanged) check() error {
+	err := userID("user_id", e.UserID)
+	if e.V < 1 {
+		err = errors.Join(err, fmt.Errorf("v is %d, below 1", e.V))
+	}
+	if e.Before != "" {
+		err = errors.Join(err, ulid("before", e.Before))
+	}
+	return err
+}
 
 func (e *MarkWalk) check() error {
 	err := userID("author_id", e.AuthorID)
@@ -478,6 +507,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(PostDeleted), true
 	case KindUserForgotten:
 		return new(UserForgotten), true
+	case KindProfileChanged:
+		return new(ProfileChanged), true
 	case KindMarkWalk:
 		return new(MarkWalk), true
 	case KindSeen:

@@ -51,6 +51,7 @@ func events() map[string]messages.Event {
 		"unfollowed":           &messages.Unfollowed{Header: header(), FollowerID: "fan", AuthorID: "ann", MarkVersion: eventID, Before: postID},
 		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann"},
 		"user_forgotten":       &messages.UserForgotten{Header: header(), UserID: "ann"},
+		"profile_changed":      &messages.ProfileChanged{Header: header(), UserID: "ann", V: 1795252200123, Before: postID},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
 		"fanout_chunk_wide":    &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "000123.0a1b2c.0456", First: "auth0|5f7c", End: "auth0|5f7c.@:|-_"},

@@ -195,8 +195,8 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 // stored takes each post for stored.
 type stored struct{}
 
-func (stored) EnsurePost(context.Context, *messages.PostCreated) (schema.PostRef, error) {
-	return schema.PostRef{}, nil
+func (stored) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {
+	return schema.Post{ID: e.PostID, Author: e.AuthorID}, nil
 }
 
 // dispatcher is a queue in memory that hands messages to the worker, up to limit at once.

@@ -99,7 +99,7 @@ func TestAwayAndPulledSharesTakeTheirPartOfTheDeliveries(t *testing.T) {
 	}{
 		{"fan-out WCU", flows["fan-out"].WCU, 1500*(100+2) - 1500*100*0.4},
 		{"fan-out RCU", flows["fan-out"].RCU, 1500 * (2 + 3)},
-		{"homes RCU", flows["homes"].RCU, 10_000 * (52 + 5)}, // a quarter of 200 posts comes from 5 authors with 10
+		{"homes RCU", flows["homes"].RCU, 10_000 * (42 + 5)}, // a quarter of 200 posts comes from 5 authors with 10
 		{"away WCU", flows["away"].WCU, 600/7.*102 + 40*(100+3+50)},
 		{"away RCU", flows["away"].RCU, 600/7.*(1+4) + 40*(1+8+100)},
 		{"away messages", flows["away"].Messages, 600/7. + 40},

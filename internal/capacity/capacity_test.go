@@ -32,12 +32,12 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"fan-out WCU", flows["fan-out"].WCU, 2000*100 + 2000*2}, // entries, plan and chunk
 		{"fan-out RCU", flows["fan-out"].RCU, 2000 * (2 + 3)},    // the post, the mode, 100 edges
 		{"fan-out requests", flows["fan-out"].SQS, 0},
-		{"homes RCU", flows["homes"].RCU, 10_000 * 52},
+		{"homes RCU", flows["homes"].RCU, 10_000 * 42},
 		{"likes WCU", flows["likes"].WCU, 5000 * 1.1},
 		{"likes requests", flows["likes"].SQS, 5000 * 0.3},
 		{"all WCU", e.Push.Total.WCU, 18_000 + 204_000 + 5500},
 		{"pull WCU", e.Pull.Total.WCU, 18_000 + 5500},
-		{"pull homes RCU", e.Pull.Flows[2].RCU, 10_000 * (53 + 100)},
+		{"pull homes RCU", e.Pull.Flows[2].RCU, 10_000 * (43 + 100)},
 		{"writes", e.Push.Bill.Writes, 227_500 * 30.4 * 0.625 / 1e6},
 		{"peak", e.Push.PeakWCU, 227_500 * 3 / 86_400.0},
 	} {

@@ -206,6 +206,7 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		return sum
 	}
 	like := schema.Like{Post: post, User: a, Liked: true, Version: post, Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}}
+	byline := schema.Byline{Name: strings.Repeat("n", 20), ImageURL: strings.Repeat("i", 60), V: at.UnixMilli()}
 	indexed := like
 	indexed.Indexed = true
 	for _, tt := range []struct {
@@ -217,7 +218,7 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		})},
 		{"both edges", edgeBytes, sizes(schema.FollowerItem(a, b, at), schema.FollowingItem(b, a, at, post))},
 		{"a follower", followerBytes, float64(table.Size(schema.FollowerItem(a, b, at)))},
-		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280)}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
+		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280), Byline: byline}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
 		{"a like", likeBytes, sizes(like.Item())},
 		{"an indexed like", indexedLikeBytes, sizes(indexed.Item())},
 		{"a plan", planBytes, sizes(schema.Plan{Post: post, Author: a, Planned: 101, Started: at, Attempts: 1, TTL: at}.Item())},

@@ -61,7 +61,7 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time, requestID string) (ended bool, err error) {
 	// The mode is read after the mark. The other way round, an unfollow and a new follow
 	// between the two reads would make a mark that neither the walk nor this backfill saw.
-	mode, _, err := w.readMode(ctx, mark.Author)
+	mode, _, _, err := w.readAuthor(ctx, mark.Author)
 	if err != nil {
 		return false, err
 	}

@@ -121,8 +121,8 @@ func BenchmarkBarePebble(b *testing.B) {
 // storedPosts is a Posts for posts that are in the table.
 type storedPosts struct{}
 
-func (storedPosts) EnsurePost(context.Context, *messages.PostCreated) (schema.PostRef, error) {
-	return schema.PostRef{}, nil
+func (storedPosts) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {
+	return schema.Post{ID: e.PostID, Author: e.AuthorID}, nil
 }
 
 type quiet struct{}

@@ -19,20 +19,19 @@ import (
 // follow left a mark that merges P, and its backfill, which reads the mode after the mark,
 // keeps it.
 
-// readMode reads the mode and the number of followers of an author, consistently.
-func (w *Worker) readMode(ctx context.Context, author string) (mode schema.Mode, followers int64, err error) {
-	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{
-		PK: schema.UserPK(author), Low: schema.SortCount, High: schema.SortCountEnd, Consistent: true,
-	}), 0)
+// readAuthor reads the mode, the number of followers and the profile of an author, nil for
+// none, consistently.
+func (w *Worker) readAuthor(ctx context.Context, author string) (mode schema.Mode, followers int64, profile *schema.Profile, err error) {
+	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(author), Consistent: true}), 0)
 	if err != nil {
-		return mode, 0, fmt.Errorf("read the mode of %s: %w", author, err)
+		return mode, 0, nil, fmt.Errorf("read the author %s: %w", author, err)
 	}
-	_, counts, err := schema.ParseUser(items)
+	profile, counts, err := schema.ParseUser(items)
 	if err != nil {
-		return mode, 0, err
+		return mode, 0, nil, err
 	}
 	mode, err = schema.ParseMode(author, items)
-	return mode, counts.Followers, err
+	return mode, counts.Followers, profile, err
 }
 
 // restTime is the least time between two changes of an author's mode. No worker of the walk

@@ -21,33 +21,39 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 		return err
 	}
 	// The post must be stored before followers are read: see the package comment (I1).
-	ref, err := w.cfg.Posts.EnsurePost(ctx, e)
+	stored, err := w.cfg.Posts.EnsurePost(ctx, e)
 	if err != nil {
 		return err
 	}
-	if ref.Deleted {
+	if stored.Deleted {
 		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
 	// The like shards of the event may be absent.
-	return w.deliver(ctx, e.PostID, e.AuthorID, ref.LikeShards, e.RequestID)
+	return w.deliver(ctx, stored, true, e.RequestID)
 }
 
 // Deliver begins the delivery of a post of any age that is in the table, as a PostCreated
 // does. The caller has read or written the post before (I1).
 func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
-	return w.deliver(ctx, ref.ID, ref.Author, ref.LikeShards, "")
+	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards}, false, "")
 }
 
-func (w *Worker) deliver(ctx context.Context, postID, author string, likeShards int, requestID string) error {
-	p, err := w.newPost(postID, author, likeShards)
+func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, requestID string) error {
+	p, err := w.newPost(stored.ID, stored.Author, stored.LikeShards)
 	if err != nil {
 		return err
 	}
-	// The mode is read after the post was stored: see mode.go (I1).
-	mode, followers, err := w.readMode(ctx, p.author)
+	// The mode is read after the post was stored: see mode.go (I1). So is the profile: a walk
+	// that began later meets the post, and no walk has to meet it if its byline is as new.
+	mode, followers, profile, err := w.readAuthor(ctx, p.author)
 	if err != nil {
 		return err
+	}
+	if compare && profile != nil && stored.Byline.V < profile.V {
+		if err := w.sign(ctx, p.author, p.id, profile.Byline()); err != nil {
+			return err
+		}
 	}
 	if mode, err = w.steer(ctx, mode, followers, requestID); err != nil {
 		return err

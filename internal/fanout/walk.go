@@ -64,7 +64,7 @@ func (w *Worker) walkPages(ctx context.Context, author, walker string) (more boo
 	}
 	for range w.cfg.PlanChunks {
 		began := w.cfg.Now()
-		mode, _, err := w.readMode(ctx, author)
+		mode, _, _, err := w.readAuthor(ctx, author)
 		if err != nil || mode.State != schema.ModeSwitching && mode.State != schema.ModeLeaving {
 			return false, err
 		}

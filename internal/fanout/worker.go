@@ -1,6 +1,7 @@
 // Package fanout delivers posts. It writes an entry for each post into the timeline of
 // every follower, copies an author's posts into the timeline of each new follower, and
-// removes the entries of unfollowed authors, and the comments and likes of deleted posts.
+// removes the entries of unfollowed authors, and the comments and likes of deleted posts. It
+// brings a changed name to the bylines of posts.
 // Posts of very large authors it does not deliver: it prepares homes to merge them in.
 // It owns the order of those writes and each post's delivery record: the plan, and the
 // chain of chunks. It must never answer HTTP, decide which users may post, or hold state
@@ -59,11 +60,12 @@ import (
 
 // Posts makes sure that a post is in the table.
 type Posts interface {
-	// EnsurePost returns the stored post by id once the post of e, its author's post
-	// count and its author's own timeline entry are in the table too. The post may
-	// have become a tombstone. If it can never be stored, such as one with the id of
+	// EnsurePost returns the post of e once it, the post by id, its author's post count
+	// and its author's own timeline entry are in the table: its id, author and like shards,
+	// and the version of its byline, 0 if that is not known. The post may
+	// have been deleted. If it can never be stored, such as one with the id of
 	// another author's post, the error is a *messages.PermanentError.
-	EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error)
+	EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error)
 }
 
 // Users removes users.
@@ -206,6 +208,8 @@ func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
 		return wrap(e, w.postDeleted(ctx, e))
 	case *messages.UserForgotten:
 		return wrap(e, w.userForgotten(ctx, e))
+	case *messages.ProfileChanged:
+		return wrap(e, w.profileChanged(ctx, e))
 	case *messages.MarkWalk:
 		return wrap(e, w.walk(ctx, e))
 	case *messages.Seen:

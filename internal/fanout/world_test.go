@@ -161,18 +161,19 @@ func (w *world) post() *messages.PostCreated {
 }
 
 // EnsurePost does the domain's transaction.
-func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error) {
+func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error) {
 	key := schema.PostByIDKey(e.PostID)
 	res, err := w.store.Get(ctx, table.GetInput{Key: key, Consistent: true})
 	if err != nil {
-		return schema.PostRef{}, err
+		return schema.Post{}, err
 	}
 	if res.Item != nil {
-		return schema.ParsePostRef(*res.Item)
+		ref, err := schema.ParsePostRef(*res.Item)
+		return schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, Deleted: ref.Deleted}, err
 	}
 	at, err := id.Time(e.PostID)
 	if err != nil {
-		return schema.PostRef{}, err
+		return schema.Post{}, err
 	}
 	shards := max(e.LikeShards, w.likeShards)
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: shards}
@@ -188,9 +189,9 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema
 		{Update: &table.UpdateInput{Key: schema.CountsKey(e.AuthorID), Add: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}}},
 	}})
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(0) {
-		return ref, nil // another worker has stored it
+		return post, nil // another worker has stored it
 	}
-	return ref, err
+	return post, err
 }
 
 func (w *world) deletePost(postID string) {
@@ -224,7 +225,7 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.MarkWalk, *messages.Seen, *messages.Returned:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)
@@ -332,7 +333,7 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 			}
 			aside := false
 			switch e.(type) {
-			case *messages.Unfollowed, *messages.Followed, *messages.MarkWalk, *messages.Seen, *messages.Returned:
+			case *messages.Unfollowed, *messages.Followed, *messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
 				aside = true
 			}
 			if aside != (topic == queue.TopicBackfills) {

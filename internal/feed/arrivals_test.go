@@ -161,7 +161,7 @@ func TestLookingAtALiveHomeCosts(t *testing.T) {
 	var m meter
 	s := newSample(t, newClock(), m.onto, sharing)
 	seen := s.watch("viewer", "")
-	for posts, want := range []float64{2, 2 + 1 + 2*0.5 + 0.5, 2 + 2 + 2*2*0.5 + 0.5} {
+	for posts, want := range []float64{2, 2 + 1 + 0.5 + 0.5, 2 + 2 + 2*0.5 + 0.5} {
 		for i := range posts {
 			s.world.post(s.authors[i], "x")
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"fanfare/internal/schema"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 )
 
 // Authors remembers the authors of new posts: that they have a profile, until
-// it is removed, the highest id of their posts, and for a minute their number of like shards. It
+// it is removed, the highest id of their posts, and for a minute what was read of them. It
 // is right only in the one process that writes the table, and all Services there share it.
 // It saves a post the reads that its own write made invalid in the table's memory.
 type Authors struct {
@@ -24,11 +26,18 @@ type Authors struct {
 }
 
 // knownAuthor is an author. newest is the highest id of its posts, living or deleted, at
-// least as of the last read. shards is 0 before that read.
+// least as of the last read.
 type knownAuthor struct {
 	newest string
+	read   authorRead
+}
+
+// authorRead is what a new post takes from its author: the number of like shards, 0 before it
+// was read, and the byline, which a worker compares with the profile later.
+type authorRead struct {
+	at     time.Time
 	shards int
-	read   time.Time
+	byline schema.Byline
 }
 
 // NewAuthors returns an empty memory.
@@ -42,7 +51,9 @@ func NewAuthors() *Authors {
 	return a
 }
 
-func sizeOfAuthor(author string, k knownAuthor) int { return authorBytes + len(author) + len(k.newest) }
+func sizeOfAuthor(author string, k knownAuthor) int {
+	return authorBytes + len(author) + len(k.newest) + len(k.read.byline.Name) + len(k.read.byline.ImageURL)
+}
 
 // Bytes returns the size of the memory.
 func (a *Authors) Bytes() int64 {
@@ -54,22 +65,22 @@ func (a *Authors) Bytes() int64 {
 	return int64(a.bytes)
 }
 
-// known returns the highest id of an author's posts and the number of like shards of a new
-// one. It reports false if they have to be read.
-func (a *Authors) known(author string, now time.Time) (newest string, shards int, ok bool) {
+// known returns the highest id of an author's posts and what was read of the author. It
+// reports false if they have to be read.
+func (a *Authors) known(author string, now time.Time) (newest string, read authorRead, ok bool) {
 	if a == nil {
-		return "", 0, false
+		return "", authorRead{}, false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k, found := a.kept.Get(author)
-	if !found || k.shards == 0 || k.read.After(now) || now.Sub(k.read) >= keptAuthors { // after now: the clock was set back
-		return "", 0, false
+	if !found || k.read.shards == 0 || k.read.at.After(now) || now.Sub(k.read.at) >= keptAuthors { // after now: the clock was set back
+		return "", authorRead{}, false
 	}
-	return k.newest, k.shards, true
+	return k.newest, k.read, true
 }
 
-// forget drops an author whose profile is being removed.
+// forget drops an author whose profile was changed, or is being removed.
 func (a *Authors) forget(author string) {
 	if a == nil {
 		return
@@ -79,9 +90,9 @@ func (a *Authors) forget(author string) {
 	a.kept.Remove(author)
 }
 
-// note keeps the id of an author's post if it is the highest one, and the number of like
-// shards that was read at a time, unless it is 0.
-func (a *Authors) note(author, post string, shards int, read time.Time) {
+// note keeps the id of an author's post if it is the highest one, and what was read of the
+// author, unless it is zero.
+func (a *Authors) note(author, post string, read authorRead) {
 	if a == nil {
 		return
 	}
@@ -89,8 +100,8 @@ func (a *Authors) note(author, post string, shards int, read time.Time) {
 	defer a.mu.Unlock()
 	k, _ := a.kept.Peek(author) // an unknown author begins with nothing
 	k.newest = max(k.newest, post)
-	if shards > 0 {
-		k.shards, k.read = shards, read
+	if read.shards > 0 {
+		k.read = read
 	}
 	a.kept.Remove(author)
 	a.kept.Add(author, k)

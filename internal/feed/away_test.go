@@ -293,12 +293,12 @@ func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	p.Lo, p.Hi = id.Min, newest[19].Post.ID
 	s.put(p.Item())
 	read := func(limit int) float64 { return m.of(func() { require.Len(t, s.page("viewer", limit), limit) }) }
-	assert.Less(t, read(18), 42.5)
-	assert.LessOrEqual(t, read(19), 42.5, "the page ends where the gap begins")
-	assert.Greater(t, read(20), 60.0)
+	assert.Less(t, read(18), 32.5)
+	assert.LessOrEqual(t, read(19), 32.5, "the page ends where the gap begins")
+	assert.Greater(t, read(20), 50.0)
 	p.Hi = id.Floor(s.clock.now().Add(-timelineTTL))
 	s.put(p.Item())
-	assert.Equal(t, 42.5, read(20), "a gap of expired posts")
+	assert.Equal(t, 32.5, read(20), "a gap of expired posts")
 }
 
 // A reader without a presence has one soon, at any number of active days. A clock that is set

@@ -75,7 +75,7 @@ func topicOf(e messages.Event) string {
 	switch e.(type) {
 	case *messages.PostCreated:
 		return queue.TopicPosts
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten, *messages.Seen, *messages.Returned:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten, *messages.ProfileChanged, *messages.Seen, *messages.Returned:
 		return queue.TopicBackfills
 	}
 	return queue.TopicLikes

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
+	"fanfare/internal/id"
 	"fanfare/internal/invariants"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -123,8 +125,14 @@ func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string,
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var liked map[string]bool
+	signed := id.Floor(s.cfg.Now().Add(-schema.BylineShown))
+	authors := authorKeys(keys, func(i int) bool { return refs[i].post < signed })
+	ifKept := authorKeys(keys, func(i int) bool { return refs[i].post >= signed })
 	reads := []func(context.Context) error{
-		func(ctx context.Context) (err error) { found, err = s.recent.get(ctx, otherKeys(keys)); return err },
+		func(ctx context.Context) (err error) {
+			found, err = s.recent.get(ctx, append(countKeys(keys), authors...), ifKept...)
+			return err
+		},
 		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, refs); return err },
 	}
 	if posts == nil {
@@ -133,7 +141,15 @@ func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string,
 	if err := s.all(ctx, reads...); err != nil {
 		return nil, nil, err
 	}
-	items, err := homeItems(refs, keys, posts, found, liked)
+	if unsigned := unsignedAuthors(keys, posts, authors); len(unsigned) > 0 {
+		calls.spend(1)
+		profiles, err := s.recent.get(ctx, unsigned)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(found, profiles)
+	}
+	items, err := homeItems(refs, keys, posts, found, liked, signed)
 	return items, posts, err
 }
 
@@ -151,7 +167,8 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 	})
 	shown := living[:min(missing, len(living))]
 	keys := homeKeysOf(shown)
-	found, err := s.batchGet(ctx, slices.Concat(otherKeys(keys), likeKeys(viewer, shown)), false)
+	everyone := authorKeys(keys, func(int) bool { return true })
+	found, err := s.batchGet(ctx, slices.Concat(countKeys(keys), everyone, likeKeys(viewer, shown)), false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -159,7 +176,7 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = homeItems(shown, keys, posts, found, liked)
+	items, err = homeItems(shown, keys, posts, found, liked, id.Max)
 	return items, len(living) > missing, err
 }
 
@@ -182,20 +199,38 @@ func postKeys(of []homeKeys) []table.Key {
 	return keys
 }
 
-// otherKeys returns the keys of the authors and like counts that a home shows, each once.
-func otherKeys(of []homeKeys) []table.Key {
-	keys := make([]table.Key, 0, 2*len(of))
+// countKeys returns the keys of the like counts, with room for those of the authors.
+func countKeys(of []homeKeys) []table.Key {
+	keys := make([]table.Key, len(of), 2*len(of))
 	for i, k := range of {
-		keys = append(keys, k.count)
-		if !slices.ContainsFunc(of[:i], func(before homeKeys) bool { return before.author == k.author }) {
+		keys[i] = k.count
+	}
+	return keys
+}
+
+// authorKeys returns the profiles of the authors of some of the posts, each once.
+func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
+	var keys []table.Key
+	for i, k := range of {
+		if some(i) && !slices.Contains(keys, k.author) {
 			keys = append(keys, k.author)
 		}
 	}
 	return keys
 }
 
-// homeItems returns the items of the living posts among refs, whose keys are keys.
-func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool) ([]HomeItem, error) {
+// unsignedAuthors returns the authors of posts without a byline whose profiles were not read.
+func unsignedAuthors(of []homeKeys, posts map[table.Key]table.Item, read []table.Key) []table.Key {
+	return authorKeys(of, func(i int) bool {
+		it, ok := posts[of[i].post]
+		return ok && it.Str(schema.AttrBylineName) == "" && !slices.Contains(read, of[i].author)
+	})
+}
+
+// homeItems returns the items of the living posts among refs, whose keys are keys. Of a post
+// with the id signed or above it takes the byline, unless found has the same profile or a newer
+// one.
+func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool, signed string) ([]HomeItem, error) {
 	items := make([]HomeItem, 0, len(refs))
 	for i, r := range refs {
 		it, ok := posts[keys[i].post]
@@ -210,13 +245,20 @@ func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Ite
 			continue
 		}
 		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}, Liked: liked[r.post]}
+		by := schema.Byline{V: -1}
+		if r.post >= signed && p.Byline.Name != "" {
+			by = p.Byline
+		}
 		if it, ok := found[keys[i].author]; ok {
 			profile, err := schema.ParseProfile(it)
 			if err != nil {
 				return nil, unavailable("table", err)
 			}
-			item.Author.Name, item.Author.ImageURL = profile.Name, profile.ImageURL
+			if profile.V >= by.V {
+				by.Name, by.ImageURL = profile.Name, profile.ImageURL
+			}
 		}
+		item.Author.Name, item.Author.ImageURL = by.Name, by.ImageURL
 		if it, ok := found[keys[i].count]; ok {
 			item.LikeCount = schema.ParseLikeCount(&it).Shown()
 		}

@@ -110,7 +110,8 @@ func (s *Service) ImportPost(ctx context.Context, in ImportedPost) (schema.PostR
 	post := schema.Post{
 		ID: in.ID, Author: in.Author, Text: in.Text, ImageURL: in.ImageURL, EditedAt: in.EditedAt, LikeShards: s.likeShards(counts),
 	}
-	return s.putPost(ctx, post, false, in.ID >= s.oldestShown())
+	ref, _, err := s.putPost(ctx, post, false, in.ID >= s.oldestShown())
+	return ref, err
 }
 
 // ImportComment makes a comment of a post, unless the post was deleted.

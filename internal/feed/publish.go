@@ -54,19 +54,20 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 		return Post{}, err
 	}
 	s.cfg.Posted()
-	if _, err := s.writePost(ctx, post, true); err != nil {
+	if _, _, err := s.writePost(ctx, post, true); err != nil {
 		s.cfg.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post.ID), zap.Error(err))
 	}
 	return postOf(post), nil
 }
 
-// newPost gives a post its id and its number of like shards. Neither ever changes.
+// newPost gives a post its id and its number of like shards, which never change, and its
+// byline.
 func (s *Service) newPost(ctx context.Context, author string, in PostInput) (schema.Post, error) {
-	floor, shards, known := s.cfg.Authors.known(author, s.cfg.Now())
+	floor, read, known := s.cfg.Authors.known(author, s.cfg.Now())
 	if !known {
 		var err error
-		if floor, shards, err = s.readAuthor(ctx, author); err != nil {
+		if floor, read, err = s.readAuthor(ctx, author); err != nil {
 			return schema.Post{}, err
 		}
 	}
@@ -77,14 +78,14 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 	if err := s.checkAhead(post); err != nil {
 		return schema.Post{}, err
 	}
-	s.cfg.Authors.note(author, post, 0, time.Time{})
-	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: shards}, nil
+	s.cfg.Authors.note(author, post, authorRead{})
+	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline}, nil
 }
 
-// readAuthor returns the highest id of an author's posts, living or deleted, and the number
-// of like shards of a new one. The author must have a profile.
-func (s *Service) readAuthor(ctx context.Context, author string) (highest string, shards int, err error) {
-	now := s.cfg.Now()
+// readAuthor returns the highest id of an author's posts, living or deleted, and what a new one
+// takes from the author, who must have a profile.
+func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, err error) {
+	read.at = s.cfg.Now()
 	var profile *schema.Profile
 	var counts schema.Counts
 	err = s.all(ctx,
@@ -92,14 +93,14 @@ func (s *Service) readAuthor(ctx context.Context, author string) (highest string
 		func(ctx context.Context) (err error) { highest, err = s.newestPost(ctx, author); return err },
 	)
 	if err != nil {
-		return "", 0, err
+		return "", read, err
 	}
 	if profile == nil {
-		return "", 0, profileMissing(author)
+		return "", read, profileMissing(author)
 	}
-	highest, shards = max(highest, counts.LastDeleted), s.likeShards(counts)
-	s.cfg.Authors.note(author, highest, shards, now)
-	return highest, shards, nil
+	highest, read.shards, read.byline = max(highest, counts.LastDeleted), s.likeShards(counts), profile.Byline()
+	s.cfg.Authors.note(author, highest, read)
+	return highest, read, nil
 }
 
 // mostRetryAfter bounds the wait for an id that is ahead of the clock. If this process's
@@ -143,44 +144,54 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 }
 
 // EnsurePost makes sure that the post of an event is in the table before a worker
-// delivers it, and returns the stored post by id, which may have become a tombstone.
+// delivers it, and returns the stored post, or what is known of it: its author, its like shards
+// and whether it was deleted. If another write of it came first, the version of its byline is
+// taken for 0.
+//
 // If no retry can help, the error is a *messages.PermanentError. If the post is ahead of
 // the clock, it is a *messages.EarlyError, and if the clock is in doubt, a *clock.DoubtError.
 //
 // CreatePost writes the post itself and always names its like shards, so EnsurePost
 // looks for such a post first. An event without like shards is of another producer:
 // nobody else writes its post, and no worker waits for it.
-func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.PostRef, error) {
+func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error) {
 	if err := s.cfg.Clock.CheckAge("post_id", e.PostID, s.cfg.Now()); err != nil {
-		return schema.PostRef{}, err
+		return schema.Post{}, err
 	}
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards}
-	s.cfg.Authors.note(post.Author, post.ID, 0, time.Time{}) // it may be of an earlier process
+	s.cfg.Authors.note(post.Author, post.ID, authorRead{}) // it may be of an earlier process
 	if e.LikeShards > 0 {
 		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
 		if err != nil {
-			return schema.PostRef{}, err
+			return schema.Post{}, err
 		}
 		if found != nil {
-			return refOf(*found), nil
+			return *found, nil
 		}
 	}
 	// Nothing has checked the values of another producer yet.
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
-		return schema.PostRef{}, &messages.PermanentError{Reason: err.Error()}
+		return schema.Post{}, &messages.PermanentError{Reason: err.Error()}
 	}
 	if e.LikeShards == 0 {
-		_, counts, err := s.readUser(ctx, e.AuthorID)
+		profile, counts, err := s.readUser(ctx, e.AuthorID)
 		if err != nil {
-			return schema.PostRef{}, err
+			return schema.Post{}, err
+		}
+		if profile != nil {
+			post.Byline = profile.Byline()
 		}
 		post.LikeShards = s.likeShards(counts)
 	}
-	stored, err := s.writePost(ctx, post, false)
+	stored, made, err := s.writePost(ctx, post, false)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
-		return schema.PostRef{}, &messages.PermanentError{Reason: owned.Error()}
+		return schema.Post{}, &messages.PermanentError{Reason: owned.Error()}
 	}
-	return stored, err
+	if !made {
+		post.Byline = schema.Byline{}
+	}
+	post.LikeShards, post.Deleted = stored.LikeShards, stored.Deleted
+	return post, err
 }
 
 func refOf(p schema.Post) schema.PostRef {
@@ -240,17 +251,17 @@ func (e *ownedError) Error() string {
 
 // writePost makes a post in one transaction: the post, the post by id, the author's
 // count (I4) and the author's own timeline entry. If the post is there already, that
-// is success. writePost returns the stored post by id. If the post has become a
-// tombstone, it stays one for good (I2).
+// is success. writePost returns the stored post by id, and reports whether it made it. If the
+// post has become a tombstone, it stays one for good (I2).
 //
 // If it is lazy, the post's event is durable and not handled yet: a worker that finds no
 // post repeats the transaction, and one that finds it waits until it is durable.
-func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (schema.PostRef, error) {
+func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (stored schema.PostRef, made bool, err error) {
 	return s.putPost(ctx, p, lazy, true)
 }
 
 // putPost is writePost, and leaves out the author's entry of a post that no home shows.
-func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) (schema.PostRef, error) {
+func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
 		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
@@ -265,9 +276,9 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) 
 	if shown {
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})
 	}
-	err := s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
+	err = s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
 	if !conditionFailed(err) {
-		return byID, unavailable("table", err)
+		return byID, err == nil, unavailable("table", err)
 	}
 	cancelled, _ := errors.AsType[*table.CancelledError](err)
 	for i, op := range cancelled.Reasons {
@@ -280,14 +291,14 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) 
 		}
 		there, err := schema.ParsePostRef(*op.Old)
 		if err != nil {
-			return byID, unavailable("table", err)
+			return byID, false, unavailable("table", err)
 		}
 		if there.Author != p.Author {
-			return byID, &ownedError{p.ID, p.Author, there.Author}
+			return byID, false, &ownedError{p.ID, p.Author, there.Author}
 		}
-		return there, nil
+		return there, false, nil
 	}
-	return byID, nil
+	return byID, false, nil
 }
 
 func postOf(p schema.Post) Post {

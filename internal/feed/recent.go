@@ -64,13 +64,14 @@ func newRecentReads(s *Service) *recentReads {
 			return 0
 		},
 		read: func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
-			return s.batchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrLikes)
+			return s.batchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes)
 		},
 	}
 }
 
-// get reads distinct keys, or takes answers that are recent enough.
-func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+// get reads distinct keys, or takes answers that are recent enough. It also returns the items of
+// the keys ifKept for which there are such answers.
+func (r *recentReads) get(ctx context.Context, keys []table.Key, ifKept ...table.Key) (map[table.Key]table.Item, error) {
 	items := make([]*recentItem, len(keys))
 	var own []table.Key
 	var due []*recentItem
@@ -79,19 +80,32 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 	r.mu.Lock()
 	for i, key := range keys {
 		it, ok := r.kept.Get(key)
-		if !ok || it.at.After(now) || now.Sub(it.at) >= r.age(key) { // after now: the clock was set back
+		if !ok || r.old(key, it, now) {
 			it = &recentItem{at: now, done: done}
 			r.kept.Add(key, it)
 			own, due = append(own, key), append(due, it)
 		}
 		items[i] = it
 	}
+	found := make(map[table.Key]table.Item, len(keys)+len(ifKept))
+	for _, key := range ifKept {
+		it, ok := r.kept.Get(key)
+		if !ok || r.old(key, it, now) {
+			continue
+		}
+		select {
+		case <-it.done:
+			if it.item != nil {
+				found[key] = *it.item
+			}
+		default:
+		}
+	}
 	r.mu.Unlock()
 	if len(own) > 0 {
 		r.fetch(ctx, own, due)
 		close(done)
 	}
-	found := make(map[table.Key]table.Item, len(keys))
 	for i, it := range items {
 		select {
 		case <-it.done: // nearly always: a look at two channels costs several times one at one
@@ -110,6 +124,11 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 		}
 	}
 	return found, nil
+}
+
+// old reports whether the answer to a read of key must not be taken any more.
+func (r *recentReads) old(key table.Key, it *recentItem, now time.Time) bool {
+	return it.at.After(now) || now.Sub(it.at) >= r.age(key) // after now: the clock was set back
 }
 
 // fetch reads keys into items. It does not end with the request, because others wait for

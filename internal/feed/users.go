@@ -6,11 +6,15 @@ import (
 	"time"
 
 	"fanfare/internal/invariants"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
-// PutProfile makes the user when it is first called, and changes the profile later.
+// PutProfile makes the user when it is first called, and changes the profile later. The time of
+// creation never changes, and the last of two writers wins. A worker brings a new name or image
+// to the user's recent posts.
 func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
 	if err := in.validate(); err != nil {
 		return User{}, err
@@ -19,35 +23,38 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	if err != nil {
 		return User{}, err
 	}
-	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: s.cfg.Now().UTC().Truncate(time.Millisecond)}
-	if old == nil {
-		_, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
-		if err == nil {
-			s.recent.keep(profile.Item())
-			return userOf(profile, counts), nil
+	now := s.cfg.Now().UTC().Truncate(time.Millisecond)
+	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: now, V: now.UnixMilli()}
+	same := table.Cond(table.Absent{})
+	if old != nil {
+		profile.CreatedAt, profile.V, same = old.CreatedAt, old.V, sameProfile(old.V)
+		if in.Name != old.Name || in.ImageURL != old.ImageURL {
+			profile.V = max(now.UnixMilli(), old.V+1)
+			// Before the change, so that no crash loses it (docs/decisions/0037).
+			if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
+				return User{}, err
+			}
 		}
-		failed, ok := errors.AsType[*table.ConditionError](err)
-		if !ok || failed.Old == nil {
-			return User{}, unavailable("table", err)
-		}
-		made, err := schema.ParseProfile(*failed.Old) // another call made it meanwhile
-		if err != nil {
-			return User{}, unavailable("table", err)
-		}
-		old = &made
 	}
-	// Its time of creation never changes, and the last of two writers wins. But a profile
-	// that was removed meanwhile must not come back.
-	profile.CreatedAt = old.CreatedAt
-	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Exists{}})
-	if _, removed := errors.AsType[*table.ConditionError](err); removed {
+	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: same})
+	if _, changed := errors.AsType[*table.ConditionError](err); changed {
 		return s.PutProfile(ctx, user, in)
 	}
 	if err != nil {
 		return User{}, unavailable("table", err)
 	}
+	s.cfg.Authors.forget(user)
 	s.recent.keep(profile.Item())
 	return userOf(profile, counts), nil
+}
+
+// sameProfile holds for a profile of a version. Two different names never get one version, and a
+// profile that was removed does not come back.
+func sameProfile(v int64) table.Cond {
+	if v == 0 {
+		return table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrBylineV}}
+	}
+	return table.Equal{Name: schema.AttrBylineV, Value: table.N(v)}
 }
 
 // User returns a profile with its counts, by one query.

@@ -38,10 +38,9 @@ const (
 	// TopicPosts carries PostCreated. A process of an earlier version also puts Followed
 	// there.
 	TopicPosts = "posts"
-	// TopicBackfills carries Followed, Unfollowed, PostDeleted, UserForgotten, MarkWalk,
-	// Seen and Returned. Each
-	// follower is a group of its own, so on the topic of posts a crowd that follows one author
-	// would delay every post (I8).
+	// TopicBackfills carries Followed, Unfollowed, PostDeleted, UserForgotten, ProfileChanged,
+	// MarkWalk, Seen and Returned. Each follower is a group of its own, so on the topic of posts
+	// a crowd that follows one author would delay every post (I8).
 	TopicBackfills = "backfills"
 	// TopicChunks carries FanoutPlan and FanoutChunk. They have a topic of their own
 	// so that no ordinary post waits for the chunks of a celebrity (I8).

@@ -24,6 +24,9 @@ const (
 	AttrImageURL   = "img"       // profile, post
 	AttrCreated    = "created"   // profile: when it was made
 	AttrEditedAt   = "edited"    // post
+	AttrBylineName = "an"        // post: the author's name
+	AttrBylineImg  = "ai"        // post: the author's image
+	AttrBylineV    = "av"        // profile: its version; post: that of the profile with this name and image
 	AttrComments   = "cc"        // post: its comments; absent on a post whose comments nobody has counted
 	AttrCountedTo  = "cto"       // post: the last comment that the count has reached, while it goes on
 	AttrSince      = "since"     // edge, mute, block: when it was made

@@ -12,6 +12,8 @@ type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
+	// Byline may be absent: of an earlier version's post, of an imported one.
+	Byline Byline
 	// Comments is the exact number of comments (I4) if Counted. A post that an earlier version
 	// made is not counted. CountedTo is then the last comment that Comments includes, "" for
 	// none.
@@ -20,6 +22,27 @@ type Post struct {
 	CountedTo string
 	// Deleted posts are in the list only if an earlier version deleted them.
 	Deleted bool
+}
+
+// Byline is what a post keeps of its author's profile, so that a home need not read the profile
+// (docs/decisions/0037). It shows nothing if Name is "".
+type Byline struct {
+	Name, ImageURL string
+	// V is the version of the profile.
+	V int64
+}
+
+// BylineShown is how long after the time of a post homes show its byline. A change of the
+// profile has to reach the posts of so long, and no others.
+const BylineShown = 24 * time.Hour
+
+// maxByline is the number of bytes above which a post keeps no byline: it would be written and
+// read in more units than the profile costs.
+const maxByline = 400
+
+// Attrs encodes b. It names all its attributes, so it replaces another byline.
+func (b Byline) Attrs() []table.Attr {
+	return []table.Attr{str(AttrBylineName, b.Name), str(AttrBylineImg, b.ImageURL), num(AttrBylineV, b.V)}
 }
 
 // Item encodes a living post.
@@ -33,6 +56,9 @@ func (p Post) Item() table.Item {
 	}
 	if p.Counted {
 		attrs = append(attrs, num(AttrComments, p.Comments))
+	}
+	if p.Byline != (Byline{}) {
+		attrs = append(attrs, p.Byline.Attrs()...)
 	}
 	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendShards(attrs, p.LikeShards)}
 }
@@ -48,6 +74,7 @@ func ParsePost(it table.Item) (Post, error) {
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
 		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
 		Comments: it.Int(AttrComments), Counted: it.Has(AttrComments) && !it.Has(AttrCountedTo), CountedTo: it.Str(AttrCountedTo),
+		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
 	}, nil
 }
 

@@ -21,13 +21,26 @@ func userOf(pk, suffix string) (string, bool) {
 type Profile struct {
 	User, Name, Bio, ImageURL string
 	CreatedAt                 time.Time
+	// V is the version of Name and ImageURL. It grows with each change of them, and is 0 for a
+	// profile that an earlier version wrote.
+	V int64
+}
+
+// Byline returns the byline of the user's posts. It has no name if it would be too long.
+func (p Profile) Byline() Byline {
+	if len(p.Name)+len(p.ImageURL) > maxByline {
+		return Byline{V: p.V}
+	}
+	return Byline{p.Name, p.ImageURL, p.V}
 }
 
 // Item encodes p.
 func (p Profile) Item() table.Item {
-	return table.Item{Key: ProfileKey(p.User), Attrs: []table.Attr{
-		str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis(AttrCreated, p.CreatedAt),
-	}}
+	attrs := []table.Attr{str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis(AttrCreated, p.CreatedAt)}
+	if p.V != 0 {
+		attrs = append(attrs, num(AttrBylineV, p.V))
+	}
+	return table.Item{Key: ProfileKey(p.User), Attrs: attrs}
 }
 
 // ParseProfile decodes a profile.
@@ -36,7 +49,7 @@ func ParseProfile(it table.Item) (Profile, error) {
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, AttrCreated)}, nil
+	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, AttrCreated), it.Int(AttrBylineV)}, nil
 }
 
 // Counts are a user's exact counts (I4).

@@ -34,7 +34,7 @@ func facets() []facet {
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return []facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
-			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at}.Item(),
+			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli()}.Item(),
 			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
 		}},
 		{"Counts", CountsKey("USER"), []table.Item{
@@ -50,7 +50,7 @@ func facets() []facet {
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
-			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Counted: true}.Item(),
+			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Counted: true, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),

@@ -1,0 +1,121 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/trace"
+	"fanfare/messages"
+)
+
+const (
+	// bylinesMost is the number of bylines that one receive of a message changes.
+	bylinesMost = 500
+	// changeAgain bounds the time after which a change that was not made yet is looked for again.
+	changeAgain = 10 * time.Minute
+)
+
+// profileChanged brings a new name or image to the bylines of its user's posts
+// (docs/decisions/0037). spec/Bylines.tla is its model.
+//
+// The event is sent before the profile changes, so this waits for the change: as long again as
+// it has waited. It gives up when no post of before the event shows its byline any more. So it
+// need not reckon with the clock of the process that sent it. Posts that are made meanwhile are
+// compared when they are delivered.
+func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged) error {
+	asked, err := id.Time(e.EventID)
+	if err != nil {
+		return err
+	}
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return err
+	}
+	now := w.cfg.Now()
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.ProfileKey(e.UserID), Consistent: true})
+	if err != nil {
+		return fmt.Errorf("read the profile of %s: %w", e.UserID, err)
+	}
+	if res.Item == nil {
+		return nil // the user was forgotten, and the posts are removed
+	}
+	profile, err := schema.ParseProfile(*res.Item)
+	if err != nil {
+		return err
+	}
+	if waited := now.Sub(asked); profile.V < e.V && waited < schema.BylineShown {
+		return &queue.Later{After: min(max(waited, time.Second), changeAgain), Reason: "the change of the profile may still be under way"}
+	}
+	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // twice, for clocks that are hours apart
+	last, changed, err := w.changeBylines(ctx, e.UserID, e.Before, oldest, profile.Byline())
+	if err != nil {
+		return err
+	}
+	w.cfg.Log.Debug("bylines changed", zap.String("user_id", e.UserID), zap.Int("posts", changed), zap.String("request_id", e.RequestID), trace.ID(ctx))
+	if last == "" {
+		return nil
+	}
+	head, err := w.header(e.RequestID)
+	if err != nil {
+		return err
+	}
+	return w.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{Header: head, UserID: e.UserID, V: e.V, Before: last})
+}
+
+// changeBylines gives b to the posts from oldest to below before that keep an older byline. It
+// returns the last post that it looked at if it stopped before the end.
+func (w *Worker) changeBylines(ctx context.Context, author, before, oldest string, b schema.Byline) (last string, changed int, err error) {
+	q := table.Query{
+		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: w.cfg.PageSize,
+		Consistent: true, Project: []string{schema.AttrBylineV},
+	}
+	if before != "" {
+		if before <= oldest {
+			return "", 0, nil
+		}
+		q.After = schema.PostSK(before)
+	}
+	pages := 0
+	for page, err := range w.cfg.Store.Query(ctx, q) {
+		if err != nil {
+			return "", 0, fmt.Errorf("read the posts of %s: %w", author, err)
+		}
+		for _, it := range page.Items {
+			p, err := schema.ParsePost(it)
+			if err != nil {
+				return "", 0, err
+			}
+			if last = p.ID; !it.Has(schema.AttrBylineV) || p.Byline.V >= b.V {
+				continue
+			}
+			if err := w.sign(ctx, author, p.ID, b); err != nil {
+				return "", 0, err
+			}
+			if changed++; changed == bylinesMost {
+				return last, changed, nil
+			}
+		}
+		if pages++; page.More && pages == w.cfg.PlanChunks {
+			return last, changed, nil
+		}
+	}
+	return "", changed, nil
+}
+
+// sign gives a post the byline b, unless it keeps one that is as new, or none, or was deleted.
+func (w *Worker) sign(ctx context.Context, author, post string, b schema.Byline) error {
+	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.PostKey(author, post), Set: b.Attrs(), If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},
+	})
+	if _, kept := errors.AsType[*table.ConditionError](err); err != nil && !kept {
+		return fmt.Errorf("change the byline of post %s: %w", post, err)
+	}
+	return nil
+}

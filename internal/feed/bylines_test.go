@@ -1,0 +1,209 @@
+package feed_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// kept returns the byline that a post keeps.
+func (w *world) kept(author, post string) schema.Byline {
+	w.t.Helper()
+	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: schema.PostKey(author, post), Consistent: true})
+	require.NoError(w.t, err)
+	p, err := schema.ParsePost(*res.Item)
+	require.NoError(w.t, err)
+	return p.Byline
+}
+
+// profile returns a profile as it is stored.
+func (w *world) profile(user string) schema.Profile {
+	w.t.Helper()
+	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: schema.ProfileKey(user), Consistent: true})
+	require.NoError(w.t, err)
+	p, err := schema.ParseProfile(*res.Item)
+	require.NoError(w.t, err)
+	return p
+}
+
+func TestAPostKeepsTheNameAndImageOfItsAuthor(t *testing.T) {
+	const image = "https://img.example/ann.png"
+	for name, c := range map[string]struct {
+		in   feed.ProfileInput
+		want schema.Byline
+	}{
+		"both":     {feed.ProfileInput{Name: hostile, ImageURL: image}, schema.Byline{Name: hostile, ImageURL: image}},
+		"a name":   {feed.ProfileInput{Name: "Ann"}, schema.Byline{Name: "Ann"}},
+		"too long": {feed.ProfileInput{Name: "Ann", ImageURL: image + strings.Repeat("x", 400)}, schema.Byline{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			_, err := w.PutProfile(t.Context(), "ann", c.in)
+			require.NoError(t, err)
+			c.want.V = w.profile("ann").V
+			made := w.post("ann", "x")
+			assert.Equal(t, c.want, w.kept("ann", made.ID))
+			other := w.ids(1)[0]
+			post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
+				Header: messages.Header{EventID: other, Time: w.clock.now()}, PostID: other, AuthorID: "ann", Text: "of another producer",
+			})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, post.Byline)
+			assert.Equal(t, c.want, w.kept("ann", other))
+			text := "edited"
+			_, err = w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{Text: &text})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, w.kept("ann", made.ID), "an edit leaves it")
+			for _, item := range w.page("ann", 20) {
+				assert.Equal(t, feed.HomeAuthor{ID: "ann", Name: c.in.Name, ImageURL: c.in.ImageURL}, item.Author)
+			}
+		})
+	}
+}
+
+// A worker that finds that another write made the post does not know its byline.
+func TestTheBylineOfAPostThatAnotherWriteMadeIsNotKnown(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	made := w.ids(1)[0]
+	e := &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "x"}
+	for _, want := range []schema.Byline{w.profile("ann").Byline(), {}} {
+		post, err := w.EnsurePost(t.Context(), e)
+		require.NoError(t, err)
+		assert.Equal(t, want, post.Byline)
+	}
+}
+
+func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
+	require.NoError(t, err)
+	assert.Empty(t, w.published.take(), "there is no post yet")
+	last := w.profile("ann").V
+	for _, step := range []struct {
+		in      feed.ProfileInput
+		changes bool
+	}{
+		{feed.ProfileInput{Name: "Ann"}, false},
+		{feed.ProfileInput{Name: "Ann", Bio: "Trumpets."}, false},
+		{feed.ProfileInput{Name: "Anna", Bio: "Trumpets."}, true},
+		{feed.ProfileInput{Name: "Anna", ImageURL: "https://img.example/ann.png"}, true},
+		{feed.ProfileInput{Name: "Ann"}, true},
+	} {
+		if step.changes {
+			w.published.failWith(errors.New("queue down"))
+			_, err := w.PutProfile(t.Context(), "ann", step.in)
+			wantKind(t, err, feed.Unavailable)
+			assert.Equal(t, last, w.profile("ann").V, "nothing was changed")
+			w.published.failWith(nil)
+		}
+		w.clock.add(-time.Minute) // versions grow whatever the clock says
+		_, err := w.PutProfile(t.Context(), "ann", step.in)
+		require.NoError(t, err)
+		events, p := w.published.take(), w.profile("ann")
+		shown := feed.ProfileInput{Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL}
+		assert.Equal(t, step.in, shown)
+		if !step.changes {
+			assert.Empty(t, events)
+			assert.Equal(t, last, p.V)
+			continue
+		}
+		require.Len(t, events, 1)
+		e, ok := events[0].(*messages.ProfileChanged)
+		require.True(t, ok, "%T", events[0])
+		assert.Equal(t, messages.ProfileChanged{Header: e.Header, UserID: "ann", V: p.V}, *e)
+		assert.Greater(t, p.V, last)
+		last = p.V
+	}
+}
+
+// Two calls change one profile at the same time, one of them twice. Each name has a version of
+// its own.
+func TestNoTwoNamesHaveOneVersion(t *testing.T) {
+	for name, before := range map[string]func(*world){
+		"a profile of this version":       func(w *world) { w.users("ann") },
+		"a profile of an earlier version": func(w *world) { w.put(schema.Profile{User: "ann", Name: "Ann", CreatedAt: w.clock.now()}.Item()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tp := tapped(t)
+			before(w)
+			var other int64
+			tp.set(func(c call) fault {
+				if c.op == table.OpPut && c.key == schema.ProfileKey("ann") && other == 0 {
+					other = w.clock.now().UnixMilli() + 1
+					_, err := tp.Store.Put(t.Context(), table.PutInput{Item: schema.Profile{User: "ann", Name: "Other", V: other}.Item()})
+					require.NoError(t, err)
+				}
+				return works
+			})
+			w.clock.add(time.Millisecond)
+			_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Mine"})
+			require.NoError(t, err)
+			tp.set(nil)
+			p := w.profile("ann")
+			assert.Equal(t, "Mine", p.Name)
+			assert.Greater(t, p.V, other)
+		})
+	}
+}
+
+// The profile is read in a round trip of its own, because whether a post keeps a byline is not
+// known before it is read.
+func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t, sharing)
+		w.crowd("viewer", 20, 20)
+		for _, item := range w.page("viewer", 20) {
+			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "of an earlier version", LikeShards: 1, Counted: true}.Item())
+		}
+		tp.latency = time.Second
+		for _, trips := range []time.Duration{3 * time.Second, 2 * time.Second} { // then the process knows the authors
+			began := time.Now()
+			items := w.page("viewer", 20)
+			assert.Equal(t, trips, time.Since(began))
+			require.Len(t, items, 20)
+			for _, item := range items {
+				assert.Equal(t, "Name of "+item.Author.ID, item.Author.Name)
+			}
+		}
+	})
+}
+
+func TestAHomeShowsTheNewerOfBylineAndKnownProfile(t *testing.T) {
+	w := newWorld(t, sharing)
+	w.users("ann")
+	post := w.post("ann", "x")
+	name := func() string { return w.page("ann", 20)[0].Author.Name }
+	assert.Equal(t, "Name of ann", name())
+	_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Of this process"})
+	require.NoError(t, err)
+	assert.Equal(t, "Of this process", name(), "before a worker brought it to the post")
+	newer := schema.Byline{Name: "Of another process", V: w.profile("ann").V + 1}
+	w.put(schema.Post{ID: post.ID, Author: "ann", Text: "x", LikeShards: 1, Counted: true, Byline: newer}.Item())
+	assert.Equal(t, "Of another process", name(), "though this process remembers an older one")
+	w.clock.add(schema.BylineShown + time.Millisecond)
+	assert.Equal(t, "Of this process", name(), "the post is too old to tell")
+}
+
+// A process that remembers authors gives posts their present names.
+func TestAKnownAuthorsPostsKeepThePresentName(t *testing.T) {
+	w, _, _ := knowing(t)
+	w.users("ann")
+	for _, name := range []string{"first", "second"} {
+		_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: name})
+		require.NoError(t, err)
+		for range 2 {
+			assert.Equal(t, name, w.kept("ann", w.post("ann", "x").ID).Name)
+		}
+	}
+}
