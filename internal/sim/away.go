@@ -2,11 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // Here readers are away for days, come back, and are away again, while processes have
@@ -15,7 +17,8 @@ import (
 // mostNights bounds the time that nights take of a storm: messages must not grow too old.
 const mostNights = 18 * day
 
-// night lets a day or more pass between two operations, most often when little is open.
+// night lets a day or more pass between two operations, most often when little is open, and
+// sometimes while the edges of a reader are being refreshed.
 func (w *World) night() {
 	left := len(w.load.due)
 	if w.shape.Days == 0 || left%w.shape.Night > 0 || left == w.lastNight || w.off[FaultNights] || w.slept > mostNights {
@@ -28,13 +31,24 @@ func (w *World) night() {
 		ends := time.Now().Add(lasts).Truncate(day).Add(day)
 		lasts = time.Until(ends) - time.Duration(w.rng.IntN(4000*w.shape.Pace))*time.Millisecond
 	}
-	for steps := 0; !open && steps < 400 && !w.idle(); steps++ {
+	refresh := w.rng.IntN(4) == 0
+	for steps := 0; (refresh || !open) && steps < 400 && !w.idle(); steps++ {
+		if refresh && w.refreshing() {
+			break
+		}
 		w.step(func() bool { return false })
 		w.load.settled()
 	}
 	w.Fired[FaultNights]++
 	w.slept += lasts
 	w.pause(lasts)
+}
+
+// refreshing reports whether a worker has a refresh in hand.
+func (w *World) refreshing() bool {
+	return slices.ContainsFunc(w.procs, func(p *Proc) bool {
+		return slices.ContainsFunc(p.held(), func(e messages.Event) bool { _, ok := e.(*messages.Seen); return ok })
+	})
 }
 
 // sawDays checks after a write of a presence or of an edge that no edge has a lower day than

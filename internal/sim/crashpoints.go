@@ -20,9 +20,9 @@ func crashPoints() []string {
 		}},
 		{"fanout", []string{
 			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
-			"get delivery", "get home", "get post", "get post by id", "publish backfills", "publish chunks", "put delivery", "put home", "put user",
+			"get delivery", "get home", "get post", "get post by id", "get user", "publish backfills", "publish chunks", "put delivery", "put home", "put user",
 			"query comment", "query delivery", "query follower", "query following", "query likelist", "query post", "query timeline", "query user", "send events",
-			"transact home", "transact post", "transact timeline", "update delivery", "update follower", "update home", "update likecount", "update user",
+			"transact home", "transact post", "transact timeline", "update delivery", "update follower", "update home", "update likecount", "update post", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist", "send events",
@@ -48,7 +48,7 @@ func rarePoints() []string {
 	return []string{
 		"api batch_get block", "api batch_get home", "api batch_get post by id", "api batch_get user", "api get comment", "api get post", "api put user", "api query comment", "api query like",
 		"api transact block", "api transact comment", "api transact home", "api update post", "fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
-		"fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update user",
+		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update post", "fanout update user",
 	}
 }
 

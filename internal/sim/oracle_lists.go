@@ -244,7 +244,7 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 	}
 }
 
-// checkEntry checks all that a home shows beside the post: its author's name (I5), the
+// checkEntry checks all that a home shows beside the post: its author's present name (I5), the
 // count of its likes and the viewer's own like (I3).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load
@@ -264,7 +264,11 @@ func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	if !r.held[mine.version] && it.Liked != mine.liked {
 		l.fail("I3", "home of %s shows %s with liked=%v, want %v", viewer, it.Post.ID, it.Liked, mine.liked)
 	}
-	if it.Author.ID != it.Post.AuthorID || it.Author.Name != it.Author.ID {
-		l.fail("I5", "home of %s shows %s by %s with the name %q", viewer, it.Post.ID, it.Author.ID, it.Author.Name)
+	var name string
+	if profile := r.w.items[schema.ProfileKey(it.Post.AuthorID)]; profile != nil {
+		name = profile.Str(schema.AttrName)
+	}
+	if it.Author.ID != it.Post.AuthorID || it.Author.Name != name || name == "" {
+		l.fail("I5", "home of %s shows %s by %s with the name %q, it is %q", viewer, it.Post.ID, it.Author.ID, it.Author.Name, name)
 	}
 }

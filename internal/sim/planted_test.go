@@ -69,6 +69,8 @@ func bugs() []bug {
 		arrivals = "internal/feed/arrivals.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
+		users    = "internal/feed/users.go"
+		bylines  = "internal/fanout/bylines.go"
 	)
 	return []bug{
 		{"no fence", "I3 I9", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -130,10 +132,10 @@ func bugs() []bug {
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user, TTL`,
 			`next = schema.Chunk{Post: pl.p.id, First: user + "0", TTL`}}},
 		{"followers read before the post is in the table", "I1", []edit{
-			{posts, "\tref, err := w.cfg.Posts.EnsurePost(ctx, e)\n\tif err != nil {\n\t\treturn err\n\t}\n\tif ref.Deleted {",
-				"\tref := schema.PostRef{LikeShards: max(1, e.LikeShards)}\n\tctx = context.WithValue(ctx, \"ensure\", func() (schema.PostRef, error) { return w.cfg.Posts.EnsurePost(ctx, e) })\n\tif ref.Deleted {"},
+			{posts, "\tstored, err := w.cfg.Posts.EnsurePost(ctx, e)\n\tif err != nil {\n\t\treturn err\n\t}\n\tif stored.Deleted {",
+				"\tstored := schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: max(1, e.LikeShards)}\n\tctx = context.WithValue(ctx, \"ensure\", func() (schema.Post, error) { return w.cfg.Posts.EnsurePost(ctx, e) })\n\tif stored.Deleted {"},
 			{posts, "\tstate, begun, err := w.begin(ctx, plan)",
-				"\tif ensure, ok := ctx.Value(\"ensure\").(func() (schema.PostRef, error)); ok {\n\t\tif ref, err := ensure(); err != nil || ref.Deleted {\n\t\t\treturn err\n\t\t}\n\t}\n\tstate, begun, err := w.begin(ctx, plan)"},
+				"\tif ensure, ok := ctx.Value(\"ensure\").(func() (schema.Post, error)); ok {\n\t\tif ref, err := ensure(); err != nil || ref.Deleted {\n\t\t\treturn err\n\t\t}\n\t}\n\tstate, begun, err := w.begin(ctx, plan)"},
 		}},
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
 		{"late follow not stopped by the mark", "I2 I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
@@ -236,6 +238,30 @@ func bugs() []bug {
 		{"event of a follow with the id of its message", "I6", []edit{{"internal/fanout/events.go", `out.EventID = e.MarkVersion`, ``}}},
 		{"writes that stay narrow after a shortage", "I9", []edit{{write, `w.writers.raise()`, ``}}},
 		{"user forgotten without the last look", "I8", []edit{{"internal/fanout/forget.go", `case rest > 0:`, `case rest > forgetLast:`}}},
+		{"byline replaced by an older one", "I5", []edit{{bylines, `If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},`, `If: table.Exists{},`}, {bylines, `p.Byline.V >= b.V`, `p.Byline.V == b.V`}}},
+		{"byline of a new post not compared with the profile", "I5", []edit{{posts, `if compare && profile != nil`, `if !compare && profile != nil`}}},
+		{"byline compared with a profile of before the post", "I5", []edit{
+			{posts, `stored, err := w.cfg.Posts.EnsurePost(ctx, e)`, `_, _, before, err := w.readAuthor(ctx, e.AuthorID)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithValue(ctx, "before", before)
+	stored, err := w.cfg.Posts.EnsurePost(ctx, e)`},
+			{posts, `if compare && profile != nil`, `if before, ok := ctx.Value("before").(*schema.Profile); ok {
+		profile = before
+	}
+	if compare && profile != nil`},
+		}},
+		{"change of a name sent after it is made", "I5", []edit{
+			{users, `if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {`, `if err != nil {`},
+			{users, `s.cfg.Authors.forget(user)`, `if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
+		return User{}, err
+	}`},
+		}},
+		{"change of a name not waited for", "I5", []edit{{bylines, `profile.V < e.V && waited <`, `profile.V < 0 && waited <`}}},
+		{"profile replaced whatever its version", "I5", []edit{{users, `return table.Equal{Name: schema.AttrBylineV, Value: table.N(v)}`, `return table.Exists{}`}}},
+		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-10 * time.Minute`}}},
+		{"change of a name that ends after its first pages", "I5", []edit{{bylines, `if last == "" {`, `if last == "" || e != nil {`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}
 }

@@ -99,7 +99,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 func (w *World) live(ctx context.Context, o Options) {
 	l := w.load
 	for _, user := range l.users {
-		profile := l.profile(user)
+		profile := l.profile(user, user)
 		profile.settle = func(err error) {
 			if err != nil {
 				l.fail("I5", "profile of %s: %v", user, err)

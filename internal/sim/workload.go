@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"fanfare/internal/feed"
@@ -264,7 +265,14 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	case "mute", "unmute", "block", "unblock":
 		op = l.hide(r, user, p.kind)
 	case "profile":
-		op = l.profile(user)
+		name := user
+		if r.IntN(3) > 0 {
+			name = fmt.Sprintf("%s %d", user, p.number)
+		}
+		op = l.profile(user, name)
+		if r.IntN(2) == 0 {
+			op.do = beside(op.do, l.profile(user, name+" too").do)
+		}
 	case "stream":
 		op = l.stream(r, user)
 	}
@@ -280,11 +288,11 @@ func (l *workload) choose(r *rand.Rand, posts []string) string {
 	return posts[choose(r, posts, func(post string) string { return strconv.Itoa(l.number[post]) })]
 }
 
-func (l *workload) profile(user string) *operation {
+func (l *workload) profile(user, name string) *operation {
 	return &operation{
 		name: "profile", user: user,
 		do: func(ctx context.Context, s *feed.Service) error {
-			_, err := s.PutProfile(ctx, user, feed.ProfileInput{Name: user})
+			_, err := s.PutProfile(ctx, user, feed.ProfileInput{Name: name})
 			return err
 		},
 		settle: func(error) {},
@@ -299,7 +307,7 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 		in.IdempotencyKey = fmt.Sprintf("key-%d", r.IntN(4))
 		in.Text = in.IdempotencyKey
 	}
-	return &operation{
+	made := &operation{
 		name: "post " + in.Text, user: user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
 			post, err = s.CreatePost(ctx, user, in)
@@ -326,6 +334,21 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 			}
 			l.owner[post.ID], l.accepted[post.ID] = user, true
 		},
+	}
+	if r.IntN(6) == 0 {
+		made.do = beside(made.do, l.profile(user, fmt.Sprintf("%s %d", user, p.number)).do)
+	}
+	return made
+}
+
+// beside does two things of one user at the same time. Only the table says what becomes of the
+// other one.
+func beside(do, other func(context.Context, *feed.Service) error) func(context.Context, *feed.Service) error {
+	return func(ctx context.Context, s *feed.Service) error {
+		var both sync.WaitGroup
+		both.Go(func() { _ = other(withOp(ctx, opOf(ctx)+" beside"), s) }) // no answer is part of the oracle
+		defer both.Wait()
+		return do(ctx, s)
 	}
 }
 
