@@ -34,7 +34,8 @@ func TestACallIsNamedByItsPartition(t *testing.T) {
 	assert.Subset(t, crashPoints(), rarePoints())
 }
 
-// TestSeedsAimAtEachCrashPoint counts the points that the seeds of a run aim at.
+// TestSeedsAimAtEachCrashPoint counts the points that the seeds of a run aim at. 3,000 aims for
+// some 80 points, before and after the effect, are 18 for each.
 func TestSeedsAimAtEachCrashPoint(t *testing.T) {
 	aimed := map[target]int{}
 	for seed := uint64(1); seed <= 1000; seed++ {
@@ -47,7 +48,7 @@ func TestSeedsAimAtEachCrashPoint(t *testing.T) {
 	}
 	for _, point := range crashPoints() {
 		for _, after := range []bool{false, true} {
-			assert.GreaterOrEqual(t, aimed[target{point, 0, after}], 20, point)
+			assert.GreaterOrEqual(t, aimed[target{point, 0, after}], 18, point)
 		}
 	}
 	for _, point := range rarePoints() {
