@@ -325,7 +325,7 @@ func (e *PostDeleted) Group() string { return e.AuthorID }
 // Group implements Event.
 func (e *UserForgotten) Group() string { return e.UserID }
 
-// Group implements Event: a user's changes wait for each other.
+// Group implements Event: a user who changes a profile often delays nobody else (I8).
 func (e *ProfileChanged) Group() string { return e.UserID }
 
 // Group implements Event: an author's walks wait for each other.

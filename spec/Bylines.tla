@@ -56,7 +56,7 @@ Put(p) ==
   /\ make' = [make EXCEPT ![p] = [pc |-> "done", b |-> Nothing]]
   /\ UNCHANGED <<profile, check, change, events, walk>>
 
-\* A post whose call died is made from its event, without a byline: nothing is to be shown.
+\* A worker makes the post of a call that died as a call does: it is another post here.
 MakeDies(p) ==
   /\ make[p].pc = "put" /\ Crash
   /\ make' = [make EXCEPT ![p] = [pc |-> "dead", b |-> Nothing]]
@@ -111,15 +111,24 @@ ChangeDies(c) ==
   /\ UNCHANGED <<profile, byline, make, check, events, walk>>
 
 \* --------------------------------------------------- the walk over the posts
-\* A change that began again has sent several events. One worker walks for the newest of them.
+\* A change that began again has sent several events. One worker answers for the newest of them.
 Newest(c) == CHOOSE v \in {e.v : e \in {x \in events : x.c = c}} : \A e \in events : e.c = c => e.v <= v
+UpTo(c, v) == {e \in events : e.c = c /\ e.v <= v}
 
 WalkReads(c) ==
   /\ walk[c].pc = "idle" /\ Fine
   /\ \E e \in events : e.c = c
-  /\ WaitForChange => profile.v >= Newest(c) \/ change[c].pc \in Ended
+  /\ WaitForChange => profile.v = Newest(c)
   /\ walk' = [walk EXCEPT ![c] = [pc |-> "list", b |-> profile, todo |-> {}, for |-> Newest(c)]]
   /\ UNCHANGED <<profile, byline, make, check, change, events>>
+
+\* A change that was overtaken leaves the walk to the newer one. One that died is given up.
+Drop(c) ==
+  /\ walk[c].pc = "idle" /\ WaitForChange /\ Fine
+  /\ \E e \in events : e.c = c
+  /\ profile.v > Newest(c) \/ (profile.v < Newest(c) /\ change[c].pc \in Ended)
+  /\ events' = events \ UpTo(c, Newest(c))
+  /\ UNCHANGED <<profile, byline, make, check, change, walk>>
 
 List(c) ==
   /\ walk[c].pc = "list" /\ Fine
@@ -134,7 +143,7 @@ Write(c) ==
 Ack(c) ==
   /\ walk[c].pc = "write" /\ walk[c].todo = {} /\ Fine
   /\ walk' = [walk EXCEPT ![c] = [pc |-> "idle", b |-> Nothing, todo |-> {}, for |-> 0]]
-  /\ events' = {e \in events : e.c # c \/ e.v > walk[c].for}
+  /\ events' = events \ UpTo(c, walk[c].for)
   /\ UNCHANGED <<profile, byline, make, check, change>>
 
 WalkDies(c) ==
@@ -145,7 +154,7 @@ WalkDies(c) ==
 Next ==
   \/ \E p \in P : Read(p) \/ Put(p) \/ MakeDies(p) \/ CheckReads(p) \/ CheckWrites(p) \/ CheckDies(p)
   \/ \E c \in C : ChangeReads(c) \/ Send(c) \/ ChangePuts(c) \/ ChangeDies(c)
-                  \/ WalkReads(c) \/ List(c) \/ Write(c) \/ Ack(c) \/ WalkDies(c)
+                  \/ WalkReads(c) \/ Drop(c) \/ List(c) \/ Write(c) \/ Ack(c) \/ WalkDies(c)
 
 Spec == Init /\ [][Next]_vars
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -16,29 +15,25 @@ import (
 	"fanfare/messages"
 )
 
-const (
-	// bylinesMost is the number of bylines that one receive of a message changes.
-	bylinesMost = 500
-	// changeAgain bounds the time after which a change that was not made yet is looked for again.
-	changeAgain = 10 * time.Minute
-)
+// bylinesMost is the number of bylines that one receive of a message changes.
+const bylinesMost = 500
 
 // profileChanged brings a new name or image to the bylines of its user's posts
 // (docs/decisions/0037). spec/Bylines.tla is its model.
 //
-// The event is sent before the profile changes, so this waits for the change: as long again as
-// it has waited. It gives up when no post of before the event shows its byline any more. So it
-// need not reckon with the clock of the process that sent it. Posts that are made meanwhile are
-// compared when they are delivered.
+// The event is sent before the profile changes, so this waits for the change. It gives up when no
+// post of before the event shows its byline any more. A change that a newer one has overtaken
+// leaves the walk to that one's event, so many changes at once cost one walk (I11). Posts that
+// are made meanwhile are compared when they are delivered.
 func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged) error {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
 		return err
 	}
+	now := w.cfg.Now()
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return err
 	}
-	now := w.cfg.Now()
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.ProfileKey(e.UserID), Consistent: true})
 	if err != nil {
 		return fmt.Errorf("read the profile of %s: %w", e.UserID, err)
@@ -50,8 +45,11 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 	if err != nil {
 		return err
 	}
-	if waited := now.Sub(asked); profile.V < e.V && waited < schema.BylineShown {
-		return &queue.Later{After: min(max(waited, time.Second), changeAgain), Reason: "the change of the profile may still be under way"}
+	if profile.V != e.V {
+		if profile.V < e.V && now.Sub(asked) < schema.BylineShown {
+			return &queue.Later{After: -1, Reason: "the change of the profile may still be under way"}
+		}
+		return nil
 	}
 	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // twice, for clocks that are hours apart
 	last, changed, err := w.changeBylines(ctx, e.UserID, e.Before, oldest, profile.Byline())

@@ -127,6 +127,56 @@ func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
 	}
 }
 
+// Posts of before the removal may keep the former name.
+func TestAUserWhoComesBackTellsTheNewName(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	w.post("ann", "x")
+	require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
+	w.published.take()
+	w.clock.add(time.Minute)
+	_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Back"})
+	require.NoError(t, err)
+	events := w.published.take()
+	require.Len(t, events, 1)
+	e, ok := events[0].(*messages.ProfileChanged)
+	require.True(t, ok, "%T", events[0])
+	assert.Equal(t, w.profile("ann").V, e.V)
+}
+
+// Each try sends an event.
+func TestAChangeThatIsOvertakenAgainAndAgainEnds(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	v := w.profile("ann").V
+	tp.set(func(c call) fault {
+		if c.op == table.OpPut && c.key == schema.ProfileKey("ann") {
+			v += 1000
+			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: schema.Profile{User: "ann", Name: "Other", V: v}.Item()})
+			require.NoError(t, err)
+		}
+		return works
+	})
+	w.published.take()
+	_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Mine"})
+	wantKind(t, err, feed.Unavailable)
+	assert.Len(t, w.published.take(), 3)
+}
+
+// A worker makes the post of an API that died, with the byline that the API would have given it.
+func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	made := w.ids(1)[0]
+	post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
+		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "x", LikeShards: 3,
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 3, post.LikeShards)
+	assert.Equal(t, w.profile("ann").Byline(), post.Byline)
+	assert.Equal(t, post.Byline, w.kept("ann", made))
+}
+
 // Two calls change one profile at the same time, one of them twice. Each name has a version of
 // its own.
 func TestNoTwoNamesHaveOneVersion(t *testing.T) {

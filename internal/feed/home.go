@@ -31,8 +31,9 @@ type refSource interface {
 
 // Home returns a page of viewer's home: the posts of the followees and of the viewer,
 // newest first. By push it takes two round trips to the table, three with a marked author,
-// and one more for each further 100 marked authors. It takes more only to fill up a
-// page from which hidden posts were left out, or to read more than a page of marks.
+// and one more for each further 100 marked authors. It takes more only for authors of posts
+// without a byline, to fill up a page from which hidden posts were left out, or to read more
+// than a page of marks.
 //
 // If the page is not full when the budget is used up, it ends at the last reference that
 // was looked at.
@@ -125,7 +126,7 @@ func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string,
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var liked map[string]bool
-	signed := id.Floor(s.cfg.Now().Add(-schema.BylineShown))
+	signed := s.signedFrom()
 	authors := authorKeys(keys, func(i int) bool { return refs[i].post < signed })
 	ifKept := authorKeys(keys, func(i int) bool { return refs[i].post >= signed })
 	reads := []func(context.Context) error{
@@ -141,8 +142,13 @@ func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string,
 	if err := s.all(ctx, reads...); err != nil {
 		return nil, nil, err
 	}
-	if unsigned := unsignedAuthors(keys, posts, authors); len(unsigned) > 0 {
-		calls.spend(1)
+	unsigned := authorKeys(keys, func(i int) bool {
+		it, there := posts[keys[i].post]
+		_, known := found[keys[i].author]
+		return there && !known && isUnsigned(it) && !slices.Contains(authors, keys[i].author)
+	})
+	if len(unsigned) > 0 {
+		calls.spend(batches(len(unsigned)))
 		profiles, err := s.recent.get(ctx, unsigned)
 		if err != nil {
 			return nil, nil, err
@@ -167,8 +173,9 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 	})
 	shown := living[:min(missing, len(living))]
 	keys := homeKeysOf(shown)
-	everyone := authorKeys(keys, func(int) bool { return true })
-	found, err := s.batchGet(ctx, slices.Concat(countKeys(keys), everyone, likeKeys(viewer, shown)), false)
+	signed := s.signedFrom()
+	authors := authorKeys(keys, func(i int) bool { return shown[i].post < signed || isUnsigned(posts[keys[i].post]) })
+	found, err := s.batchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -176,9 +183,12 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = homeItems(shown, keys, posts, found, liked, id.Max)
+	items, err = homeItems(shown, keys, posts, found, liked, signed)
 	return items, len(living) > missing, err
 }
+
+// signedFrom returns the id from which on posts show their bylines.
+func (s *Service) signedFrom() string { return id.Floor(s.cfg.Now().Add(-schema.BylineShown)) }
 
 // homeKeys are the keys of the items of one ref. Each is made once: it is two strings.
 type homeKeys struct{ post, count, author table.Key }
@@ -219,13 +229,8 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 	return keys
 }
 
-// unsignedAuthors returns the authors of posts without a byline whose profiles were not read.
-func unsignedAuthors(of []homeKeys, posts map[table.Key]table.Item, read []table.Key) []table.Key {
-	return authorKeys(of, func(i int) bool {
-		it, ok := posts[of[i].post]
-		return ok && it.Str(schema.AttrBylineName) == "" && !slices.Contains(read, of[i].author)
-	})
-}
+// isUnsigned reports whether a post has no byline to show.
+func isUnsigned(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
 // homeItems returns the items of the living posts among refs, whose keys are keys. Of a post
 // with the id signed or above it takes the byline, unless found has the same profile or a newer

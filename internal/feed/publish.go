@@ -173,14 +173,14 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
 		return schema.Post{}, &messages.PermanentError{Reason: err.Error()}
 	}
-	if e.LikeShards == 0 {
-		profile, counts, err := s.readUser(ctx, e.AuthorID)
-		if err != nil {
-			return schema.Post{}, err
-		}
-		if profile != nil {
-			post.Byline = profile.Byline()
-		}
+	profile, counts, err := s.readUser(ctx, e.AuthorID)
+	if err != nil {
+		return schema.Post{}, err
+	}
+	if profile != nil {
+		post.Byline = profile.Byline()
+	}
+	if post.LikeShards == 0 {
 		post.LikeShards = s.likeShards(counts)
 	}
 	stored, made, err := s.writePost(ctx, post, false)

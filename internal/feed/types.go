@@ -104,6 +104,7 @@ type HomeItem struct {
 	Liked     bool
 }
 
-// HomeAuthor is an author as a home shows it. Name and ImageURL are "" for an author
-// without a profile, which only posts of other producers can have.
+// HomeAuthor is an author as a home shows it. A changed Name or ImageURL shows once a worker has
+// brought it to the post. Both are "" for an author without a profile: a post of another
+// producer may have one, and an old post of a user who is being removed.
 type HomeAuthor struct{ ID, Name, ImageURL string }

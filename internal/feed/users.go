@@ -15,33 +15,44 @@ import (
 // PutProfile makes the user when it is first called, and changes the profile later. The time of
 // creation never changes, and the last of two writers wins. A worker brings a new name or image
 // to the user's recent posts.
-func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
+func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) (made User, err error) {
 	if err := in.validate(); err != nil {
 		return User{}, err
 	}
+	err = s.retryChanged(func() (changed bool, err error) {
+		made, err = s.putProfile(ctx, user, in)
+		_, changed = errors.AsType[*table.ConditionError](err)
+		return changed, err
+	})
+	return made, err
+}
+
+// putProfile is one try of PutProfile. It fails with a *table.ConditionError if another call has
+// changed the name or the image since it read them.
+func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
 	old, counts, err := s.readUser(ctx, user)
 	if err != nil {
 		return User{}, err
 	}
 	now := s.cfg.Now().UTC().Truncate(time.Millisecond)
-	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: now, V: now.UnixMilli()}
+	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: now}
 	same := table.Cond(table.Absent{})
 	if old != nil {
 		profile.CreatedAt, profile.V, same = old.CreatedAt, old.V, sameProfile(old.V)
-		if in.Name != old.Name || in.ImageURL != old.ImageURL {
-			profile.V = max(now.UnixMilli(), old.V+1)
-			// Before the change, so that no crash loses it (docs/decisions/0037).
+	}
+	if old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL {
+		// A version that counts from the time is above those of a profile that was removed.
+		profile.V = max(now.UnixMilli(), profile.V+1)
+		if old != nil || counts != (schema.Counts{}) {
+			// Before the change, so that no crash loses it (docs/decisions/0037). A user who never
+			// was here has no post that keeps another name.
 			if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
 				return User{}, err
 			}
 		}
 	}
-	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: same})
-	if _, changed := errors.AsType[*table.ConditionError](err); changed {
-		return s.PutProfile(ctx, user, in)
-	}
-	if err != nil {
-		return User{}, unavailable("table", err)
+	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: same}); err != nil {
+		return User{}, err
 	}
 	s.cfg.Authors.forget(user)
 	s.recent.keep(profile.Item())

@@ -159,9 +159,9 @@ func viewedPost(v PostView) string { return v.Post.ID }
 func refTo(byID schema.PostRef) ref { return ref{byID.ID, byID.Author, byID.LikeShards} }
 
 // views returns the views of the living posts among refs. posts has the posts if they were
-// read already. It takes one round trip and 5 table calls at most, and more only for posts
-// whose comments were never counted: a call to count and one to store for each, and
-// tableCalls more for all of them.
+// read already. It takes one round trip and 5 table calls at most. A round trip and a call
+// more is for authors of posts without a byline, and for posts whose comments were never
+// counted a call to count and one to store for each, and tableCalls more for all of them.
 func (s *Service) views(ctx context.Context, viewer string, refs []ref, posts map[table.Key]table.Item) ([]PostView, error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -272,8 +272,8 @@ func withUsers[T any](ctx context.Context, s *Service, viewer string, list List[
 	return fit(items, list.NextCursor, scope, func(w WithUser[T]) string { return position(w.Item) }), nil
 }
 
-// userViews returns the views of users by their ids. A name may be a minute old, as in a
-// home. If ask is true, it leaves out users without a profile, and asks again, consistently,
+// userViews returns the views of users by their ids. A name may be a minute old.
+// If ask is true, it leaves out users without a profile, and asks again, consistently,
 // before it does.
 func (s *Service) userViews(ctx context.Context, viewer string, users []string, ask bool) (map[string]UserView, error) {
 	users = once(users)

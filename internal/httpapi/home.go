@@ -24,7 +24,7 @@ type HomeItem struct {
 // HomeAuthor holds the values of an author that a home shows.
 type HomeAuthor struct {
 	ID       string `json:"id"`
-	Name     string `json:"name"`
+	Name     string `json:"name" doc:"A changed name follows soon, and so does image_url."`
 	ImageURL string `json:"image_url"`
 }
 

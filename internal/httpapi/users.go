@@ -78,7 +78,7 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
-	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon)", http.StatusAccepted),
+	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon, such as your name in your posts)", http.StatusAccepted),
 		func(ctx context.Context, _ *struct{}) (*empty, error) {
 			return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
 		})

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -42,11 +41,12 @@ type Handler func(ctx context.Context, e messages.Event) error
 
 // Later is the answer of a Handler that postpones a message on purpose.
 type Later struct { //nolint:errname // a handler asks for it in words: return &queue.Later{…}
+	// After is the delay. If it is negative, the delay is Backoff's, which grows with the receives.
 	After  time.Duration
 	Reason string
 }
 
-func (l *Later) Error() string { return fmt.Sprintf("left for %s: %s", l.After, l.Reason) }
+func (l *Later) Error() string { return "left for later: " + l.Reason }
 
 // Consumer reads the messages of one topic and gives each to a Handler.
 type Consumer struct {
@@ -174,7 +174,9 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		receive.RetryAfter(0)
 		log.Info("handed back at the stop")
 	case isLater:
-		receive.RetryAfter(later.After)
+		if later.After >= 0 {
+			receive.RetryAfter(later.After)
+		}
 		log.Debug("left for later")
 	case isEarly: // another consumer's clock may be right
 		receive.RetryAfter(min(early.Wait, receive.Delay()))

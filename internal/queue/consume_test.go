@@ -307,20 +307,26 @@ func TestTransientErrorsNeverKillAMessage(t *testing.T) {
 }
 
 func TestLaterNeverKillsAMessage(t *testing.T) {
-	consuming(t, func(context.Context, messages.Event) error {
-		return fmt.Errorf("window: %w", &queue.Later{After: 7 * time.Second, Reason: "fenced"})
-	}, func(t *testing.T, b *broker, _ func()) {
-		t.Helper()
-		msg := event(t)
-		b.deliver(msg, 500)
-		pass(70 * time.Second)
-		got := b.answersOf(msg)
-		require.GreaterOrEqual(t, len(got), 10)
-		require.Empty(t, b.reason(msg))
-		for _, a := range got {
-			assert.Equal(t, answer{delay: 7 * time.Second}, a)
-		}
-	})
+	for after, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, 0: 0, -1: queue.Backoff(500)} {
+		left := 10
+		consuming(t, func(context.Context, messages.Event) error {
+			if left--; left < 0 {
+				return nil
+			}
+			return fmt.Errorf("window: %w", &queue.Later{After: after, Reason: "fenced"})
+		}, func(t *testing.T, b *broker, _ func()) {
+			t.Helper()
+			msg := event(t)
+			b.deliver(msg, 500)
+			pass(10*want + time.Second)
+			got := b.answersOf(msg)
+			require.Len(t, got, 11)
+			require.Empty(t, b.reason(msg))
+			for _, a := range got[:10] {
+				assert.Equal(t, answer{delay: want}, a)
+			}
+		})
+	}
 }
 
 // TestAnEventFromAheadWaitsUntilItIsDue delivers an event of a process whose clock is an
