@@ -260,7 +260,7 @@ func bugs() []bug {
 		}},
 		{"change of a name not waited for", "I5", []edit{{bylines, `profile.V < e.V && now.Sub(asked) <`, `profile.V < 0 && now.Sub(asked) <`}}},
 		{"profile replaced whatever its version", "I5", []edit{{users, `return table.Equal{Name: schema.AttrBylineV, Value: table.N(v)}`, `return table.Exists{}`}}},
-		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-10 * time.Minute`}}},
+		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-schema.BylineShown / 144`}}},
 		{"change of a name that ends after its first pages", "I5", []edit{{bylines, `if last == "" {`, `if last == "" || e != nil {`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}
