@@ -170,7 +170,7 @@ func (w *window) add(like *messages.Like, liked bool, msg *message.Message) {
 
 // decode returns the like that msg carries. Its errors are permanent, or depend on the time.
 func (c *collector) decode(msg *message.Message) (like *messages.Like, liked bool, err error) {
-	event, err := messages.Decode(msg.Payload)
+	event, err := queue.Event(msg)
 	if err != nil {
 		return nil, false, err
 	}

@@ -39,7 +39,7 @@ func check(msg *message.Message) error {
 	if n := Size(msg); n > MaxMessageBytes {
 		return fmt.Errorf("%d bytes, at most %d are possible: %w", n, MaxMessageBytes, ErrTooLarge)
 	}
-	if err := CheckText("payload", string(msg.Payload)); err != nil {
+	if err := CheckText("payload", msg.Payload); err != nil {
 		return err
 	}
 	if err := CheckText("UUID", msg.UUID); err != nil {
@@ -74,7 +74,11 @@ const (
 
 // CheckText is for backends. It refuses a text that SQS cannot carry as a body or as the
 // value of an attribute. what names the text in the error, which wraps ErrInvalid.
-func CheckText(what, s string) error {
+func CheckText[T ~string | ~[]byte](what string, text T) error {
+	if printable(text) {
+		return nil
+	}
+	s := string(text)
 	switch {
 	case s == "":
 		return fmt.Errorf("%s is empty: %w", what, ErrInvalid)
@@ -87,6 +91,17 @@ func CheckText(what, s string) error {
 		}
 	}
 	return nil
+}
+
+// printable reports whether text has characters, and all of them are printable ASCII, as in
+// nearly every message.
+func printable[T ~string | ~[]byte](text T) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return len(text) > 0
 }
 
 // allowed reports whether SQS carries r: it carries the characters of XML 1.0.

@@ -206,7 +206,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 // comes as its error.
 func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 	err := panics.Catch(func() error {
-		event, err := messages.Decode(msg.Payload)
+		event, err := Event(msg)
 		if err != nil {
 			return err
 		}

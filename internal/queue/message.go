@@ -5,19 +5,61 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"fanfare/internal/invariants"
 	"fanfare/internal/trace"
 	"fanfare/messages"
 )
 
 // Message returns an encoded event for Publish, with its group key and the trace of ctx. ctx
-// bounds the publish.
+// bounds the publish. The event must not change after that: a consumer in the same process may
+// get it as it is.
 func Message(ctx context.Context, e messages.Event) (*message.Message, error) {
 	payload, err := messages.Encode(e)
 	if err != nil {
 		return nil, err
 	}
+	ctx = context.WithValue(ctx, encodedKey{}, encoded{Original{e}, payload})
 	msg := message.NewMessageWithContext(ctx, e.Head().EventID, payload)
 	msg.Metadata.Set(MetaGroup, e.Group())
 	trace.Inject(ctx, msg.Metadata)
 	return msg, nil
+}
+
+type encodedKey struct{}
+
+// encoded is an event with its payload.
+type encoded struct {
+	original Original
+	payload  []byte
+}
+
+// Original is an event as it was published, for backends to keep beside its message. They cannot
+// look into it. The zero one is none.
+type Original struct{ event messages.Event }
+
+// Known reports whether there is an event.
+func (o Original) Known() bool { return o.event != nil }
+
+// OriginalOf is for backends in the process of the publisher. It returns the event that Message
+// encoded into msg, none for a message with another payload.
+func OriginalOf(msg *message.Message) Original {
+	e, ok := msg.Context().Value(encodedKey{}).(encoded)
+	if !ok || len(msg.Payload) != len(e.payload) || &msg.Payload[0] != &e.payload[0] {
+		return Original{}
+	}
+	return e.original
+}
+
+// Event returns the event of a received message: the original if the backend brought it, else
+// the decoded payload. Its errors are those of messages.Decode.
+func Event(msg *message.Message) (messages.Event, error) {
+	e := ReceiveOf(msg).Original.event
+	if e == nil {
+		return messages.Decode(msg.Payload)
+	}
+	if invariants.Enabled {
+		again, err := messages.Encode(e)
+		invariants.Check(err == nil && string(again) == string(msg.Payload), "I5: the event %s changed after it was published", e.Head().EventID)
+	}
+	return e, nil
 }

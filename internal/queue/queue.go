@@ -17,6 +17,8 @@
 //     Backoff of its receive count.
 //   - A message waits for others with the same group key, and not for those of other
 //     groups (I8). The group key orders nothing.
+//   - A backend in the process of the publisher may bring the published event with its
+//     message, so that nothing is decoded. Neither side changes it.
 //   - At most MaxInFlight messages of a subscription are unanswered (I9).
 //   - Close stops receiving, waits as long as the grace for unanswered messages, hands
 //     the rest back with delay 0, then closes the channel.
@@ -133,6 +135,8 @@ type Receive struct {
 	// Receives is how often the message was received, this time included. Receives
 	// that ended with a hand-back count too.
 	Receives int
+	// Original is the published event, none if the backend has only its payload.
+	Original Original
 	// at is the time of the receive.
 	at time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.

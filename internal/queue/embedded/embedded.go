@@ -5,7 +5,8 @@
 // same time share one sync. Messages are delivered at least once, round robin over
 // their groups (I8). They are removed soon after the ack, so messages that were acked
 // just before a crash may come again. The backlog stays on disk: memory holds a buffer
-// of each topic's next messages, and the messages that are out for delivery (I9).
+// of each topic's next messages, with the events that this process published, and the
+// messages that are out for delivery (I9).
 //
 // A consumer cannot vanish without its process, so there is no visibility timeout. A
 // message stays out until it is answered, its subscription ends or the process ends.
@@ -249,7 +250,7 @@ func (b *Broker) Publish(name string, msgs ...*message.Message) error {
 	}
 	changes := make([]change, len(msgs))
 	for i, msg := range msgs {
-		changes[i] = change{topic: t, to: ready, value: newRecord(msg, 0)}
+		changes[i] = change{topic: t, to: ready, value: newRecord(msg, 0), original: queue.OriginalOf(msg)}
 	}
 	if err := b.submitAndWait(msgs[0].Context(), changes); err != nil {
 		return fmt.Errorf("publish to %s: %w", name, err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
@@ -12,9 +13,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/embedded"
 	"fanfare/internal/queue/queuetest"
+	"fanfare/messages"
 )
 
 // crashable opens brokers on a file system in memory. Crash keeps only the synced part
@@ -72,4 +75,29 @@ func TestDirectoryThatCannotBeMadeIsAnError(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := embedded.Open(filepath.Join(file, "queue"), embedded.Options{})
 	assert.ErrorContains(t, err, file)
+}
+
+func TestAConsumerGetsThePublishedEventItselfUnlessItComesFromDisk(t *testing.T) {
+	dir := t.TempDir()
+	b, err := embedded.Open(dir, embedded.Options{})
+	require.NoError(t, err)
+	sent := &messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: id.Min, Time: time.Now()}, PostID: id.Min, UserID: "ann",
+	}}
+	msg, err := queue.Message(t.Context(), sent)
+	require.NoError(t, err)
+	require.NoError(t, b.Publish(queue.TopicLikes, msg))
+	receive := func() messages.Event {
+		in, err := b.Subscribe(t.Context(), queue.TopicLikes)
+		require.NoError(t, err)
+		event, err := queue.Event(<-in)
+		require.NoError(t, err)
+		return event
+	}
+	assert.Same(t, sent, receive())
+	require.NoError(t, b.Close()) // it takes the message back
+	b, err = embedded.Open(dir, embedded.Options{})
+	require.NoError(t, err)
+	assert.NotSame(t, sent, receive())
+	require.NoError(t, b.Close())
 }

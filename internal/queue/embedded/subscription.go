@@ -137,6 +137,7 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 		return
 	}
 	receive := queue.NewReceive(e.value.receives() + 1)
+	receive.Original = e.original
 	// The message's context outlives the subscription's by the grace.
 	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), receive))
 	msg.SetContext(msgCtx)

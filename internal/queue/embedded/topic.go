@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"fanfare/internal/disk"
+	"fanfare/internal/queue"
 )
 
 // Bounds of a topic's memory (I9).
@@ -64,6 +65,17 @@ type topic struct {
 type entry struct {
 	at    position
 	value record
+	// original is the published event, none for a message that was read from disk or that
+	// comes again.
+	original queue.Original
+}
+
+// bytes is the memory of an entry. An event takes about as much as its payload.
+func (e *entry) bytes() int {
+	if e.original.Known() {
+		return 2 * len(e.value)
+	}
+	return len(e.value)
 }
 
 func newTopic(name string, s state) *topic {
@@ -95,7 +107,7 @@ func (t *topic) take(db *disk.DB, admit func(record) bool) (entry, bool, error) 
 	e := t.buffer[0]
 	t.buffer[0] = entry{}
 	t.buffer = t.buffer[1:]
-	t.bytes -= len(e.value)
+	t.bytes -= e.bytes()
 	t.out[e.at.number] = struct{}{}
 	if t.state.popped.less(e.at) {
 		t.state.popped = e.at
@@ -116,7 +128,7 @@ func (t *topic) insert(e entry) {
 		i = sort.Search(i, func(i int) bool { return e.at.less(t.buffer[i].at) })
 	}
 	t.buffer = slices.Insert(t.buffer, i, e)
-	t.bytes += len(e.value)
+	t.bytes += e.bytes()
 	for len(t.buffer) > bufferMessages || t.bytes > bufferBytes && len(t.buffer) > 1 {
 		t.cut()
 	}
@@ -127,7 +139,7 @@ func (t *topic) cut() {
 	half := len(t.buffer) / 2
 	t.bound, t.whole = t.buffer[half].at, false
 	for i := half; i < len(t.buffer); i++ {
-		t.bytes -= len(t.buffer[i].value)
+		t.bytes -= t.buffer[i].bytes()
 		t.buffer[i] = entry{}
 	}
 	t.buffer = t.buffer[:half]
@@ -143,7 +155,7 @@ func (t *topic) refill(db *disk.DB) error {
 		}
 		t.bound = at.next()
 		if _, out := t.out[at.number]; !out && at.number <= t.inserted {
-			t.buffer = append(t.buffer, entry{at, slices.Clone(value)})
+			t.buffer = append(t.buffer, entry{at: at, value: slices.Clone(value)})
 			t.bytes += len(value)
 		}
 		return true

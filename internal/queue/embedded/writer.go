@@ -6,6 +6,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
 )
 
 // maxBatchBytes is the approximate size at which a batch is closed.
@@ -31,6 +33,8 @@ type change struct {
 	to    place
 	due   uint64 // of a delayed message, Unix nanoseconds
 	value record // not for nowhere
+	// original is the event of a publish.
+	original queue.Original
 	// landed is the new position, set by the writer.
 	landed position
 }
@@ -337,7 +341,7 @@ func (t *topic) apply(changes []*change) {
 			delete(t.out, c.at.number)
 		}
 		if c.to == ready {
-			t.insert(entry{c.landed, c.value})
+			t.insert(entry{c.landed, c.value, c.original})
 		}
 	}
 	t.inserted = t.number

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/messages"
 )
@@ -171,18 +170,7 @@ func depth(t *testing.T, backend Backend) {
 func consumer(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
-	ids := id.NewGenerator(time.Now)
-	event := func() *message.Message {
-		eventID, err := ids.New()
-		require.NoError(t, err)
-		e := &messages.Liked{Like: messages.Like{
-			Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: "ann",
-		}}
-		msg, err := queue.Message(t.Context(), e)
-		require.NoError(t, err)
-		return msg
-	}
-	good, later, bad := event(), event(), event()
+	good, later, bad := newEvent(t, "ann"), newEvent(t, "ann"), newEvent(t, "ann")
 	unreadable := newMessage("g", 1)
 	publish(t, b, good, later, bad, unreadable)
 	var done, postponed atomic.Int32

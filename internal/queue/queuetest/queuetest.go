@@ -57,6 +57,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend, without ...string)
 	}{
 		{"a published message is received as it was sent", receivedAsSent},
 		{"a published message survives close and reopen", survivesReopen},
+		{"an event is received as it was published", eventReceived},
 		{"a published message survives a crash", survivesCrash},
 		{"a publish of many messages delivers all", manyAtOnce},
 		{"the largest message goes through", largest},

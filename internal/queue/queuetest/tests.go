@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 func receivedAsSent(t *testing.T, backend Backend) {
@@ -30,6 +32,46 @@ func receivedAsSent(t *testing.T, backend Backend) {
 		t.Errorf("received %s %v %q, sent %s %v %q", got.UUID, got.Metadata, got.Payload, sent.UUID, sent.Metadata, sent.Payload)
 	}
 	assert.Equal(t, 1, queue.ReceiveOf(got).Receives, "receive count")
+}
+
+// eventReceived also holds a backend that brings the published event itself: a message that comes
+// again, and one whose payload was replaced, have the event of their payload.
+func eventReceived(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{})
+	in := subscribe(t, b)
+	sent, replaced := newEvent(t, "ann"), newEvent(t, "ann")
+	replaced.Payload = bytes.Replace(replaced.Payload, []byte("ann"), []byte("bob"), 1)
+	for want, msg := range map[string]*message.Message{"ann": sent, "bob": replaced} {
+		publish(t, b, msg)
+		for range 2 {
+			got := receive(t, in)
+			event, err := queue.Event(got)
+			require.NoError(t, err)
+			like, ok := event.(*messages.Liked)
+			require.True(t, ok, "a %T came", event)
+			assert.Equal(t, want, like.UserID)
+			again, err := messages.Encode(event)
+			require.NoError(t, err)
+			assert.Equal(t, string(msg.Payload), string(again))
+			if queue.ReceiveOf(got).Receives == 1 {
+				queue.HandBack(got)
+			} else {
+				got.Ack()
+			}
+		}
+	}
+}
+
+// newEvent returns the message of a like by user.
+func newEvent(t *testing.T, user string) *message.Message {
+	t.Helper()
+	eventID := watermill.NewULID()
+	msg, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
+		Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: user,
+	}})
+	require.NoError(t, err)
+	return msg
 }
 
 func survivesReopen(t *testing.T, backend Backend) {
