@@ -26,10 +26,11 @@ type signed struct {
 	validator *jwt.Validator
 
 	mu   sync.Mutex
-	kept *simplelru.LRU[[sha256.Size]byte, remembered]
+	kept *simplelru.LRU[[sha256.Size]byte, *remembered]
 	used int64
 }
 
+// remembered does not change.
 type remembered struct {
 	claims   claims
 	kid, alg string
@@ -51,7 +52,7 @@ func newSigned(algorithms []string, issuer string, names names, now func() time.
 	}
 	s := &signed{names: names, parser: jwt.NewParser(options...), validator: jwt.NewValidator(options...)}
 	var err error
-	s.kept, err = simplelru.NewLRU(rememberedBytes/rememberedToken, func(_ [sha256.Size]byte, r remembered) { s.used -= r.bytes })
+	s.kept, err = simplelru.NewLRU(rememberedBytes/rememberedToken, func(_ [sha256.Size]byte, r *remembered) { s.used -= r.bytes })
 	if err != nil {
 		panic(err) // unreachable: it refuses a size below 1, and this one is a constant
 	}
@@ -60,17 +61,17 @@ func newSigned(algorithms []string, issuer string, names names, now func() time.
 
 // verify returns the claims of a token. keyOf returns the key of a key id and an algorithm,
 // and a comparable value that identifies it. header checks the rest of the token's header.
-func (s *signed) verify(token string, header func(map[string]any) (kid string, err error), keyOf func(kid, alg string) (key, id any, err error)) (claims, error) {
+func (s *signed) verify(token string, header func(map[string]any) (kid string, err error), keyOf func(kid, alg string) (key, id any, err error)) (*claims, error) {
 	sum := sha256.Sum256([]byte(token))
 	if known, ok := s.recall(sum); ok {
 		if _, id, err := keyOf(known.kid, known.alg); err == nil && id == known.key {
 			if err := s.validator.Validate(&known.claims); err != nil {
-				return claims{}, refusal(err)
+				return nil, refusal(err)
 			}
-			return known.claims, nil
+			return &known.claims, nil
 		}
 	}
-	seen := remembered{bytes: int64(len(token) + rememberedToken)}
+	seen := &remembered{bytes: int64(len(token) + rememberedToken)}
 	seen.claims.names = s.names
 	_, err := s.parser.ParseWithClaims(token, &seen.claims, func(t *jwt.Token) (key any, err error) {
 		if seen.kid, err = header(t.Header); err != nil {
@@ -81,19 +82,19 @@ func (s *signed) verify(token string, header func(map[string]any) (kid string, e
 		return key, err
 	})
 	if err != nil {
-		return claims{}, refusal(err)
+		return nil, refusal(err)
 	}
 	s.keep(sum, seen)
-	return seen.claims, nil
+	return &seen.claims, nil
 }
 
-func (s *signed) recall(sum [sha256.Size]byte) (remembered, bool) {
+func (s *signed) recall(sum [sha256.Size]byte) (*remembered, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept.Get(sum)
 }
 
-func (s *signed) keep(sum [sha256.Size]byte, r remembered) {
+func (s *signed) keep(sum [sha256.Size]byte, r *remembered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.Remove(sum)

@@ -145,7 +145,10 @@ func (c *Clock) CheckAge(field, ulid string, now time.Time) error {
 	if inDoubt && (permanent(err) || permanent(messages.CheckIDAge(field, ulid, now.Add(-ahead)))) {
 		return doubt(ahead)
 	}
-	if at, invalid := id.Time(ulid); fresh && permanent(err) && invalid == nil && at.After(now) {
+	if !fresh || !permanent(err) {
+		return err
+	}
+	if at, invalid := id.Time(ulid); invalid == nil && at.After(now) {
 		return &DoubtError{ahead, fmt.Sprintf("it has shown the time for less than %s, and an event is of %s", settled, at.Format(time.RFC3339))}
 	}
 	return err
