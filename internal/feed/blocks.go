@@ -268,8 +268,8 @@ func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error
 	if user == author {
 		return nil
 	}
-	noted, err := s.recent.get(ctx, []table.Key{schema.HasBlocksKey(author)})
-	if err != nil || len(noted) == 0 {
+	noted, err := s.recent.one(ctx, schema.HasBlocksKey(author))
+	if err != nil || noted == nil {
 		return err
 	}
 	it, err := s.get(ctx, schema.BlockKey(user, author), false)

@@ -126,6 +126,27 @@ func (r *recentReads) get(ctx context.Context, keys []table.Key, ifKept ...table
 	return found, nil
 }
 
+// one is get for one key. It returns nil if the item is absent.
+func (r *recentReads) one(ctx context.Context, key table.Key) (*table.Item, error) {
+	now := r.now()
+	r.mu.Lock()
+	it, ok := r.kept.Get(key)
+	ok = ok && !r.old(key, it, now)
+	r.mu.Unlock()
+	if ok {
+		select {
+		case <-it.done:
+			return it.item, it.err
+		default:
+		}
+	}
+	found, err := r.get(ctx, []table.Key{key})
+	if item, ok := found[key]; ok {
+		return &item, err
+	}
+	return nil, err
+}
+
 // old reports whether the answer to a read of key must not be taken any more.
 func (r *recentReads) old(key table.Key, it *recentItem, now time.Time) bool {
 	return it.at.After(now) || now.Sub(it.at) >= r.age(key) // after now: the clock was set back

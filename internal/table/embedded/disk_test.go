@@ -59,7 +59,7 @@ func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
 	})
 	_, partition := s.hash.of(indexed.Key)
 	disktest.Until(t, func() bool {
-		it, _, err := s.read(new(keyBuffer), indexed.Key)
+		it, _, err := s.read(indexed.Key)
 		return err == nil && it != nil && s.commits.pending(slotOf(partition)) != nil
 	})
 	for name, call := range map[string]func(context.Context) error{

@@ -26,8 +26,7 @@ func (s *Store) Get(ctx context.Context, in table.GetInput) (table.GetResult, er
 		return res, err
 	}
 	defer s.leave()
-	var buf keyBuffer
-	it, size, slot, settled, err := s.recall(&buf, in.Key, in.Project)
+	it, size, slot, settled, err := s.recall(in.Key, in.Project)
 	if err == nil && !settled {
 		err = s.settle(ctx, slot)
 	}
@@ -47,11 +46,10 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 		return res, err
 	}
 	defer s.leave()
-	var buf keyBuffer
 	var waits []uint32
 	res.Items = make([]table.Item, 0, len(in.Keys))
 	for _, key := range in.Keys {
-		it, size, slot, settled, err := s.recall(&buf, key, in.Project)
+		it, size, slot, settled, err := s.recall(key, in.Project)
 		if err != nil {
 			return table.BatchGetResult{}, s.failure(table.OpBatchGet, err)
 		}
@@ -69,23 +67,15 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	return res, nil
 }
 
-// keyBuffer is room for a key on the caller's stack.
-type keyBuffer struct {
-	small [256]byte
-	big   []byte
-}
-
-func (b *keyBuffer) key(k table.Key) []byte {
-	if keyLen(k) <= len(b.small) {
-		return appendKey(b.small[:0], k)
-	}
-	b.big = appendKey(b.big[:0], k)
-	return b.big
-}
-
 // read returns an item, nil if it is absent, and its billed size.
-func (s *Store) read(buf *keyBuffer, key table.Key) (*table.Item, int, error) {
-	value, closer, err := s.db.Get(buf.key(key))
+func (s *Store) read(key table.Key) (*table.Item, int, error) {
+	buf, ok := s.keys.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
+	}
+	defer s.keys.Put(buf)
+	*buf = appendKey((*buf)[:0], key)
+	value, closer, err := s.db.Get(*buf)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -169,8 +159,9 @@ type pageReader struct {
 	ends  []itemEnd
 	// count is the number of items.
 	count int
-	// items reads the items that hints name, nil before the first hint.
+	// items reads the items that hints name, nil before the first hint. key is the last one.
 	items *pebble.Iterator
+	key   []byte
 }
 
 // itemEnd is the end of an item in the texts and attributes of its page.
@@ -297,8 +288,8 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 			return err
 		}
 	}
-	var buf keyBuffer
-	if !p.items.SeekPrefixGE(buf.key(key)) {
+	p.key = appendKey(p.key[:0], key)
+	if !p.items.SeekPrefixGE(p.key) {
 		return p.items.Error()
 	}
 	value, err := p.items.ValueAndErr()

@@ -107,7 +107,7 @@ func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 
 // recall is read for an answer: from memory if it can, else from Pebble. settled reports
 // whether the answer is durable; if not, the caller waits for the slot.
-func (s *Store) recall(buf *keyBuffer, key table.Key, project []string) (_ *table.Item, size int, slot uint32, settled bool, err error) {
+func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int, slot uint32, settled bool, err error) {
 	hash, partition := s.hash.of(key)
 	slot = slotOf(partition)
 	seq, settled := s.commits.last(slot)
@@ -119,7 +119,7 @@ func (s *Store) recall(buf *keyBuffer, key table.Key, project []string) (_ *tabl
 			return projected(&read.items[0], project), read.size, slot, true, nil
 		}
 	}
-	it, size, err := s.read(buf, key)
+	it, size, err := s.read(key)
 	if err != nil {
 		return nil, 0, slot, false, err
 	}

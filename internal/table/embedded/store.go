@@ -83,6 +83,7 @@ type Store struct {
 
 	locks      locks
 	workspaces sync.Pool // of *workspace
+	keys       sync.Pool // of *[]byte: keys of reads, which escape to the heap
 
 	life   sync.RWMutex // each call holds it shared, Close holds it alone
 	closed bool

@@ -102,7 +102,7 @@ func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (i
 // sweep stages the deletions.
 func (st *stage) sweep(kind byte, found []candidate, now time.Time) (deleted int, err error) {
 	for _, c := range found {
-		it, _, err := st.store.read(&st.buf, c.key)
+		it, _, err := st.store.read(c.key)
 		switch {
 		case st.store.db.Damaged(err) != nil: // it stays
 		case err != nil:
@@ -163,8 +163,7 @@ func (s *Store) candidate(kind byte, it *pebble.Iterator, now int64) (c candidat
 		if c.pk, c.sk, c.key, err = parseIndexKey(it.Key()); err != nil {
 			return c, false, err
 		}
-		var buf keyBuffer
-		item, _, err := s.read(&buf, c.key)
+		item, _, err := s.read(c.key)
 		return c, !hinted(item, c.pk, c.sk), err
 	}
 	value, err := it.ValueAndErr()

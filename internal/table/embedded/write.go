@@ -49,7 +49,7 @@ func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) 
 	st := stage{store: s, batch: s.db.NewBatch()}
 
 	unlock := s.locks.lockOne(hash)
-	old, _, err := s.read(&st.buf, key)
+	old, _, err := s.read(key)
 	var after *table.Item
 	var answer error
 	switch {
@@ -111,7 +111,7 @@ func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, er
 	cancelled := false
 	for i, op := range ops {
 		key := op.Key()
-		old, _, err := st.store.read(&st.buf, key)
+		old, _, err := st.store.read(key)
 		if err != nil {
 			return units, nil, err
 		}
@@ -227,7 +227,7 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 	s.locks.lock(&set)
 	for _, i := range reading {
 		w := writes[i]
-		old, _, err := s.read(&st.buf, w.Key())
+		old, _, err := s.read(w.Key())
 		if err != nil {
 			s.locks.unlock(&set)
 			return nil, units, st.drop(err)
@@ -300,7 +300,6 @@ type stage struct {
 	store *Store
 	batch *pebble.Batch
 	slots []uint32
-	buf   keyBuffer
 }
 
 // finish commits the batch, releases the caller's locks and waits until the batch is
@@ -353,7 +352,7 @@ func (st *stage) write(key table.Key, partition uint64, old, after *table.Item) 
 	if after != nil {
 		st.put(after)
 	} else {
-		_ = st.batch.Delete(st.buf.key(key), nil) // as above
+		_ = st.batch.Delete(appendKey(nil, key), nil) // as above
 	}
 	was, is := table.InIndex(old), table.InIndex(after)
 	stays := was && is && hinted(after, old.Str(table.AttrGSI1PK), old.Str(table.AttrGSI1SK))
