@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -79,6 +80,18 @@ func (w *World) checkCommentCount(it table.Item) {
 	}
 }
 
+// checkByline checks that a post whose byline homes show has the one of the profile, whether or
+// not a home shows the post.
+func (w *World) checkByline(author string, p schema.Post) {
+	if p.Byline.V == 0 || p.ID < id.Floor(time.Now().Add(-schema.BylineShown)) {
+		return
+	}
+	profile, err := schema.ParseProfile(*w.items[schema.ProfileKey(author)])
+	if want := profile.Byline(); err != nil || p.Byline != want {
+		w.load.fail("I5", "post %s of %s has the byline %+v, the profile %+v: %v", p.ID, author, p.Byline, want, err)
+	}
+}
+
 // checkQuiet checks the invariants that hold once the world is quiet. service reads
 // without faults.
 func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
@@ -93,6 +106,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 		for _, it := range w.partition(schema.PostsPK(user)) {
 			if post, err := schema.ParsePost(it); err == nil && !post.Deleted {
 				living[user][post.ID] = true
+				w.checkByline(user, post)
 			}
 		}
 	}
