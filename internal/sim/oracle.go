@@ -80,13 +80,18 @@ func (w *World) checkCommentCount(it table.Item) {
 	}
 }
 
-// checkByline checks that a post whose byline homes show has the one of the profile, whether or
-// not a home shows the post.
+// checkByline checks that a young post has the byline of its author's profile. It looks at the
+// stored post, so it also checks posts that are in no home.
 func (w *World) checkByline(author string, p schema.Post) {
 	if p.Byline.V == 0 || p.ID < id.Floor(time.Now().Add(-schema.BylineShown)) {
 		return
 	}
-	profile, err := schema.ParseProfile(*w.items[schema.ProfileKey(author)])
+	it := w.items[schema.ProfileKey(author)]
+	if it == nil {
+		w.load.fail("I5", "post %s of %s has a byline, and its author has no profile", p.ID, author)
+		return
+	}
+	profile, err := schema.ParseProfile(*it)
 	if want := profile.Byline(); err != nil || p.Byline != want {
 		w.load.fail("I5", "post %s of %s has the byline %+v, the profile %+v: %v", p.ID, author, p.Byline, want, err)
 	}

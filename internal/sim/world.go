@@ -246,20 +246,26 @@ func (w *World) ready() []*call {
 }
 
 // answerEnded ends calls whose context has ended. The seed decides whether such a call
-// still has its effect, and when.
+// still has its effect, and when. It answers one after the other: calls that belong together race
+// for the error of their caller, and the first to return cancels the others.
 func (w *World) answerEnded() {
 	w.mu.Lock()
-	parked := slices.Clone(w.parked)
-	w.mu.Unlock()
-	for _, c := range parked {
+	var ended []*call
+	var errs []error
+	for _, c := range w.parked {
 		if err := c.ctx.Err(); err != nil && !c.proc.asleep {
-			w.Fired[FaultTimeout]++
-			w.about("ended %s", c.name)
-			if w.rng.IntN(2) == 0 {
-				w.later(c)
-			}
-			w.answer(c, err, "deadline")
+			ended, errs = append(ended, c), append(errs, err)
 		}
+	}
+	w.mu.Unlock()
+	for i, c := range ended {
+		w.Fired[FaultTimeout]++
+		w.about("ended %s", c.name)
+		if w.rng.IntN(2) == 0 {
+			w.later(c)
+		}
+		w.answer(c, errs[i], "deadline")
+		w.settle()
 	}
 }
 
