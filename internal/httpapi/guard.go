@@ -60,6 +60,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, span := a.traced(obs.WithRequestID(r.Context(), requestID), r)
 	r = r.WithContext(ctx)
+	// Ids in the path go into events that outlive the request. They must not keep the whole
+	// request line, which a stranger can make long (I9).
+	r.URL.Path, r.URL.RawPath = strings.Clone(r.URL.Path), strings.Clone(r.URL.RawPath)
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it with == too

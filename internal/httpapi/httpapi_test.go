@@ -21,6 +21,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
@@ -319,6 +320,16 @@ func TestPanicIsA500WithItsRequestID(t *testing.T) {
 	if p.RequestID != "req-7" || res.Header().Get("X-Request-Id") != "req-7" || strings.Contains(res.Body.String(), "boom") {
 		t.Errorf("answer is %s %s", res.Header(), res.Body)
 	}
+}
+
+// An id of the path goes into events, which would keep all of the memory that it is a part of (I9).
+func TestThePathOfARequestKeepsNothingElseOfItsLine(t *testing.T) {
+	w := newWorld(t)
+	r := httptest.NewRequest(http.MethodPut, "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/like?"+strings.Repeat("&", 30_000), nil)
+	path, inLine := r.URL.Path, unsafe.StringData(r.URL.Path)
+	w.api.ServeHTTP(httptest.NewRecorder(), r)
+	assert.Equal(t, path, r.URL.Path)
+	assert.NotSame(t, inLine, unsafe.StringData(r.URL.Path))
 }
 
 // torn is a ResponseWriter that panics after half of an answer.
