@@ -213,6 +213,7 @@ func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 		if err := c.Clock.CheckAge("event_id", event.Head().EventID, c.Now()); err != nil {
 			return err
 		}
+		defer checkOriginal(msg)
 		if c.Tracer != nil {
 			return c.traced(ctx, msg, event)
 		}

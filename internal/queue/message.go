@@ -57,9 +57,16 @@ func Event(msg *message.Message) (messages.Event, error) {
 	if e == nil {
 		return messages.Decode(msg.Payload)
 	}
-	if invariants.Enabled {
-		again, err := messages.Encode(e)
-		invariants.Check(err == nil && string(again) == string(msg.Payload), "I5: the event %s changed after it was published", e.Head().EventID)
-	}
+	checkOriginal(msg)
 	return e, nil
+}
+
+// checkOriginal asserts that nobody changed the original of a received message.
+func checkOriginal(msg *message.Message) {
+	e := ReceiveOf(msg).Original.event
+	if !invariants.Enabled || e == nil {
+		return
+	}
+	again, err := messages.Encode(e)
+	invariants.Check(err == nil && string(again) == string(msg.Payload), "I5: the event %s changed after it was published", e.Head().EventID)
 }

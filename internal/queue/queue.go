@@ -135,7 +135,7 @@ type Receive struct {
 	// Receives is how often the message was received, this time included. Receives
 	// that ended with a hand-back count too.
 	Receives int
-	// Original is the published event, none if the backend has only its payload.
+	// Original is the published event, if the backend has it and not only its payload.
 	Original Original
 	// at is the time of the receive.
 	at time.Time

@@ -25,14 +25,19 @@ type queueState struct {
 }
 
 type queued struct {
-	id       string
-	topic    string // once it was received in the calm part
-	name     string // of its origin: the same in a run without other operations
-	payload  []byte
-	meta     message.Metadata
-	visible  time.Time
-	receives int
-	order    int
+	id      string
+	topic   string // once it was received in the calm part
+	name    string // of its origin: the same in a run without other operations
+	payload []byte
+	meta    message.Metadata
+	// original is the event itself. The first receive brings it, as in a process that has all
+	// roles, unless the publisher has begun anew since its start number boots.
+	original  queue.Original
+	publisher *Proc
+	boots     int
+	visible   time.Time
+	receives  int
+	order     int
 }
 
 // subscription is one process's subscription of one topic.
@@ -83,7 +88,10 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 	own := make([]*queued, len(messages))
 	text := make([]string, len(messages))
 	for i, m := range messages {
-		own[i] = &queued{id: m.UUID, payload: slices.Clone(m.Payload), meta: clone(m.Metadata)}
+		own[i] = &queued{
+			id: m.UUID, payload: slices.Clone(m.Payload), meta: clone(m.Metadata),
+			original: queue.OriginalOf(m), publisher: b.p, boots: b.p.boots,
+		}
 		text[i] = string(m.Payload)
 	}
 	c := &call{kind: "queue.publish", class: "publish " + topic, about: messages[0].UUID, label: label("publish "+topic, text), batch: len(own) > 1}
@@ -280,6 +288,9 @@ func (w *World) deliver() bool {
 // give hands a message to a subscription, and reports whether that takes it.
 func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	d := queue.NewReceive(m.receives + 1)
+	if m.receives == 0 && m.publisher != nil && m.publisher.boots == m.boots {
+		d.Original = m.original
+	}
 	msg := message.NewMessage(m.id, slices.Clone(m.payload))
 	msg.Metadata = clone(m.meta)
 	op := fmt.Sprintf("%s/%d", m.name, d.Receives)

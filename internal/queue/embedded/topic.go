@@ -65,8 +65,8 @@ type topic struct {
 type entry struct {
 	at    position
 	value record
-	// original is the published event, none for a message that was read from disk or that
-	// comes again.
+	// original is the published event. There is none for a message that was read from disk or
+	// that comes again.
 	original queue.Original
 }
 
