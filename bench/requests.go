@@ -57,8 +57,8 @@ func homePages(ctx context.Context, e *env) (results []Result, err error) {
 	return results, err
 }
 
-// likesOverHTTP is T18: PUT /v1/posts/{id}/like until the counts are exact. First each like is
-// of another user with a first request, then of users that made a request before.
+// likesOverHTTP is T18: PUT /v1/posts/{id}/like until the counts are exact. The first run has
+// a new user for each like, who has made no request before. The second one has users who have.
 func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users, regulars, posts = 64, 200_000, 5000, 50
 	nobody := graph{users: users, name: user, follows: func(func(follow) bool) {}}
@@ -70,6 +70,7 @@ func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 			return err
 		}
 		regular := func(i int) string { return tokens[i%regulars] }
+		// Not recorded: it makes the regulars known.
 		if _, err := e.likes(ctx, s, conns, period, regulars, tokens[:1], regular); err != nil {
 			return err
 		}
@@ -92,8 +93,8 @@ func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{first, again}, nil
 }
 
-// likes sends likes of posts, for d or up to n times: each post n/len(authors) times, and the i-th time
-// with token(i). Each of authors makes one of the posts.
+// likes sends likes of posts, for d or up to n times: n/len(authors) likes of each post. The i-th
+// like has token(i). Each of authors makes one of the posts.
 func (e *env) likes(ctx context.Context, s *server, conns int, d time.Duration, n int, authors []string, token func(i int) string) (Result, error) {
 	ids := make([]string, len(authors))
 	for i, author := range authors {

@@ -30,7 +30,8 @@ type signed struct {
 	used int64
 }
 
-// remembered does not change.
+// remembered is shared by the requests with a token: nothing changes it once verify has
+// returned it.
 type remembered struct {
 	claims   claims
 	kid, alg string

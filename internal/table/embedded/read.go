@@ -159,7 +159,8 @@ type pageReader struct {
 	ends  []itemEnd
 	// count is the number of items.
 	count int
-	// items reads the items that hints name, nil before the first hint. key is the last one.
+	// items reads the items that hints name, nil before the first hint. key is
+	// the buffer for the key of the last one.
 	items *pebble.Iterator
 	key   []byte
 }
