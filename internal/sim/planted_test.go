@@ -262,6 +262,10 @@ func bugs() []bug {
 		{"profile replaced whatever its version", "I5", []edit{{users, `return table.Equal{Name: schema.AttrBylineV, Value: table.N(v)}`, `return table.Exists{}`}}},
 		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-schema.BylineShown / 144`}}},
 		{"change of a name that ends after its first pages", "I5", []edit{{bylines, `if last == "" {`, `if last == "" || e != nil {`}}},
+		{"worker that changes the event that it handles", "I5", []edit{{
+			"internal/fanout/worker.go", `return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.postCreated(ctx, e)))`,
+			`e.RequestID += "!"; return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.postCreated(ctx, e)))`,
+		}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}
 }
