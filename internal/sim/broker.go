@@ -30,14 +30,13 @@ type queued struct {
 	name    string // of its origin: the same in a run without other operations
 	payload []byte
 	meta    message.Metadata
-	// original is the event itself. The first receive brings it, as in a process that has all
-	// roles, unless the publisher has begun anew since its start number boots.
-	original  queue.Original
-	publisher *Proc
-	boots     int
-	visible   time.Time
-	receives  int
-	order     int
+	// original is the event itself, and by the life that published it, nil for a dead letter that
+	// was sent again. The first receive in that life brings it, as in a process that has all roles.
+	original queue.Original
+	by       *life
+	visible  time.Time
+	receives int
+	order    int
 }
 
 // subscription is one process's subscription of one topic.
@@ -90,7 +89,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 	for i, m := range messages {
 		own[i] = &queued{
 			id: m.UUID, payload: slices.Clone(m.Payload), meta: clone(m.Metadata),
-			original: queue.OriginalOf(m), publisher: b.p, boots: b.p.boots,
+			original: queue.OriginalOf(m), by: b.l,
 		}
 		text[i] = string(m.Payload)
 	}
@@ -288,7 +287,7 @@ func (w *World) deliver() bool {
 // give hands a message to a subscription, and reports whether that takes it.
 func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	d := queue.NewReceive(m.receives + 1)
-	if m.receives == 0 && m.publisher != nil && m.publisher.boots == m.boots {
+	if m.receives == 0 && m.by != nil && !m.by.over {
 		d.Original = m.original
 	}
 	msg := message.NewMessage(m.id, slices.Clone(m.payload))
