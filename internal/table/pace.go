@@ -40,12 +40,14 @@ const (
 	paceLook = 5 * time.Millisecond
 	mostWait = 2 * time.Minute
 	// The entries of an ordinary post make chunks and backfills yield for yieldFor. They write
-	// yieldBatch entries at a time then. With Rest they rest after each such write for
-	// yieldRest times its duration, or for mostRest where a slow disk makes that long.
+	// yieldBatch entries at a time then. With Rest they write restBatch of them, and rest after
+	// each such write for yieldRest times its duration, or for mostRest where a slow disk makes
+	// that long.
 	yieldFor   = time.Second
 	yieldBatch = 256
-	yieldRest  = 9
-	mostRest   = 50 * time.Millisecond
+	restBatch  = 128
+	yieldRest  = 45
+	mostRest   = 200 * time.Millisecond
 )
 
 // Pace shares a table that is short of capacity between the kinds of work of a process.
@@ -304,6 +306,8 @@ func (s *paced) BatchWrite(ctx context.Context, writes []BatchWrite) (all WriteR
 	switch {
 	case s.pace.Limit() > 0 && s.u != UrgencyAPI:
 		size = MaxBatchWrite
+	case s.pace.yields(s.u) && s.pace.Rest:
+		size = restBatch
 	case s.pace.yields(s.u):
 		size = yieldBatch
 	}

@@ -220,8 +220,8 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 			assert.Equal(t, write, took(&pace, u, 1000))
 			store.taken()
 			post()
-			assert.Equal(t, 4*10*write, took(&pace, u, 1000), "%d", u)
-			assert.Equal(t, []int{7, 256, 256, 256, 232}, store.taken())
+			assert.Equal(t, 4*46*write, took(&pace, u, 500), "%d", u)
+			assert.Equal(t, []int{7, 128, 128, 128, 116}, store.taken())
 			assert.Equal(t, write, took(&pace, u, 1), "a single write")
 			assert.Equal(t, write, took(&pace, table.UrgencyAPI, 1000))
 			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1000))
@@ -231,7 +231,7 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 
 			post()
 			<-time.After(time.Second - write - time.Nanosecond)
-			assert.Equal(t, 10*write, took(&pace, u, 2), "it ends within a second of the post")
+			assert.Equal(t, 46*write, took(&pace, u, 2), "it ends within a second of the post")
 			post()
 			<-time.After(time.Second)
 			assert.Equal(t, write, took(&pace, u, 1000), "a second after the last post")
@@ -372,7 +372,7 @@ func TestARestIsBounded(t *testing.T) {
 		chunks := pace.Store(store, table.UrgencyChunks)
 		_, err = chunks.BatchWrite(t.Context(), entries(2))
 		require.NoError(t, err)
-		assert.Equal(t, 150*time.Millisecond, time.Since(began))
+		assert.Equal(t, 300*time.Millisecond, time.Since(began))
 
 		ctx, stop := context.WithTimeout(t.Context(), 110*time.Millisecond)
 		defer stop()
