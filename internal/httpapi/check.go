@@ -131,10 +131,8 @@ func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
 
 // copyBody reads the body up to the limit, with or without a Content-Length.
 func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
-	tooLarge := newProblem(http.StatusRequestEntityTooLarge, typeTooLarge, "Body too large",
-		fmt.Sprintf("the largest body has %d bytes", MaxBodyBytes))
 	if r.ContentLength > MaxBodyBytes {
-		return tooLarge
+		return tooLarge()
 	}
 	_, err := io.Copy(to, http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
@@ -143,12 +141,17 @@ func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 		return nil
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge
+		return tooLarge()
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return newProblem(http.StatusRequestTimeout, typeTimeout, "Timeout", "the body did not arrive in time")
 	}
 	return malformed("the body could not be read")
+}
+
+func tooLarge() *Problem {
+	return newProblem(http.StatusRequestEntityTooLarge, typeTooLarge, "Body too large",
+		fmt.Sprintf("the largest body has %d bytes", MaxBodyBytes))
 }
 
 type faultsKey struct{}
