@@ -306,10 +306,10 @@ func (s *paced) BatchWrite(ctx context.Context, writes []BatchWrite) (all WriteR
 	switch {
 	case s.pace.Limit() > 0 && s.u != UrgencyAPI:
 		size = MaxBatchWrite
-	case s.pace.yields(s.u) && s.pace.Rest:
-		size = restBatch
 	case s.pace.yields(s.u):
-		size = yieldBatch
+		if size = yieldBatch; s.pace.Rest {
+			size = restBatch
+		}
 	}
 	if len(writes) > size {
 		if err := ValidateBatch(writes); err != nil { // no part shows that a key is in two of them
