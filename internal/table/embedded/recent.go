@@ -45,7 +45,7 @@ type recentKey struct {
 
 // recentRead is the answer of a read.
 type recentRead struct {
-	items []table.Item // one or none for an item
+	items []table.Item // one for an item
 	// size is the billed size.
 	size int
 	// seq is the last commit of the slot when it was read.
@@ -113,9 +113,6 @@ func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int
 	seq, settled := s.commits.last(slot)
 	if settled {
 		if read, ok := s.recent.get(recentKey{Key: key}, hash, seq); ok {
-			if len(read.items) == 0 {
-				return nil, 0, slot, true, nil
-			}
 			return projected(&read.items[0], project), read.size, slot, true, nil
 		}
 	}
@@ -124,14 +121,11 @@ func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int
 		return nil, 0, slot, false, err
 	}
 	// A commit that came meanwhile may have shown or not.
-	if now, _ := s.commits.last(slot); settled && now == seq {
-		read := recentRead{size: size, seq: seq}
-		if it != nil {
-			read.items = []table.Item{*it}
-		}
-		s.recent.put(recentKey{Key: key}, hash, read)
-	} else {
-		settled = false
+	if now, _ := s.commits.last(slot); !settled || now != seq {
+		return projected(it, project), size, slot, false, nil
+	}
+	if it != nil { // an absent one is mostly read to be written, and filters make it cheap
+		s.recent.put(recentKey{Key: key}, hash, recentRead{items: []table.Item{*it}, size: size, seq: seq})
 	}
 	return projected(it, project), size, slot, settled, nil
 }
