@@ -46,7 +46,7 @@ const (
 	yieldFor   = time.Second
 	yieldBatch = 256
 	restBatch  = 128
-	yieldRest  = 45
+	yieldRest  = 90
 	mostRest   = 200 * time.Millisecond
 )
 

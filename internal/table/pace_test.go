@@ -220,7 +220,7 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 			assert.Equal(t, write, took(&pace, u, 1000))
 			store.taken()
 			post()
-			assert.Equal(t, 4*46*write, took(&pace, u, 500), "%d", u)
+			assert.Equal(t, 4*91*write, took(&pace, u, 500), "%d", u)
 			assert.Equal(t, []int{7, 128, 128, 128, 116}, store.taken())
 			assert.Equal(t, write, took(&pace, u, 1), "a single write")
 			assert.Equal(t, write, took(&pace, table.UrgencyAPI, 1000))
@@ -231,7 +231,7 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 
 			post()
 			<-time.After(time.Second - write - time.Nanosecond)
-			assert.Equal(t, 46*write, took(&pace, u, 2), "it ends within a second of the post")
+			assert.Equal(t, 91*write, took(&pace, u, 2), "it ends within a second of the post")
 			post()
 			<-time.After(time.Second)
 			assert.Equal(t, write, took(&pace, u, 1000), "a second after the last post")
