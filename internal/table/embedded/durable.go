@@ -99,6 +99,7 @@ type commit struct {
 	err     error
 	applied sync.WaitGroup
 	done    chan struct{} // closed when the batch is durable, or when err is set
+	over    atomic.Bool   // whether done is closed, for each read to ask
 }
 
 // A sync takes the CPU time of many commits. So after a sync for crowd commits, the next one
@@ -157,6 +158,7 @@ func (c *commits) finish() {
 		}
 		next.batch = nil
 		c.waiting.Add(-1)
+		next.over.Store(true)
 		close(next.done)
 	}
 }
@@ -190,15 +192,10 @@ func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 // are durable.
 func (c *commits) pending(slot uint32) *commit {
 	last := c.slots[slot].Load()
-	if last == nil {
+	if last == nil || last.over.Load() {
 		return nil
 	}
-	select {
-	case <-last.done:
-		return nil
-	default:
-		return last
-	}
+	return last
 }
 
 // last returns the number of the slot's last commit, and reports whether it and all before
@@ -208,12 +205,7 @@ func (c *commits) last(slot uint32) (seq uint64, settled bool) {
 	if last == nil {
 		return 0, true
 	}
-	select {
-	case <-last.done:
-		return last.seq, last.err == nil
-	default:
-		return last.seq, false
-	}
+	return last.seq, last.over.Load() && last.err == nil
 }
 
 func slotOf(partition uint64) uint32 { return uint32(partition % slotCount) }
