@@ -94,7 +94,8 @@ func TestConcurrencyShowsItemsInMemoryThatAreOld(t *testing.T) {
 	planttest.MustFail(t, binary, "TestItemsInMemoryAreAsNewAsTheTable", "at least", 100)
 }
 
-// Items are read again and again, more than memory has room for, and so are absent ones.
+// Items are read again and again, more than memory has room for, and so are absent ones, which
+// take none.
 func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 	const most = 64 << 10
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: most * recentShare})
@@ -103,6 +104,8 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 		require.NoError(t, err)
 		return res.Item
 	}
+	assert.Nil(t, get("nobody"))
+	assert.Zero(t, s.Stats().ItemBytes, "an absent item is not kept")
 	for i := range 600 {
 		pk := fmt.Sprint("p", i)
 		it := table.Item{Key: table.Key{PK: pk, SK: "s"}, Attrs: []table.Attr{{Name: "text", Value: table.S(strings.Repeat("x", 10*(i%200)))}}}
