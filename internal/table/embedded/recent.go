@@ -127,7 +127,7 @@ func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int
 	if it != nil { // an absent one is mostly read to be written, and filters make it cheap
 		s.recent.put(recentKey{Key: key}, hash, recentRead{items: []table.Item{*it}, size: size, seq: seq})
 	}
-	return projected(it, project), size, slot, settled, nil
+	return projected(it, project), size, slot, true, nil
 }
 
 // recallPage is pageReader.read: for the first page of a partition from memory if it can.
