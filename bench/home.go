@@ -54,7 +54,7 @@ func homeRead(ctx context.Context, e *env) ([]Result, error) {
 		name        string
 		value, base float64
 		limit       float64
-	}{{"p50", loaded.P50, idle.P50, 5}, {"p99", loaded.P99, idle.P99, 25}} {
+	}{{"p50", loaded.P50, idle.P50, 3}, {"p99", loaded.P99, idle.P99, 15}} {
 		r := Result{ID: "T10", Name: "home read under write load, " + q.name, Value: q.value, Unit: "ms", Cost: &cost, Latency: loaded, Note: note}
 		r = r.below("the same reads without writes", q.base)
 		results = append(results, r.reach(fmt.Sprintf("≤ %v ms", q.limit), q.value <= q.limit))
