@@ -321,6 +321,7 @@ func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 	}
 }
 
+// Those that come a second time are: most of a crowd's come once.
 func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
 	const most = 8 << 20
 	dev, err := auth.NewDev([]byte(secret), newClock().Now)
@@ -329,9 +330,14 @@ func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
 		user := fmt.Sprint("user", i)
 		token, _, err := dev.Issue(user, time.Hour)
 		require.NoError(t, err)
-		got, err := dev.Verify(t.Context(), token)
-		require.NoError(t, err)
-		require.Equal(t, auth.Identity{User: user}, got)
+		for range 2 {
+			if i == 0 {
+				assert.Zero(t, dev.RememberedBytes(), "before its second request")
+			}
+			got, err := dev.Verify(t.Context(), token)
+			require.NoError(t, err)
+			require.Equal(t, auth.Identity{User: user}, got)
+		}
 	}
 	assert.LessOrEqual(t, dev.RememberedBytes(), int64(most))
 	assert.Greater(t, dev.RememberedBytes(), int64(most/2))

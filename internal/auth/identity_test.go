@@ -190,7 +190,7 @@ func TestTheScopeMakesAService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(c.change))
-			for range 2 { // also when it is remembered
+			for range 3 { // also when it is remembered
 				who, err := w.verifier.Verify(t.Context(), token)
 				assert.Equal(t, c.want, who)
 				if c.want == (auth.Identity{}) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"fanfare/internal/doorkeeper"
 	"fanfare/internal/table"
 )
 
@@ -26,6 +27,8 @@ const (
 	recentShards = 16
 	// mostRecentPage is the billed size of the largest page that is kept.
 	mostRecentPage = 16 << 10
+	// recentSeen is the number of keys of a shard that are remembered after one read.
+	recentSeen = 4096
 )
 
 // recentShard is a part of recent with a lock of its own.
@@ -34,6 +37,7 @@ type recentShard struct {
 	kept *simplelru.LRU[recentKey, recentRead]
 	// used and most are bytes.
 	used, most int64
+	seen       *doorkeeper.Doorkeeper
 }
 
 // recentKey names an item, or the first page of a partition: then it has no sort key.
@@ -60,7 +64,7 @@ func newRecent(most int64) *recent {
 	r := &recent{}
 	for i := range r.shards {
 		s := &r.shards[i]
-		s.most = most / recentShards
+		s.most, s.seen = most/recentShards, doorkeeper.New(recentSeen)
 		// The bound is in bytes; each entry has more than 256.
 		kept, err := simplelru.NewLRU(max(1, int(s.most/256)), func(key recentKey, it recentRead) { s.used -= bytesOf(key, it) })
 		if err != nil {
@@ -92,10 +96,14 @@ func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	return it, ok && it.seq == seq
 }
 
+// put keeps a read, unless it is the first one of its key.
 func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	s := r.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.kept.Contains(key) && !s.seen.Knows(hash) {
+		return
+	}
 	before := s.used
 	s.kept.Remove(key)
 	s.kept.Add(key, read)
