@@ -321,7 +321,7 @@ func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 	}
 }
 
-// Those that come a second time are: most of a crowd's come once.
+// A token is remembered from its second request on, because most tokens of a crowd come once.
 func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
 	const most = 8 << 20
 	dev, err := auth.NewDev([]byte(secret), newClock().Now)
