@@ -104,10 +104,9 @@ func (s *signed) recall(sum [sha256.Size]byte) (*remembered, bool) {
 func (s *signed) keep(sum [sha256.Size]byte, r *remembered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.kept.Contains(sum) && !s.seen.Knows(binary.BigEndian.Uint64(sum[:])) {
+	if !s.kept.Remove(sum) && !s.seen.Knows(binary.BigEndian.Uint64(sum[:])) {
 		return
 	}
-	s.kept.Remove(sum)
 	s.kept.Add(sum, r)
 	for s.used += r.bytes; s.used > rememberedBytes; {
 		s.kept.RemoveOldest()

@@ -2,7 +2,7 @@
 // not hold a key that nobody asks for again. It is the Bloom filter in front of TinyLFU
 // (Einziger, Friedman and Manes, 2017, arXiv:1512.00727). It must never grow, and its answer
 // must never decide more than the admission to a cache: it forgets all keys now and then, and
-// takes one key in twenty for one that it has seen.
+// takes up to one key in twenty for one that it has seen.
 package doorkeeper
 
 // bitsOfKey is the number of bits for a key. With two of them set for each key, one key in

@@ -96,16 +96,15 @@ func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	return it, ok && it.seq == seq
 }
 
-// put keeps a read, unless it is the first one of its key.
+// put keeps a read, unless it is the first one of its hash: pages of a partition share theirs.
 func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	s := r.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.kept.Contains(key) && !s.seen.Knows(hash) {
+	before := s.used
+	if !s.kept.Remove(key) && !s.seen.Knows(hash) {
 		return
 	}
-	before := s.used
-	s.kept.Remove(key)
 	s.kept.Add(key, read)
 	for s.used += bytesOf(key, read); s.used > s.most; {
 		s.kept.RemoveOldest()
