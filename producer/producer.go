@@ -48,33 +48,53 @@ type Producer struct {
 // New returns a producer on the clock of this machine.
 func New() *Producer { return &Producer{id.NewGenerator(time.Now), time.Now} }
 
-// Post returns the event of a new post. Its id is PostID, and its time that of the id: keep the
-// event, and send it again if a send fails. ImageURL may be added.
+// Post returns the event of a new post. The event's PostID is the id of the post, and has the
+// time of the post: keep the event, and send it again if a send fails. ImageURL may be added.
+// Post refuses a bad author or text, and names each.
 func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	post, err := p.ids.New()
 	if err != nil {
 		return nil, err
 	}
 	head, err := p.header()
-	return &messages.PostCreated{Header: head, PostID: post, AuthorID: author, Text: text}, err
+	if err != nil {
+		return nil, err
+	}
+	return checked(&messages.PostCreated{Header: head, PostID: post, AuthorID: author, Text: text})
 }
 
 // Like returns the event of a user who likes a post. Of several events of a user and a post
-// the one with the highest id counts, in whatever order they come.
+// the one with the highest id counts, in whatever order they come. Like refuses a bad user id
+// or post id, and names each.
 func (p *Producer) Like(user, post string) (*messages.Liked, error) {
 	head, err := p.header()
-	return &messages.Liked{Like: messages.Like{Header: head, PostID: post, UserID: user}}, err
+	if err != nil {
+		return nil, err
+	}
+	return checked(&messages.Liked{Like: messages.Like{Header: head, PostID: post, UserID: user}})
 }
 
-// Unlike returns the event of a user who takes a like back.
+// Unlike returns the event of a user who takes a like back. It refuses the same ids as Like.
 func (p *Producer) Unlike(user, post string) (*messages.Unliked, error) {
 	head, err := p.header()
-	return &messages.Unliked{Like: messages.Like{Header: head, PostID: post, UserID: user}}, err
+	if err != nil {
+		return nil, err
+	}
+	return checked(&messages.Unliked{Like: messages.Like{Header: head, PostID: post, UserID: user}})
 }
 
 func (p *Producer) header() (messages.Header, error) {
 	event, err := p.ids.New()
 	return messages.Header{EventID: event, Time: p.now().UTC()}, err
+}
+
+// checked returns an event that Encode accepts, so that a bad id is refused where it is given.
+func checked[E messages.Event](e E) (E, error) {
+	if _, err := Encode(e); err != nil {
+		var none E
+		return none, err
+	}
+	return e, nil
 }
 
 // Message is an event as it goes to a queue.
@@ -95,18 +115,18 @@ func (m Message) Queue(prefix string) string { return prefix + "-" + m.Topic }
 // refuse.
 func Encode(e messages.Event) (Message, error) {
 	topic := TopicLikes
+	var bad error
 	switch e := e.(type) {
 	case *messages.PostCreated:
-		topic = TopicPosts
-		if err := checkPost(e); err != nil {
-			return Message{}, fmt.Errorf("encode %s: %w", e.Kind(), err)
+		if topic = TopicPosts; e != nil {
+			bad = checkPost(e)
 		}
 	case *messages.Liked, *messages.Unliked:
 	default:
 		return Message{}, fmt.Errorf("encode %T: other producers send PostCreated, Liked and Unliked only", e)
 	}
 	payload, err := messages.Encode(e)
-	if err != nil {
+	if err = errors.Join(err, bad); err != nil {
 		return Message{}, err
 	}
 	return Message{Topic: topic, ID: e.Head().EventID, Group: e.Group(), Payload: payload}, nil
@@ -115,14 +135,14 @@ func Encode(e messages.Event) (Message, error) {
 func checkPost(e *messages.PostCreated) error {
 	var errs []error
 	if n := utf8.RuneCountInString(e.Text); n < 1 || n > messages.MaxText || !utf8.ValidString(e.Text) {
-		errs = append(errs, fmt.Errorf("text has %d characters: it must be UTF-8 of 1 to %d", n, messages.MaxText))
+		errs = append(errs, fmt.Errorf("encode PostCreated: text has %d characters: it must be UTF-8 of 1 to %d", n, messages.MaxText))
 	}
 	if e.ImageURL == "" {
 		return errors.Join(errs...)
 	}
 	u, err := url.Parse(e.ImageURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || utf8.RuneCountInString(e.ImageURL) > messages.MaxImageURL {
-		errs = append(errs, fmt.Errorf("image_url is not an http or https URL of up to %d characters without a user name", messages.MaxImageURL))
+		errs = append(errs, fmt.Errorf("encode PostCreated: image_url is not an http or https URL of up to %d characters without a user name", messages.MaxImageURL))
 	}
 	return errors.Join(errs...)
 }

@@ -56,6 +56,7 @@ func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 		"image":             func(e *messages.PostCreated) messages.Event { e.ImageURL = "javascript:alert(1)"; return e },
 		"image with a user": func(e *messages.PostCreated) messages.Event { e.ImageURL = "https://a:b@example.com/"; return e },
 		"no event":          func(*messages.PostCreated) messages.Event { return nil },
+		"nil event":         func(*messages.PostCreated) messages.Event { return (*messages.PostCreated)(nil) },
 		"like without post": func(e *messages.PostCreated) messages.Event {
 			return &messages.Liked{Like: messages.Like{Header: e.Header, UserID: "a"}}
 		},
@@ -74,4 +75,24 @@ func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 			assert.Error(t, err)
 		})
 	}
+}
+
+func TestBadIDsAreRefusedWhereTheyAreGiven(t *testing.T) {
+	p := producer.New()
+	_, err := p.Post("a b", "")
+	require.ErrorContains(t, err, "author_id")
+	require.ErrorContains(t, err, "text")
+	for _, user := range []string{"", "a b", strings.Repeat("u", 65), "ann\n"} {
+		_, err = p.Post(user, "Hello")
+		require.ErrorContains(t, err, "author_id", "%q", user)
+		_, err = p.Like(user, aPost)
+		require.ErrorContains(t, err, "user_id", "%q", user)
+		_, err = p.Unlike(user, aPost)
+		require.ErrorContains(t, err, "user_id", "%q", user)
+	}
+	_, err = p.Like("bob", "no post")
+	require.ErrorContains(t, err, "post_id")
+	_, err = p.Unlike("a b", "")
+	require.ErrorContains(t, err, "post_id")
+	require.ErrorContains(t, err, "user_id")
 }
