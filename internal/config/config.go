@@ -182,14 +182,16 @@ func Names() []string {
 func Load(environ []string, role Role) (Config, error) {
 	vars := map[string]string{}
 	var faults []string
-	names := Names()
+	names, foreign := Names(), FromPlatform(environ)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		if !slices.Contains(names, name) {
-			faults = append(faults, unknown(name, names))
+			if !slices.Contains(foreign, name) {
+				faults = append(faults, unknown(name, names))
+			}
 			continue
 		}
 		if value != "" {
@@ -303,17 +305,24 @@ func parse(vars map[string]string) (c Config, bad []string, err error) {
 			return c, nil, err
 		}
 		name := field.Tag.Get("env")
-		bad = append(bad, fmt.Sprintf("%s: %q is not %s", name, vars[name], expected(field.Type)))
+		bad = append(bad, fmt.Sprintf("%s: %q is not %s", name, vars[name], expected(field.Type, vars[name])))
 		delete(vars, name)
 	}
 	return c, bad, nil
 }
 
-func expected(t reflect.Type) string {
+// expected words the values of a type, for a value that the type does not have.
+func expected(t reflect.Type, value string) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "a duration such as 1s or 720h"
 	case reflect.TypeFor[Switch](), reflect.TypeFor[*Switch]():
+		switch strings.ToLower(value) {
+		case "true":
+			return "on or off: write on, which YAML keeps in quotes only ('on')"
+		case "false":
+			return "on or off: write off, which YAML keeps in quotes only ('off')"
+		}
 		return "on or off"
 	case reflect.TypeFor[zapcore.Level]():
 		return "debug, info, warn or error"

@@ -118,6 +118,9 @@ func Run(ctx context.Context, opt Options) (err error) {
 		opt.Now = time.Now
 	}
 	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, clock: clock.New(opt.Now)}
+	if ignored := config.FromPlatform(opt.Environ); len(ignored) > 0 {
+		p.log.Info("ignored variables that the platform made for a service or a link", zap.Strings("names", ignored))
+	}
 	defer func() {
 		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()

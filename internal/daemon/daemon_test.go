@@ -275,6 +275,17 @@ func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 	}
 }
 
+// A name that a person chose is not ignored without a trace.
+func TestIgnoredVariablesOfThePlatformAreLoggedOnce(t *testing.T) {
+	t.Setenv("FANFARE_SERVICE_PORT", "8080")
+	t.Setenv("FANFARE_API_PORT", "tcp://10.0.0.1:80")
+	core, logged := observer.New(zap.InfoLevel)
+	startLogging(t, settings(t, t.TempDir()), zap.New(core))
+	lines := logged.FilterMessageSnippet("ignored variables").All()
+	require.Len(t, lines, 1)
+	assert.Equal(t, []any{"FANFARE_API_PORT", "FANFARE_SERVICE_PORT"}, lines[0].ContextMap()["names"])
+}
+
 func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
 	for addr, want := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
 		core, logged := observer.New(zap.WarnLevel)
