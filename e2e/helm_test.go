@@ -36,14 +36,14 @@ func merge(values, over map[string]any) map[string]any {
 	return out
 }
 
-// helm runs Helm with values, and returns its output.
+// helm runs Helm with values, over which files and flags in args win, and returns its output.
 func helm(t *testing.T, over map[string]any, args ...string) (stdout string, err error) {
 	t.Helper()
 	text, err := yaml.Marshal(over)
 	require.NoError(t, err)
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	require.NoError(t, os.WriteFile(values, text, 0o600))
-	command := exec.CommandContext(t.Context(), "../scripts/helm.sh", append(append([]string{"run"}, args...), chart, "-f", values)...)
+	command := exec.CommandContext(t.Context(), "../scripts/helm.sh", slices.Concat([]string{"run", args[0], "-f", values}, args[1:], []string{chart})...)
 	var out, problems strings.Builder
 	command.Stdout, command.Stderr = &out, &problems
 	if err := command.Run(); err != nil {
@@ -182,25 +182,6 @@ func TestTheChartNamesAMissingValue(t *testing.T) {
 	} {
 		_, err := render(t, merge(needed(), over))
 		assert.ErrorContains(t, err, name+":")
-	}
-}
-
-// A number in a file of values is the number that a daemon gets.
-func TestTheChartPassesSettingsOn(t *testing.T) {
-	t.Parallel()
-	manifests, err := render(t, merge(needed(), map[string]any{"settings": map[string]any{
-		"FANFARE_PUSH_LIMIT": 1_000_000, "FANFARE_LIKE_WINDOW": "2s", "FANFARE_ACTIVE_DAYS": "14",
-	}}))
-	require.NoError(t, err)
-	for name, deployment := range objects(t, manifests) {
-		if !strings.HasPrefix(name, "Deployment ") {
-			continue
-		}
-		env := at(t, deployment, "spec", "template", "spec", "containers", 0, "env")
-		assert.Subset(t, env, []any{
-			map[string]any{"name": "FANFARE_PUSH_LIMIT", "value": "1000000"}, map[string]any{"name": "FANFARE_LIKE_WINDOW", "value": "2s"},
-			map[string]any{"name": "FANFARE_ACTIVE_DAYS", "value": "14"},
-		}, name)
 	}
 }
 

@@ -1,6 +1,6 @@
 {{- define "fanfare.selector" -}}
 app.kubernetes.io/name: fanfare
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .name }}
 {{- end }}
 
@@ -13,9 +13,47 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- define "fanfare.metadata" -}}
 metadata:
   name: {{ .root.Release.Name }}-{{ .name }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "fanfare.labels" . | nindent 4 }}
+{{- end }}
+
+{{- /* Strings of labels and annotations, which YAML may have read as something else. */}}
+{{- define "fanfare.strings" -}}
+{{- range $name, $value := . }}
+{{ $name | quote }}: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
+{{- end }}
+{{- end }}
+
+{{- /*
+The text that a daemon gets for .value, the setting .name. YAML 1.1 reads a bare off as false, 1000000 as a float,
+1.10 as 1.1, 0123 as 83 and no as false. Only the chart knows that: the daemons see texts. So what the setting cannot
+mean is refused here, before anything starts. A whole number of --set (int64) is exact, so it may be a text as well.
+The faults do not quote values: one may be a secret.
+*/}}
+{{- define "fanfare.value" -}}
+{{- $switches := list "FANFARE_PPROF" "FANFARE_CONSOLE" "FANFARE_LIKES_BY_USER" "FANFARE_CANARY" "FANFARE_AUDIT" "GOGC" "GOMEMLIMIT" }}
+{{- $lists := list "FANFARE_JWT_AUDIENCE" "FANFARE_CORS_ORIGINS" "FANFARE_CORS_HEADERS" }}
+{{- $texts := list "image.tag" "AWS_REGION" "FANFARE_ENGINE" "FANFARE_DATA_DIR" "FANFARE_TABLE" "FANFARE_QUEUE_PREFIX" "FANFARE_EVENTS_QUEUE"
+  "FANFARE_HTTP_ADDR" "FANFARE_ADMIN_ADDR" "FANFARE_METRICS_ADDR" "FANFARE_AUTH" "FANFARE_JWT_ISSUER" "FANFARE_JWKS_URL"
+  "FANFARE_JWT_USER_CLAIM" "FANFARE_SERVICE_SCOPE" "FANFARE_DEV_SECRET" "FANFARE_DEV_AUTH_ON_AWS" "FANFARE_DEV_AUTH_PUBLIC" }}
+{{- $fault := printf "%s: YAML has read its value as a %s, which may have changed it: write it in quotes, or with --set-string" .name (kindOf .value) }}
+{{- if kindIs "string" .value }}{{ .value }}
+{{- else if kindIs "bool" .value }}
+  {{- if has .name $switches }}{{ ternary "on" "off" .value }}
+  {{- else if regexMatch "^(AWS_USE_.+|(AWS|OTEL)_.+_(DISABLED|INSECURE))$" .name }}{{ .value }}
+  {{- else }}{{ fail $fault }}{{ end }}
+{{- else if kindIs "slice" .value }}
+  {{- if not (has .name $lists) }}{{ fail (printf "%s: it takes one value, not a list" .name) }}{{ end }}
+  {{- range .value }}{{ if not (has (kindOf .) (list "string" "int64")) }}{{ fail $fault }}{{ end }}{{ end }}
+  {{- join "," .value }}
+{{- else if kindIs "int64" .value }}{{ .value }}
+{{- else if and (kindIs "float64" .value) (not (has .name (concat $texts $lists))) }}
+  {{- /* A float has each whole number below 2^53. */}}
+  {{- if and (eq (floor .value) .value) (lt .value 9007199254740992.0) (gt .value -9007199254740992.0) }}{{ printf "%.0f" .value }}
+  {{- else if or (eq (floor .value) .value) (hasPrefix "FANFARE_" .name) }}{{ fail $fault }}
+  {{- else }}{{ toJson .value }}{{ end }}
+{{- else }}{{ fail $fault }}{{ end }}
 {{- end }}
 
 {{- /* The parts that every daemon has. .root is the chart, .name the daemon, .own its values, .env more settings. */}}
@@ -44,6 +82,8 @@ spec:
       labels:
         {{- include "fanfare.labels" . | nindent 8 }}
     spec:
+      # The variables of Services whose names begin with fanfare would look like settings.
+      enableServiceLinks: false
       serviceAccountName: {{ .root.Release.Name }}-{{ .name }}
       # A stop ends within 30 seconds.
       terminationGracePeriodSeconds: 30
@@ -65,26 +105,28 @@ spec:
       {{- end }}
       containers:
         - name: {{ .name }}
-          image: {{ required "image.repository: the image of deploy/Dockerfile" .root.Values.image.repository }}:{{ required "image.tag: the tag of the image" .root.Values.image.tag }}
+          image: {{ required "image.repository: the image of deploy/Dockerfile" .root.Values.image.repository }}:{{ include "fanfare.value" (dict "name" "image.tag" "value" (required "image.tag: the tag of the image" .root.Values.image.tag)) }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [{{ .name }}]
           securityContext:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
             capabilities: {drop: [ALL]}
+          {{- $env := dict "AWS_REGION" (required "aws.region: the region of the table and the queues" .root.Values.aws.region)
+            "FANFARE_ENGINE" "aws" "FANFARE_TABLE" .root.Values.aws.table "FANFARE_QUEUE_PREFIX" .root.Values.aws.queuePrefix
+            "FANFARE_METRICS_ADDR" ":9091" "GOMEMLIMIT" (printf "%dMiB" (div (mul 85 .own.resources.memoryLimitMiB) 100)) }}
+          {{- /* A name has one entry, which server-side apply needs. A value that is empty in YAML is absent. */}}
+          {{- range $more := list .env .root.Values.settings }}
+          {{- range $name, $value := $more }}
+          {{- if not (kindIs "invalid" $value) }}{{ $_ := set $env $name $value }}{{ end }}
+          {{- end }}
+          {{- end }}
           env:
-            - {name: AWS_REGION, value: {{ required "aws.region: the region of the table and the queues" .root.Values.aws.region | quote }}}
-            - {name: FANFARE_ENGINE, value: aws}
-            - {name: FANFARE_TABLE, value: {{ .root.Values.aws.table | quote }}}
-            - {name: FANFARE_QUEUE_PREFIX, value: {{ .root.Values.aws.queuePrefix | quote }}}
-            - {name: FANFARE_METRICS_ADDR, value: ":9091"}
-            - {name: GOMEMLIMIT, value: {{ div (mul 85 .own.resources.memoryLimitMiB) 100 }}MiB}
-            {{- range $name, $value := .env }}
-            - {name: {{ $name }}, value: {{ $value | quote }}}
+            {{- /* Kubernetes would read $$ as $, and expand $(NAME). */}}
+            {{- range $name, $value := $env }}
+            {{- if not (kindIs "invalid" $value) }}
+            - {name: {{ $name }}, value: {{ include "fanfare.value" (dict "name" $name "value" $value) | replace "$" "$$" | quote }}}
             {{- end }}
-            {{- /* Helm reads a number as a float, and prints 1000000 as 1e+06. JSON does not. */}}
-            {{- range $name, $value := .root.Values.settings }}
-            - {name: {{ $name }}, value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}}
             {{- end }}
           ports:
             - {name: metrics, containerPort: 9091}
@@ -114,8 +156,9 @@ spec:
 apiVersion: v1
 kind: Service
 metadata:
-  name: {{ .root.Release.Name }}-{{ .name }}-metrics
-  namespace: {{ .root.Release.Namespace }}
+  {{- /* A release may have 53 characters, the name of a Service 63. */}}
+  name: {{ printf "%s-%s-metrics" .root.Release.Name .name | trunc 63 }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "fanfare.labels" . | nindent 4 }}
     app.kubernetes.io/part-of: metrics
