@@ -81,7 +81,7 @@ type suite struct {
 	tokens map[string]string
 }
 
-// Exercise runs all rows against target. Its users are new, so several runs can share a
+// Exercise runs all rows against target, and then every method of the Go client. Its users are new, so several runs can share a
 // target.
 func Exercise(t *testing.T, target Target) {
 	t.Helper()
@@ -111,6 +111,7 @@ func Exercise(t *testing.T, target Target) {
 		}
 		t.Run(strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) { s.run(t, r) })
 	}
+	t.Run("the Go client", func(t *testing.T) { exerciseClient(t, target) })
 }
 
 func (s *suite) run(t *testing.T, r row) {

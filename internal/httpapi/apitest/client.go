@@ -1,0 +1,156 @@
+package apitest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+	"fanfare/internal/backoff"
+)
+
+// methodRow calls one method of the Go client and compares the answer with the contract.
+type methodRow struct {
+	// method is the name of a method of client.Client.
+	method string
+	// path is the path of the call that the method sends, for Target.Lacks.
+	path string
+	// call returns an error if the answer is not the one of the contract.
+	call func(ctx context.Context, s *callers) error
+	// soon repeats the call until its answer is right.
+	soon bool
+}
+
+// callers are the users of a run, each with a client, and the objects that earlier rows made.
+type callers struct {
+	ann, ben, service    *client.Client
+	annID, benID         string
+	first, second, after client.Post
+	comment              client.Comment
+}
+
+// ofTheClient are the methods of the client that send no request.
+var ofTheClient = []string{"As", "AsToken", "CloseIdleConnections"}
+
+// exerciseClient calls every method of the Go client against target. A method that the client
+// gains, and that has no row here, fails the test.
+func exerciseClient(t *testing.T, target Target) {
+	t.Helper()
+	s := newCallers(t, target)
+	rows := methodRows()
+	assertEveryMethodHasARow(t, rows)
+	for _, r := range rows {
+		if target.Lacks != nil && target.Lacks(r.path, 200) {
+			continue
+		}
+		if strings.HasPrefix(r.path, "/v1/dev/") && !target.DevTokens || strings.HasPrefix(r.path, "/v1/users/u/likes") && !target.LikesByUser {
+			continue
+		}
+		passed := t.Run(r.method, func(t *testing.T) {
+			deadline := time.Now().Add(soon)
+			for {
+				err := r.call(t.Context(), s)
+				if err == nil {
+					return
+				}
+				if !r.soon || time.Now().After(deadline) {
+					t.Fatalf("%s %s: %v", r.method, r.path, err)
+				}
+				require.NoError(t, backoff.Wait(t.Context(), 50*time.Millisecond))
+			}
+		})
+		if !passed {
+			return // a later row relies on the effects of this one
+		}
+	}
+}
+
+func newCallers(t *testing.T, target Target) *callers {
+	t.Helper()
+	run := rand.Text()[:8]
+	s := &callers{annID: "client-ann-" + run, benID: "client-ben-" + run}
+	of := func(token string) *client.Client {
+		c, err := client.New(target.URL, client.WithToken(token))
+		require.NoError(t, err)
+		t.Cleanup(c.CloseIdleConnections)
+		return c
+	}
+	s.ann, s.ben, s.service = of(target.Token(t, s.annID)), of(target.Token(t, s.benID)), of(target.Service(t, "client-service-"+run))
+	return s
+}
+
+func assertEveryMethodHasARow(t *testing.T, rows []methodRow) {
+	t.Helper()
+	covered := map[string]bool{}
+	for _, r := range rows {
+		covered[r.method] = true
+	}
+	for _, name := range ofTheClient {
+		covered[name] = true
+	}
+	for m := range reflect.TypeFor[*client.Client]().Methods() {
+		assert.Truef(t, covered[m.Name], "client.Client.%s has no row in apitest", m.Name)
+	}
+}
+
+// expect returns an error that shows got unless ok.
+func expect(ok bool, got any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("the answer is %+v", got)
+}
+
+// answer checks a value that a call returned.
+func answer[T any](got T, err error) func(ok func(T) bool) error {
+	return func(ok func(T) bool) error {
+		if err != nil {
+			return err
+		}
+		return expect(ok(got), got)
+	}
+}
+
+// listed collects a list and compares the keys of its items with want, in their order.
+func listed[T any](ctx context.Context, list client.List[T], key func(T) string, want ...string) error {
+	items, err := list.Collect(ctx)
+	if err != nil {
+		return err
+	}
+	got := make([]string, 0, len(items))
+	for _, item := range items {
+		got = append(got, key(item))
+	}
+	return expect(len(got) == len(want) && strings.Join(got, " ") == strings.Join(want, " "), items)
+}
+
+// refused expects the problem of a call to have a status.
+func refused(err error, status int) error {
+	problem, ok := errors.AsType[*client.Problem](err)
+	return expect(ok && problem.Status == status, err)
+}
+
+func edge(e client.Edge) string { return e.UserID }
+
+// edgeView is the key of an edge that came with its user.
+func edgeView(e client.Edge) string {
+	if e.User == nil {
+		return "without its user"
+	}
+	return e.User.ID
+}
+
+func post(p client.Post) string           { return p.ID }
+func postView(p client.PostView) string   { return p.Post.ID }
+func homeItem(i client.HomeItem) string   { return i.Post.ID }
+func liker(l client.Liker) string         { return l.UserID }
+func likedPost(p client.LikedPost) string { return p.PostID }
+func comment(c client.Comment) string     { return c.ID }

@@ -1,0 +1,279 @@
+package apitest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"fanfare/client"
+)
+
+// methodRows tell one story: ann posts, ben follows, likes and comments, each hides the other one
+// for a while, and both leave. A row relies on the effects of the rows above it.
+func methodRows() []methodRow {
+	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), commentMethods(), hideMethods(), leaveMethods())
+}
+
+func profileMethods() []methodRow {
+	return []methodRow{
+		{method: "DevToken", path: "/v1/dev/token", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.DevToken(ctx, s.annID, time.Minute))(func(t client.DevToken) bool { return t.Token != "" && time.Until(t.ExpiresAt) <= time.Minute })
+		}},
+		{method: "Me", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
+			_, err := s.ann.Me(ctx)
+			return refused(err, http.StatusConflict)
+		}},
+		{method: "PutMe", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
+			_, err := s.ben.PutMe(ctx, client.ProfileInput{Name: "Ben"})
+			return errors.Join(err, answer(s.ann.PutMe(ctx, client.ProfileInput{Name: "Ann", Bio: "about ann"}))(func(u client.User) bool {
+				return u.ID == s.annID && u.Name == "Ann" && u.Bio == "about ann"
+			}))
+		}},
+		{method: "ActAs", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
+			return answer(s.service.ActAs(s.annID).Me(ctx))(func(u client.User) bool { return u.ID == s.annID })
+		}},
+		{method: "User", path: "/v1/users/u", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.User(ctx, s.annID))(func(u client.User) bool { return u.Name == "Ann" && u.Counts == client.Counts{} })
+		}},
+	}
+}
+
+func followMethods() []methodRow {
+	return []methodRow{
+		{method: "Follow", path: "/v1/me/following/u", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.Follow(ctx, s.annID), s.ann.Follow(ctx, s.benID))
+		}},
+		{method: "Followers", path: "/v1/users/u/followers", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(listed(ctx, s.ann.Followers(s.annID), edge, s.benID), listed(ctx, client.WithUsers(s.ann.Followers(s.annID)), edgeView, s.benID))
+		}},
+		{method: "Following", path: "/v1/users/u/following", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(listed(ctx, s.ann.Following(s.benID), edge, s.annID), listed(ctx, client.WithUsers(s.ann.Following(s.benID)), edgeView, s.annID))
+		}},
+		{method: "Friends", path: "/v1/users/u/friends", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(listed(ctx, s.ann.Friends(s.benID), edge, s.annID), listed(ctx, client.WithUsers(s.ann.Friends(s.benID)), edgeView, s.annID))
+		}},
+		{method: "Unfollow", path: "/v1/me/following/u", call: func(ctx context.Context, s *callers) error {
+			return s.ann.Unfollow(ctx, s.benID)
+		}},
+		{method: "Relationship", path: "/v1/users/u/relationships/v", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.Relationship(ctx, s.annID, s.benID))(func(r client.Relationship) bool {
+				return r == client.Relationship{FollowedBy: true}
+			})
+		}},
+		{method: "Profile", path: "/v1/users/u?expand=view", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.Profile(ctx, s.annID))(func(u client.User) bool { return u.Following && !u.FollowedBy && u.Counts.Followers == 1 })
+		}},
+		{method: "Users", path: "/v1/users?ids=", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.Users(ctx, s.annID, "nobody-of-this-run"))(func(f client.Found[client.UserView]) bool {
+				return len(f.Items) == 1 && f.Items[0].ID == s.annID && f.Items[0].Following && slices.Equal(f.Missing, []string{"nobody-of-this-run"})
+			})
+		}},
+	}
+}
+
+func postMethods() []methodRow {
+	edited, image := "edited", "https://img.example/a.png"
+	return []methodRow{
+		{method: "CreatePost", path: "/v1/posts", call: func(ctx context.Context, s *callers) (err error) {
+			in := client.PostInput{Text: "first", IdempotencyKey: "first-of-" + s.annID}
+			if s.first, err = s.ann.CreatePost(ctx, in); err != nil {
+				return err
+			}
+			if err := answer(s.ann.CreatePost(ctx, in))(func(p client.Post) bool { return p == s.first && p.AuthorID == s.annID }); err != nil {
+				return err
+			}
+			s.second, err = s.ann.CreatePost(ctx, client.PostInput{Text: "second", ImageURL: image})
+			return err
+		}},
+		{method: "Post", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.Post(ctx, s.second.ID))(func(p client.Post) bool { return p == s.second && p.ImageURL == image })
+		}},
+		{method: "EditPost", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.EditPost(ctx, s.second.ID, client.PostEdit{Text: &edited}))(func(p client.Post) bool {
+				return p.Text == edited && p.ImageURL == image && !p.EditedAt.IsZero()
+			})
+		}},
+		{method: "PostView", path: "/v1/posts/p?expand=view", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.PostView(ctx, s.first.ID))(func(p client.PostView) bool { return p.Post == s.first && p.Author.Name == "Ann" && !p.Liked })
+		}},
+		{method: "PostViews", path: "/v1/posts?ids=", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.PostViews(ctx, s.first.ID, "01ARZ3NDEKTSV4RRFFQ69G5FAV"))(func(f client.Found[client.PostView]) bool {
+				return len(f.Items) == 1 && f.Items[0].Post.ID == s.first.ID && slices.Equal(f.Missing, []string{"01ARZ3NDEKTSV4RRFFQ69G5FAV"})
+			})
+		}},
+		{method: "PostsByUser", path: "/v1/users/u/posts", call: func(ctx context.Context, s *callers) error {
+			page, err := s.ben.PostsByUser(s.annID, client.PostRange{}).Page(ctx, "", 1)
+			return errors.Join(err, expect(len(page.Items) == 1 && page.NextCursor != "", page),
+				listed(ctx, s.ben.PostsByUser(s.annID, client.PostRange{}), post, s.second.ID, s.first.ID))
+		}},
+		{method: "PostsByUser", path: "/v1/users/u/posts?day=", call: func(ctx context.Context, s *callers) error {
+			old := client.PostRange{Since: time.Unix(0, 0), Until: s.first.CreatedAt}
+			return errors.Join(listed(ctx, s.ben.PostsByUser(s.annID, client.PostRange{Day: "2020-02-29"}), post),
+				listed(ctx, s.ben.PostsByUser(s.annID, old), post),
+				listed(ctx, s.ben.PostsByUser(s.annID, client.PostRange{Since: s.first.CreatedAt}), post, s.second.ID, s.first.ID))
+		}},
+		{method: "PostViewsByUser", path: "/v1/users/u/posts?expand=view", call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ben.PostViewsByUser(s.annID, client.PostRange{}), postView, s.second.ID, s.first.ID)
+		}},
+	}
+}
+
+func homeMethods() []methodRow {
+	return []methodRow{
+		{method: "Delivery", path: "/v1/posts/p/delivery", soon: true, call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.Delivery(ctx, s.second.ID))(func(d client.Delivery) bool {
+				return d.State == client.DeliveryComplete && *d.Planned == 2 && *d.Delivered == 2 && *d.Skipped == 0
+			})
+		}},
+		{method: "Home", path: "/v1/home", soon: true, call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ben.Home(client.Push), homeItem, s.second.ID, s.first.ID)
+		}},
+		{method: "Home", path: "/v1/home?source=pull", call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ben.Home(client.Pull), homeItem, s.second.ID, s.first.ID)
+		}},
+		{method: "News", path: "/v1/home", call: func(ctx context.Context, s *callers) error {
+			news, err := s.ben.News(ctx, s.first.ID, client.News{})
+			if err == nil {
+				err = expect(news.Unread == 1 && len(news.Items) == 1 && news.Items[0].Post.ID == s.second.ID && news.ETag != "", news)
+			}
+			return errors.Join(err, answer(s.ben.News(ctx, s.first.ID, news))(func(n client.News) bool { return n.ETag == news.ETag && n.Unread == 1 }))
+		}},
+		{method: "Live", path: "/v1/home/stream", call: live},
+		{method: "BeAway", path: "/v1/dev/away", call: func(ctx context.Context, s *callers) error { return s.ben.BeAway(ctx) }},
+		{method: "Home", path: "/v1/home", soon: true, call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.Home(client.Push).Page(ctx, "", 0))(func(p client.Page[client.HomeItem]) bool { return len(p.Items) >= 2 })
+		}},
+	}
+}
+
+// live reads a stream from the first post on: the second post is replayed, and a new one follows.
+func live(ctx context.Context, s *callers) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	var got []string
+	for update, err := range s.ben.Live(ctx, s.first.ID) {
+		if err != nil {
+			return err
+		}
+		if update.Entry == nil {
+			continue
+		}
+		got = append(got, update.Entry.Post.ID)
+		if len(got) == 1 {
+			if s.after, err = s.ann.CreatePost(ctx, client.PostInput{Text: "while ben listens"}); err != nil {
+				return err
+			}
+			continue
+		}
+		return expect(slices.Equal(got, []string{s.second.ID, s.after.ID}), got)
+	}
+	return errors.Join(ctx.Err(), expect(false, got))
+}
+
+func likeMethods() []methodRow {
+	return []methodRow{
+		{method: "Like", path: "/v1/posts/p/like", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.Like(ctx, s.first.ID), s.ben.Like(ctx, s.second.ID))
+		}},
+		{method: "LikeCount", path: "/v1/posts/p/likes/count", soon: true, call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.LikeCount(ctx, s.first.ID))(func(c client.LikeCount) bool { return c.Count == 1 })
+		}},
+		{method: "Likers", path: "/v1/posts/p/likes", call: func(ctx context.Context, s *callers) error {
+			withUser := func(l client.Liker) string {
+				if l.User == nil {
+					return "without its user"
+				}
+				return l.User.ID
+			}
+			return errors.Join(listed(ctx, s.ann.Likers(s.first.ID), liker, s.benID), listed(ctx, client.WithUsers(s.ann.Likers(s.first.ID)), withUser, s.benID))
+		}},
+		{method: "LikeOf", path: "/v1/posts/p/likes/u", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.LikeOf(ctx, s.first.ID, s.benID))(func(l client.Liker) bool { return l.UserID == s.benID && !l.LikedAt.IsZero() })
+		}},
+		{method: "LikesByUser", path: "/v1/users/u/likes", soon: true, call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ann.LikesByUser(s.benID), likedPost, s.second.ID, s.first.ID)
+		}},
+		{method: "LikedPostViews", path: "/v1/users/u/likes?expand=view", soon: true, call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ann.LikedPostViews(s.benID), postView, s.second.ID, s.first.ID)
+		}},
+		{method: "Unlike", path: "/v1/posts/p/like", call: func(ctx context.Context, s *callers) error {
+			return s.ben.Unlike(ctx, s.first.ID)
+		}},
+		{method: "LikeOf", path: "/v1/posts/p/likes/u", soon: true, call: func(ctx context.Context, s *callers) error {
+			_, err := s.ann.LikeOf(ctx, s.first.ID, s.benID)
+			return refused(err, http.StatusNotFound)
+		}},
+	}
+}
+
+func commentMethods() []methodRow {
+	return []methodRow{
+		{method: "CreateComment", path: "/v1/posts/p/comments", call: func(ctx context.Context, s *callers) (err error) {
+			s.comment, err = s.ben.CreateComment(ctx, s.first.ID, "a comment")
+			return errors.Join(err, expect(s.comment.PostID == s.first.ID && s.comment.AuthorID == s.benID && s.comment.Text == "a comment", s.comment))
+		}},
+		{method: "Comments", path: "/v1/posts/p/comments", call: func(ctx context.Context, s *callers) error {
+			withAuthor := func(c client.Comment) string {
+				if c.Author == nil {
+					return "without its author"
+				}
+				return c.Author.ID
+			}
+			return errors.Join(listed(ctx, s.ann.Comments(s.first.ID), comment, s.comment.ID), listed(ctx, client.WithUsers(s.ann.Comments(s.first.ID)), withAuthor, s.benID))
+		}},
+		{method: "CommentsByUser", path: "/v1/users/u/comments", soon: true, call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ann.CommentsByUser(s.benID), comment, s.comment.ID)
+		}},
+		{method: "CommentViewsByUser", path: "/v1/users/u/comments?expand=view", soon: true, call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ann.CommentViewsByUser(s.benID), func(c client.Comment) string {
+				if c.Post == nil {
+					return "without its post"
+				}
+				return c.Post.Post.ID
+			}, s.first.ID)
+		}},
+		{method: "DeleteComment", path: "/v1/posts/p/comments/c", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ann.DeleteComment(ctx, s.first.ID, s.comment.ID), listed(ctx, s.ann.Comments(s.first.ID), comment))
+		}},
+	}
+}
+
+func hideMethods() []methodRow {
+	return []methodRow{
+		{method: "Mute", path: "/v1/me/mutes/u", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.Mute(ctx, s.annID), listed(ctx, s.ben.Home(client.Push), homeItem))
+		}},
+		{method: "Mutes", path: "/v1/me/mutes", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(listed(ctx, s.ben.Mutes(), edge, s.annID), listed(ctx, client.WithUsers(s.ben.Mutes()), edgeView, s.annID))
+		}},
+		{method: "Unmute", path: "/v1/me/mutes/u", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.Unmute(ctx, s.annID), answer(s.ben.Home(client.Push).Page(ctx, "", 0))(func(p client.Page[client.HomeItem]) bool { return len(p.Items) >= 2 }))
+		}},
+		{method: "Block", path: "/v1/me/blocks/u", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ann.Block(ctx, s.benID), refused(s.ben.Follow(ctx, s.annID), http.StatusForbidden), listed(ctx, s.ann.Followers(s.annID), edge))
+		}},
+		{method: "Blocks", path: "/v1/me/blocks", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(listed(ctx, s.ann.Blocks(), edge, s.benID), listed(ctx, client.WithUsers(s.ann.Blocks()), edgeView, s.benID))
+		}},
+		{method: "Unblock", path: "/v1/me/blocks/u", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ann.Unblock(ctx, s.benID), s.ben.Follow(ctx, s.annID))
+		}},
+	}
+}
+
+func leaveMethods() []methodRow {
+	return []methodRow{
+		{method: "DeletePost", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
+			err := s.ann.DeletePost(ctx, s.second.ID)
+			_, gone := s.ben.Post(ctx, s.second.ID)
+			return errors.Join(err, refused(gone, http.StatusNotFound))
+		}},
+		{method: "DeleteMe", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
+			err := errors.Join(s.ann.DeleteMe(ctx), s.ben.DeleteMe(ctx))
+			_, gone := s.service.ActAs(s.benID).User(ctx, s.annID)
+			return errors.Join(err, expect(gone != nil, "ann has still a profile"))
+		}},
+	}
+}
