@@ -22,10 +22,10 @@ func (a *app) healthCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Check that a process is ready, for container health checks",
+		Short: "Check that a process serves, for container health checks",
 		Args:  cobra.NoArgs,
 	}
-	c.Flags().StringVar(&url, "url", "", "`URL` to ask (default /readyz of FANFARE_ADMIN_ADDR on this machine)")
+	c.Flags().StringVar(&url, "url", "", "`URL` to ask (default /servez of FANFARE_ADMIN_ADDR on this machine; /readyz names a dependency that fails)")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -34,7 +34,7 @@ func (a *app) healthCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			url = admin.BaseURL(cfg.AdminAddr) + "/readyz"
+			url = admin.BaseURL(cfg.AdminAddr) + "/servez"
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()

@@ -32,6 +32,9 @@ type Check struct {
 	Ask  func(context.Context) error
 	// Warn leaves the process ready while the check fails: /readyz only names it.
 	Warn bool
+	// Needed makes a start wait until the check passes: the process can do nothing without
+	// the dependency.
+	Needed bool
 }
 
 const (
@@ -42,8 +45,8 @@ const (
 	checkKept = time.Second
 )
 
-// Health answers /healthz and /readyz. A process is ready while every check passes and it
-// is not overloaded, until it drains.
+// Health answers /healthz, /servez and /readyz. A process serves until it drains. It is ready
+// while every check passes and it is not overloaded, too.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
@@ -62,8 +65,11 @@ func NewHealth(checks ...Check) *Health {
 	return &Health{checks: checks, checking: make(chan struct{}, 1)}
 }
 
-// Drain makes the process not ready, so that no new work is sent to it.
+// Drain makes the process neither serving nor ready, so that balancers send it no new work.
 func (h *Health) Drain() { h.draining.Store(true) }
+
+// Draining reports whether Drain was called.
+func (h *Health) Draining() bool { return h.draining.Load() }
 
 // Watch makes the process not ready while overloaded reports true. Call it before the
 // first request.
@@ -83,7 +89,7 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 	var failing []Failure
 	for i, err := range errs {
 		if err != nil {
-			failing = append(failing, Failure{h.checks[i].Name, err, h.checks[i].Warn})
+			failing = append(failing, Failure{h.checks[i], err})
 		}
 	}
 	return failing
@@ -106,12 +112,10 @@ func (h *Health) recent(ctx context.Context) ([]Failure, error) {
 	return h.failing, nil
 }
 
-// Failure is a dependency that does not work.
+// Failure is a check that does not pass.
 type Failure struct {
-	Name string
-	Err  error
-	// Warn is the check's.
-	Warn bool
+	Check
+	Err error
 }
 
 type healthBody struct {
@@ -127,9 +131,19 @@ func (h *Health) Live(w http.ResponseWriter, _ *http.Request) {
 	writeHealth(w, http.StatusOK, healthBody{Status: "ok"})
 }
 
-// Ready answers /readyz.
+// Serving answers /servez, for balancers. It asks no dependency: all processes share those, so
+// a dependency that is away would take all processes from the balancer at once.
+func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
+	if h.Draining() {
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
+		return
+	}
+	writeHealth(w, http.StatusOK, healthBody{Status: "serving"})
+}
+
+// Ready answers /readyz, for people.
 func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
-	if h.draining.Load() {
+	if h.Draining() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
 		return
 	}
@@ -204,8 +218,8 @@ type Config struct {
 	Console http.Handler
 }
 
-// NewHandler returns the handler of the admin address: /metrics, /healthz, /readyz, the
-// operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
+// NewHandler returns the handler of the admin address: /metrics, /healthz, /servez,
+// /readyz, the operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
 // /admin/verify, /admin/backup, /debug/pprof/ and the console if the configuration has them.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
@@ -231,12 +245,13 @@ func NewHandler(c Config) http.Handler {
 	return ownHost(c.Host, mux)
 }
 
-// NewMetricsHandler returns the handler of the metrics address: /metrics, /healthz and /readyz.
-// Nothing there changes anything or belongs to a user, so any host may be named.
+// NewMetricsHandler returns the handler of the metrics address: /metrics, /healthz, /servez
+// and /readyz. Nothing there changes anything or belongs to a user, so any host may be named.
 func NewMetricsHandler(metrics prometheus.Gatherer, health *Health) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", health.Live)
+	mux.HandleFunc("GET /servez", health.Serving)
 	mux.HandleFunc("GET /readyz", health.Ready)
 	return mux
 }

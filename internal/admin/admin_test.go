@@ -105,8 +105,26 @@ func TestAWarningIsNamedByAReadyProcess(t *testing.T) {
 func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	h := admin.NewHealth()
 	h.Drain()
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/metrics": http.StatusOK} {
+	for path, want := range map[string]int{
+		"/readyz": http.StatusServiceUnavailable, "/servez": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/metrics": http.StatusOK,
+	} {
 		assert.Equalf(t, want, call(t, admin.Config{Health: h}, http.MethodGet, path, nil, ""), "%s answered", path)
+	}
+}
+
+// A balancer must not take a process out because of what all processes share, nor wait for it.
+func TestAProcessServesWithoutItsDependenciesAndUnderLoad(t *testing.T) {
+	h := admin.NewHealth(admin.Check{Name: "queue", Needed: true, Ask: func(context.Context) error {
+		t.Error("the queue was asked")
+		return errors.New("away")
+	}})
+	h.Watch(func() bool { return true })
+	for address, handler := range map[string]http.Handler{
+		"admin": admin.NewHandler(admin.Config{Metrics: prometheus.NewRegistry(), Health: h}), "metrics": admin.NewMetricsHandler(prometheus.NewRegistry(), h),
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/servez", http.NoBody))
+		assert.Equal(t, `200 {"status":"serving"}`, fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())), address)
 	}
 }
 

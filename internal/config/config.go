@@ -130,6 +130,9 @@ type Config struct {
 	// DevAuthPublic set to allow lets dev tokens be used on an address that other
 	// machines may reach.
 	DevAuthPublic string `env:"FANFARE_DEV_AUTH_PUBLIC"`
+	// Drain is the time for which an API serves on after a stop was asked for. The default is 0
+	// on embedded, where no balancer has to notice the stop, and 10s on aws.
+	Drain *time.Duration `env:"FANFARE_DRAIN"`
 	// LogLevel is debug, info (default), warn or error.
 	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" envDefault:"info"`
 }
@@ -276,6 +279,18 @@ func (c Config) FollowersPushed() int64 {
 	}
 }
 
+// DrainTime is the time for which an API serves on after a stop was asked for.
+func (c Config) DrainTime() time.Duration {
+	switch {
+	case c.Drain != nil:
+		return *c.Drain
+	case c.Engine == EngineEmbedded:
+		return 0
+	default:
+		return 10 * time.Second
+	}
+}
+
 func parsers() map[reflect.Type]env.ParserFunc {
 	return map[reflect.Type]env.ParserFunc{
 		reflect.TypeFor[[]string](): func(v string) (any, error) {
@@ -314,7 +329,7 @@ func parse(vars map[string]string) (c Config, bad []string, err error) {
 // expected words the values of a type, for a value that the type does not have.
 func expected(t reflect.Type, value string) string {
 	switch t {
-	case reflect.TypeFor[time.Duration]():
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[*time.Duration]():
 		return "a duration such as 1s or 720h"
 	case reflect.TypeFor[Switch](), reflect.TypeFor[*Switch]():
 		switch strings.ToLower(value) {
@@ -371,6 +386,7 @@ func (c Config) check(role Role) []string {
 		{c.Streams < 1, fmt.Sprintf("FANFARE_STREAMS: %d is below 1", c.Streams)},
 		{c.StreamsPerUser < 1, fmt.Sprintf("FANFARE_STREAMS_PER_USER: %d is below 1", c.StreamsPerUser)},
 		{c.StreamPoll < 100*time.Millisecond || c.StreamPoll > time.Minute, fmt.Sprintf("FANFARE_STREAM_POLL: %s is not between 100ms and 1m", c.StreamPoll)},
+		{c.DrainTime() < 0 || c.DrainTime() > 5*time.Minute, fmt.Sprintf("FANFARE_DRAIN: %s is not between 0s and 5m", c.DrainTime())},
 		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
 		{c.DevAuthPublic != "" && c.DevAuthPublic != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_PUBLIC: %q is not allow", c.DevAuthPublic)},
 		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},

@@ -43,6 +43,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 			value = fmt.Sprintf("%d, on `aws` %d",
 				config.Config{Engine: config.EngineEmbedded}.FollowersPushed(), config.Config{Engine: config.EngineAWS}.FollowersPushed())
 		}
+		if field.Name == "Drain" { // its default depends on Engine
+			value = fmt.Sprintf("`%s`, on `aws` `%s`",
+				config.Config{Engine: config.EngineEmbedded}.DrainTime(), config.Config{Engine: config.EngineAWS}.DrainTime())
+		}
 		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
 			value = "`on`, on `aws` `off`"
 		}

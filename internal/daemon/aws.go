@@ -90,7 +90,7 @@ func openQueues(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Br
 }
 
 // openEvents opens the queue of events for others, if the operator has named one. A start
-// waits until SQS has it. Later its failures are a warning: the process works without.
+// fails if SQS does not have it. Its other failures end nothing: the process works without.
 func (p *process) openEvents(ctx context.Context, e *engine) error {
 	name := p.cfg.EventsQueue
 	if name == "" || !p.opt.Roles.Fanout && !p.opt.Roles.Likes {
@@ -143,7 +143,9 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	p.pace.AtOnce = BatchesAtOnce()
 	return &engine{
 		store: store, broker: broker, checks: []admin.Check{
-			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }}, {Name: "queue", Ask: broker.Ping},
+			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }, Needed: true},
+			// An API without its queues serves reads.
+			{Name: "queue", Ask: broker.Ping, Needed: p.opt.Roles.Fanout || p.opt.Roles.Likes},
 			{Name: "AWS refuses calls to the table", Ask: func(context.Context) error { return store.Refused() }, Warn: true},
 			{Name: "AWS refuses calls to the queues", Ask: func(context.Context) error { return broker.Refused() }, Warn: true},
 		},

@@ -3,9 +3,9 @@
 // is the only place that knows all parts, and must never make their decisions.
 //
 // Start: each resource registers its cleanup at once, so a start that fails undoes its
-// steps in reverse. Stop: the roots take no new work and get the grace period for the work
-// that they hold. Then the rest goes back to its queue, and the cleanups run in reverse
-// under one deadline. Every answered call is durable (I5), so a stop, or kill -9, loses
+// steps in reverse. Stop: an API serves on for a drain, in which its balancer notices the
+// stop. Then the roots take no new work and get the grace period for the work that they hold.
+// Then the rest goes back to its queue, and the cleanups run in reverse under one deadline. Every answered call is durable (I5), so a stop, or kill -9, loses
 // nothing.
 //
 // There is no global state, so a test can run several processes in one.
@@ -15,10 +15,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +27,6 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/audit"
 	"fanfare/internal/auth"
-	"fanfare/internal/awsclient"
-	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/console"
@@ -42,20 +38,15 @@ import (
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
-	"fanfare/internal/table/dynamo"
 	"fanfare/internal/trace/otlp"
 )
 
 const (
-	// defaultGrace is the default of Options.Grace. A stop must end within the 30 seconds
-	// that Kubernetes gives: the grace, cleanupTime, five seconds for the last poll of a
-	// queue, and four for AWS to take the answers.
+	// defaultGrace is the default of Options.Grace. A stop must end within 30 seconds, after
+	// its drain: the grace, cleanupTime, five seconds for the last poll of a queue, and four
+	// for AWS to take the answers.
 	defaultGrace = 15 * time.Second
 	cleanupTime  = 5 * time.Second
-	// startTime is the time that the dependencies have to answer at the start. It covers a
-	// deployment that starts the dependencies, or many processes, at the same moment.
-	startTime  = time.Minute
-	startRetry = 250 * time.Millisecond
 	// keyTimeout bounds a fetch of the issuer's keys.
 	keyTimeout = 10 * time.Second
 )
@@ -177,7 +168,7 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 
-	roots := newRoots(ctx, p.log)
+	roots := newRoots(context.WithoutCancel(ctx), p.log) // they outlive ctx by the drain
 	defer roots.cancel()
 	ids := id.NewGenerator(p.opt.Now)
 	audits := p.auditOf(eng, metrics, ids)
@@ -205,8 +196,7 @@ func (p *process) run(ctx context.Context) error {
 		p.opt.Ready(addresses)
 	}
 
-	<-roots.ctx.Done()
-	health.Drain()
+	p.drain(ctx, roots, health)
 	p.log.Info("stopping", zap.Duration("grace", p.opt.Grace))
 	err = roots.wait()
 	p.log.Info("stopped", zap.Error(err))
@@ -371,7 +361,7 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 	}
 	roots.start("streams", api.Run)
 	roots.start("http", func(ctx context.Context) error {
-		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.opt.Grace)
+		return serve(ctx, newServer(leaving(health, api), p.log), bounded(listener, files), p.opt.Grace)
 	})
 	return listener.Addr().String(), nil
 }
@@ -426,7 +416,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		}, keys, p.opt.Now)
 		return authn{
 			verifier: verifier, remembered: verifier.RememberedBytes, fetches: keys.Fetches,
-			checks: []admin.Check{{Name: "keys", Ask: keys.Ready}},
+			checks: []admin.Check{{Name: "keys", Ask: keys.Ready, Needed: true}},
 			run:    keys.Run,
 		}, nil
 	}
@@ -501,47 +491,4 @@ func answered(metrics *obs.Metrics) func(queue.Answered) {
 		}
 		metrics.Answered(a, sent)
 	}
-}
-
-// awaitDependencies returns nil when all dependencies answer. It returns an error that names
-// the others after startTime, and at once if waiting cannot mend one.
-func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	// reasons are the most telling failures, by dependency: the end of the time cuts the
-	// last calls short, and says nothing about the cause.
-	reasons := map[string]error{}
-	for {
-		failing := slices.DeleteFunc(health.Failing(ctx), func(f admin.Failure) bool { return f.Warn })
-		if len(failing) == 0 {
-			return nil
-		}
-		over := false
-		for _, f := range failing {
-			known := reasons[f.Name]
-			if known != nil && (errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, context.Canceled)) {
-				continue
-			}
-			if known == nil {
-				log.Warn("waiting for a dependency", zap.String("dependency", f.Name), zap.Error(f.Err))
-			}
-			reasons[f.Name] = f.Err
-			over = over || isPermanent(f.Err)
-		}
-		if over || backoff.Wait(ctx, startRetry) != nil {
-			var names []string
-			var errs []error
-			for _, f := range failing {
-				names = append(names, f.Name)
-				errs = append(errs, fmt.Errorf("%s: %w", f.Name, reasons[f.Name]))
-			}
-			return fmt.Errorf("%s cannot be used: %w", strings.Join(names, " and "), errors.Join(errs...))
-		}
-	}
-}
-
-// isPermanent reports whether only an operator can mend a failure at the start.
-func isPermanent(err error) bool {
-	_, shaped := errors.AsType[*dynamo.SchemaError](err)
-	return shaped || awsclient.Refused(err)
 }

@@ -263,14 +263,14 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_PPROF=on"))
 	for path, want := range map[string]struct{ metrics, admin int }{
-		"/metrics": {200, 421}, "/healthz": {200, 421}, "/readyz": {200, 421},
+		"/metrics": {200, 421}, "/healthz": {200, 421}, "/servez": {200, 421}, "/readyz": {200, 421},
 		"/admin/dead-letters/posts": {404, 421}, "/debug/pprof/cmdline": {404, 421},
 	} {
 		for addr, want := range map[string]int{at.Metrics: want.metrics, at.Admin: want.admin} {
 			ask(t, addr, "scraper.internal", path, want)
 		}
 	}
-	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/admin/dead-letters/posts?limit=1", "/debug/pprof/cmdline"} {
+	for _, path := range []string{"/metrics", "/healthz", "/servez", "/readyz", "/admin/dead-letters/posts?limit=1", "/debug/pprof/cmdline"} {
 		ask(t, at.Admin, "", path, http.StatusOK)
 	}
 }
@@ -345,11 +345,17 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
+// freeAddress returns an address on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	addr := free.Addr().String()
 	require.NoError(t, free.Close())
+	return free.Addr().String()
+}
+
+func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
+	addr := freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	waiting := daemon.Options{ // for the keys
@@ -370,7 +376,8 @@ func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
 	}
 	disktest.Until(t, func() bool { return answer("/healthz") != "" || ctx.Err() != nil })
 	for path, want := range map[string]string{
-		"/healthz": `200 OK {"status":"ok"}`, "/readyz": `503 Service Unavailable {"status":"starting"}`, "/metrics": `503 Service Unavailable {"status":"starting"}`,
+		"/healthz": `200 OK {"status":"ok"}`, "/servez": `503 Service Unavailable {"status":"starting"}`,
+		"/readyz": `503 Service Unavailable {"status":"starting"}`, "/metrics": `503 Service Unavailable {"status":"starting"}`,
 	} {
 		assert.Equalf(t, want, answer(path), "%s answered", path)
 	}

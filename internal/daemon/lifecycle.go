@@ -9,6 +9,9 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/backoff"
 )
 
 // Signals returns a context that ends at SIGINT or SIGTERM. A second signal kills the
@@ -17,6 +20,22 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
+}
+
+// drain returns when the roots have to stop: at once if one has failed, else when ctx has
+// ended and an API has served on for the drain, which its balancers need to notice the stop.
+// Workers stop at once: nobody sends them anything that they do not ask for.
+func (p *process) drain(ctx context.Context, roots *roots, health *admin.Health) {
+	select {
+	case <-roots.ctx.Done():
+	case <-ctx.Done():
+	}
+	health.Drain()
+	if rest := p.cfg.DrainTime(); rest > 0 && p.opt.Roles.API && roots.ctx.Err() == nil {
+		p.log.Info("draining: /servez is 503, and requests are answered", zap.Duration("drain", rest))
+		_ = backoff.Wait(roots.ctx, rest) // a root that fails ends it early
+	}
+	roots.cancel()
 }
 
 // cleanups undoes the steps of a start, the last one first. A failed start uses it as a

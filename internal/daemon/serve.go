@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
+
+	"fanfare/internal/admin"
 )
 
 // Limits of the HTTP servers. They bound the time that a slow client can hold a connection.
@@ -19,8 +21,10 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	writeTimeout      = 45 * time.Second
-	idleTimeout       = 30 * time.Second
-	maxHeaderBytes    = 32 << 10
+	// idleTimeout is longer than that of balancers, which is 60 s by default on AWS. A balancer
+	// answers 502 to a request that it sent on a connection which this process closed.
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 32 << 10
 	// sendBuffer is the size of a connection's send buffer. Linux doubles it.
 	sendBuffer = 128 << 10
 	// maxConns bounds the connections of the API where there are more descriptors.
@@ -77,6 +81,18 @@ func newServer(h http.Handler, log *zap.Logger) *http.Server {
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),
 	}
+}
+
+// leaving closes each connection after its answer while the process drains, so that its client
+// comes back by a new connection, which the balancer leads elsewhere. It leaves idle
+// connections alone: the client may be sending on them.
+func leaving(health *admin.Health, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if health.Draining() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // working holds the connections with an unanswered request.

@@ -155,6 +155,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a.document = append(a.document, '\n')
 	a.mux.HandleFunc("GET /healthz", cfg.Health.Live)
+	a.mux.HandleFunc("GET /servez", cfg.Health.Serving)
 	a.mux.HandleFunc("GET /readyz", cfg.Health.Ready)
 	a.registerDocs()
 	a.registerConsole(cfg.Console, cfg.Operations)

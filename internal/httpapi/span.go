@@ -15,7 +15,11 @@ import (
 // traced begins the span of a request, in the trace that the caller names in traceparent. It
 // returns a nil span if traces are off, and for probes, which are many and tell nothing.
 func (a *API) traced(ctx context.Context, r *http.Request) (context.Context, oteltrace.Span) {
-	if a.tracer == nil || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+	if a.tracer == nil {
+		return ctx, nil
+	}
+	switch r.URL.Path {
+	case "/healthz", "/servez", "/readyz":
 		return ctx, nil
 	}
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))

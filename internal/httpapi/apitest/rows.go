@@ -538,6 +538,7 @@ func protocolRows() []row {
 			assert.NotEqual(t, "a b", res.header.Get("X-Request-Id"), "the request id was taken over")
 		}},
 		{name: "alive", method: "GET", path: "/healthz", status: 200, want: object{"status": "ok"}},
+		{name: "serving", method: "GET", path: "/servez", status: 200, want: object{"status": "serving"}},
 		{name: "ready", method: "GET", path: "/readyz", status: 200, want: object{"status": "ready"}},
 		{name: "openapi document", method: "GET", path: "/openapi.json", status: 200, want: object{"openapi": "3.1.0", "paths": "*"}},
 		{name: "docs page", method: "GET", path: "/docs", status: 200},

@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/awsclient"
+	"fanfare/internal/backoff"
+	"fanfare/internal/table/dynamo"
+)
+
+// waitLogged is the time between two lines of the log about a start that waits.
+const waitLogged = time.Minute
+
+// startRetries are the waits between two looks at the dependencies of a start.
+func startRetries() backoff.Exponential {
+	return backoff.Exponential{First: 250 * time.Millisecond, Most: 5 * time.Second}
+}
+
+// awaitDependencies asks all dependencies, and returns when those answer that the process
+// needs (admin.Check). It waits for them as long as they are away: a process that ended would
+// be started again, and a process that served could only refuse. It does not wait for the
+// rest. Its error names the dependencies that no waiting mends, or that were away at the end
+// of ctx.
+func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logger) error {
+	// reasons are the most telling failures, by dependency: a call that was cut short hides
+	// the cause.
+	reasons := map[string]error{}
+	var logged time.Time
+	for looks := 1; ; looks++ {
+		var needed, rest, refused []string
+		for _, f := range health.Failing(ctx) {
+			if f.Warn {
+				continue
+			}
+			if reasons[f.Name] == nil || !errors.Is(f.Err, context.DeadlineExceeded) && !errors.Is(f.Err, context.Canceled) {
+				reasons[f.Name] = f.Err
+			}
+			switch {
+			case isPermanent(f.Err):
+				refused = append(refused, f.Name)
+			case f.Needed:
+				needed = append(needed, f.Name)
+			default:
+				rest = append(rest, f.Name)
+			}
+		}
+		if len(refused) > 0 {
+			return unusable(refused, reasons)
+		}
+		if len(needed) == 0 {
+			for _, name := range rest {
+				log.Warn("started without a dependency, which fails for now", zap.String("dependency", name), zap.Error(reasons[name]))
+			}
+			return nil
+		}
+		if logged.IsZero() || time.Since(logged) >= waitLogged {
+			logged = time.Now()
+			for _, name := range needed {
+				log.Warn("waiting for a dependency", zap.String("dependency", name), zap.Error(reasons[name]))
+			}
+		}
+		if backoff.Wait(ctx, startRetries().Bound(looks)) != nil {
+			return unusable(needed, reasons)
+		}
+	}
+}
+
+// unusable is the error of a start without the dependencies of these names.
+func unusable(names []string, reasons map[string]error) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, fmt.Errorf("%s: %w", name, reasons[name]))
+	}
+	return fmt.Errorf("%s cannot be used: %w", strings.Join(names, " and "), errors.Join(errs...))
+}
+
+// isPermanent reports whether only an operator can mend a failure at the start.
+func isPermanent(err error) bool {
+	_, shaped := errors.AsType[*dynamo.SchemaError](err)
+	return shaped || awsclient.Refused(err)
+}
