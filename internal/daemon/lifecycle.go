@@ -14,12 +14,22 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// Signals returns a context that ends at SIGINT or SIGTERM. A second signal kills the
-// process.
+// Signals returns a context that ends at SIGINT, SIGTERM, or SIGHUP: a terminal that closes
+// stops a process in order, unless nohup started it. A second SIGINT or SIGTERM kills the
+// process. A second SIGHUP does not, for a terminal that closes may send two.
+//
+// From then on the process ignores SIGPIPE: it outlives the reader of its log. A command whose
+// output nobody reads fails by the error of its write.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	signal.Ignore(syscall.SIGPIPE)
+	asked, kill := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	if signal.Ignored(syscall.SIGHUP) {
+		context.AfterFunc(asked, kill)
+		return asked, kill
+	}
+	stopped, forget := signal.NotifyContext(asked, syscall.SIGHUP)
+	context.AfterFunc(stopped, kill)
+	return stopped, func() { forget(); kill() }
 }
 
 // drain returns when the roots have to stop: at once if one has failed, else when ctx has
