@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -134,6 +135,9 @@ func TestTheTasksOfTheStackAreAcceptedAndLockedUp(t *testing.T) {
 			assert.Equal(t, "65532:65532", at(t, container, "User"))
 			assert.Equal(t, []any{"ALL"}, at(t, container, "LinuxParameters", "Capabilities", "Drop"))
 			assert.Equal(t, []any{"CMD", "fanfare", "health", "--url", "http://127.0.0.1:9091/healthz"}, at(t, container, "HealthCheck", "Command"))
+			stop, err := strconv.Atoi(fmt.Sprint(at(t, container, "StopTimeout")))
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, time.Duration(stop)*time.Second, stopTakes, name)
 			env := map[string]string{}
 			for _, v := range at(t, container, "Environment").([]any) {
 				env[fmt.Sprint(at(t, v, "Name"))] = fmt.Sprint(at(t, v, "Value"))
@@ -143,6 +147,9 @@ func TestTheTasksOfTheStackAreAcceptedAndLockedUp(t *testing.T) {
 		}
 	}
 }
+
+// stopTakes is the longest time of a stop: the drain by default, and 30 seconds.
+const stopTakes = 40 * time.Second
 
 // accepted checks that a daemon starts with an environment, and serves the network no
 // operations.
@@ -155,6 +162,7 @@ func accepted(t *testing.T, name string, role config.Role, env map[string]string
 	cfg, err := config.Load(environ, role)
 	require.NoError(t, err, name)
 	assert.Equal(t, config.EngineAWS, cfg.Engine, name)
+	assert.Equal(t, stopTakes-30*time.Second, cfg.DrainTime(), name)
 	assert.Equal(t, ":9091", cfg.MetricsAddr, name)
 	assert.False(t, cfg.AdminIsPublic(), name)
 	if role == config.API {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
@@ -108,8 +109,13 @@ func TestComposeStartsInOrderAndWatchesHealth(t *testing.T) {
 	for name := range daemons() {
 		after(name, "localstack", types.ServiceConditionHealthy)
 		after(name, "setup", types.ServiceConditionCompletedSuccessfully)
-		if h := service(t, project, name).HealthCheck; h == nil || !strings.HasSuffix(strings.Join(h.Test, " "), ":9091/readyz") {
-			t.Errorf("%s has no health check by /readyz of its metrics address", name)
+		if h := service(t, project, name).HealthCheck; h == nil || !strings.HasSuffix(strings.Join(h.Test, " "), ":9091/servez") {
+			t.Errorf("%s has no health check by /servez of its metrics address", name)
+		}
+	}
+	for name := range daemons() {
+		if grace := service(t, project, name).StopGracePeriod; grace == nil || time.Duration(*grace) < stopTakes {
+			t.Errorf("%s is killed before its stop ends", name)
 		}
 	}
 	if h := service(t, project, "localstack").HealthCheck; h == nil || len(h.Test) == 0 {

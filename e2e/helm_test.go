@@ -198,7 +198,7 @@ func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 		pod := at(t, deployment, "spec", "template", "spec")
 		container := at(t, pod, "containers", 0)
 		assert.Equal(t, []any{name}, at(t, container, "command"))
-		for probe, path := range map[string]string{"livenessProbe": "/healthz", "readinessProbe": "/readyz"} {
+		for probe, path := range map[string]string{"livenessProbe": "/healthz", "readinessProbe": "/servez"} {
 			assert.Equal(t, map[string]any{"path": path, "port": "metrics"}, at(t, container, probe, "httpGet"))
 		}
 		assert.Equal(t, map[string]any{"name": "metrics", "containerPort": 9091}, at(t, container, "ports", 0))
@@ -211,6 +211,8 @@ func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 			env[fmt.Sprint(at(t, v, "name"))] = fmt.Sprint(at(t, v, "value"))
 		}
 		accepted(t, name, role, env)
+		assert.Equal(t, "10s", env["FANFARE_DRAIN"])
+		assert.GreaterOrEqual(t, at(t, pod, "terminationGracePeriodSeconds"), int(stopTakes.Seconds()), name)
 		isMemoryLimit(t, name, env["GOMEMLIMIT"], strings.TrimSuffix(fmt.Sprint(at(t, container, "resources", "limits", "memory")), "Mi"))
 		account := all["ServiceAccount "+fmt.Sprint(at(t, pod, "serviceAccountName"))]
 		assert.Equal(t, "arn:aws:iam::123456789012:role/"+name, at(t, account, "metadata", "annotations", "eks.amazonaws.com/role-arn"))
@@ -231,6 +233,16 @@ func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 		assert.Subset(t, at(t, all["Service "+full+"-metrics"], "metadata", "labels"), at(t, all["ServiceMonitor feed"], "spec", "selector", "matchLabels"))
 	}
 	assert.Subset(t, at(t, all["Deployment feed-api"], "spec", "template", "metadata", "labels"), at(t, all["Service feed-api"], "spec", "selector"))
+}
+
+// A longer drain must not end by SIGKILL.
+func TestThePodsOfTheChartOutliveTheirDrain(t *testing.T) {
+	t.Parallel()
+	manifests, err := render(t, merge(needed(), map[string]any{"drainSeconds": 120}))
+	require.NoError(t, err)
+	pod := at(t, objects(t, manifests)["Deployment feed-api"], "spec", "template", "spec")
+	assert.Equal(t, 155, at(t, pod, "terminationGracePeriodSeconds"))
+	assert.Contains(t, at(t, pod, "containers", 0, "env"), map[string]any{"name": "FANFARE_DRAIN", "value": "120s"})
 }
 
 // The queries of the autoscalers are the seconds of work in the deepest of a worker's queues,

@@ -85,8 +85,8 @@ spec:
       # The variables of Services whose names begin with fanfare would look like settings.
       enableServiceLinks: false
       serviceAccountName: {{ .root.Release.Name }}-{{ .name }}
-      # A stop ends within 30 seconds.
-      terminationGracePeriodSeconds: 30
+      # A stop ends within 30 seconds after the drain.
+      terminationGracePeriodSeconds: {{ add .root.Values.drainSeconds 35 }}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
@@ -114,7 +114,8 @@ spec:
             capabilities: {drop: [ALL]}
           {{- $env := dict "AWS_REGION" (required "aws.region: the region of the table and the queues" .root.Values.aws.region)
             "FANFARE_ENGINE" "aws" "FANFARE_TABLE" .root.Values.aws.table "FANFARE_QUEUE_PREFIX" .root.Values.aws.queuePrefix
-            "FANFARE_METRICS_ADDR" ":9091" "GOMEMLIMIT" (printf "%dMiB" (div (mul 85 .own.resources.memoryLimitMiB) 100)) }}
+            "FANFARE_METRICS_ADDR" ":9091" "FANFARE_DRAIN" (printf "%ds" (int .root.Values.drainSeconds)) "GOMEMLIMIT" (printf "%dMiB" (div (mul 85 .own.resources.memoryLimitMiB) 100)) }}
+          {{- if hasKey .root.Values.settings "FANFARE_DRAIN" }}{{ fail "settings.FANFARE_DRAIN: write drainSeconds, which sets the grace of the pods too" }}{{ end }}
           {{- /* A name has one entry, which server-side apply needs. A value that is empty in YAML is absent. */}}
           {{- range $more := list .env .root.Values.settings }}
           {{- range $name, $value := $more }}
@@ -136,8 +137,7 @@ spec:
           livenessProbe:
             httpGet: {path: /healthz, port: metrics}
           readinessProbe:
-            httpGet: {path: /readyz, port: metrics}
-            timeoutSeconds: 5
+            httpGet: {path: /servez, port: metrics}
           resources:
             requests:
               {{- toYaml .own.resources.requests | nindent 14 }}
