@@ -78,12 +78,12 @@ test-long: test-tools
 	scripts/with-emulators.sh $(GO) test -C e2e -race -tags $(TAGS) -timeout 60m .
 	$(MAKE) mutants SAMPLE=100
 
-# Kills and stops the real binaries under load, and puts a bad network between them and
-# AWS. A round waits a minute for the messages of a killed process to come back, so
+# Kills, stops and exchanges the real binaries under load, and puts a bad network between
+# them and AWS. A round waits a minute for the messages of a killed process to come back, so
 # several rounds run at once.
 test-crash:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 90m -v -parallel 4 . \
-		-run 'Crash|Stopped|BadNetwork' -crash-rounds $(ROUNDS) -network-rounds 4
+		-run 'Crash|Stopped|BadNetwork|RollingExchange' -crash-rounds $(ROUNDS) -network-rounds 4 -exchange-requests 20000
 
 # Imports the real graph with 20,000 posts of two years and kills it three times, and prints
 # deliveries a second of an import and of a replay. It takes minutes.
