@@ -21,7 +21,7 @@ import (
 func TestReadsOutliveTheQueues(t *testing.T) {
 	t.Parallel()
 	n := newBadNetwork(t)
-	c := newClusterOf(t, []string{"api"}, append(n.environment(), "FANFARE_DRAIN=0s")...)
+	c := newClusterOf(t, []string{"api"}, n.environment()...)
 	api, err := client.New("http://" + c.http)
 	require.NoError(t, err)
 	token, err := api.DevToken(t.Context(), "ann", time.Hour)
@@ -38,7 +38,7 @@ func TestReadsOutliveTheQueues(t *testing.T) {
 	worker.start(t)
 	other := &cluster{http: freeAddress(t), env: c.env}
 	second := &member{kind: "api", admin: freeAddress(t)}
-	second.env = append(append(append([]string(nil), c.env...), n.environment()...), "FANFARE_DRAIN=0s", "FANFARE_HTTP_ADDR="+other.http, "FANFARE_ADMIN_ADDR="+second.admin)
+	second.env = append(append(append([]string(nil), c.env...), n.environment()...), "FANFARE_HTTP_ADDR="+other.http, "FANFARE_ADMIN_ADDR="+second.admin)
 	second.start(t)
 	await(t, "an api starts without its queues", time.Minute, func() bool {
 		return second.running() && get(t, second.admin, "/servez", "") == `200 {"status":"serving"}`
