@@ -130,10 +130,32 @@ func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
 	}
 }
 
+// stream opens a live home, and returns its end.
+func stream(t *testing.T, addr, token string) (ended <-chan error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/home/stream", http.NoBody)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	end := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, res.Body)
+		end <- errors.Join(err, res.Body.Close())
+	}()
+	return end
+}
+
 // From the stop to the end of the drain, a client finds all as before but /servez, and is asked
-// to use a new connection, which its balancer leads elsewhere.
+// to use a new connection, which its balancer leads elsewhere. A browser gives up a stream that
+// is refused, so new ones are accepted, and all end in order with the drain.
 func TestADrainingProcessAnswersAsBefore(t *testing.T) {
-	at, stop := start(t, settings(t, t.TempDir(), "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=2s"))
+	dir := t.TempDir()
+	at, stop := start(t, settings(t, dir, "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=2s"))
+	ann := tokens(t, dir)(t, "ann")
+	put(t, at.HTTP, ann)
+	streams := []<-chan error{stream(t, at.HTTP, ann)}
 	for _, addr := range []string{at.HTTP, at.Admin, at.Metrics} {
 		says(t, addr, "/servez", `200 {"status":"serving"}`)
 	}
@@ -152,6 +174,8 @@ func TestADrainingProcessAnswersAsBefore(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	disktest.Until(t, func() bool { answer, _ := answers(t, at.HTTP, "/servez"); return answer == `503 {"status":"draining"}` })
+	assert.Empty(t, streams[0], "the stream ended before the drain")
+	streams = append(streams, stream(t, at.HTTP, ann))
 	closes, err = reach()
 	require.NoError(t, err, "the idle connection was cut")
 	assert.True(t, closes, "the connection stays")
@@ -173,4 +197,7 @@ func TestADrainingProcessAnswersAsBefore(t *testing.T) {
 	}
 	assert.Positive(t, answered, "nothing was answered in the drain")
 	require.NoError(t, <-ended)
+	for _, end := range streams {
+		assert.NoError(t, <-end, "the stream was cut")
+	}
 }
