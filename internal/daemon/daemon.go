@@ -459,7 +459,7 @@ func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, i
 		})
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: eng.broker, Handle: c.handle(worker), Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: answered(metrics), Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: metrics.Answered, Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
 		}
 		roots.start("fanout of "+c.topic, consumer.Run)
 	}
@@ -477,18 +477,8 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 			}
 			metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
 		},
-		Events: eng.events, Answered: answered(metrics),
+		Events: eng.events, Answered: metrics.Answered,
 	})
 	roots.start("likes", aggregator.Run)
 }
 
-// answered returns an observer of messages. Their ids have the time at which they were made.
-func answered(metrics *obs.Metrics) func(queue.Answered) {
-	return func(a queue.Answered) {
-		sent, err := id.Time(a.ID)
-		if err != nil {
-			sent = time.Time{} // another producer's id may have none
-		}
-		metrics.Answered(a, sent)
-	}
-}

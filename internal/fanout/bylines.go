@@ -45,10 +45,13 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 	if err != nil {
 		return err
 	}
-	if profile.V != e.V {
-		if profile.V < e.V && now.Sub(asked) < schema.BylineShown {
-			return &queue.Later{After: -1, Reason: "the change of the profile may still be under way"}
-		}
+	switch {
+	case profile.V < e.V && now.Sub(asked) < schema.BylineShown:
+		return &queue.Later{After: -1, Reason: "the change of the profile may still be under way"}
+	case profile.V < e.V: // it was never made, so nothing is late
+		queue.Due(ctx, asked.Add(schema.BylineShown))
+		return nil
+	case profile.V > e.V:
 		return nil
 	}
 	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // twice, for clocks that are hours apart

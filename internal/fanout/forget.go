@@ -34,12 +34,14 @@ func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) e
 	if err != nil {
 		return err
 	}
+	last := asked.Add(forgetLast)
+	queue.Due(ctx, last)
 	began := w.cfg.Now()
 	removed, unliked, err := w.cfg.Users.Forget(ctx, e.UserID, e.EventID, forgetMost)
 	if err != nil {
 		return err
 	}
-	rest := asked.Add(forgetLast).Sub(began)
+	rest := last.Sub(began)
 	switch {
 	case removed >= forgetMost && unliked == 0:
 		return &queue.Later{Reason: "more of the user is left"}

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -20,6 +21,11 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	if err := w.cfg.Clock.CheckAge("post_id", e.PostID, w.cfg.Now()); err != nil {
 		return err
 	}
+	posted, err := id.Time(e.PostID)
+	if err != nil {
+		return err
+	}
+	queue.Due(ctx, posted) // another producer's post may be from ahead of its event, and has waited
 	// The post must be stored before followers are read: see the package comment (I1).
 	stored, err := w.cfg.Posts.EnsurePost(ctx, e)
 	if err != nil {

@@ -36,7 +36,9 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	if err != nil {
 		return err
 	}
-	if wait := asked.Add(purgeAfter).Sub(w.cfg.Now()); wait > 0 {
+	due := asked.Add(purgeAfter)
+	queue.Due(ctx, due)
+	if wait := due.Sub(w.cfg.Now()); wait > 0 {
 		return &queue.Later{After: wait, Reason: "the deletion may still be under way"}
 	}
 	if err := w.cfg.Clock.Doubt(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"fanfare/internal/id"
 	"fanfare/internal/invariants"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -179,11 +180,16 @@ func (c *collector) decode(msg *message.Message) (like *messages.Like, liked boo
 	}
 	switch e := event.(type) {
 	case *messages.Liked:
-		return &e.Like, true, nil
+		like, liked = &e.Like, true
 	case *messages.Unliked:
-		return &e.Like, false, nil
+		like = &e.Like
+	default:
+		return nil, false, &messages.PermanentError{Reason: fmt.Sprintf("a %s in the queue of likes", event.Kind())}
 	}
-	return nil, false, &messages.PermanentError{Reason: fmt.Sprintf("a %s in the queue of likes", event.Kind())}
+	if posted, err := id.Time(like.PostID); err == nil {
+		queue.ReceiveOf(msg).Due(posted) // a like waits for its post
+	}
+	return like, liked, nil
 }
 
 // stop closes all windows. The channel is closed when every message is answered.

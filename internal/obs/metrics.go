@@ -149,7 +149,7 @@ func (m *Metrics) addMessages() {
 		Buckets: waits(),
 	}, []string{"topic", "result"})
 	m.age = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "fanfare_message_age_seconds", Help: "Age of a message when its work was done, waits and former receives included.",
+		Name: "fanfare_message_age_seconds", Help: "Age of a message when its work was done, counted from the time at which it was due. Waits for workers, for other work and after failures are part of it, a wait that its event asks for is not.",
 		Buckets: waits(),
 	}, []string{"topic"})
 	m.dead = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -167,9 +167,10 @@ func buildInfo() prometheus.Collector {
 	return info
 }
 
-// waits are the buckets of times that a backlog makes long.
+// waits are the buckets of times that a backlog makes long. Those from 1 to 2.5 are close to each
+// other: a like takes its window of a second and a little.
 func waits() []float64 {
-	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.1, 1.25, 1.5, 2, 2.5, 5, 10, 30, 60, 300, 1800}
 }
 
 // Post counts an accepted post.
@@ -197,16 +198,15 @@ func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 // LikeLag notes the time that likes waited for their count.
 func (m *Metrics) LikeLag(lag time.Duration) { m.likeLag.Observe(lag.Seconds()) }
 
-// Answered counts the end of a receive of a message that was sent at some time; the zero time
-// is unknown.
-func (m *Metrics) Answered(a queue.Answered, sent time.Time) {
+// Answered counts the end of a receive of a message.
+func (m *Metrics) Answered(a queue.Answered) {
 	m.handled.WithLabelValues(a.Topic, string(a.Result)).Observe(a.Took.Seconds())
 	switch a.Result {
 	case queue.ResultRefused, queue.ResultAttempts:
 		m.dead.WithLabelValues(a.Topic, string(a.Result)).Inc()
 	case queue.ResultDone:
-		if !sent.IsZero() {
-			m.age.WithLabelValues(a.Topic).Observe(max(0, time.Since(sent).Seconds()))
+		if !a.Due.IsZero() {
+			m.age.WithLabelValues(a.Topic).Observe(max(0, time.Since(a.Due).Seconds()))
 		}
 	case queue.ResultAgain, queue.ResultHandedBack: // the message comes again
 	}

@@ -142,6 +142,8 @@ type Answered struct {
 	Result Result
 	// Took is the time since the receive.
 	Took time.Duration
+	// Due is the time from which the age of the message counts, zero if it is unknown.
+	Due time.Time
 }
 
 // Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, a message
@@ -154,7 +156,8 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 		result = a.answerFailed(ctx, msg, err, stopping)
 	}
 	if a.Observe != nil {
-		a.Observe(Answered{a.Topic, msg.UUID, result, time.Since(ReceiveOf(msg).at)})
+		receive := ReceiveOf(msg)
+		a.Observe(Answered{a.Topic, msg.UUID, result, time.Since(receive.at), receive.due})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"fanfare/internal/id"
 	"fanfare/internal/invariants"
 	"fanfare/internal/trace"
 	"fanfare/messages"
@@ -51,13 +52,22 @@ func OriginalOf(msg *message.Message) Original {
 }
 
 // Event returns the event of a received message: the original if the backend brought it, else
-// the decoded payload. Its errors are those of messages.Decode.
+// the decoded payload. The message is due from the time of the event's id. The errors are those
+// of messages.Decode.
 func Event(msg *message.Message) (messages.Event, error) {
-	e := ReceiveOf(msg).Original.event
+	receive := ReceiveOf(msg)
+	e := receive.Original.event
 	if e == nil {
-		return messages.Decode(msg.Payload)
+		decoded, err := messages.Decode(msg.Payload)
+		if err != nil {
+			return nil, err
+		}
+		e = decoded
 	}
 	checkOriginal(msg)
+	if at, err := id.Time(e.Head().EventID); err == nil {
+		receive.Due(at)
+	}
 	return e, nil
 }
 

@@ -139,6 +139,8 @@ type Receive struct {
 	Original Original
 	// at is the time of the receive.
 	at time.Time
+	// due is the time from which the age of the message counts, zero if it is unknown.
+	due time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
 }
@@ -157,6 +159,24 @@ func (r *Receive) Delay() time.Duration {
 		return r.retryAfter
 	}
 	return Backoff(r.Receives)
+}
+
+// Due lets the age of the message count from at, unless it counts from a later time already.
+// The age counts from the time of the event (Event), and a wait that the event does not ask for
+// is part of it: for a worker, for other work, and after a failure. A consumer whose event must
+// not be done before a certain time calls Due at each receive: no backend stores the time, so
+// nothing can lose it on the way through redeliveries, copies and dead letters.
+func (r *Receive) Due(at time.Time) {
+	if at.After(r.due) {
+		r.due = at
+	}
+}
+
+// Due is Receive.Due for the message whose Handler has ctx.
+func Due(ctx context.Context, at time.Time) {
+	if r, ok := ctx.Value(receiveKey{}).(*Receive); ok {
+		r.Due(at)
+	}
 }
 
 type receiveKey struct{}

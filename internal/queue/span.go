@@ -15,13 +15,12 @@ import (
 // traced calls the handler within a span, a child of the one that published the message. Each
 // receive has one.
 func (c *Consumer) traced(ctx context.Context, msg *message.Message, event messages.Event) (err error) {
-	head := event.Head()
+	head, receive, began := event.Head(), ReceiveOf(msg), c.Now()
 	ctx, span := c.Tracer.Start(ctx, "process "+string(event.Kind()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 		attribute.String("messaging.destination.name", c.Topic),
 		attribute.String("messaging.message.id", msg.UUID),
 		attribute.String("fanfare.request_id", head.RequestID),
-		attribute.Int("fanfare.receives", ReceiveOf(msg).Receives),
-		attribute.Int64("fanfare.age_ms", c.Now().Sub(head.Time).Milliseconds()),
+		attribute.Int("fanfare.receives", receive.Receives),
 	))
 	returned := false
 	defer func() {
@@ -31,6 +30,8 @@ func (c *Consumer) traced(ctx context.Context, msg *message.Message, event messa
 		if !returned {
 			span.SetStatus(codes.Error, "panic")
 		}
+		// The handler may move the time from which the age counts.
+		span.SetAttributes(attribute.Int64("fanfare.age_ms", max(0, began.Sub(receive.due)).Milliseconds()))
 		span.End()
 	}()
 	err = c.Handle(ctx, event)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/messages"
 )
@@ -64,6 +65,41 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	if none, err := b.ListDead(t.Context(), topic, 0); err != nil || len(none) != 0 {
 		t.Errorf("listing 0: %v, %v", none, err)
 	}
+}
+
+// dueAtEachReceive has a consumer that learns at each receive when the message is due: its
+// event is ten minutes old, and asks for a wait of six.
+func dueAtEachReceive(t *testing.T, backend Backend) {
+	t.Helper()
+	b := backend.Open(t, Options{})
+	const age, wait = 10 * time.Minute, 6 * time.Minute
+	sent := newEventAt(t, "ann", time.Now().Add(-age))
+	made, err := id.Time(sent.UUID)
+	require.NoError(t, err)
+	publish(t, b, sent)
+	in, cancel := subscribeUntil(t, b)
+	answer := func(want queue.Result, failure error) {
+		t.Helper()
+		msg := receive(t, in)
+		_, err := queue.Event(msg)
+		require.NoError(t, err)
+		queue.Due(msg.Context(), made.Add(wait))
+		var got queue.Answered
+		queue.Answerer{Topic: topic, Dead: b, Log: zap.NewNop(), Observe: func(a queue.Answered) { got = a }}.Answer(t.Context(), msg, failure, false)
+		assert.Equal(t, want, got.Result)
+		assert.Equal(t, made.Add(wait), got.Due)
+	}
+	answer(queue.ResultAgain, &queue.Later{Reason: "it is not due yet"})
+	answer(queue.ResultRefused, &messages.PermanentError{Reason: "no such post"})
+	endSubscription(in, cancel)
+	waitDead(t, b, sent.UUID)
+	require.NoError(t, b.Close())
+	b = backend.Open(t, Options{})
+	redriven, _, err := b.Redrive(t.Context(), topic, nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, redriven)
+	in = subscribe(t, b)
+	answer(queue.ResultDone, nil)
 }
 
 func redrive(t *testing.T, backend Backend) {

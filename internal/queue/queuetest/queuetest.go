@@ -74,6 +74,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend, without ...string)
 		{"the context of a message ends with its answer", messageContext},
 		{"a dead letter keeps message and reason", deadLetterKept},
 		{"redrive sends all, some, or those not refused", redrive},
+		{"a message is due at the same time at each receive and after a redrive", dueAtEachReceive},
 		{"drop removes dead letters for good", drop},
 		{"depth counts by state", depth},
 		{"competing subscribers lose nothing", competing},

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/messages"
 )
@@ -66,9 +67,16 @@ func eventReceived(t *testing.T, backend Backend) {
 // newEvent returns the message of a like by user.
 func newEvent(t *testing.T, user string) *message.Message {
 	t.Helper()
-	eventID := watermill.NewULID()
+	return newEventAt(t, user, time.Now())
+}
+
+// newEventAt returns the message of a like that user made at some time.
+func newEventAt(t *testing.T, user string, at time.Time) *message.Message {
+	t.Helper()
+	eventID, err := id.NewGenerator(func() time.Time { return at }).New()
+	require.NoError(t, err)
 	msg, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
-		Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: eventID, UserID: user,
+		Header: messages.Header{EventID: eventID, Time: at}, PostID: eventID, UserID: user,
 	}})
 	require.NoError(t, err)
 	return msg

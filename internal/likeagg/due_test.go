@@ -1,0 +1,28 @@
+package likeagg
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+)
+
+// A like is due when it was made, but not before its post.
+func TestALikeIsDueWithItsPost(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	for ahead, want := range map[time.Duration]time.Time{-time.Hour: now, time.Minute: now.Add(time.Minute)} {
+		msg := message.NewMessage("m", encode(id.Floor(now), id.Floor(now.Add(ahead)), "ann", true))
+		msg.SetContext(queue.WithReceive(t.Context(), queue.NewReceive(1)))
+		_, _, err := newCollector(Config{}.withDefaults()).decode(msg)
+		require.NoError(t, err)
+		var got queue.Answered
+		queue.Answerer{Log: zap.NewNop(), Observe: func(a queue.Answered) { got = a }}.Answer(t.Context(), msg, nil, false)
+		assert.Equal(t, want, got.Due.UTC(), "of a post %s ahead", ahead)
+	}
+}
