@@ -90,11 +90,12 @@ func (m *metrics) scrape(ctx context.Context, addr string) (map[string]*dto.Metr
 // reports the same queues, so the largest number of each queue counts. It is not ok if an
 // address did not answer, or if no process reported some queue.
 //
-// Delayed messages of backfills do not count: homes are exact without them, and deletions
-// wait there for minutes. The canary deletes a post every 10 seconds.
+// Of the backfills only ready messages count: homes are exact without them, and deletions
+// wait there for minutes, delayed or, on SQS, in flight. The canary deletes a post every 10
+// seconds.
 func (r reading) depth() (float64, bool) {
 	return r.messages(func(topic, state string) bool {
-		return state != "dead" && (topic != "backfills" || state != "delayed")
+		return state == "ready" || topic != "backfills" && state != "dead"
 	})
 }
 

@@ -45,7 +45,7 @@ func TestDepthIsCountedOnceForAllProcesses(t *testing.T) {
 		ok   bool
 	}{
 		"one queue, two processes": {told(t, queues(`topic="posts",state="delayed"} 3`), queues(`topic="posts",state="delayed"} 4`)), 4, true},
-		"backfills for later":      {told(t, queues(`topic="backfills",state="delayed"} 7`, `topic="backfills",state="in_flight"} 1`)), 1, true},
+		"backfills for later":      {told(t, queues(`topic="backfills",state="delayed"} 7`, `topic="backfills",state="in_flight"} 3`, `topic="backfills",state="ready"} 1`)), 1, true},
 		"two queues, three states": {told(t, queues(`topic="posts",state="in_flight"} 1`, `topic="likes",state="delayed"} 2`, `topic="likes",state="dead"} 9`)), 3, true},
 		"a process did not answer": {told(t, queues(), ""), 0, false},
 		"a queue did not answer":   {told(t, strings.Replace(queues(), "fanfare_queue_depth{topic=\"chunks\"", "other{topic=\"chunks\"", 1)), 0, false},
