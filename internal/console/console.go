@@ -36,6 +36,17 @@ type Config struct {
 	Operator string
 	// Topics are the topics whose dead letters that page lists.
 	Topics []string
+	// Process is the process whose metrics that page shows.
+	Process Process
+}
+
+// Process describes a process to its operators.
+type Process struct {
+	// Name has its duties, and Host is the name of its machine, "" if that is unknown.
+	Name, Host, Version string
+	Since               time.Time
+	// Alone is true if no other process works on the same data.
+	Alone bool
 }
 
 // People are the settings of the page for users.

@@ -45,7 +45,7 @@ func loads(page string) []string {
 func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	all := people()
 	all.Operator, all.Topics = "/operator", []string{"posts", "likes"}
-	for path, want := range map[string]int{"/": 4, "/operator": 5} {
+	for path, want := range map[string]int{"/": 4, "/operator": 6} {
 		page := get(t, all, path).Body.String()
 		files := 0
 		for _, file := range loads(page) {
@@ -71,6 +71,19 @@ func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 	assert.Contains(t, page, `hx-get="/admin/dead-letters/posts?limit=50"`)
 	assert.NotContains(t, page, `href="/docs"`)
 	assert.Equal(t, http.StatusNotFound, get(t, alone, "/operator").Code)
+}
+
+// Beside others, a process does not know the whole, and its page names it.
+func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
+	for alone, want := range map[bool]bool{true: false, false: true} {
+		page := get(t, console.Config{Operator: "/", Process: console.Process{
+			Name: "fanfare fanout", Host: "host-1", Version: "v1.2.3", Since: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC), Alone: alone,
+		}}, "/").Body.String()
+		for _, part := range []string{"<h1>fanfare fanout</h1>", "On host-1, version v1.2.3", "2026-03-01 12:30 UTC"} {
+			assert.Contains(t, page, part)
+		}
+		assert.Equal(t, want, strings.Contains(page, "of this process alone"))
+	}
 }
 
 func TestEveryAnswerHasAStrictPolicy(t *testing.T) {
@@ -123,9 +136,14 @@ func TestUnknownFilesAreNotFound(t *testing.T) {
 // Our own code makes elements of templates and texts, so no answer of the API can become
 // markup.
 func TestOurScriptTakesNoAnswerForMarkup(t *testing.T) {
-	script, err := os.ReadFile("assets/console.js")
+	scripts, err := filepath.Glob("assets/*.js")
 	require.NoError(t, err)
-	assert.NotRegexp(t, `innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|https?://`, string(script))
+	require.Len(t, scripts, 2)
+	for _, file := range scripts {
+		script, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.NotRegexp(t, `innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|https?://`, string(script), file)
+	}
 }
 
 func TestEachFileOfOthersIsInTheirReadme(t *testing.T) {

@@ -160,7 +160,7 @@ func (p *process) run(ctx context.Context) error {
 	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
-	operator, err := console.New(console.Config{Operator: "/", Topics: queue.Topics()})
+	operator, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described()})
 	if err != nil {
 		return err
 	}
@@ -364,25 +364,6 @@ func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metri
 		return serve(ctx, newServer(leaving(health, api), p.log), bounded(listener, files), p.opt.Grace)
 	})
 	return listener.Addr().String(), nil
-}
-
-// console returns the console of the API's address and the operations that its page for
-// operators calls, nil if the address has none. The operations ask for no token. So they are
-// there only where dev tokens let everybody be anybody already: on an address of this
-// machine alone.
-func (p *process) console(authn authn, operations http.Handler) (pages, operate http.Handler, err error) {
-	if !p.cfg.HasConsole() {
-		return nil, nil, nil
-	}
-	cfg := console.Config{
-		People: &console.People{DevTokens: authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow},
-		Topics: queue.Topics(),
-	}
-	if p.cfg.Engine == config.EngineEmbedded && authn.tokens != nil && p.cfg.DevAuthPublic == "" {
-		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(operations)
-	}
-	pages, err = console.New(cfg)
-	return pages, operate, err
 }
 
 // authn holds the parts that check tokens for the API.

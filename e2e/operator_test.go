@@ -1,0 +1,75 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+)
+
+// watchLabels notes the labels that the charts draw from now on, those of the last drawing for
+// each chart, and the labels that a chart is too small for.
+const watchLabels = `(() => {
+	const drawing = CanvasRenderingContext2D.prototype, { fillText, clearRect } = drawing;
+	window.labels = new Map();
+	drawing.clearRect = function (...box) { labels.set(this.canvas, []); return clearRect.apply(this, box); };
+	drawing.fillText = function (text, x, y) {
+		const wide = this.measureText(text).width, at = this.getTransform().transformPoint({ x, y }).x;
+		const left = at - (this.textAlign === "center" ? wide / 2 : this.textAlign === "right" ? wide : 0);
+		labels.get(this.canvas)?.push({ text, cut: left < 0 || left + wide > this.canvas.width });
+		return fillText.apply(this, arguments);
+	};
+	window.drawn = () => [...labels.values()].filter(l => l.length > 0);
+	window.wrong = () => drawn().flatMap(l => l.filter((label, i) => label.cut || l.some((other, j) => j < i && other.text === label.text)).map(label => label.text)).join();
+})()`
+
+// TestTheOperatorsPageShowsAYoungDemo looks at the page in the first minute of a process with
+// deletions that wait.
+func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
+	t.Parallel()
+	u, p := newDemo(t)
+	ada := u.as(t, "ada")
+	for range 37 {
+		post, err := ada.CreatePost(t.Context(), client.PostInput{Text: "Soon deleted"})
+		require.NoError(t, err)
+		require.NoError(t, ada.DeletePost(t.Context(), post.ID))
+	}
+	window := newWindow(t)
+	page := window.open("http://" + u.http + "/operator")
+	page.run(chromedp.Evaluate(watchLabels, nil))
+	page.until("deletions wait, and are no backlog", `parseFloat(document.querySelector("[data-tile=held]").textContent) >= 37 &&
+		document.querySelector("[data-tile=waiting]").textContent === "0"`)
+	page.until("five charts are drawn", `drawn().length === 5 && drawn().every(l => l.length >= 3)`)
+	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a wide page")
+
+	// Times of any size fit.
+	page.run(chromedp.Evaluate(`(() => {
+		const figure = document.querySelector("[data-chart=lag]").cloneNode(true);
+		figure.querySelectorAll(".keys, .plot").forEach(e => e.replaceChildren());
+		document.querySelector(".charts").append(figure);
+		window.late = figure;
+		window.addLate = plot(figure, [["late"]]);
+	})()`, nil))
+	for ms, want := range map[string]string{"2482": "2.5 s", "999": "999 ms", "1785000": "30 min", "0.25": "0.3 ms", "86400000000": "1,440,000 min"} {
+		page.run(chromedp.Evaluate(`addLate(Date.now() / 1000, [`+ms+`])`, nil))
+		assert.Equal(t, want, page.text(`late.querySelector(".keys b").textContent`))
+		page.until("it is drawn", `labels.get(late.querySelector("canvas"))?.length >= 3`)
+		assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, beside %s", want)
+	}
+	page.run(chromedp.EmulateViewport(390, 900))
+	page.until("the charts are narrow", `[...labels.keys()].filter(c => c.isConnected).every(c => c.clientWidth < 390)`)
+	page.run(chromedp.Evaluate(`labels.clear(); addLate(Date.now() / 1000, [1785000])`, nil))
+	page.until("the charts are drawn again", `drawn().length === 6`)
+	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a narrow page")
+
+	assert.Equal(t, "fanfare api, fanout, likeagg", page.text(`document.querySelector("h1").textContent`))
+	assert.NotContains(t, page.text(`document.querySelector("main").textContent`), "of this process alone")
+	page.isClean(u.http)
+	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
+	p.stop(t)
+}

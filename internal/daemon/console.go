@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"net/http"
+	"os"
+	"strings"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/config"
+	"fanfare/internal/console"
+	"fanfare/internal/httpapi"
+	"fanfare/internal/queue"
+)
+
+// console returns the console of the API's address and the operations that its page for
+// operators calls, nil if the address has none. The operations ask for no token. So they are
+// there only where dev tokens let everybody be anybody already: on an address of this
+// machine alone.
+func (p *process) console(authn authn, operations http.Handler) (pages, operate http.Handler, err error) {
+	if !p.cfg.HasConsole() {
+		return nil, nil, nil
+	}
+	cfg := console.Config{
+		People: &console.People{DevTokens: authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow},
+		Topics: queue.Topics(), Process: p.described(),
+	}
+	if p.cfg.Engine == config.EngineEmbedded && authn.tokens != nil && p.cfg.DevAuthPublic == "" {
+		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(operations)
+	}
+	pages, err = console.New(cfg)
+	return pages, operate, err
+}
+
+// described returns the description of p for its operators.
+func (p *process) described() console.Process {
+	var duties []string
+	for _, duty := range []struct {
+		name string
+		done bool
+	}{{"api", p.opt.Roles.API}, {"fanout", p.opt.Roles.Fanout}, {"likeagg", p.opt.Roles.Likes}} {
+		if duty.done {
+			duties = append(duties, duty.name)
+		}
+	}
+	host, _ := os.Hostname() // the page can do without
+	return console.Process{
+		Name: "fanfare " + strings.Join(duties, ", "), Host: host, Version: p.opt.Version, Since: p.opt.Now(),
+		Alone: p.cfg.Engine == config.EngineEmbedded,
+	}
+}
