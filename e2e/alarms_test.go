@@ -19,7 +19,7 @@ import (
 )
 
 // longestWaits are the longest waits by design of the messages of each topic
-// (docs/decisions/0039).
+// (docs/decisions/0040).
 func longestWaits() map[string]time.Duration {
 	const deletion, removalOfAUser = messages.MaxAhead + time.Minute, time.Hour
 	return map[string]time.Duration{queue.TopicPosts: 0, queue.TopicBackfills: max(deletion, removalOfAUser), queue.TopicChunks: 0, queue.TopicLikes: 0}

@@ -462,4 +462,3 @@ func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
 	})
 	roots.start("likes", aggregator.Run)
 }
-
