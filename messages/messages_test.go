@@ -79,6 +79,21 @@ func TestWireFormatIsPinned(t *testing.T) {
 	}
 }
 
+// Tests of other packages take an event of each kind from the golden files.
+func TestEveryKindHasAGoldenFile(t *testing.T) {
+	source, err := os.ReadFile("messages.go")
+	require.NoError(t, err)
+	declared := regexp.MustCompile(`(?m)^\tKind\w+ +Kind = "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
+	require.NotEmpty(t, declared)
+	golden := map[messages.Kind]bool{}
+	for _, event := range events() {
+		golden[event.Kind()] = true
+	}
+	for _, kind := range declared {
+		assert.Truef(t, golden[messages.Kind(kind[1])], "events has no %s", kind[1])
+	}
+}
+
 func TestPayloadHasOnlyCharactersThatSQSAccepts(t *testing.T) {
 	for name, event := range events() {
 		payload, err := messages.Encode(event)

@@ -9,17 +9,30 @@ import (
 	"fanfare/messages"
 )
 
-// delivered sends PostDelivered once the delivery of a post is complete. err is the outcome
-// of the message that perhaps ended it. The message is acked after that, and each further
-// one of the post sends the event again: so a crash in between loses none, and the last of
-// several chunks that end at the same time finds all of them done.
-func (w *Worker) delivered(ctx context.Context, postID, requestID string, err error) error {
-	if err != nil || w.cfg.Events == nil {
-		return err
-	}
-	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.DeliveryPlanKey(postID), Consistent: true})
+// subject is the part of the table that a message works on, seen by others. Whichever
+// message ends the work, and each one that finds it done, sends the events of the subject
+// (docs/decisions/0033).
+type subject interface {
+	// tell sends the events that are due by the table. Each has an id that follows from the
+	// subject, so a repetition does no harm.
+	tell(ctx context.Context, w *Worker) error
+}
+
+// nothing is the subject of work that others get no event of.
+type nothing struct{}
+
+func (nothing) tell(context.Context, *Worker) error { return nil }
+
+// delivery is the delivery of a post.
+type delivery struct{ post, requestID string }
+
+// tell sends PostDelivered if the delivery is complete. The last of several chunks that end
+// at the same time finds all of them done. A plan may find the delivery done by a repetition
+// of the post's own message, whose worker died before it sent the event.
+func (d delivery) tell(ctx context.Context, w *Worker) error {
+	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.DeliveryPlanKey(d.post), Consistent: true})
 	if err != nil {
-		return fmt.Errorf("read the delivery plan of post %s: %w", postID, err)
+		return fmt.Errorf("read the delivery plan of post %s: %w", d.post, err)
 	}
 	if res.Item == nil { // deleted before its delivery began, or expired since
 		return nil
@@ -29,11 +42,11 @@ func (w *Worker) delivered(ctx context.Context, postID, requestID string, err er
 		return err
 	}
 	e := &messages.PostDelivered{
-		Header: messages.Header{EventID: postID, Time: w.cfg.Now().UTC(), RequestID: requestID},
-		PostID: postID, AuthorID: plan.Author, Pulled: plan.State == schema.PlanPulled,
+		Header: messages.Header{EventID: d.post, Time: w.cfg.Now().UTC(), RequestID: d.requestID},
+		PostID: d.post, AuthorID: plan.Author, Pulled: plan.State == schema.PlanPulled,
 	}
 	if !e.Pulled {
-		chain, err := w.chain(ctx, postID, plan.Sum)
+		chain, err := w.chain(ctx, d.post, plan.Sum)
 		if err != nil || !chain.Ended || chain.Done < chain.Total {
 			return err
 		}
@@ -66,13 +79,12 @@ func (w *Worker) chain(ctx context.Context, postID string, sum schema.Chain) (sc
 	return sum, nil
 }
 
-// follow ends a backfill, and then sends Followed to others. A message that finds the
-// backfill done sends it again. The event's id is the version of the follow's mark.
-func (w *Worker) follow(ctx context.Context, e *messages.Followed) error {
-	if err := w.followed(ctx, e); err != nil || w.cfg.Events == nil {
-		return err
-	}
-	out := *e
-	out.EventID = e.MarkVersion
+// follow is a follow whose backfill is done.
+type follow messages.Followed
+
+// tell sends Followed to others. The event's id is the version of the follow's mark.
+func (f follow) tell(ctx context.Context, w *Worker) error {
+	out := messages.Followed(f)
+	out.EventID = f.MarkVersion
 	return w.cfg.Events(ctx, &out)
 }

@@ -188,54 +188,73 @@ func New(cfg Config) *Worker {
 // HandlePosts is the queue.Handler of queue.TopicPosts. An API of an earlier version
 // may still put Followed there.
 func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
-	switch e := e.(type) {
-	case *messages.PostCreated:
-		return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.postCreated(ctx, e)))
-	case *messages.Followed:
-		return wrap(e, w.follow(ctx, e))
+	switch e.(type) {
+	case *messages.PostCreated, *messages.Followed:
+		return w.handle(ctx, e)
 	}
 	return unexpected(e, queue.TopicPosts)
 }
 
 // HandleBackfills is the queue.Handler of queue.TopicBackfills.
 func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
-	switch e := e.(type) {
-	case *messages.Followed:
-		return wrap(e, w.follow(ctx, e))
-	case *messages.Unfollowed:
-		return wrap(e, w.unfollowed(ctx, e))
-	case *messages.PostDeleted:
-		return wrap(e, w.postDeleted(ctx, e))
-	case *messages.UserForgotten:
-		return wrap(e, w.userForgotten(ctx, e))
-	case *messages.ProfileChanged:
-		return wrap(e, w.profileChanged(ctx, e))
-	case *messages.MarkWalk:
-		return wrap(e, w.walk(ctx, e))
-	case *messages.Seen:
-		return wrap(e, w.seen(ctx, e))
-	case *messages.Returned:
-		return wrap(e, w.returned(ctx, e))
+	switch e.(type) {
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten,
+		*messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
+		return w.handle(ctx, e)
 	}
 	return unexpected(e, queue.TopicBackfills)
 }
 
 // HandleChunks is the queue.Handler of queue.TopicChunks.
 func (w *Worker) HandleChunks(ctx context.Context, e messages.Event) error {
-	switch e := e.(type) {
-	case *messages.FanoutPlan:
-		return wrap(e, w.plan(ctx, e))
-	case *messages.FanoutChunk:
-		return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.chunk(ctx, e)))
+	switch e.(type) {
+	case *messages.FanoutPlan, *messages.FanoutChunk:
+		return w.handle(ctx, e)
 	}
 	return unexpected(e, queue.TopicChunks)
 }
 
-func wrap(e messages.Event, err error) error {
+// handle does the work of an event. Then it sends the events of that work to others, also if
+// the work was found done: an earlier attempt may have ended before it sent them (I6).
+func (w *Worker) handle(ctx context.Context, e messages.Event) error {
+	about, err := w.apply(ctx, e)
+	if err == nil && w.cfg.Events != nil {
+		err = about.tell(ctx, w)
+	}
 	if err != nil {
 		return fmt.Errorf("fan-out, %s %s: %w", e.Kind(), e.Head().EventID, err)
 	}
 	return nil
+}
+
+// apply does the work of an event, or finds it done. For each kind it names the subject of
+// the events that others get.
+func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
+	switch e := e.(type) {
+	case *messages.PostCreated:
+		return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)
+	case *messages.FanoutPlan:
+		return delivery{e.PostID, e.RequestID}, w.plan(ctx, e)
+	case *messages.FanoutChunk:
+		return delivery{e.PostID, e.RequestID}, w.chunk(ctx, e)
+	case *messages.Followed:
+		return follow(*e), w.followed(ctx, e)
+	case *messages.Unfollowed:
+		return nothing{}, w.unfollowed(ctx, e)
+	case *messages.PostDeleted:
+		return nothing{}, w.postDeleted(ctx, e)
+	case *messages.UserForgotten:
+		return nothing{}, w.userForgotten(ctx, e)
+	case *messages.ProfileChanged:
+		return nothing{}, w.profileChanged(ctx, e)
+	case *messages.MarkWalk:
+		return nothing{}, w.walk(ctx, e)
+	case *messages.Seen:
+		return nothing{}, w.seen(ctx, e)
+	case *messages.Returned:
+		return nothing{}, w.returned(ctx, e)
+	}
+	return nothing{}, &messages.PermanentError{Reason: fmt.Sprintf("fan-out has no work for %s", e.Kind())}
 }
 
 func unexpected(e messages.Event, topic string) error {

@@ -225,7 +225,7 @@ func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error 
 	switch e.(type) {
 	case *messages.FanoutPlan, *messages.FanoutChunk:
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
+	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten, *messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)

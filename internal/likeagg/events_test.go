@@ -3,6 +3,8 @@ package likeagg
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -85,6 +87,35 @@ func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 		}
 		assert.Equal(t, map[string]bool{versions[1]: true, versions[2]: false}, told)
 		w.wantDead(0, "")
+	})
+}
+
+// TestACrashBetweenFlushAndEventLosesNoEvent has both kinds of message that an aggregator
+// handles. A kind more needs a row there.
+func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
+	files, err := filepath.Glob("../../messages/testdata/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	step(t, func(w *world) {
+		refused := 0
+		for _, file := range files {
+			payload, err := os.ReadFile(file)
+			require.NoError(t, err)
+			e, err := messages.Decode(payload)
+			require.NoError(t, err)
+			switch e.(type) {
+			case *messages.Liked, *messages.Unliked:
+				continue
+			}
+			e.Head().EventID = w.newID() // one that is not too old
+			payload, err = messages.Encode(e)
+			require.NoError(t, err)
+			w.queue.publish(payload)
+			refused++
+		}
+		w.run()
+		w.settle()
+		w.wantDead(refused, "in the queue of likes")
 	})
 }
 

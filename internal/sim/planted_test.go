@@ -71,6 +71,8 @@ func bugs() []bug {
 		blocks   = "internal/feed/blocks.go"
 		users    = "internal/feed/users.go"
 		bylines  = "internal/fanout/bylines.go"
+		worker   = "internal/fanout/worker.go"
+		events   = "internal/fanout/events.go"
 	)
 	return []bug{
 		{"no fence", "I3 I9", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -151,7 +153,7 @@ func bugs() []bug {
 		{"aggregator goes on after a sleep of weeks", "I3", []edit{{attempt, `if version != "" {`, `if version == "-" {`}}},
 		{"like of an unknown post dropped", "I6", []edit{{window, `a.err = unknownPost(w.post, a.receives, w.collector.cfg.Now())`, `_ = unknownPost(w.post, a.receives, w.collector.cfg.Now())`}}},
 		{"message acked that a stop hands back", "I1 I3 I5 I6", []edit{{consume, "receive.RetryAfter(0)\n\t\tlog.Info(\"handed", "msg.Ack()\n\t\tlog.Info(\"handed"}}},
-		{"entries of a post expire after a day", "I1 I6 I7", []edit{{"internal/fanout/worker.go", `ttl := at.Add(w.cfg.TimelineTTL)`, `ttl := at.Add(24 * time.Hour)`}}},
+		{"entries of a post expire after a day", "I1 I6 I7", []edit{{worker, `ttl := at.Add(w.cfg.TimelineTTL)`, `ttl := at.Add(24 * time.Hour)`}}},
 		{"all likes in the first shard", "I3", []edit{{window, `w.shards = ref.LikeShards`, `w.shards = 1`}}},
 		{"mark walk without conditions", "I1 I2", []edit{{walk, `	same := table.Cond(table.Absent{})`, `	same := table.Cond(nil)`}}},
 		{"mark walk that hides older entries", "I1", []edit{{walk, `Pull: mode.Since, V: mode.V, Version`, `From: mode.Since, V: mode.V, Version`}}},
@@ -172,7 +174,7 @@ func bugs() []bug {
 		// About away readers.
 		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},
 		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || s.cfg.ActiveDays == 0:`}}},
-		{"skip by the clock", "I1", []edit{{"internal/fanout/worker.go", `day: schema.DayOf(at)`, `day: schema.DayOf(w.cfg.Now())`}}},
+		{"skip by the clock", "I1", []edit{{worker, `day: schema.DayOf(at)`, `day: schema.DayOf(w.cfg.Now())`}}},
 		{"return that reads posts before it raises edges", "I1", []edit{
 			{rebuild, "	followees, err := w.raise(ctx, e.UserID, until)\n\tif err != nil {\n\t\treturn err\n\t}\n\tmost := w.cfg.ReturnPosts(followees)", "	most := w.cfg.ReturnPosts(0)"},
 			{rebuild, "\tif err := w.writeMissed(", "\tif _, err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\tif err := w.writeMissed("},
@@ -211,8 +213,8 @@ func bugs() []bug {
 		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = heads[1].Other`, `low = justAfter(heads[1].Other)`}}},
 		{"chunk that counts its away readers below zero", "I1", []edit{{chunk, `c.Skipped += skipped`, `c.Skipped -= skipped`}}},
 		{"unlike that never expires", "I3", []edit{{like, `next.TTL = ttl`, `_ = ttl`}}},
-		{"entry that outlives the timeline", "I1", []edit{{"internal/fanout/worker.go", `schema.EntryAttrs(ttl, likeShards)`, `schema.EntryAttrs(ttl.Add(time.Hour), likeShards)`}}},
-		{"delivery record that ends with the entries", "I6", []edit{{"internal/fanout/worker.go", `recordTTL: ttl.Add(schema.DeliveryKept),`, `recordTTL: ttl,`}}},
+		{"entry that outlives the timeline", "I1", []edit{{worker, `schema.EntryAttrs(ttl, likeShards)`, `schema.EntryAttrs(ttl.Add(time.Hour), likeShards)`}}},
+		{"delivery record that ends with the entries", "I6", []edit{{worker, `recordTTL: ttl.Add(schema.DeliveryKept),`, `recordTTL: ttl,`}}},
 		{"mark that ends with its merging", "I1", []edit{{backfill, `ttl := until.Add(markSlack)`, `ttl := until`}}},
 		{"fence at the first receive", "I3", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`, `case a.receives < 0:`}}},
 		{"ledger pruned as soon as its notes are read", "I3", []edit{{ledger, `return end.ended && !end.lost[w.post] && time.Since(end.at) >= settled`, `return end.ended && !end.lost[w.post]`}}},
@@ -232,10 +234,12 @@ func bugs() []bug {
 		{"summary that counts a chunk twice", "I6", []edit{{"internal/fanout/summary.go", `Value: table.N(sum.Total)}`, `Value: table.N(sum.Total + 1)}`}}},
 		{"reader never enrolled", "I11", []edit{{rebuild, `case p == nil && w.cfg.ActiveDays == 0,`, `case p == nil,`}}},
 		{"removal that removes nothing", "I6 I11", []edit{{removal, `still, err := w.removeEntries(ctx, e, entries)`, `still, err := w.removeEntries(ctx, e, nil)`}}},
-		{"event of a delivery before its last chunk", "I6", []edit{{"internal/fanout/events.go", `if err != nil || !chain.Ended || chain.Done < chain.Total {`, `if err != nil {`}}},
-		{"event of a delivery sent by its first message only", "I6", []edit{{"internal/fanout/worker.go", `return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.chunk(ctx, e)))`, `return wrap(e, w.chunk(ctx, e))`}}},
+		{"event of a delivery before its last chunk", "I6", []edit{{events, `if err != nil || !chain.Ended || chain.Done < chain.Total {`, `if err != nil {`}}},
+		{"event of a delivery sent by its first message only", "I6", []edit{{worker, `return delivery{e.PostID, e.RequestID}, w.chunk(ctx, e)`, `return nothing{}, w.chunk(ctx, e)`}}},
+		{"event of a delivery that a plan finds done not sent", "I6", []edit{{worker, `return delivery{e.PostID, e.RequestID}, w.plan(ctx, e)`, `return nothing{}, w.plan(ctx, e)`}}},
+		{"likes acked but for the first if their events are not sent", "I6", []edit{{"internal/likeagg/events.go", `for _, a := range told {`, `for _, a := range told[:1] {`}}},
 		{"event of a like that an earlier attempt counted left out", "I6", []edit{{"internal/likeagg/events.go", `[]*schema.Like{a.stamped, a.old}`, `[]*schema.Like{a.stamped}`}}},
-		{"event of a follow with the id of its message", "I6", []edit{{"internal/fanout/events.go", `out.EventID = e.MarkVersion`, ``}}},
+		{"event of a follow with the id of its message", "I6", []edit{{events, `out.EventID = f.MarkVersion`, ``}}},
 		{"writes that stay narrow after a shortage", "I9", []edit{{write, `w.writers.raise()`, ``}}},
 		{"user forgotten without the last look", "I8", []edit{{"internal/fanout/forget.go", `case rest > 0:`, `case rest > forgetLast:`}}},
 		{"byline replaced by an older one", "I5", []edit{{bylines, `If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},`, `If: table.Exists{},`}, {bylines, `p.Byline.V >= b.V`, `p.Byline.V == b.V`}}},
@@ -263,8 +267,8 @@ func bugs() []bug {
 		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-schema.BylineShown / 144`}}},
 		{"change of a name that ends after its first pages", "I5", []edit{{bylines, `if last == "" {`, `if last == "" || e != nil {`}}},
 		{"worker that changes the event that it handles", "I5", []edit{{
-			"internal/fanout/worker.go", `return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.postCreated(ctx, e)))`,
-			`e.RequestID += "!"; return wrap(e, w.delivered(ctx, e.PostID, e.RequestID, w.postCreated(ctx, e)))`,
+			worker, `return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
+			`e.RequestID += "!"; return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
 		}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
 	}
