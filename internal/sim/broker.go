@@ -148,7 +148,7 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 	c.effect = func(float64) error {
 		q := b.p.w.queue(topic)
 		q.dead = append(q.dead, letter)
-		b.p.w.unsent(letter)
+		b.p.w.awaits(letter)
 		return nil
 	}
 	return b.p.do(ctx, b.l, c)
@@ -206,14 +206,16 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	}
 	q.dead = kept
 	for _, d := range kept { // of a message that became two letters, one may stay
-		w.unsent(d)
+		w.awaits(d)
 	}
 }
 
-// unsent lets a dead letter wait for its redrive whose work is done and whose event was not
-// sent.
-func (w *World) unsent(d queue.DeadLetter) {
-	if w.shape.Events && strings.Contains(d.Reason, "its event was not sent") {
+// unsent reports whether the work of a dead letter is done, and its event was not sent.
+func unsent(d queue.DeadLetter) bool { return strings.Contains(d.Reason, "its event was not sent") }
+
+// awaits lets such a dead letter wait for its redrive.
+func (w *World) awaits(d queue.DeadLetter) {
+	if w.shape.Events && unsent(d) {
 		w.set[d.ID] = true
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -48,6 +49,29 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	w.checkMessages()
 	assert.Equal(t, []string{"I6: message " + other + " became a dead letter: message can never be processed: no like"}, w.load.violations)
 	assert.False(t, w.redriveUnknown(), "the rest stays")
+}
+
+// TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts: the work of one is
+// done and its event was not sent, the other one failed.
+func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
+	w := quietWorld()
+	q := w.queue(queue.TopicPosts)
+	bury := func(eventID, reason string) {
+		payload, err := messages.Encode(&messages.PostCreated{
+			Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: postID, AuthorID: "u1", Text: "hello",
+		})
+		assert.NoError(t, err)
+		q.dead = append(q.dead, queue.DeadLetter{ID: eventID, Topic: queue.TopicPosts, Payload: payload, Reason: reason})
+	}
+	now, err := id.NewSeededGenerator(time.Now, entropy(1)).New()
+	assert.NoError(t, err)
+	bury(now, (&queue.UnsentError{Queue: "events", Err: errDown}).Error())
+	bury(v1, "some other reason")
+	assert.True(t, w.redriveUnsent())
+	if assert.Len(t, q.messages, 1) && assert.Len(t, q.dead, 1) {
+		assert.Equal(t, now, q.messages[0].id)
+	}
+	assert.False(t, w.redriveUnsent(), "the rest stays")
 }
 
 // TestAWalkThatNobodySendsIsFound follows changes of an author's mode.

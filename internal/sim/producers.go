@@ -56,6 +56,26 @@ func (w *World) redriveUnknown() (some bool) {
 	return some
 }
 
+// redriveUnsent redrives the dead letters whose work is done and whose event was not sent: the
+// last of their tries began in the storm, and failed after the storm's own letters were redriven.
+// Likes may wait for days, and checkTold leaves them out. It reports whether there was one.
+func (w *World) redriveUnsent() (some bool) {
+	for _, topic := range queue.Topics() {
+		if topic == queue.TopicLikes {
+			continue
+		}
+		w.redrive(topic, func(d queue.DeadLetter) error {
+			if !unsent(d) {
+				return errDown
+			}
+			err := redrivable(d)
+			some = some || err == nil
+			return err
+		})
+	}
+	return some
+}
+
 // burst sends likes and unlikes of many users of one post at once. So windows hold
 // several users, and several actions of one.
 func (l *workload) burst(r *rand.Rand, p planned) *operation {

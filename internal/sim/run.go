@@ -212,7 +212,11 @@ func (w *World) quieten(ctx context.Context) {
 			return redrivable(d)
 		})
 	}
-	if !w.calm() || w.redriveUnknown() && !w.calm() {
+	if !w.calm() {
+		return
+	}
+	unknown, unsent := w.redriveUnknown(), w.redriveUnsent()
+	if (unknown || unsent) && !w.calm() {
 		return
 	}
 	w.askAgain()
@@ -433,6 +437,16 @@ func (w *World) chunkSize(p *Proc) int {
 	return w.shape.Chunk
 }
 
+// pageSize returns the number of followers that a worker delivers to without chunks. Somebody
+// may be about to change it: then one handling of a post's message asks for a plan, and another
+// one delivers the post at once.
+func (w *World) pageSize(p *Proc) int {
+	if p.Name == "fanout-1" && w.shape.Events && w.probe == nil {
+		return 2 * w.shape.Page
+	}
+	return w.shape.Page
+}
+
 // activeDays draws the active days of a process: somebody may be about to change them.
 func (w *World) activeDays() int {
 	if w.shape.Days > 0 && w.probe == nil && w.rng.IntN(2) == 0 {
@@ -457,7 +471,7 @@ func (w *World) fanout(p *Proc) {
 		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service}, Publisher: p.Broker(),
 		IDs: ids, Now: p.Now, TimelineTTL: timelineTTL, PushLimit: p.limit, Events: w.tell(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
-		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.shape.Page, ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
+		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
