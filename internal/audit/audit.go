@@ -57,7 +57,7 @@ const (
 	BlockHalf Kind = "block-half"
 	// UserCount is a count of posts, followers or followees that is not that of the items.
 	UserCount Kind = "user-count"
-	// ProfileMissing is a user with posts or followees and without a profile.
+	// ProfileMissing is a user with followers or followees and without a profile, who was not removed.
 	ProfileMissing Kind = "profile-missing"
 	// PostID is a listed post whose post by id is missing or a tombstone.
 	PostID Kind = "post-id"
@@ -86,7 +86,7 @@ func (k Kind) advice() string {
 		HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
 		BlockHalf:       "the two users are refused differently, or one does not see its block: the repair makes both sides say the same",
 		UserCount:       "the repair adds the difference",
-		ProfileMissing:  "the user cannot be seen: the repair makes a profile with the user's id as its name",
+		ProfileMissing:  "the user cannot be seen, and no repair makes a profile: the user's next PUT /v1/me does, or restore the item from a backup; fanfare forget removes the rest",
 		PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
 		PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes the rest of the post",
 		EntryMissing:    "the follower's home lacks the post: the repair writes the entry",
@@ -273,10 +273,10 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 	return nil
 }
 
-// found makes a finding and mends it. mend reports whether it did; it may be nil.
+// found makes a finding and mends it. mend reports whether it did; it is nil if there is no repair.
 func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string, mend func() (bool, error)) error {
 	f := Finding{Kind: kind, Key: key, Detail: detail, Advice: kind.advice()}
-	if r.walk.Repair {
+	if r.walk.Repair && mend != nil {
 		var err error
 		if f.Mended, err = mend(); err != nil {
 			if ctx.Err() != nil {

@@ -160,22 +160,30 @@ func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table
 	}})
 }
 
-// profile checks that a user with posts or followees has a profile: each writer needs one, and
-// nothing removes it while there are any.
+// profile checks that a user with followers or followees has a profile: each follow needs those of
+// both users, and a removal leaves a note in the transaction that deletes one. A count of posts
+// proves nothing, because other producers may post for users without a profile.
 func (r *run) profile(ctx context.Context, user string, items map[table.Key]table.Item) error {
-	key, own := schema.ProfileKey(user), items[schema.CountsKey(user)]
-	if _, ok := items[key]; ok || own.Int(schema.AttrPosts) <= 0 && own.Int(schema.AttrFollowing) <= 0 {
+	key, note := schema.ProfileKey(user), schema.ForgottenKey(user)
+	if _, there := items[key]; there {
 		return nil
 	}
-	broken, err := r.transact(ctx, check(key, table.Absent{}),
-		check(own.Key, table.All{same(own, schema.AttrPosts), same(own, schema.AttrFollowing)}))
-	if err != nil || !broken {
-		return err
+	if _, removed := items[note]; removed {
+		return nil
 	}
-	return r.found(ctx, ProfileMissing, key, "the user has posts or follows others", func() (bool, error) {
-		made := schema.Profile{User: user, Name: user, CreatedAt: r.cfg.Now()}
-		return r.transact(ctx, table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: table.Absent{}}})
-	})
+	for _, c := range countsOf(user, items) {
+		if c.what == countPosts || c.count <= 0 {
+			continue
+		}
+		held := c.keys[slices.IndexFunc(c.keys, func(key table.Key) bool { return items[key].Int(c.attr) > 0 })]
+		broken, err := r.transact(ctx, check(key, table.Absent{}), check(note, table.Absent{}), check(held, same(items[held], c.attr)))
+		if err != nil || !broken {
+			return err
+		}
+		// No repair makes a profile: a user comes back only by a call of its own.
+		return r.found(ctx, ProfileMissing, key, "the user has "+c.what, nil)
+	}
+	return nil
 }
 
 // commentCount checks the number of a living post's comments, as judge does: a comment is made

@@ -37,12 +37,35 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 		return err
 	}
 	return r.found(ctx, PostID, key, detail, func() (bool, error) {
+		goes := []table.TransactOp{{Delete: &table.DeleteInput{Key: it.Key, If: living()}}, check(key, now)}
 		if ok {
-			return r.transact(ctx, table.TransactOp{Delete: &table.DeleteInput{Key: it.Key, If: living()}}, check(key, now))
+			return r.transact(ctx, goes...)
+		}
+		// A removal finds posts by their lists and deletes them by id, so it has missed this one.
+		removed, still, err := r.removed(ctx, post.Author)
+		if err != nil {
+			return false, err
+		}
+		if removed {
+			return r.transact(ctx, append(goes, still)...)
 		}
 		made := schema.PostRef{ID: post.ID, Author: post.Author, LikeShards: post.LikeShards}
-		return r.transact(ctx, check(it.Key, living()), table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: now}})
+		return r.transact(ctx, check(it.Key, living()), table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: now}}, still)
 	})
+}
+
+// removed reports whether a user was removed, or is being removed, and has no profile since.
+// still fails a transaction if that has changed.
+func (r *run) removed(ctx context.Context, user string) (is bool, still table.TransactOp, err error) {
+	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
+	found, err := r.get(ctx, true, profile, note)
+	if _, there := found[profile]; there || err != nil {
+		return false, check(profile, table.Exists{}), err
+	}
+	if _, there := found[note]; there {
+		return true, check(profile, table.Absent{}), nil
+	}
+	return false, check(note, table.Absent{}), nil
 }
 
 // refItem checks that a living post by id has its post, and its like count.

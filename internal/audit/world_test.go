@@ -23,6 +23,7 @@ import (
 	"fanfare/internal/table"
 	tableembedded "fanfare/internal/table/embedded"
 	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
 )
 
 // backends are the tables that run in this process.
@@ -50,6 +51,8 @@ type world struct {
 	// ahead is how far the clock of the world is ahead.
 	ahead  atomic.Int64
 	broker *queueembedded.Broker
+	// sweep does the work of UserForgotten. While it is nil, the tests sweep.
+	sweep atomic.Pointer[queue.Handler]
 }
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
@@ -69,10 +72,19 @@ func newWorld(t *testing.T, store table.Store) *world {
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14, ChunkSize: 4, PageSize: 2,
 	})
+	backfills := func(ctx context.Context, e messages.Event) error {
+		if _, removal := e.(*messages.UserForgotten); !removal {
+			return worker.HandleBackfills(ctx, e)
+		}
+		if sweep := w.sweep.Load(); sweep != nil {
+			return (*sweep)(ctx, e)
+		}
+		return nil
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for topic, handle := range map[string]queue.Handler{
-		queue.TopicPosts: worker.HandlePosts, queue.TopicBackfills: worker.HandleBackfills, queue.TopicChunks: worker.HandleChunks,
+		queue.TopicPosts: worker.HandlePosts, queue.TopicBackfills: backfills, queue.TopicChunks: worker.HandleChunks,
 	} {
 		c := &queue.Consumer{Topic: topic, Broker: w.broker, Handle: handle, Workers: 4, Now: w.now, Log: zap.NewNop()}
 		running.Go(func() { _ = c.Run(ctx) }) // nil after a stop

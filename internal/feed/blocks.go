@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"fanfare/internal/schema"
@@ -124,12 +125,17 @@ func (s *Service) endBlocks(ctx context.Context, user, other string, now pair, e
 
 // MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
 // anything. Each side says of its own user what holds, and a side that is lost is made anew from
-// the other one. Calls of other processes win.
+// the other one. Blocks of or by a user who was removed end. Calls of other processes win.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
 		return false, err
 	}
+	notes, err := s.batchGet(ctx, []table.Key{schema.ForgottenKey(user), schema.ForgottenKey(other)}, true)
+	if err != nil {
+		return false, err
+	}
+	maps.Copy(now, notes)
 	own, back, err := now.times(user, other)
 	if err != nil {
 		return false, err
@@ -140,9 +146,16 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	} else if there && !ok {
 		back = schema.BlockedSince(side)
 	}
+	ends := removed(now, user) || removed(now, other)
+	if ends {
+		own, back = time.Time{}, time.Time{}
+	}
 	ops := now.set(user, other, own, back)
 	if len(ops) == 0 {
 		return false, nil
+	}
+	if !ends {
+		ops = append(ops, notRemoved(now, user), notRemoved(now, other))
 	}
 	err = s.transact(ctx, ops...)
 	if conditionFailed(err) {

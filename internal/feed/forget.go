@@ -49,28 +49,65 @@ func (f Forgotten) Sum() int {
 	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Comments + f.Likes
 }
 
-// forgetProfile removes the profile, if it is of the time before an id, and reports whether a
-// newer one is there.
-func (s *Service) forgetProfile(ctx context.Context, user, before string) (again bool, err error) {
-	it, err := s.get(ctx, schema.ProfileKey(user), true)
-	if err != nil || it == nil {
-		return false, err
-	}
-	p, err := schema.ParseProfile(*it)
-	if err != nil {
-		return false, unavailable("table", err)
-	}
-	if p.CreatedAt.After(timeOf(before)) {
-		return true, nil
-	}
-	s.cfg.Authors.forget(user)
-	_, err = s.cfg.Store.Delete(ctx, table.DeleteInput{
-		Key: it.Key, If: table.Equal{Name: schema.AttrCreated, Value: it.Get(schema.AttrCreated)},
+// forgetProfile removes the profile, if it is of the time before an event, and reports whether a
+// newer one is there. Where no profile is, a note of the removal is: one transaction writes the
+// note and deletes the profile. So nobody takes a user who is being removed for damage.
+func (s *Service) forgetProfile(ctx context.Context, user, event string) (again bool, err error) {
+	err = s.retryChanged(func() (changed bool, err error) {
+		var ops []table.TransactOp
+		if ops, again, err = s.profileGoes(ctx, user, event); err != nil || len(ops) == 0 {
+			return false, err
+		}
+		s.cfg.Authors.forget(user)
+		err = s.transact(ctx, ops...)
+		return conditionFailed(err), err
 	})
-	if _, changed := errors.AsType[*table.ConditionError](err); changed {
-		return false, nil
+	return again, err
+}
+
+// profileGoes returns the transaction of forgetProfile, none if it has nothing to do.
+func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []table.TransactOp, again bool, err error) {
+	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
+	found, err := s.batchGet(ctx, []table.Key{profile, note}, true)
+	if err != nil {
+		return nil, false, err
 	}
-	return false, unavailable("table", err)
+	it, there := found[profile]
+	if there {
+		p, err := schema.ParseProfile(it)
+		if err != nil || p.CreatedAt.After(timeOf(event)) {
+			return nil, err == nil, unavailable("table", err)
+		}
+		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{
+			Key: profile, If: table.Equal{Name: schema.AttrCreated, Value: it.Get(schema.AttrCreated)},
+		}})
+	}
+	switch old := found[note]; {
+	case old.Str(schema.AttrEvent) < event:
+		removal := schema.Removal{User: user, Event: event, At: s.cfg.Now()}
+		ops = append(ops, table.TransactOp{Put: &table.PutInput{
+			Item: removal.Item(), If: table.Any{table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}},
+		}})
+	case there:
+		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}})
+	}
+	return ops, false, nil
+}
+
+// removed reports whether a user was removed, or is being removed, and has no profile since. found
+// has the user's profile and note as they were read.
+func removed(found map[table.Key]table.Item, user string) bool {
+	_, profile := found[schema.ProfileKey(user)]
+	_, note := found[schema.ForgottenKey(user)]
+	return note && !profile
+}
+
+// notRemoved fails a transaction if the user was removed since the profile and the note were read.
+func notRemoved(found map[table.Key]table.Item, user string) table.TransactOp {
+	if _, there := found[schema.ProfileKey(user)]; there {
+		return table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Exists{}}}
+	}
+	return table.TransactOp{Check: &table.CheckInput{Key: schema.ForgottenKey(user), If: table.Absent{}}}
 }
 
 // errEnough ends a walk of Forget that has removed its share.

@@ -364,7 +364,7 @@ func TestANewProfileIsNotRemoved(t *testing.T) {
 	w.put(schema.Profile{User: "ann", Name: "Old", CreatedAt: longAgo}.Item())
 	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
 	tp.set(func(c call) fault {
-		if c.op == table.OpDelete && c.key == again.Key {
+		if c.op == table.OpTransact && c.key == again.Key {
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: again})
 			require.NoError(t, err)
 		}
@@ -374,6 +374,47 @@ func TestANewProfileIsNotRemoved(t *testing.T) {
 	require.NoError(t, err)
 	tp.set(nil)
 	assert.Equal(t, &again, w.item(again.Key))
+}
+
+// Where the profile of a removed user was, the note of its newest removal is, whichever call
+// deleted the profile.
+func TestARemovalLeavesANote(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	tp.set(func(c call) fault {
+		assert.Falsef(t, c.op == table.OpDelete && c.key == schema.ProfileKey("ann"), "%s leaves no note", c)
+		return works
+	})
+	noted := func() (event string) {
+		t.Helper()
+		it := w.item(schema.ForgottenKey("ann"))
+		require.NotNil(t, it)
+		assert.Equal(t, w.clock.now().UnixMilli(), it.Int(schema.AttrAsOf))
+		assert.Equal(t, w.clock.now().Add(365*24*time.Hour).Unix(), it.Int(table.AttrTTL))
+		assert.Nil(t, w.item(schema.ProfileKey("ann")))
+		return it.Str(schema.AttrEvent)
+	}
+	require.Nil(t, w.item(schema.ForgottenKey("ann")))
+	first, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	assert.Equal(t, first, noted())
+
+	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: schema.ForgottenKey("ann")}) // the profile was lost, say
+	require.NoError(t, err)
+	w.clock.add(time.Minute)
+	_, err = w.Forget(t.Context(), "ann", first, 1)
+	require.NoError(t, err)
+	assert.Equal(t, first, noted())
+
+	w.clock.add(time.Minute)
+	w.users("ann")
+	w.clock.add(time.Minute)
+	second, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	assert.Equal(t, second, noted())
+	_, err = w.Forget(t.Context(), "ann", first, 1)
+	require.NoError(t, err)
+	assert.Equal(t, second, noted(), "the sweep of an earlier removal")
 }
 
 func TestNobodyIsForgottenWhileTheClockIsInDoubt(t *testing.T) {

@@ -17,12 +17,17 @@ import (
 // Half a follow becomes a whole one, as if it was just made, so that posts which were missed
 // are backfilled (I1). It becomes none if the home mark says unfollowed, or there is a block. A
 // follow whose home hides the author gets a new mark. Where nobody follows, the home hides the
-// author as after an unfollow (I2). One transaction does it, on the condition of all that was read, so calls
+// author as after an unfollow (I2). Half a follow of or by a user who was removed becomes none, and
+// a whole one is left to the removal. One transaction does it, on the condition of all that was read, so calls
 // of other processes win. The counts stay: they count the items that were lost.
 func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
 	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	block := schema.BlockKey(follower, author)
-	found, err := s.batchGet(ctx, []table.Key{under, edge, markKey, block}, true)
+	keys := []table.Key{under, edge, markKey, block}
+	for _, user := range []string{follower, author} {
+		keys = append(keys, schema.ProfileKey(user), schema.ForgottenKey(user))
+	}
+	found, err := s.batchGet(ctx, keys, true)
 	if err != nil {
 		return false, err
 	}
@@ -38,8 +43,9 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	_, listed := found[edge]
 	unfollowed := mark.Kind == schema.MarkUnfollowed
 	_, blocked := found[block]
-	follows := !blocked && (pushed && listed || (pushed || listed) && !unfollowed)
-	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed {
+	ends := removed(found, follower) || removed(found, author)
+	follows := !blocked && !ends && (pushed && listed || (pushed || listed) && !unfollowed)
+	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed || ends && pushed && listed {
 		return false, nil
 	}
 	version, err := s.cfg.IDs.New()
@@ -48,7 +54,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	}
 	next := schema.Mark{User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack)}
 	var event messages.Event = &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version}
-	ops := make([]table.TransactOp, 0, 4)
+	ops := make([]table.TransactOp, 0, 6)
 	if follows {
 		known, since := found[edge], found[under].Get(schema.AttrSince)
 		from := cmp.Or(known.Str(schema.AttrFrom), mark.From, id.Min)
@@ -57,7 +63,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		}
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
-		ops = append(ops, kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
+		ops = append(ops, notRemoved(found, follower), notRemoved(found, author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
 			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 			kept(found, table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}}))
 	} else {

@@ -51,7 +51,8 @@ const (
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count
-	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended
+	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal: when the profile went
+	AttrEvent      = "e"         // removal: the newest event that asked for it
 	AttrFixed      = "fix"       // counts, follower and like count: the last repair
 	AttrEnd        = "end"       // chunk: the lowest follower after it
 	AttrDone       = "done"      // chunk: when it was done

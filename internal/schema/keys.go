@@ -38,6 +38,12 @@ func UserPK(user string) string { return "u#" + user }
 // ProfileKey names a user's profile.
 func ProfileKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortInfo} }
 
+// SortForgotten is the sort key of the note of a user's removal.
+const SortForgotten = "forgotten"
+
+// ForgottenKey names that note. It lies beside the profile, whose absence it explains.
+func ForgottenKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortForgotten} }
+
 // CountsKey names a user's counts of posts and following.
 func CountsKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortCount} }
 

@@ -65,6 +65,7 @@ func TestKeysAreApart(t *testing.T) {
 		for i, u := range users {
 			other := users[1-i]
 			add("profile of "+u, schema.ProfileKey(u))
+			add("note of a removal of "+u, schema.ForgottenKey(u))
 			add("counts of "+u, schema.CountsKey(u))
 			add("follower count of "+u, schema.FollowerCountKey(u, other))
 			add("follower of "+u, schema.FollowerKey(u, other))

@@ -52,6 +52,25 @@ func ParseProfile(it table.Item) (Profile, error) {
 	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, AttrCreated), it.Int(AttrBylineV)}, nil
 }
 
+// removalKept is how long the note of a removal lives.
+const removalKept = 365 * 24 * time.Hour
+
+// Removal is the note that a user was removed, or is being removed. The transaction that deletes
+// the profile writes it, so a missing profile without a note is damage.
+type Removal struct {
+	User string
+	// Event is the newest event that asked for the removal, At the time when the profile went.
+	Event string
+	At    time.Time
+}
+
+// Item encodes r.
+func (r Removal) Item() table.Item {
+	return table.Item{Key: ForgottenKey(r.User), Attrs: []table.Attr{
+		str(AttrEvent, r.Event), millis(AttrAsOf, r.At), num(table.AttrTTL, r.At.Add(removalKept).Unix()),
+	}}
+}
+
 // Counts are a user's exact counts (I4).
 type Counts struct {
 	Followers, Following, Posts int64

@@ -37,6 +37,7 @@ func facets() []facet {
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli()}.Item(),
 			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
 		}},
+		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.Item()}},
 		{"Counts", CountsKey("USER"), []table.Item{
 			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1), num(AttrUptoDay, 20301)}},

@@ -1,0 +1,137 @@
+package audit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// forget sweeps until nothing of a user is left, and once more after the last look.
+func (w *world) forget(user, event string) {
+	w.t.Helper()
+	w.until("the end of the removal of "+user, func() bool {
+		done, err := w.Forget(w.t.Context(), user, event, 500)
+		w.must(err)
+		return done.Sum() == 0
+	})
+	w.ahead.Add(int64(2 * time.Hour))
+	_, err := w.Forget(w.t.Context(), user, event, 500)
+	w.must(err)
+}
+
+// mended walks and repairs until nothing is found.
+func (w *world) mended() {
+	w.t.Helper()
+	w.until("a walk without a finding", func() bool {
+		all, _ := w.walk(true)
+		w.quiet()
+		return len(all) == 0
+	})
+}
+
+// The profile of a user goes before the rest of it. That is no damage, and a walk that repairs
+// brings nobody back.
+func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, open(t))
+			w.people("ann", "bob", "eve")
+			w.must(w.Follow(t.Context(), "bob", "ann"))
+			w.must(w.Follow(t.Context(), "ann", "eve"))
+			w.must(w.Block(t.Context(), "eve", "bob"))
+			post := w.post("ann")
+			w.quiet()
+			all, _ := w.walk(true)
+			require.Empty(t, all, "sound before")
+
+			event, err := w.AskToForget(t.Context(), "ann")
+			w.must(err)
+			w.ahead.Add(int64(time.Second)) // a profile of the event's own millisecond would go again
+			for most := 1; most <= 3; most++ {
+				all, _ = w.walk(true)
+				assert.Empty(t, all, "a finding although nothing is damaged")
+				_, err = w.Forget(t.Context(), "ann", event, most)
+				w.must(err)
+			}
+			w.forget("ann", event)
+			all, _ = w.walk(true)
+			assert.Empty(t, all)
+			_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "I am back"})
+			require.Error(t, err)
+			_, err = w.User(t.Context(), "ann")
+			require.Error(t, err)
+			_, err = w.Post(t.Context(), post)
+			require.Error(t, err)
+		})
+	}
+}
+
+// Half of a thing of a removed user is removed, not made whole.
+func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
+	for name, plant := range map[string]func(w *world, post *table.Item){
+		"the edge under an author": func(w *world, _ *table.Item) { w.put(schema.FollowerItem("eve", "ann", w.now())) },
+		"the edge under the removed author": func(w *world, _ *table.Item) {
+			w.put(schema.FollowerItem("ann", "bob", w.now()))
+		},
+		"the edge under a follower": func(w *world, _ *table.Item) {
+			w.put(table.Item{Key: schema.FollowingKey("bob", "ann"), Attrs: schema.FollowerItem("ann", "bob", w.now()).Attrs})
+		},
+		"a side of a block by the user": func(w *world, _ *table.Item) { w.put(schema.Block{User: "bob", Other: "ann", By: w.now()}.Item()) },
+		"a side of a block of the user": func(w *world, _ *table.Item) { w.put(schema.Block{User: "bob", Other: "ann", Since: w.now()}.Item()) },
+		"a post in the list":            func(w *world, post *table.Item) { w.put(*post) },
+	} {
+		for _, during := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, tabletest.NewMemory())
+				w.people("ann", "bob", "eve")
+				post := w.post("ann")
+				listed := w.item(schema.PostKey("ann", post))
+				w.quiet()
+				event, err := w.AskToForget(t.Context(), "ann")
+				w.must(err)
+				w.forget("ann", event)
+				w.drop(schema.PostByIDKey(post)) // as if it was never there
+				if during {
+					_, err := w.AskToForget(t.Context(), "ann")
+					w.must(err)
+				}
+				plant(w, listed)
+				w.mended()
+				for _, pk := range []string{
+					schema.FollowersPK("ann"), schema.FollowingPK("ann"), schema.BlocksPK("ann"), schema.PostsPK("ann"),
+					schema.FollowersPK("eve"), schema.FollowingPK("bob"), schema.BlocksPK("bob"),
+				} {
+					items, _, err := table.Collect(w.store.Query(t.Context(), table.Query{PK: pk, Consistent: true}), 0)
+					w.must(err)
+					assert.Empty(t, items, pk)
+				}
+				assert.Nil(t, w.item(schema.PostByIDKey(post)))
+				_, err = w.User(t.Context(), "ann")
+				require.Error(t, err)
+			})
+		}
+	}
+}
+
+// Other producers may post for users without a profile (docs/PRODUCERS.md).
+func TestAPostOfAUserWithoutAProfileIsNoDamage(t *testing.T) {
+	w := newWorld(t, tabletest.NewMemory())
+	next := func() string { made, err := w.cfg.IDs.New(); w.must(err); return made }
+	e := &messages.PostCreated{Header: messages.Header{EventID: next(), Time: w.now()}, PostID: next(), AuthorID: "nobody", Text: "hello"}
+	msg, err := queue.Message(t.Context(), e)
+	w.must(err)
+	w.must(w.broker.Publish(queue.TopicPosts, msg))
+	w.quiet()
+	require.NotNil(t, w.item(schema.PostKey("nobody", e.PostID)))
+	all, _ := w.walk(true)
+	assert.Empty(t, all)
+}
