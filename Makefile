@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade lint bench sim sim-reach sim-planted mutants spec soak vuln
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade lint bench sim sim-reach sim-commit sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -113,7 +113,10 @@ bench:
 
 # Deterministic: a seed that fails is shrunk and prints the command that replays it.
 # sim-reach also fails if fewer than one seed of a hundred comes to each rare state.
-sim sim-reach:
+# sim-commit takes its seeds from the commit, so each commit meets seeds that none has met.
+sim-commit: SEEDS = 5000
+sim-commit: FROM = $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-15))))
+sim sim-reach sim-commit:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM) $(if $(filter sim-reach,$@),-reach)
 
