@@ -13,6 +13,7 @@ import (
 // world.
 type Rates struct {
 	Fail    float64 // a call fails and has no effect
+	Unsent  float64 // so does a send of events: the queue is the operator's, and fails more often
 	Lost    float64 // a call has its effect, but its answer is lost
 	Late    float64 // a call times out, and has its effect later
 	Partial float64 // a batch is done in part, and fails
@@ -42,7 +43,7 @@ type Rates struct {
 // Stormy returns the rates of a faulty run.
 func Stormy() Rates {
 	return Rates{
-		Fail: .02, Lost: .015, Late: .03, Partial: .1, Stale: .4,
+		Fail: .02, Unsent: .3, Lost: .015, Late: .03, Partial: .1, Stale: .4,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
 		Throttle: .003, Conflict: .02, Hold: true,
 		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,

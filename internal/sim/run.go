@@ -437,12 +437,10 @@ func (w *World) chunkSize(p *Proc) int {
 	return w.shape.Chunk
 }
 
-// pageSize returns the number of followers that a worker delivers to without chunks. Somebody
-// may be about to change it: then one handling of a post's message asks for a plan, and another
-// one delivers the post at once.
+// pageSize returns the number of followers that a worker delivers to without chunks.
 func (w *World) pageSize(p *Proc) int {
-	if p.Name == "fanout-1" && w.shape.Events && w.probe == nil {
-		return 2 * w.shape.Page
+	if p.Name == "fanout-1" && w.plansLag() {
+		return 16 * w.shape.Page
 	}
 	return w.shape.Page
 }

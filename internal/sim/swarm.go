@@ -211,7 +211,7 @@ func (s Shape) names() []string {
 func (s Shape) rates() Rates {
 	r := Stormy()
 	for _, rate := range []*float64{
-		&r.Fail, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Conflict,
+		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Conflict,
 		&r.Slow, &r.Stop, &r.Sleep, &r.Step, &r.Leap, &r.Bury, &r.Sweep, &r.History,
 	} {
 		*rate *= s.Storm

@@ -341,6 +341,10 @@ func (w *World) release(c *call) {
 		w.answer(c, unavailable(c.kind), "late")
 		return
 	}
+	if c.kind == "events.send" && w.strikes(FaultFail, f.Unsent) {
+		w.answer(c, unavailable(c.kind), "fail")
+		return
+	}
 	if slices.ContainsFunc(c.pks, w.short) {
 		w.Fired[FaultThrottle]++
 		w.answer(c, w.throttled(c), "throttled")
