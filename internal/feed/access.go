@@ -226,9 +226,9 @@ func failure(err error) error {
 
 // refillOfLivingPosts is the refill of a list of one user's items that ofLivingPosts
 // reads: a page, and a request for its posts. The first page may take two requests for
-// its posts, and the user may have to be checked.
+// its posts, and the user may have to be checked. A small first refill takes two calls more.
 func refillOfLivingPosts() refill {
-	return refill{budget: budgetAfter(4), calls: 2, most: table.MaxBatchGet}
+	return refill{budget: budgetAfter(4), calls: 2, most: table.MaxBatchGet, small: true}
 }
 
 // ofLivingPosts wraps parse so that it leaves out items that belong to a deleted post. It adds

@@ -278,9 +278,11 @@ func lastBefore(t time.Time) string {
 // before ("" for no bound), newest first: all of them, or at least most.
 func (s *Service) refsAbove(ctx context.Context, viewer, after, before string, most int) (refs []ref, whole bool, err error) {
 	var source refSource
+	var calls *budget
 	for query := (HomeQuery{After: after}); len(refs) < most; {
 		if source == nil {
-			source, _, err = s.refSource(ctx, viewer, query, budgetAfter(2))
+			calls = budgetAfter(2)
+			source, _, err = s.refSource(ctx, viewer, query)
 			if err == nil && source == nil { // a home by pull that has to be gathered
 				err = unavailable("home", errByPull)
 			}
@@ -288,7 +290,7 @@ func (s *Service) refsAbove(ctx context.Context, viewer, after, before string, m
 				return nil, false, err
 			}
 		}
-		page, _, err := source.next(ctx, before, windowPosts)
+		page, _, err := source.next(ctx, calls, before, windowPosts)
 		if errors.Is(err, errByPull) { // the reader returns, and its entries are not all there
 			query.Pull, source = true, nil
 			continue

@@ -25,8 +25,9 @@ type ref struct {
 type refSource interface {
 	// next returns the first want references below the post id before ("" for the
 	// start), fewer only at the end or if the budget cut the read. Some may be of deleted
-	// posts. It also returns the number of table calls that it makes in any case.
-	next(ctx context.Context, before string, want int) (refs stretch[ref], calls int, err error)
+	// posts. It passes over hidden ones as long as calls lasts. It also returns the number of
+	// table calls that it makes in any case.
+	next(ctx context.Context, calls *budget, before string, want int) (refs stretch[ref], again int, err error)
 }
 
 // Home returns a page of viewer's home: the posts of the followees and of the viewer,
@@ -38,6 +39,15 @@ type refSource interface {
 // If the page is not full when the budget is used up, it ends at the last reference that
 // was looked at.
 func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
+	page, err := s.home(ctx, viewer, query, in)
+	if errors.Is(err, errByPull) {
+		page, err = s.home(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
+	}
+	return page, err
+}
+
+// home is Home. It fails with errByPull if a home by push lacks entries.
+func (s *Service) home(ctx context.Context, viewer string, query HomeQuery, in PageRequest) (List[HomeItem], error) {
 	scope := byID("home", viewer, query.After)
 	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
 	if err != nil {
@@ -49,51 +59,69 @@ func (s *Service) Home(ctx context.Context, viewer string, query HomeQuery, in P
 	if query.Pull && gathers {
 		return s.goOnGathering(ctx, viewer, query, at, in.limit())
 	}
-	source, followees, err := s.refSource(ctx, viewer, query, calls)
+	source, followees, err := s.refSource(ctx, viewer, query)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
 	if source == nil {
 		return s.gather(ctx, viewer, query, at, followees)
 	}
-	refs, again, err := source.next(ctx, before, in.limit()+1)
-	if errors.Is(err, errByPull) {
-		return s.Home(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
-	}
-	if err != nil {
-		return List[HomeItem]{}, err
-	}
-	items, err := s.hydrate(ctx, calls, viewer, refs.items[:min(in.limit(), len(refs.items))])
+	refs, again, err := source.next(ctx, calls, before, in.limit()+1)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
 	// The next post is not read: it may be deleted, and then the last page is empty.
-	more := len(refs.items) > in.limit()
-	for want, looked := in.limit()+1, in.limit(); ; want, looked = table.MaxBatchGet, table.MaxBatchGet {
-		if more && len(items) == in.limit() {
+	looked := refs.items[:min(in.limit(), len(refs.items))]
+	items, err := s.hydrate(ctx, calls, viewer, looked)
+	if err != nil {
+		return List[HomeItem]{}, err
+	}
+	more, small := false, smallRefill(in.limit(), in.limit()-len(items))
+	for want := in.limit() + 1; ; {
+		missing := in.limit() - len(items)
+		if missing == 0 && (more || len(refs.items) == want) {
 			return homePage(items, items[in.limit()-1].Post.ID, scope), nil
 		}
-		if len(refs.items) < want {
+		if missing == 0 || refs.cut == "" && len(refs.items) < want {
 			return homePage(items, refs.cut, scope), nil
 		}
-		before = refs.items[looked-1].post
-		missing := in.limit() - len(items)
-		if !calls.take(again + 1 + batches(3*missing)) {
+		if before = refs.cut; before == "" {
+			before = looked[len(looked)-1].post
+		}
+		var look int
+		var own *budget
+		if want, look, own = homeRefill(calls, small, again, missing); own == nil {
 			return homePage(items, before, scope), nil
 		}
-		refs, again, err = source.next(ctx, before, table.MaxBatchGet)
-		if errors.Is(err, errByPull) {
-			return s.Home(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
-		}
+		small = 0
+		refs, again, err = source.next(ctx, own, before, want)
 		if err != nil {
 			return List[HomeItem]{}, err
 		}
+		looked = refs.items[:min(look, len(refs.items))]
 		var shown []HomeItem
-		if shown, more, err = s.fillUp(ctx, viewer, refs.items, missing); err != nil {
+		if shown, more, err = s.fillUp(ctx, viewer, looked, missing); err != nil {
 			return List[HomeItem]{}, err
 		}
 		items = append(items, shown...)
 	}
+}
+
+// homeRefill returns how many references a page that lacks missing items reads next, of how many
+// of them it reads the posts, and the budget of the read, nil if calls has not enough left. small is
+// the size of a small refill, 0 for none, and again the number of calls that references take.
+//
+// A small refill takes the calls of merged lists from the budget, and only if that leaves those of a
+// large refill. Else a page could end earlier than without it.
+func homeRefill(calls *budget, small, again, missing int) (want, look int, own *budget) {
+	large := again + 1 + batches(3*missing)
+	if small > 0 && calls.takeBefore(again-1, large) {
+		return min(small+1, mostSmall), small, &budget{}
+	}
+	if calls.take(large) {
+		return table.MaxBatchGet, table.MaxBatchGet, calls
+	}
+	return 0, 0, nil
 }
 
 // homePage returns a page that goes on after the post last, "" for the last page. It ends

@@ -356,7 +356,7 @@ func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 			}
 			assert.Equal(t, pages, got, "posts on the pages, %d authors, pull %v", c.authors, pull)
 			for _, call := range tp.take() {
-				if call.op == table.OpBatchGet && call.consistent {
+				if call.op != table.OpQuery && call.consistent {
 					read += call.keys
 				}
 			}
@@ -411,7 +411,7 @@ func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 			w.put(schema.Mark{User: "viewer", Author: author, Kind: schema.MarkUnfollowed, Version: id.Min}.Item())
 		}
 		for _, limit := range c.limits {
-			got := wholeList(t, tp, limit, tableCalls+c.merged, 40, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+			got := wholeList(t, tp, limit, tableCalls+smallCalls+c.merged, 40, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
 				return w.Home(t.Context(), "viewer", feed.HomeQuery{}, in)
 			})
 			wantSame(t, limit, texts(got), want)

@@ -43,13 +43,16 @@ type budget struct {
 func budgetAfter(calls int) *budget { return &budget{left: tableCalls - calls} }
 
 // take takes calls from the budget, all or none of them.
-func (b *budget) take(calls int) bool {
+func (b *budget) take(calls int) bool { return b.takeBefore(calls, 0) }
+
+// takeBefore is take, if the budget has later calls left afterwards.
+func (b *budget) takeBefore(calls, later int) bool {
 	if b == nil {
 		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.left < calls {
+	if b.left < calls+later {
 		return false
 	}
 	b.left -= calls
@@ -70,6 +73,8 @@ type refill struct {
 	calls int
 	// most is the largest page. 0 keeps the size of the first one.
 	most int
+	// small says that the first refill is a smallRefill, which takes nothing from the budget.
+	small bool
 }
 
 // Sizes of the pages of a refill.
@@ -78,7 +83,22 @@ const (
 	leastRefill = 100
 	// mostRefill is the largest number of keys that it reads at once.
 	mostRefill = 1000
+	// mostSmall is the largest small refill. One read unit reads as many entries of a home.
+	mostSmall = 28
 )
+
+// smallRefill returns the number of keys that the first refill of a page of limit items reads if
+// each key costs a read of its own: of its post, to see whether the post lives. missing items
+// were left out of the page. Their share makes it likely that so many keys fill the page up. It
+// returns 0 where more than half of the page is missing, or the refill would not be small: much
+// more may have to be skipped there.
+func smallRefill(limit, missing int) int {
+	keys := missing + 1 + missing*missing/(limit-missing+1)
+	if missing == 0 || 2*missing > limit+1 || keys > mostSmall {
+		return 0
+	}
+	return keys
+}
 
 // grown returns the size of the page that follows a page of size. Pages grow, because
 // where much was skipped, much more may have to be skipped.
@@ -189,12 +209,19 @@ func collect[T any](ctx context.Context, store table.Store, q table.Query, want 
 			if n := len(page.Items); n > 0 {
 				last = sortKey(q, page.Items[n-1])
 			}
+			size, small := grown(q.PageSize, fill.most), 0
+			if fill.small {
+				small, fill.small = smallRefill(want, want-len(read.items)), false
+			}
+			switch {
+			case small > 0:
+				size = small
 			// A page without a key, whose items have all expired, gives no position.
-			if last != "" && !fill.budget.take(fill.calls) {
+			case last != "" && !fill.budget.take(fill.calls):
 				read.more, read.cut = true, positionOf(last)
 				return read, nil
 			}
-			if size := grown(q.PageSize, fill.most); fill.most > 0 && size != q.PageSize {
+			if fill.most > 0 && size != q.PageSize {
 				q.PageSize, q.After, again = size, cmp.Or(last, q.After), true
 				break
 			}

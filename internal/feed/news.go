@@ -15,15 +15,15 @@ const behind = "~"
 
 // refSource returns the source of viewer's home. A home by pull of more than a page of
 // followees has none: it is gathered, and the followees of the first page are returned.
-func (s *Service) refSource(ctx context.Context, viewer string, query HomeQuery, calls *budget) (refSource, []followee, error) {
+func (s *Service) refSource(ctx context.Context, viewer string, query HomeQuery) (refSource, []followee, error) {
 	if !query.Pull {
-		return &pushSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestOf(query)}, nil, nil
+		return &pushSource{s: s, viewer: viewer, oldest: s.oldestOf(query)}, nil, nil
 	}
 	followees, err := s.followees(ctx, viewer, "", followeesPage+1)
 	if err != nil || len(followees) > followeesPage {
 		return nil, followees, err
 	}
-	return &pullSource{s: s, budget: calls, viewer: viewer, oldest: s.oldestOf(query), followees: heard(followees)}, nil, nil
+	return &pullSource{s: s, viewer: viewer, oldest: s.oldestOf(query), followees: heard(followees)}, nil, nil
 }
 
 // oldestOf returns a lower bound of the posts of a home: the first id that is still shown,
@@ -55,12 +55,12 @@ func (s *Service) HomeNews(ctx context.Context, viewer string, query HomeQuery, 
 	}
 	// For each round: the entries, the marks if it is the first, and the posts.
 	calls := budgetAfter(3)
-	source, _, err := s.refSource(ctx, viewer, query, calls)
+	source, _, err := s.refSource(ctx, viewer, query)
 	if err != nil || source == nil {
 		return news, err
 	}
 	for before := at.before; ; {
-		refs, again, err := source.next(ctx, before, MaxUnread)
+		refs, again, err := source.next(ctx, calls, before, MaxUnread)
 		if errors.Is(err, errByPull) {
 			return s.HomeNews(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
 		}

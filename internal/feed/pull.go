@@ -29,14 +29,13 @@ const (
 // It reads each list for each page, 100 at a time, and the rate limit is charged for it.
 type pullSource struct {
 	s              *Service
-	budget         *budget
 	viewer, oldest string
 	followees      []followee
 }
 
-func (p *pullSource) next(ctx context.Context, before string, want int) (stretch[ref], int, error) {
+func (p *pullSource) next(ctx context.Context, calls *budget, before string, want int) (stretch[ref], int, error) {
 	lists := append([]followee{{author: p.viewer}}, p.followees...)
-	top, err := p.s.newestOf(ctx, p.budget, lists, p.oldest, before, want, stretch[ref]{})
+	top, err := p.s.newestOf(ctx, calls, lists, p.oldest, before, want, stretch[ref]{})
 	return top, len(lists), err
 }
 

@@ -20,7 +20,6 @@ import (
 // post lists of authors with a backfill or pulled mark, whose posts the timeline may lack.
 type pushSource struct {
 	s              *Service
-	budget         *budget
 	viewer, oldest string
 	// marks is the first page of the viewer's marks, read once a request.
 	marks *marks
@@ -46,7 +45,7 @@ type marks struct {
 	presence *schema.Presence
 }
 
-func (p *pushSource) next(ctx context.Context, before string, want int) (top stretch[ref], calls int, err error) {
+func (p *pushSource) next(ctx context.Context, calls *budget, before string, want int) (top stretch[ref], again int, err error) {
 	var entries stretch[ref]
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
 		entries, err = p.entries(ctx, before, want)
@@ -71,7 +70,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	}
 	left := map[schema.Mark]int{} // the entries of unfollowed authors, by the mark
 	for size := want; ; {
-		marks, err := p.marksOf(ctx, entries.items)
+		marks, err := p.marksOf(ctx, calls, entries.items)
 		if err != nil {
 			return stretch[ref]{}, 0, err
 		}
@@ -88,7 +87,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 		}
 		// Fill up for the entries that were left out.
 		last := entries.items[len(entries.items)-1].post
-		if !p.budget.take(1) {
+		if !calls.take(1) {
 			top.cut = last
 			break
 		}
@@ -99,7 +98,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 	}
 	var reminding sync.WaitGroup
 	defer reminding.Wait()
-	calls = 1 // the entries
+	again = 1 // the entries
 	low := max(p.oldest, top.cut)
 	if len(top.items) == want {
 		low = top.items[want-1].post
@@ -110,18 +109,18 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 		}
 		return stretch[ref]{}, 0, errByPull
 	}
-	for page := p.marks; ; calls++ {
+	for page := p.marks; ; again++ {
 		if firstCall {
 			late := slices.Concat(page.late, p.s.hiding(left))
 			left = nil
 			reminding.Wait()
 			reminding.Go(func() { p.s.remind(ctx, p.viewer, late, seen) })
 		}
-		calls += len(page.merged)
-		if top, err = p.s.newestOf(ctx, p.budget, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
-			return top, calls, err
+		again += len(page.merged)
+		if top, err = p.s.newestOf(ctx, calls, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
+			return top, again, err
 		}
-		p.budget.spend(1)
+		calls.spend(1)
 		if page, err = p.s.readMarks(ctx, p.viewer, page.last, p.marks.muted); err != nil {
 			return stretch[ref]{}, 0, err
 		}
@@ -131,7 +130,7 @@ func (p *pushSource) next(ctx context.Context, before string, want int) (top str
 // marksOf returns the marks of the authors of entries. The first page of marks answers for
 // the authors up to its last one. The marks of later authors are read by their keys, so
 // that memory does not grow with the number of marks (I9).
-func (p *pushSource) marksOf(ctx context.Context, entries []ref) (map[string]schema.Mark, error) {
+func (p *pushSource) marksOf(ctx context.Context, calls *budget, entries []ref) (map[string]schema.Mark, error) {
 	if p.marks.last == "" {
 		return p.marks.of, nil
 	}
@@ -146,7 +145,7 @@ func (p *pushSource) marksOf(ctx context.Context, entries []ref) (map[string]sch
 			keys = append(keys, schema.MarkKey(p.viewer, r.author))
 		}
 	}
-	p.budget.spend(batches(len(keys)))
+	calls.spend(batches(len(keys)))
 	found, err := p.s.batchGet(ctx, keys, true) // consistent, for I2
 	if err != nil {
 		return nil, err

@@ -161,6 +161,7 @@ func bugs() []bug {
 		{"marks that end when an author leaves pull", "I1 I7", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
 		{"backfill that does not look at the mode", "I1 I11", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
 		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
+		{"refill that skips a post", "I1 I7", []edit{{home, `before = looked[len(looked)-1].post`, `before = refs.items[len(refs.items)-1].post`}}},
 		{"posts shared for two seconds", "I1 I7", []edit{{heads, `now.Sub(it.at) >= h.age`, `now.Sub(it.at) >= 2*h.age`}}},
 		{"page with a cursor made of shared posts", "I7", []edit{{home, `s.cfg.HeadAge > 0 && before == "" && after == ""`, `s.cfg.HeadAge > 0 && after == ""`}}},
 		{"deleted post shown because it was shared", "I2", []edit{
