@@ -30,6 +30,15 @@ func (s *Service) get(ctx context.Context, key table.Key, consistent bool) (*tab
 	return res.Item, nil
 }
 
+// getOne is a consistent batchGet of one key.
+func (s *Service) getOne(ctx context.Context, key table.Key) (map[table.Key]table.Item, error) {
+	it, err := s.get(ctx, key, true)
+	if it == nil {
+		return nil, err
+	}
+	return map[table.Key]table.Item{key: *it}, nil
+}
+
 // batches returns the number of requests in which batchGet reads keys keys.
 func batches(keys int) int { return (keys + table.MaxBatchGet - 1) / table.MaxBatchGet }
 
@@ -124,14 +133,16 @@ func (s *Service) publishAbove(ctx context.Context, topic string, e messages.Eve
 // postByID reads a post's author and state by its id. The read is consistent: it must
 // find each post that was answered, and no post whose deletion was answered (I2).
 func (s *Service) postByID(ctx context.Context, post string) (schema.PostRef, error) {
-	it, err := s.get(ctx, schema.PostByIDKey(post), true)
+	key := schema.PostByIDKey(post)
+	found, err := s.refs(ctx, []table.Key{key})
 	if err != nil {
 		return schema.PostRef{}, err
 	}
-	if it == nil {
+	it, ok := found[key]
+	if !ok {
 		return schema.PostRef{}, notFound("there is no post %s", post)
 	}
-	byID, err := schema.ParsePostRef(*it)
+	byID, err := schema.ParsePostRef(it)
 	return byID, unavailable("table", err)
 }
 
@@ -152,7 +163,7 @@ func (s *Service) livingPosts(ctx context.Context, posts []string, living map[st
 			keys = append(keys, key)
 		}
 	}
-	found, err := s.batchGet(ctx, keys, true)
+	found, err := s.refs(ctx, keys)
 	if err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ func (s *Service) arrived(ctx context.Context, viewer string, refs []ref) (items
 			keys = append(keys, schema.PostByIDKey(r.post))
 		}
 	}
-	gone, err := s.batchGet(ctx, keys, true)
+	gone, err := s.refs(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -340,7 +340,7 @@ func (s *Service) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes,
 			changed = append(changed, schema.PostByIDKey(post))
 		}
 	}
-	living, err := s.batchGet(ctx, changed, true, schema.AttrDeleted) // consistent, for I2
+	living, err := s.refs(ctx, changed)
 	if err != nil {
 		return nil, err
 	}

@@ -7,54 +7,54 @@ import (
 	"time"
 
 	"fanfare/internal/panics"
-	"fanfare/internal/table"
 )
 
 // sharedReads lets requests that want the same items at the same time share one
 // consistent read. It exists because one item serves at most 3,000 read units a second
-// and cannot be split, while a celebrity's newest post is in very many homes.
+// and cannot be split, while a celebrity's newest post is in very many homes, and a crowd likes it,
+// comments on it, and looks at its author.
 //
 // A request never takes the answer of a read that was under way when it arrived,
 // because a deletion may have been answered since that read looked (I2). It reads a key
 // at once if nobody else is reading it. Else it rides on the next train: one read of all
 // such keys, which departs when the train before it has arrived. So a key is in two reads
 // at a time at most, and a request waits for two reads at most, at any rate of requests.
-type sharedReads struct {
-	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+type sharedReads[K comparable, V any] struct {
+	read func(context.Context, []K) (map[K]V, error)
 
 	mu sync.Mutex
 	// single holds the keys that one request is reading for itself.
-	single map[table.Key]bool
+	single map[K]bool
 	// running is the train that is under way, and waiting the one that takes passengers.
 	// nil stands for none.
-	running, waiting *train
+	running, waiting *train[K, V]
 }
 
 // train is a read for several requests. The request that made it conducts it, to the end
 // even if that request is cancelled.
-type train struct {
+type train[K comparable, V any] struct {
 	// keys are in the order in which they came, aboard has the same ones.
-	keys   []table.Key
-	aboard map[table.Key]bool
+	keys   []K
+	aboard map[K]bool
 	// done is closed when items and err are set.
 	done  chan struct{}
-	items map[table.Key]table.Item
+	items map[K]V
 	err   error
 }
 
 // trainTime bounds a train, which does not end with its conductor's request.
 const trainTime = 10 * time.Second
 
-func (t *train) reads(key table.Key) bool { return t != nil && t.aboard[key] }
+func (t *train[K, V]) reads(key K) bool { return t != nil && t.aboard[key] }
 
-func newSharedReads(read func(context.Context, []table.Key) (map[table.Key]table.Item, error)) *sharedReads {
-	return &sharedReads{read: read, single: map[table.Key]bool{}}
+func newSharedReads[K comparable, V any](read func(context.Context, []K) (map[K]V, error)) *sharedReads[K, V] {
+	return &sharedReads[K, V]{read: read, single: map[K]bool{}}
 }
 
 // get reads distinct keys.
-func (s *sharedReads) get(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+func (s *sharedReads[K, V]) get(ctx context.Context, keys []K) (map[K]V, error) {
 	now, riding, on, conduct := s.arrive(keys)
-	found := make(map[table.Key]table.Item, len(keys))
+	found := make(map[K]V, len(keys))
 	reads := []func(context.Context) error{func(ctx context.Context) error { return s.readNow(ctx, now, found) }}
 	if conduct != nil {
 		reads = append(reads, func(ctx context.Context) error { conduct(ctx); return nil })
@@ -84,7 +84,7 @@ func (s *sharedReads) get(ctx context.Context, keys []table.Key) (map[table.Key]
 
 // arrive sorts the keys: those to read now, and those that ride on a train. conduct is
 // not nil if this request made that train. Then it must be called.
-func (s *sharedReads) arrive(keys []table.Key) (now, riding []table.Key, on *train, conduct func(context.Context)) {
+func (s *sharedReads[K, V]) arrive(keys []K) (now, riding []K, on *train[K, V], conduct func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
@@ -94,7 +94,7 @@ func (s *sharedReads) arrive(keys []table.Key) (now, riding []table.Key, on *tra
 			continue
 		}
 		if s.waiting == nil {
-			made, ahead := &train{aboard: map[table.Key]bool{}, done: make(chan struct{})}, s.running
+			made, ahead := &train[K, V]{aboard: map[K]bool{}, done: make(chan struct{})}, s.running
 			s.waiting = made
 			conduct = func(ctx context.Context) { s.conduct(ctx, made, ahead) }
 		}
@@ -107,7 +107,7 @@ func (s *sharedReads) arrive(keys []table.Key) (now, riding []table.Key, on *tra
 }
 
 // readNow reads keys into found.
-func (s *sharedReads) readNow(ctx context.Context, keys []table.Key, found map[table.Key]table.Item) error {
+func (s *sharedReads[K, V]) readNow(ctx context.Context, keys []K, found map[K]V) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (s *sharedReads) readNow(ctx context.Context, keys []table.Key, found map[t
 
 // conduct waits for the train ahead, nil for none, and then reads the keys of t. It ends
 // the train whatever happens, because other requests wait for it.
-func (s *sharedReads) conduct(ctx context.Context, t, ahead *train) {
+func (s *sharedReads[K, V]) conduct(ctx context.Context, t, ahead *train[K, V]) {
 	if ahead != nil {
 		<-ahead.done
 	}

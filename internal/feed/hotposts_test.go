@@ -104,7 +104,7 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 	})
 }
 
-func wantIdle(t *testing.T, s *sharedReads) {
+func wantIdle(t *testing.T, s *sharedReads[table.Key, table.Item]) {
 	t.Helper()
 	if len(s.single) != 0 || s.running != nil || s.waiting != nil {
 		t.Errorf("reads are left: %v, %v, %v", s.single, s.running, s.waiting)

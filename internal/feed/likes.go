@@ -131,7 +131,7 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 	err := s.all(ctx,
 		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
-			it, err = s.get(ctx, schema.LikeCountKey(post), false)
+			it, err = s.recent.one(ctx, schema.LikeCountKey(post))
 			return err
 		},
 	)

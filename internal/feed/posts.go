@@ -22,14 +22,16 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
-	it, err := s.get(ctx, schema.PostKey(byID.Author, post), true)
+	key := schema.PostKey(byID.Author, post)
+	found, err := s.posts(ctx, []table.Key{key})
 	if err != nil {
 		return Post{}, err
 	}
-	if it == nil { // deleted after livingPost read it
+	it, ok := found[key]
+	if !ok { // deleted after livingPost read it
 		return Post{}, notFound("post %s was deleted", post)
 	}
-	p, err := schema.ParsePost(*it)
+	p, err := schema.ParsePost(it)
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}

@@ -172,7 +172,7 @@ func (s *Service) stillShown(ctx context.Context, viewer string, posts []string)
 	var found map[table.Key]table.Item
 	var muted map[string]bool
 	err := s.all(ctx,
-		func(ctx context.Context) (err error) { found, err = s.batchGet(ctx, keys, true); return err },
+		func(ctx context.Context) (err error) { found, err = s.refs(ctx, keys); return err },
 		func(ctx context.Context) (err error) { muted, err = s.mutesOf(ctx, viewer); return err },
 	)
 	if err != nil {

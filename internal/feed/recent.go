@@ -22,7 +22,7 @@ const (
 	maxRecent = 16_384
 )
 
-// recentReads shares the authors and like counts that home reads show (docs/decisions/0020).
+// recentReads shares the authors and like counts that reads show (docs/decisions/0020).
 // A key is read once at a time, for all requests that want it, and again when the answer is
 // too old. Nothing that has to be seen at once may be read through it: see sharedReads.
 type recentReads struct {
@@ -64,7 +64,7 @@ func newRecentReads(s *Service) *recentReads {
 			return 0
 		},
 		read: func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
-			return s.batchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes)
+			return s.batchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf)
 		},
 	}
 }

@@ -44,7 +44,7 @@ type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
 	// Local says that Store is in this process. A request then makes its reads one after
-	// the other and shares none of those of posts.
+	// the other and shares none of those of posts and profiles.
 	Local bool
 	// Authors, if not nil, spares known authors the reads before a post. Only a process that
 	// alone writes the table may have it, one for all its Services.
@@ -62,7 +62,7 @@ type Config struct {
 	TimelineTTL time.Duration
 	// LikesByUser says that likes are in the index of likes by user.
 	LikesByUser bool
-	// LikeWindow is the window of the like aggregators. Home reads of this Service share
+	// LikeWindow is the window of the like aggregators. The reads of this Service share
 	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
 	LikeWindow time.Duration
 	// HeadAge is how old the newest posts of a pulled author may be on a first page of a
@@ -150,8 +150,11 @@ type Service struct {
 	cfg       Config
 	reminders *reminders
 	seen      *seenReaders
-	// posts reads posts by their keys, consistently.
-	posts  func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+	// posts reads posts by their keys, refs posts by their ids, and users profiles with counts,
+	// consistently. Each has trains of its own, so that likes do not hold up homes.
+	posts, refs func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+	users       func(context.Context, []string) (map[string]storedUser, error)
+
 	recent *recentReads
 	heads  *heads
 	turns  *turns
@@ -161,10 +164,14 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg.withDefaults(), reminders: newReminders(cfg.Now), seen: newSeenReaders(cfg.Now), turns: newTurns()}
 	read := func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+		if len(keys) == 1 {
+			return s.getOne(ctx, keys[0])
+		}
 		return s.batchGet(ctx, keys, true)
 	}
-	if s.posts = newSharedReads(read).get; s.cfg.Local { // it has no bound for one item
-		s.posts = read
+	s.posts, s.refs, s.users = read, read, s.readUsers
+	if !s.cfg.Local { // a local table has no bound for one item
+		s.posts, s.refs, s.users = newSharedReads(read).get, newSharedReads(read).get, newSharedReads(s.readUsers).get
 	}
 	s.recent, s.heads = newRecentReads(s), newHeads(s)
 	return s

@@ -70,14 +70,41 @@ func sameProfile(v int64) table.Cond {
 
 // User returns a profile with its counts, by one query.
 func (s *Service) User(ctx context.Context, user string) (User, error) {
-	profile, counts, err := s.readUser(ctx, user)
+	found, err := s.users(ctx, []string{user})
 	if err != nil {
 		return User{}, err
 	}
-	if profile == nil {
+	stored := found[user]
+	if stored.profile == nil {
 		return User{}, notFound("there is no user %s", user)
 	}
-	return userOf(*profile, counts), nil
+	return userOf(*stored.profile, stored.counts), nil
+}
+
+// storedUser is the answer of readUser. Several requests may hold it: it must not be changed.
+type storedUser struct {
+	profile *schema.Profile
+	counts  schema.Counts
+}
+
+// readUsers is readUser for several users at the same time.
+func (s *Service) readUsers(ctx context.Context, users []string) (map[string]storedUser, error) {
+	stored := make([]storedUser, len(users))
+	reads := make([]func(context.Context) error, len(users))
+	for i, user := range users {
+		reads[i] = func(ctx context.Context) (err error) {
+			stored[i].profile, stored[i].counts, err = s.readUser(ctx, user)
+			return err
+		}
+	}
+	if err := s.all(ctx, reads...); err != nil {
+		return nil, err
+	}
+	found := make(map[string]storedUser, len(users))
+	for i, user := range users {
+		found[user] = stored[i]
+	}
+	return found, nil
 }
 
 // readUser reads a profile, nil if there is none, and the counts. The partition holds

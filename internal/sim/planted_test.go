@@ -66,6 +66,7 @@ func bugs() []bug {
 		service  = "internal/feed/service.go"
 		timeline = "internal/feed/timeline.go"
 		heads    = "internal/feed/heads.go"
+		shared   = "internal/feed/hotposts.go"
 		arrivals = "internal/feed/arrivals.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
@@ -162,6 +163,10 @@ func bugs() []bug {
 		{"backfill that does not look at the mode", "I1 I11", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
 		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
 		{"refill that skips a post", "I1 I7", []edit{{home, `before = looked[len(looked)-1].post`, `before = refs.items[len(refs.items)-1].post`}}},
+		{"answer of a shared read that began before the request", "I1 I2", []edit{
+			{shared, `s.running, s.waiting = t, nil`, `s.running = t`},
+			{shared, "	s.running = nil\n", "	s.running = nil\n	if s.waiting == t {\n		s.waiting = nil\n	}\n"},
+		}},
 		{"posts shared for two seconds", "I1 I7", []edit{{heads, `now.Sub(it.at) >= h.age`, `now.Sub(it.at) >= 2*h.age`}}},
 		{"page with a cursor made of shared posts", "I7", []edit{{home, `s.cfg.HeadAge > 0 && before == "" && after == ""`, `s.cfg.HeadAge > 0 && after == ""`}}},
 		{"deleted post shown because it was shared", "I2", []edit{
