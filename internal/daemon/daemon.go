@@ -216,7 +216,7 @@ func (p *process) register(reg prometheus.Registerer, authn authn) error {
 	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
 		return err
 	}
-	if err := obs.RegisterPace(reg, p.pace.Limit, p.pace.Refusals); err != nil {
+	if err := obs.RegisterPace(reg, p.pace.Limit, p.pace.HotKeys, p.pace.Refusals); err != nil {
 		return err
 	}
 	if authn.fetches != nil {

@@ -428,7 +428,9 @@ func (h *hooked) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res
 		res, err = h.Store.BatchWrite(ctx, writes)
 		return err
 	})
-	res.Throttled = err == nil && h.short
+	if err == nil && h.short {
+		res.Refused = []string{writes[0].Key().PK}
+	}
 	return res, err
 }
 

@@ -130,7 +130,7 @@ func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, limi
 	others.Wait()
 	failed = writes[:0]
 	for i, err := range errs {
-		throttled = throttled || results[i].Throttled
+		throttled = throttled || results[i].Throttled()
 		if err != nil {
 			failed = append(failed, part(i)...)
 		}

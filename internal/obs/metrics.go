@@ -352,12 +352,15 @@ func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error 
 	}, func() float64 { return ahead().Seconds() }))
 }
 
-// RegisterPace adds the limit of writes and their refusals to reg.
-func RegisterPace(reg prometheus.Registerer, limit func() float64, refusals func() int64) error {
+// RegisterPace adds the limit of writes, the hot keys and the refusals to reg.
+func RegisterPace(reg prometheus.Registerer, limit func() float64, hotKeys func() int, refusals func() int64) error {
 	return errors.Join(
 		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fanfare_table_write_limit", Help: "Write units a second that this process allows itself while the table throttles, 0 for no limit.",
 		}, limit)),
+		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fanfare_table_hot_keys", Help: "Partition keys whose chunks and backfills this process limits, because the table refuses many of their writes.",
+		}, func() float64 { return float64(hotKeys()) })),
 		reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "fanfare_table_throttles_total", Help: "Writes that the table refused for lack of capacity at least once.",
 		}, func() float64 { return float64(refusals()) })))

@@ -70,7 +70,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		m.Answered(queue.Answered{Topic: queue.TopicPosts, Result: result, Took: time.Second, Due: time.Now().Add(-time.Minute)})
 	}
 	m.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // it is not known when it was due
-	require.NoError(t, obs.RegisterPace(reg, func() float64 { return 25 }, func() int64 { return 17 }))
+	require.NoError(t, obs.RegisterPace(reg, func() float64 { return 25 }, func() int { return 20 }, func() int64 { return 17 }))
 	require.NoError(t, obs.RegisterKeys(reg, func() (done, failed int64) { return 18, 19 }))
 	m.Request("/v1/me", "GET", 200, time.Millisecond)
 	observe := m.Table(obs.FlowFanout)
@@ -96,7 +96,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		`fanfare_store_bytes{store="table"} 13`, `fanfare_disk_free_bytes{store="table"} 14`,
 		`fanfare_disk_size_bytes{store="table"} 15`, `fanfare_store_damaged{store="table"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="get",result="throttled"} 1`,
-		"fanfare_like_lag_seconds_count 1", "fanfare_table_write_limit 25", "fanfare_table_throttles_total 17",
+		"fanfare_like_lag_seconds_count 1", "fanfare_table_write_limit 25", "fanfare_table_hot_keys 20", "fanfare_table_throttles_total 17",
 		`fanfare_key_fetches_total{result="ok"} 18`, `fanfare_key_fetches_total{result="error"} 19`,
 		`fanfare_message_seconds_count{result="done",topic="posts"} 2`, `fanfare_message_seconds_count{result="again",topic="posts"} 1`,
 		`fanfare_message_age_seconds_bucket{topic="posts",le="30"} 0`, `fanfare_message_age_seconds_count{topic="posts"} 1`,

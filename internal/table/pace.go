@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -25,19 +24,20 @@ const (
 	urgencies
 )
 
+// large reports whether the work is of chunks or backfills, which nobody waits for.
+func (u Urgency) large() bool { return u > UrgencyPosts }
+
 const (
-	// A refusal lowers the limit to paceCut of it, or of the units that were written in a
-	// second if that is less, once a paceRest. The limit grows by paceGrowth each second.
-	paceCut    = 0.7
-	paceRest   = time.Second
-	paceGrowth = 1.2
-	// leastPace is the lowest limit, a batch a second.
-	leastPace = MaxBatchWrite
-	// paceCalm is the time without a refusal after which there is no limit any more.
-	paceCalm = time.Minute
-	// paceLook is the least time for which a write waits, and mostWait the most: then it
-	// fails. Work that reads, waits and then writes relies on that (I2).
-	paceLook = 5 * time.Millisecond
+	// The table is short of capacity for all once leastRefused units were refused, and refusedShare
+	// of all units: on demand a refusal is mostly one partition or one internal failure. The first
+	// limit of all is leastFirst or more, which every partition of a table on demand takes. A limit
+	// is lowered while stillRefused of all units are refused, so rare refusals do not keep it low.
+	leastRefused = 2 * MaxBatchWrite
+	refusedShare = 0.1
+	stillRefused = 0.01
+	leastFirst   = 1000
+	// mostWait is the most time for which a write waits: then it fails. Work that reads, waits and
+	// then writes relies on that (I2).
 	mostWait = 2 * time.Minute
 	// The entries of an ordinary post make chunks and backfills yield for yieldFor. They write
 	// yieldBatch entries at a time then. With Rest they write restBatch of them, and rest after
@@ -51,11 +51,14 @@ const (
 )
 
 // Pace shares a table that is short of capacity between the kinds of work of a process.
-// While the table refuses no write, units have no limit. When the table does, Pace limits
-// the write units a second, and finds the limit as TCP finds its own: it lowers it with
-// refusals and raises it with time. Writes wait for their units, and of those that wait
-// the most urgent go first. So it needs no knowledge of the table's capacity, nor of other
-// processes, which share it in the same way.
+// While the table refuses few writes, units have no limit. When it refuses many, Pace limits
+// the write units a second. Writes wait for their units, and of those that wait the most urgent
+// go first. So it needs no knowledge of the table's capacity, nor of other processes, which
+// share it in the same way.
+//
+// A partition takes fewer units than its table. So a partition key with many refusals is hot: it
+// has a limit of its own, for which only chunks and backfills wait that write nothing but this key.
+// Its refusals do not slow down the work on other keys (I8).
 //
 // While ordinary posts are delivered, those that need no chunk, the batches of chunks and
 // backfills yield to them (I8). A table in the process takes processors and a disk from
@@ -70,19 +73,16 @@ type Pace struct {
 	mu sync.Mutex
 	// posted is the time of the last entries of an ordinary post.
 	posted time.Time
-	// limit is in units a second, 0 for none. credit is the units that may be written
-	// now. It is negative after a large write.
-	limit, credit float64
-	// at is the time of both, refused that of the last refusal, lowered that of the last
-	// lower limit.
-	at, refused, lowered time.Time
-	// count is the units of the second that began at second, and last those a second before.
-	second      time.Time
-	count, last float64
+	// all limits all work but the API's, and keys limit large work on hot keys.
+	all  valve
+	keys hotKeys
+	// taken is the units that the table took of keys that are not hot, the API's included. refused
+	// is the units that it refused and that count for the table. takenAt and shortAt are the times
+	// of the last of these.
+	taken, refused   tally
+	takenAt, shortAt time.Time
 	// refusals is the number of writes that the table refused for lack of capacity.
 	refusals int64
-	// waiting is the number of writes that wait.
-	waiting [urgencies]int
 }
 
 // Store returns s for the work of one kind.
@@ -90,12 +90,19 @@ func (p *Pace) Store(s Store, u Urgency) Store {
 	return &paced{s, p, u, make(chan struct{}, p.AtOnce)}
 }
 
-// Limit returns the limit in write units a second, 0 if there is none.
+// Limit returns the limit of all work in write units a second, 0 if there is none.
 func (p *Pace) Limit() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pass()
-	return p.limit
+	p.all.pass(time.Now())
+	return p.all.limit
+}
+
+// HotKeys returns the number of partition keys that have a limit of their own.
+func (p *Pace) HotKeys() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys.hot(time.Now())
 }
 
 // Refusals returns the number of writes that the table refused for lack of capacity, or
@@ -106,49 +113,59 @@ func (p *Pace) Refusals() int64 {
 	return p.refusals
 }
 
-// pass brings limit and credit up to now. The caller holds mu.
-func (p *Pace) pass() time.Time {
-	now := time.Now()
-	passed := now.Sub(p.at).Seconds()
-	p.at = now
-	if now.Sub(p.refused) >= paceCalm {
-		p.limit, p.credit = 0, 0
-	}
-	if p.limit > 0 {
-		p.limit *= math.Pow(paceGrowth, passed)
-		p.credit = min(p.credit+p.limit*passed, max(MaxBatchWrite, p.limit/10))
-	}
-	return now
-}
-
 // ShortError is the failure of a write that was not sent, because the table is short of
 // capacity or slow, and other work goes first.
 type ShortError struct{ Op Op }
 
 func (e *ShortError) Error() string {
-	return fmt.Sprintf("table: %s: the write was not sent: the table is short of write capacity or slow, and other work goes first: raise its capacity, or wait", e.Op)
+	return fmt.Sprintf("table: %s: the write was not sent: the table or the partition of its key is short of write capacity or slow, and other work goes first: see \"Table throttles\" in docs/OPERATIONS.md", e.Op)
 }
 
 // Unavailable marks the error for queue.Transient.
 func (*ShortError) Unavailable() {}
 
-// take waits until units may be written. The write has been waiting since began.
-func (p *Pace) take(ctx context.Context, op Op, u Urgency, units float64, began time.Time) error {
+// request is a write that waits for its units.
+type request struct {
+	op Op
+	u  Urgency
+	// key is the partition key if all its writes have the same, else "". writes is their number,
+	// and units the least that they cost.
+	key           string
+	writes, units int
+	// came is when it began to wait.
+	came time.Time
+}
+
+// take waits until the units of r may be written: by the limit of its key, if that is hot and the
+// work is large, and then by the limit of all.
+func (p *Pace) take(ctx context.Context, r request) error {
+	if r.u == UrgencyAPI {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting[u]++
-	defer func() { p.waiting[u]-- }()
+	if key := p.keys.of(time.Now(), r.key); key != nil && r.u.large() {
+		if err := p.waitFor(ctx, &key.valve, r); err != nil {
+			return err
+		}
+	}
+	return p.waitFor(ctx, &p.all, r)
+}
+
+// waitFor waits until v has credit, and takes the units of r from it. The caller holds mu.
+func (p *Pace) waitFor(ctx context.Context, v *valve, r request) error {
+	v.waiting[r.u]++
+	defer func() { v.waiting[r.u]-- }()
 	for {
-		now := p.pass()
-		wait := p.wait(u)
+		now := time.Now()
+		v.pass(now)
+		wait := v.wait(r.u)
 		if wait == 0 {
-			if p.limit > 0 && u != UrgencyAPI {
-				p.credit -= units
-			}
+			v.spend(float64(r.units))
 			return nil
 		}
-		if now.Sub(began) >= mostWait {
-			return &ShortError{op}
+		if now.Sub(r.came) >= mostWait {
+			return &ShortError{r.op}
 		}
 		p.mu.Unlock()
 		sleep(ctx, wait)
@@ -169,23 +186,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wait returns how long a write has to wait before it looks again.
-func (p *Pace) wait(u Urgency) time.Duration {
-	if p.limit == 0 || u == UrgencyAPI {
-		return 0
-	}
-	wait := time.Duration(-p.credit / p.limit * float64(time.Second))
-	for _, n := range p.waiting[:u] {
-		if n > 0 { // these take what there is
-			return max(wait, time.Duration(MaxBatchWrite/p.limit*float64(time.Second)), paceLook)
-		}
-	}
-	if p.credit > 0 {
-		return 0
-	}
-	return max(wait, paceLook)
-}
-
 // yields reports whether a kind of work has to yield to ordinary posts.
 func (p *Pace) yields(u Urgency) bool {
 	p.mu.Lock()
@@ -200,54 +200,88 @@ func (p *Pace) yielding(u Urgency, now time.Time) bool {
 
 // done counts a write that ended, and returns how long its caller rests. A post that needs
 // chunks is planned without a batch, so it does not make its own chunks yield.
-func (p *Pace) done(op Op, u Urgency, took time.Duration, res WriteResult, err error) (rest time.Duration) {
+func (p *Pace) done(r request, took time.Duration, res WriteResult, err error) (rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.pass()
+	now := time.Now()
 	switch {
-	case op != OpBatchWrite:
-	case u == UrgencyPosts:
+	case r.op != OpBatchWrite:
+	case r.u == UrgencyPosts:
 		p.posted = now
-	case p.Rest && p.yielding(u, now):
+	case p.Rest && p.yielding(r.u, now):
 		rest = min(yieldRest*took, mostRest)
 	}
-	if passed := now.Sub(p.second); passed >= time.Second {
-		p.last, p.count, p.second = p.count/passed.Seconds(), 0, now
+	refused, written := refusedKeys(res, err), billed(res, err).Write
+	if len(refused) > len(res.Refused) { // a transaction that was cancelled for lack of capacity
+		written = 0
 	}
-	if u != UrgencyAPI {
-		p.count += res.Units.Write
-	}
-	if !res.Throttled && !refused(err) {
-		return rest
-	}
-	p.refused = now
-	p.refusals++
-	if now.Sub(p.lowered) < paceRest {
-		return rest
-	}
-	p.lowered = now
-	written := max(p.last, p.count)
-	if p.limit == 0 || p.limit > written {
-		p.limit = written
-	}
-	p.limit = max(paceCut*p.limit, leastPace)
-	p.credit = min(p.credit, 0)
+	p.count(now, r, written)
+	p.learn(now, r, refused, max(res.Units.Write, float64(r.units))/float64(r.writes))
 	return rest
 }
 
-// refused reports whether a write failed for lack of capacity.
-func refused(err error) bool {
-	if unavailable, ok := errors.AsType[*UnavailableError](err); ok {
-		return unavailable.Throttled
+// count counts units that were written. A large item costs more than take asked for.
+func (p *Pace) count(now time.Time, r request, written float64) {
+	p.all.pass(now)
+	p.taken.pass(now)
+	p.refused.pass(now)
+	if p.keys.of(now, r.key) == nil && written > 0 {
+		p.taken.now += written
+		p.takenAt = now
 	}
+	if r.u == UrgencyAPI {
+		return
+	}
+	more := max(0, written-float64(r.units))
+	p.all.written.now += written
+	p.all.spend(more)
+	if key := p.keys.keys[r.key]; key != nil && r.u.large() {
+		key.written.now += written
+		key.spend(more)
+	}
+}
+
+// learn lowers limits for refused writes to keys, of so many units each. While the table takes all
+// other writes, the refusals of hot keys do not lower the limit of all.
+func (p *Pace) learn(now time.Time, r request, keys []string, each float64) {
+	if len(keys) == 0 {
+		return
+	}
+	p.refusals++
+	for _, pk := range keys {
+		if p.keys.refuse(now, r.u, pk, each) {
+			p.refused.now += each
+			p.shortAt = now
+		}
+	}
+	if p.short(now) {
+		p.all.lower(now, leastFirst)
+	}
+}
+
+// short reports whether the table is short for all, by a refusal that came now. A first limit needs
+// the refusal of a key that is not hot. A later one needs such refusals lately, or that the table
+// took no write of such keys.
+func (p *Pace) short(now time.Time) bool {
+	refused, taken := p.refused.recent(), p.taken.recent()
+	if p.all.limit > 0 {
+		return now.Sub(p.takenAt) >= hotWithin || now.Sub(p.shortAt) < hotWithin && refused >= stillRefused*(refused+taken)
+	}
+	return p.shortAt.Equal(now) && refused >= leastRefused && refused >= refusedShare*(refused+taken)
+}
+
+// refusedKeys returns the partition key of each write that was refused for lack of capacity, once
+// for each time.
+func refusedKeys(res WriteResult, err error) []string {
+	keys := slices.Clip(res.Refused)
 	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
 		for _, r := range cancelled.Reasons {
 			if r.Reason == CancelThrottled {
-				return true
+				keys = append(keys, r.Key.PK)
 			}
 		}
 	}
-	return false
+	return keys
 }
 
 // paced is a Store whose writes wait for their units, and yield to posts.
@@ -259,11 +293,11 @@ type paced struct {
 	places chan struct{}
 }
 
-// write does a write of so many units.
-func (s *paced) write(ctx context.Context, op Op, units int, do func() (WriteResult, error)) (WriteResult, error) {
-	came := time.Now()
-	if op == OpBatchWrite && s.pace.AtOnce > 0 && s.pace.yields(s.u) {
-		waiting, cancel := context.WithDeadlineCause(ctx, came.Add(mostWait), &ShortError{op})
+// write does a write of r's kind.
+func (s *paced) write(ctx context.Context, r request, do func() (WriteResult, error)) (WriteResult, error) {
+	r.u, r.came = s.u, time.Now()
+	if r.op == OpBatchWrite && s.pace.AtOnce > 0 && s.pace.yields(s.u) {
+		waiting, cancel := context.WithDeadlineCause(ctx, r.came.Add(mostWait), &ShortError{r.op})
 		defer cancel()
 		select {
 		case s.places <- struct{}{}:
@@ -272,39 +306,48 @@ func (s *paced) write(ctx context.Context, op Op, units int, do func() (WriteRes
 			return WriteResult{}, context.Cause(waiting)
 		}
 	}
-	if err := s.pace.take(ctx, op, s.u, float64(units), came); err != nil {
+	if err := s.pace.take(ctx, r); err != nil {
 		return WriteResult{}, err
 	}
 	began := time.Now()
 	res, err := do()
-	if rest := s.pace.done(op, s.u, time.Since(began), res, err); rest > 0 {
+	if rest := s.pace.done(r, time.Since(began), res, err); rest > 0 {
 		sleep(ctx, rest)
 	}
 	return res, err
 }
 
+// single is the request of a write of one item.
+func single(op Op, key Key) request { return request{op: op, key: key.PK, writes: 1, units: 1} }
+
 func (s *paced) Put(ctx context.Context, in PutInput) (WriteResult, error) {
-	return s.write(ctx, OpPut, 1, func() (WriteResult, error) { return s.Store.Put(ctx, in) })
+	return s.write(ctx, single(OpPut, in.Item.Key), func() (WriteResult, error) { return s.Store.Put(ctx, in) })
 }
 
 func (s *paced) Update(ctx context.Context, in UpdateInput) (WriteResult, error) {
-	return s.write(ctx, OpUpdate, 1, func() (WriteResult, error) { return s.Store.Update(ctx, in) })
+	return s.write(ctx, single(OpUpdate, in.Key), func() (WriteResult, error) { return s.Store.Update(ctx, in) })
 }
 
 func (s *paced) Delete(ctx context.Context, in DeleteInput) (WriteResult, error) {
-	return s.write(ctx, OpDelete, 1, func() (WriteResult, error) { return s.Store.Delete(ctx, in) })
+	return s.write(ctx, single(OpDelete, in.Key), func() (WriteResult, error) { return s.Store.Delete(ctx, in) })
 }
 
+// Transact takes the key of its last operation for its own: the first ones of large work check
+// conditions elsewhere, and the operations after these have one key.
 func (s *paced) Transact(ctx context.Context, in TransactInput) (WriteResult, error) {
-	return s.write(ctx, OpTransact, 2*len(in.Ops), func() (WriteResult, error) { return s.Store.Transact(ctx, in) })
+	r := request{op: OpTransact, writes: max(1, len(in.Ops)), units: 2 * len(in.Ops)}
+	if n := len(in.Ops); n > 0 {
+		r.key = in.Ops[n-1].Key().PK
+	}
+	return s.write(ctx, r, func() (WriteResult, error) { return s.Store.Transact(ctx, in) })
 }
 
 // BatchWrite writes all at once, or in parts so that more urgent writes come in between: in
 // single requests while there is a limit, and in larger parts while it yields.
 func (s *paced) BatchWrite(ctx context.Context, writes []BatchWrite) (all WriteResult, err error) {
-	size := max(1, len(writes))
+	size, key := max(1, len(writes)), oneKey(writes)
 	switch {
-	case s.pace.Limit() > 0 && s.u != UrgencyAPI:
+	case s.pace.limits(s.u, key):
 		size = MaxBatchWrite
 	case s.pace.yields(s.u):
 		if size = yieldBatch; s.pace.Rest {
@@ -317,11 +360,35 @@ func (s *paced) BatchWrite(ctx context.Context, writes []BatchWrite) (all WriteR
 		}
 	}
 	for part := range slices.Chunk(writes, size) {
-		res, err := s.write(ctx, OpBatchWrite, len(part), func() (WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
-		all.Units, all.Throttled = all.Units.Plus(res.Units), all.Throttled || res.Throttled
+		r := request{op: OpBatchWrite, key: key, writes: len(part), units: len(part)}
+		res, err := s.write(ctx, r, func() (WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
+		all = all.Plus(res)
 		if err != nil {
 			return all, err
 		}
 	}
 	return all, nil
+}
+
+// limits reports whether the writes of a kind of work to a key may have to wait for their units.
+func (p *Pace) limits(u Urgency, key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.all.pass(now)
+	return u != UrgencyAPI && p.all.limit > 0 || u.large() && p.keys.of(now, key) != nil
+}
+
+// oneKey returns the partition key of writes that all have the same, else "".
+func oneKey(writes []BatchWrite) string {
+	if len(writes) == 0 {
+		return ""
+	}
+	pk := writes[0].Key().PK
+	for _, w := range writes[1:] {
+		if w.Key().PK != pk {
+			return ""
+		}
+	}
+	return pk
 }

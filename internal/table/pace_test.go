@@ -115,17 +115,26 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 	})
 }
 
+// overload makes a limit of all, or lowers it: 13 writes are refused at once, four times each.
+func overload(t *testing.T, pace *table.Pace) {
+	t.Helper()
+	api := pace.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), table.UrgencyAPI)
+	var writing sync.WaitGroup
+	for i := range 13 {
+		writing.Go(func() {
+			_, err := api.Put(t.Context(), table.PutInput{Item: table.Item{Key: table.Key{PK: strconv.Itoa(i), SK: "s"}}})
+			assert.Error(t, err)
+		})
+	}
+	writing.Wait()
+}
+
 // A write that is not sent within two minutes fails, so nothing is written by reads that
 // are much older. It takes no worker for longer either.
 func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pace table.Pace
-		limited := tabletest.NewLimited(tabletest.NewMemory(), 0)
-		write := func(u table.Urgency) error {
-			_, err := pace.Store(limited, u).Put(t.Context(), table.PutInput{Item: table.Item{Key: table.Key{PK: "p", SK: "s"}}})
-			return err
-		}
-		require.Error(t, write(table.UrgencyAPI))
+		overload(t, &pace)
 		assert.Positive(t, pace.Limit())
 		var flood sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
@@ -137,15 +146,17 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 				}
 			})
 		}
-		// A refusal every second keeps the limit low.
+		// Refusals every second keep the limit low.
 		flood.Go(func() {
 			for ctx.Err() == nil {
-				_ = write(table.UrgencyAPI) // it is refused
+				overload(t, &pace)
 				<-time.After(time.Second)
 			}
 		})
+		<-time.After(time.Minute)
+		require.Less(t, pace.Limit(), 100.0)
 		began := time.Now()
-		err := write(table.UrgencyBackfills)
+		_, err := pace.Store(tabletest.NewMemory(), table.UrgencyBackfills).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
 		_, short := errors.AsType[*table.ShortError](err)
 		assert.True(t, short, "%v", err)
 		assert.True(t, queue.Transient(err))
@@ -155,245 +166,56 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	})
 }
 
-// slow is a store whose writes take a time of their own, and that keeps the sizes of batches.
-type slow struct {
-	table.Store
-	write time.Duration
-	mu    sync.Mutex
-	sizes []int
-}
-
-func (s *slow) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
-	<-time.After(s.write)
-	return s.Store.Put(ctx, in)
-}
-
-func (s *slow) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
-	<-time.After(s.write)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sizes = append(s.sizes, len(writes))
-	return s.Store.BatchWrite(ctx, writes)
-}
-
-func (s *slow) taken() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sizes := s.sizes
-	s.sizes = nil
-	return sizes
-}
-
-// entries are n writes to one partition.
-func entries(n int) []table.BatchWrite {
-	writes := make([]table.BatchWrite, n)
-	for i := range writes {
-		writes[i].Put = &table.Item{Key: table.Key{PK: "p", SK: strconv.Itoa(i)}}
+// A first limit needs 50 refused units, whoever wrote them, and a tenth of all units.
+func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
+	for u := range table.UrgencyBackfills + 1 {
+		virtually(t, func(p *paces) {
+			p.refuse(u, 1, numbered(49)...)
+			assert.Zero(p, p.Limit(), "49 refused units")
+			p.refuse(u, 1, "another")
+			assert.InDelta(p, 1000, p.Limit(), 1, "50 refused units")
+		})
+		virtually(t, func(p *paces) {
+			p.take(u, entriesOf("a", 1000))
+			p.refuse(u, 1, numbered(100)...)
+			assert.Zero(p, p.Limit(), "100 of 1,101 units were refused")
+			p.refuse(u, 1, numbered(20)...)
+			assert.InDelta(p, 1000, p.Limit(), 1, "120 of 1,122")
+		})
+		virtually(t, func(p *paces) {
+			for range 10 {
+				p.refuse(u, 1, numbered(20)...)
+				<-time.After(3 * time.Second)
+			}
+			assert.Zero(p, p.Limit(), "20 refused units in three seconds")
+		})
 	}
-	return writes
 }
 
-// While ordinary posts are delivered, chunks and backfills write small parts and rest after
-// each; a second after the last such post they write all at once again. Posts, the API and
-// single writes never rest, and nobody does where nobody yields (I8).
-func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const write = 2 * time.Millisecond
-		store := &slow{Store: tabletest.NewMemory(), write: write}
-		pace := table.Pace{Rest: true}
-		took := func(pace *table.Pace, u table.Urgency, items int) time.Duration {
-			began := time.Now()
-			var err error
-			if items == 1 {
-				_, err = pace.Store(store, u).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
-			} else {
-				_, err = pace.Store(store, u).BatchWrite(t.Context(), entries(items))
-			}
-			require.NoError(t, err)
-			return time.Since(began)
-		}
-		post := func() { assert.Equal(t, write, took(&pace, table.UrgencyPosts, 7)) }
-		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
-			assert.Equal(t, write, took(&pace, u, 1000), "nothing is delivered")
-			// A post that needs chunks is planned with single writes.
-			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1))
-			assert.Equal(t, write, took(&pace, u, 1000))
-			store.taken()
-			post()
-			assert.Equal(t, 4*91*write, took(&pace, u, 500), "%d", u)
-			assert.Equal(t, []int{7, 128, 128, 128, 116}, store.taken())
-			assert.Equal(t, write, took(&pace, u, 1), "a single write")
-			assert.Equal(t, write, took(&pace, table.UrgencyAPI, 1000))
-			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1000))
-			var never table.Pace
-			took(&never, table.UrgencyPosts, 7)
-			assert.Equal(t, write, took(&never, u, 1000))
-
-			post()
-			<-time.After(time.Second - write - time.Nanosecond)
-			assert.Equal(t, 91*write, took(&pace, u, 2), "it ends within a second of the post")
-			post()
-			<-time.After(time.Second)
-			assert.Equal(t, write, took(&pace, u, 1000), "a second after the last post")
-		}
+// The first limit is 0.7 of the most that was written in a second lately.
+func TestTheFirstLimitFollowsThePeakOfTheLastMinute(t *testing.T) {
+	virtually(t, func(p *paces) {
+		p.take(table.UrgencyChunks, entriesOf("a", 20_000))
+		<-time.After(time.Second)
+		p.take(table.UrgencyChunks, entriesOf("a", 10))
+		<-time.After(time.Second)
+		p.refuse(table.UrgencyChunks, 10, numbered(100)...)
+		assert.InDelta(p, 0.7*0.96*20_000, p.Limit(), 10)
 	})
 }
 
-// Of the batches of one kind of large work only so many are under way at once while ordinary
-// posts are delivered, however many workers write. A second after the last such post all are,
-// and nobody else is ever bound (I8).
-func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const write, workers = 5 * time.Millisecond, 32
-		store := &slow{Store: tabletest.NewMemory(), write: write}
-		pace := table.Pace{AtOnce: 4}
-		stores := map[table.Urgency]table.Store{}
-		for _, u := range []table.Urgency{table.UrgencyAPI, table.UrgencyPosts, table.UrgencyChunks, table.UrgencyBackfills} {
-			stores[u] = pace.Store(store, u)
+// After a shortage rare refusals of a table that takes all else do not keep the limit low.
+func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
+	virtually(t, func(p *paces) {
+		overload(p.T, &p.Pace)
+		for range 10 {
+			p.take(table.UrgencyChunks, entriesOf("a", 1000))
+			p.refuse(table.UrgencyChunks, 1, "b")
 		}
-		took := func(u table.Urgency, workers int, do func(table.Store) (table.WriteResult, error)) time.Duration {
-			began := time.Now()
-			var writing sync.WaitGroup
-			for range workers {
-				writing.Go(func() {
-					_, err := do(stores[u])
-					assert.NoError(t, err)
-				})
-			}
-			writing.Wait()
-			return time.Since(began)
-		}
-		batch := func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(7)) }
-		single := func(s table.Store) (table.WriteResult, error) {
-			return s.Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
-		}
-		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
-			assert.Equal(t, write, took(u, workers, batch), "nothing is delivered")
-			assert.Equal(t, write, took(table.UrgencyPosts, 1, batch))
-			assert.Equal(t, workers/4*write, took(u, workers, batch), "%d", u)
-			assert.Equal(t, write, took(u, workers, single), "single writes")
-			assert.Equal(t, write, took(table.UrgencyAPI, workers, batch))
-			assert.Equal(t, write, took(table.UrgencyPosts, workers, batch))
-			store.taken()
-			assert.Equal(t, 4*write, took(u, 1, func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(1000)) }))
-			assert.Equal(t, []int{256, 256, 256, 232}, store.taken(), "in parts, so that others get a turn")
-			<-time.After(time.Second)
-			assert.Equal(t, write, took(u, workers, batch), "a second after the last post")
-		}
-	})
-}
-
-// A batch waits for its turn no longer than other writes do, and not once its worker stops.
-func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pace := table.Pace{AtOnce: 1}
-		stuck := pace.Store(&slow{Store: tabletest.NewMemory(), write: time.Hour}, table.UrgencyChunks)
-		_, err := pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
-		require.NoError(t, err)
-		var first sync.WaitGroup
-		first.Go(func() {
-			_, err := stuck.BatchWrite(t.Context(), entries(1))
-			assert.NoError(t, err)
-		})
-		synctest.Wait()
-		began := time.Now()
-		_, err = stuck.BatchWrite(t.Context(), entries(1))
-		_, short := errors.AsType[*table.ShortError](err)
-		assert.True(t, short, "%v", err)
-		assert.Equal(t, 2*time.Minute, time.Since(began))
-		_, err = pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
-		require.NoError(t, err)
-		stopped := errors.New("stopped")
-		ctx, stop := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { stop(stopped) })
-		_, err = stuck.BatchWrite(ctx, entries(1))
-		assert.Equal(t, stopped, err)
-		first.Wait()
-	})
-}
-
-// The time that a batch waits for its turn counts as time that it waits for its units: its
-// worker's reads must not be older than two minutes when it is sent (I2).
-func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pace := table.Pace{AtOnce: 1}
-		posts := pace.Store(tabletest.NewMemory(), table.UrgencyPosts)
-		_, err := posts.BatchWrite(t.Context(), entries(1))
-		require.NoError(t, err)
-		chunks := pace.Store(&slow{Store: tabletest.NewMemory(), write: 90 * time.Second}, table.UrgencyChunks)
-		ctx, stop := context.WithCancel(t.Context())
-		var others sync.WaitGroup
-		others.Go(func() { // it has the only place
-			_, err := chunks.BatchWrite(t.Context(), entries(1))
-			assert.NoError(t, err)
-		})
-		synctest.Wait()
-		refusing := pace.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), table.UrgencyAPI)
-		refuse := func() {
-			_, err := refusing.Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
-			assert.Error(t, err)
-		}
-		refuse() // there is a limit before the flood begins
-		others.Go(func() {
-			for ctx.Err() == nil {
-				<-time.After(time.Second)
-				refuse()
-			}
-		})
-		for range 8 { // far more than the limit, all the time
-			others.Go(func() {
-				for ctx.Err() == nil {
-					if _, err := posts.BatchWrite(ctx, entries(25)); err != nil && ctx.Err() == nil {
-						_, short := errors.AsType[*table.ShortError](err)
-						assert.True(t, short, "%v", err) // it may wait in vain
-					}
-				}
-			})
-		}
-		began := time.Now()
-		_, err = chunks.BatchWrite(t.Context(), entries(1))
-		_, short := errors.AsType[*table.ShortError](err)
-		assert.True(t, short, "%v", err)
-		assert.InDelta(t, 120, time.Since(began).Seconds(), 2)
-		stop()
-		others.Wait()
-	})
-}
-
-// A rest after a slow write is bounded, and the end of the caller ends it. The write has
-// happened by then.
-func TestARestIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
-		pace := table.Pace{Rest: true}
-		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
-		require.NoError(t, err)
-		began := time.Now()
-		chunks := pace.Store(store, table.UrgencyChunks)
-		_, err = chunks.BatchWrite(t.Context(), entries(2))
-		require.NoError(t, err)
-		assert.Equal(t, 300*time.Millisecond, time.Since(began))
-
-		ctx, stop := context.WithTimeout(t.Context(), 110*time.Millisecond)
-		defer stop()
-		began = time.Now()
-		_, err = chunks.BatchWrite(ctx, entries(2))
-		require.NoError(t, err)
-		assert.Equal(t, 110*time.Millisecond, time.Since(began))
-	})
-}
-
-// The parts of a batch hide no key that is in two of them.
-func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: tabletest.NewMemory()}
-		pace := table.Pace{Rest: true}
-		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
-		require.NoError(t, err)
-		store.taken()
-		_, err = pace.Store(store, table.UrgencyChunks).BatchWrite(t.Context(), append(entries(300), entries(1)...))
-		_, invalid := errors.AsType[*table.InvalidError](err)
-		assert.True(t, invalid, "%v", err)
-		assert.Empty(t, store.taken())
+		limit := p.Limit()
+		<-time.After(20 * time.Second)
+		p.take(table.UrgencyChunks, entriesOf("a", 1000))
+		p.refuse(table.UrgencyChunks, 1, "b")
+		assert.Greater(p, p.Limit(), 20*limit)
 	})
 }

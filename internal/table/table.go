@@ -330,7 +330,16 @@ type WriteResult struct {
 	// Item is the changed item, if UpdateInput.ReturnNew asked for it.
 	Item  *Item
 	Units Units
-	// Throttled means that the write, or parts of a BatchWrite, had to be sent again for
-	// lack of capacity. A caller that sends much should send less at once.
-	Throttled bool
+	// Refused has the partition key of each write that the table refused for lack of capacity,
+	// once for each time that it was sent. It is set with an error, too, but for a CancelledError,
+	// which has its reasons. A caller that sends much should send less at once.
+	Refused []string
+}
+
+// Throttled reports whether the table was short of capacity for a part of the write.
+func (r WriteResult) Throttled() bool { return len(r.Refused) > 0 }
+
+// Plus returns the answer of two parts of one BatchWrite.
+func (r WriteResult) Plus(o WriteResult) WriteResult {
+	return WriteResult{Units: r.Units.Plus(o.Units), Refused: append(r.Refused, o.Refused...)}
 }

@@ -174,14 +174,18 @@ func (m *measured) write(ctx context.Context, op Op) func(WriteResult, error) (W
 			m.observe(ctx, op, res.Units, nil)
 			return res, nil
 		}
-		units := res.Units
-		if failed, ok := errors.AsType[*ConditionError](err); ok {
-			units = failed.Units
-		}
-		if cancelled, ok := errors.AsType[*CancelledError](err); ok {
-			units = cancelled.Units
-		}
-		m.observe(ctx, op, units, err)
+		m.observe(ctx, op, billed(res, err), err)
 		return res, err
 	}
+}
+
+// billed returns the units of a write. A condition that did not hold costs as well.
+func billed(res WriteResult, err error) Units {
+	if failed, ok := errors.AsType[*ConditionError](err); ok {
+		return failed.Units
+	}
+	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+		return cancelled.Units
+	}
+	return res.Units
 }

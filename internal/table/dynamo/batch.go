@@ -80,14 +80,13 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	})
 	var all table.WriteResult
 	for _, res := range results {
-		all.Units = all.Units.Plus(res.Units)
-		all.Throttled = all.Throttled || res.Throttled
+		all = all.Plus(res)
 	}
 	return all, err
 }
 
-// writeChunk does the writes of one request to the end. Its units are in res even if
-// it fails.
+// writeChunk does the writes of one request to the end. Its units and refusals are in res even
+// if it fails.
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
 	left, bulk := writes, s.bulk.usable()
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
@@ -99,17 +98,27 @@ func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *
 			reply, err = s.batchWrite(ctx, left)
 		}
 		if err != nil {
-			res.Throttled = res.Throttled || throttled(err)
+			refuse(res, left, refusals(err))
 			if bulk {
 				bulk, err = false, errUnreadable // the SDK makes the next try
 			}
 			return len(left), err
 		}
 		res.Units.Write += reply.units
+		refuse(res, left, reply.refused)
 		left, err = unprocessed(left, reply.left)
-		res.Throttled = res.Throttled || len(left) > 0
+		refuse(res, left, 1)
 		return len(left), err
 	})
+}
+
+// refuse adds the refusals of writes to res.
+func refuse(res *table.WriteResult, writes []table.BatchWrite, times int) {
+	for range times {
+		for _, w := range writes {
+			res.Refused = append(res.Refused, w.Key().PK)
+		}
+	}
 }
 
 // batchWrite lets the SDK make one request.
@@ -129,7 +138,7 @@ func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (batc
 	if err != nil {
 		return batchReply{}, err
 	}
-	var reply batchReply
+	reply := batchReply{refused: refusedTries(out.ResultMetadata)}
 	for i := range out.ConsumedCapacity {
 		reply.units += writeUnits(&out.ConsumedCapacity[i]).Write
 	}

@@ -164,8 +164,8 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 				return reply{}
 			})
 			res, err := open(t, f.URL, "t", options...).BatchWrite(t.Context(), writes)
-			if err != nil || !res.Throttled {
-				t.Fatalf("error %v, throttled %t; want no error, and that capacity was short", err, res.Throttled)
+			if err != nil || !res.Throttled() {
+				t.Fatalf("error %v, throttled %t; want no error, and that capacity was short", err, res.Throttled())
 			}
 			calls := f.seen("BatchWriteItem")
 			first, second := calls[0]["RequestItems"].(object)["t"].([]any), calls[1]["RequestItems"].(object)["t"].([]any)
@@ -195,8 +195,8 @@ func TestThrottlingOfABatchIsReported(t *testing.T) {
 				return reply{}
 			})
 			res, err := openFake(t, f).BatchWrite(t.Context(), putsOf(3))
-			if err != nil || res.Throttled != c.want {
-				t.Errorf("error %v, throttled %t; want %t", err, res.Throttled, c.want)
+			if err != nil || res.Throttled() != c.want {
+				t.Errorf("error %v, throttled %t; want %t", err, res.Throttled(), c.want)
 			}
 		})
 	}

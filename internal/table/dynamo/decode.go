@@ -25,6 +25,8 @@ type batchReply struct {
 	units float64
 	// left are the keys of the writes that were not done.
 	left []table.Key
+	// refused is the number of tries before this reply that were refused for lack of capacity.
+	refused int
 }
 
 // decodeBatchWrite reads a reply to BatchWriteItem for the table name.

@@ -23,11 +23,13 @@ package dynamo
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
 	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
@@ -125,9 +127,9 @@ func (s *Store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, 
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil {
-		return table.WriteResult{}, s.failWrite(table.OpPut, table.TransactOp{Put: &in}, err)
+		return s.failWrite(table.OpPut, table.TransactOp{Put: &in}, err)
 	}
-	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity), Throttled: sentAgain(out.ResultMetadata)}, nil
+	return written(in.Item.Key, out.ConsumedCapacity, out.ResultMetadata), nil
 }
 
 // Update implements table.Store.
@@ -148,9 +150,9 @@ func (s *Store) Update(ctx context.Context, in table.UpdateInput) (table.WriteRe
 	}
 	out, err := s.clientFor(in.If == nil && len(in.Add) == 0).UpdateItem(ctx, req)
 	if err != nil {
-		return table.WriteResult{}, s.failWrite(table.OpUpdate, table.TransactOp{Update: &in}, err)
+		return s.failWrite(table.OpUpdate, table.TransactOp{Update: &in}, err)
 	}
-	res := table.WriteResult{Units: writeUnits(out.ConsumedCapacity), Throttled: sentAgain(out.ResultMetadata)}
+	res := written(in.Key, out.ConsumedCapacity, out.ResultMetadata)
 	if in.ReturnNew {
 		res.Item, err = decodeOptional(out.Attributes)
 	}
@@ -171,9 +173,14 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil {
-		return table.WriteResult{}, s.failWrite(table.OpDelete, table.TransactOp{Delete: &in}, err)
+		return s.failWrite(table.OpDelete, table.TransactOp{Delete: &in}, err)
 	}
-	return table.WriteResult{Units: writeUnits(out.ConsumedCapacity), Throttled: sentAgain(out.ResultMetadata)}, nil
+	return written(in.Key, out.ConsumedCapacity, out.ResultMetadata), nil
+}
+
+// written is the result of a write of one item that DynamoDB took.
+func written(key table.Key, c *types.ConsumedCapacity, answered middleware.Metadata) table.WriteResult {
+	return table.WriteResult{Units: writeUnits(c), Refused: slices.Repeat([]string{key.PK}, refusedTries(answered))}
 }
 
 // clientFor returns the client for a write. A repeatable write has the same effect

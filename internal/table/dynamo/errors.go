@@ -57,16 +57,16 @@ func invalid(code string) bool {
 }
 
 // failWrite is fail for a write of one item, which may have failed its condition.
-func (s *Store) failWrite(name table.Op, op table.TransactOp, err error) error {
+func (s *Store) failWrite(name table.Op, op table.TransactOp, err error) (table.WriteResult, error) {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
-		return s.fail(name, err)
+		return table.WriteResult{Refused: slices.Repeat([]string{op.Key().PK}, refusals(err))}, s.fail(name, err)
 	}
 	old, err := decodeOptional(failed.Item)
 	if err != nil {
-		return err
+		return table.WriteResult{}, err
 	}
-	return &table.ConditionError{Key: op.Key(), Old: old, Units: table.FailedCost(op, old)}
+	return table.WriteResult{}, &table.ConditionError{Key: op.Key(), Old: old, Units: table.FailedCost(op, old)}
 }
 
 // throttled reports whether DynamoDB did nothing for lack of capacity.
@@ -82,10 +82,27 @@ func throttled(err error) bool {
 	return false
 }
 
-// sentAgain reports whether the SDK had to send a call again for lack of capacity.
-func sentAgain(answered middleware.Metadata) bool {
+// refusedTries returns how many tries of an answered call were refused for lack of capacity.
+func refusedTries(answered middleware.Metadata) (n int) {
 	attempts, _ := retry.GetAttemptResults(answered)
-	return slices.ContainsFunc(attempts.Results, func(a retry.AttemptResult) bool { return throttled(a.Err) })
+	for _, a := range attempts.Results {
+		if throttled(a.Err) {
+			n++
+		}
+	}
+	return n
+}
+
+// refusals returns how many tries of a failed call were refused for lack of capacity. The SDK keeps
+// the last one only, and the others failed for the same cause as a rule.
+func refusals(err error) int {
+	if !throttled(err) {
+		return 0
+	}
+	if all, ok := errors.AsType[*retry.MaxAttemptsError](err); ok {
+		return all.Attempt
+	}
+	return 1
 }
 
 // refused reports whether a call certainly did nothing and may succeed the next time.

@@ -31,9 +31,9 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 		return table.WriteResult{}, cancelledError(in.Ops, cancelled)
 	}
 	if err != nil {
-		return table.WriteResult{}, s.fail(table.OpTransact, err)
+		return table.WriteResult{Refused: refusedOps(in.Ops, refusals(err))}, s.fail(table.OpTransact, err)
 	}
-	res := table.WriteResult{Throttled: sentAgain(out.ResultMetadata)}
+	res := table.WriteResult{Refused: refusedOps(in.Ops, refusedTries(out.ResultMetadata))}
 	for _, c := range out.ConsumedCapacity {
 		// A retry whose first try had gone through is billed as a read.
 		units := table.Units{Read: aws.ToFloat64(c.ReadCapacityUnits), Write: aws.ToFloat64(c.WriteCapacityUnits)}
@@ -43,6 +43,16 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 		res.Units = res.Units.Plus(units)
 	}
 	return res, nil
+}
+
+// refusedOps returns the partition keys of the operations, once for each time that all were refused.
+func refusedOps(ops []table.TransactOp, times int) (keys []string) {
+	for range times {
+		for _, op := range ops {
+			keys = append(keys, op.Key().PK)
+		}
+	}
+	return keys
 }
 
 func (s *Store) encodeOp(op table.TransactOp) types.TransactWriteItem {

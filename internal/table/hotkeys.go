@@ -1,0 +1,107 @@
+package table
+
+import "time"
+
+const (
+	// A partition key is hot once so many units of it were refused within hotWithin: hotLarge with
+	// large work, or hotUrgent whoever wrote them. The API sends each of its writes four times, and
+	// hotLarge alone would make a key hot for few of them. The first limit of a hot key is hotLeast
+	// or more.
+	hotLarge  = MaxBatchWrite
+	hotUrgent = 4 * MaxBatchWrite
+	hotWithin = 2 * time.Second
+	hotLeast  = 4 * MaxBatchWrite
+	// mostKeys is the number of keys that are remembered, hot or not. Without room the refusals of
+	// another key count for the table.
+	mostKeys = 512
+)
+
+// hotKeys remembers the partition keys whose writes the table refused. Its owner holds Pace.mu.
+type hotKeys struct {
+	keys  map[string]*hotKey
+	swept time.Time
+}
+
+// hotKey is a partition key with refusals. It is hot while it has a limit.
+type hotKey struct {
+	valve
+	// began is when the count of refused units began.
+	began        time.Time
+	refusedUnits float64
+}
+
+// refuse counts refused units of a key. It reports whether they count for the table: the first
+// refusals of a key do, so that a table that is short for all is seen however few keys the work has.
+// Later ones lower the limit of the key.
+func (h *hotKeys) refuse(now time.Time, u Urgency, pk string, units float64) (forTable bool) {
+	key := h.remember(now, pk)
+	if key == nil {
+		return true
+	}
+	key.pass(now)
+	if key.limit > 0 {
+		key.lower(now, hotLeast)
+		return false
+	}
+	if now.Sub(key.began) >= hotWithin {
+		key.began, key.refusedUnits = now, 0
+	}
+	key.refused = now
+	key.refusedUnits += units
+	if key.refusedUnits >= hotUrgent || u.large() && key.refusedUnits >= hotLarge {
+		key.lower(now, hotLeast)
+	}
+	return true
+}
+
+// remember returns the key, or nil if it is new and there is no room.
+func (h *hotKeys) remember(now time.Time, pk string) *hotKey {
+	if key := h.keys[pk]; key != nil {
+		return key
+	}
+	h.sweep(now)
+	if len(h.keys) >= mostKeys {
+		return nil
+	}
+	if h.keys == nil {
+		h.keys = make(map[string]*hotKey)
+	}
+	key := &hotKey{valve: valve{at: now}}
+	h.keys[pk] = key
+	return key
+}
+
+// sweep forgets the keys that are not hot any more, or did not become hot in time, once a second.
+func (h *hotKeys) sweep(now time.Time) {
+	if now.Sub(h.swept) < time.Second {
+		return
+	}
+	h.swept = now
+	for pk, key := range h.keys {
+		if age := now.Sub(key.refused); age >= limitCalm || key.limit == 0 && age >= hotWithin {
+			delete(h.keys, pk)
+		}
+	}
+}
+
+// of returns the key if it is hot, else nil.
+func (h *hotKeys) of(now time.Time, pk string) *hotKey {
+	key := h.keys[pk]
+	if key == nil {
+		return nil
+	}
+	if key.pass(now); key.limit == 0 {
+		return nil
+	}
+	return key
+}
+
+// hot returns the number of keys that are hot.
+func (h *hotKeys) hot(now time.Time) (n int) {
+	for pk := range h.keys {
+		if h.of(now, pk) != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,346 @@
+package table_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// sink takes each write at once. Updates cost update units. Batches are answered with refused.
+type sink struct {
+	table.Store
+	update  float64
+	refused []string
+	err     error
+}
+
+func wrote(units float64) table.WriteResult {
+	return table.WriteResult{Units: table.Units{Write: units}}
+}
+
+func (s *sink) BatchWrite(_ context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	res := wrote(float64(len(writes)))
+	res.Refused = s.refused
+	return res, nil
+}
+
+func (s *sink) Update(context.Context, table.UpdateInput) (table.WriteResult, error) {
+	res := wrote(s.update)
+	res.Refused = s.refused
+	return res, s.err
+}
+
+func (s *sink) Transact(_ context.Context, in table.TransactInput) (table.WriteResult, error) {
+	if s.err != nil {
+		return table.WriteResult{}, s.err
+	}
+	return wrote(2 * float64(len(in.Ops))), nil
+}
+
+// entriesOf are n writes to one partition.
+func entriesOf(pk string, n int) []table.BatchWrite {
+	writes := entries(n)
+	for i := range writes {
+		writes[i].Put.Key.PK = pk
+	}
+	return writes
+}
+
+// paces is a Pace in a bubble of virtual time.
+type paces struct {
+	*testing.T
+	table.Pace
+}
+
+func virtually(t *testing.T, test func(p *paces)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(&paces{T: t}) })
+}
+
+// refuse writes a batch of which the table refused so many writes to each key.
+func (p *paces) refuse(u table.Urgency, times int, keys ...string) {
+	p.Helper()
+	s := &sink{}
+	for _, key := range keys {
+		s.refused = append(s.refused, slices.Repeat([]string{key}, times)...)
+	}
+	_, err := p.Store(s, u).BatchWrite(p.Context(), entriesOf("quiet", 1))
+	require.NoError(p, err)
+}
+
+// take writes a batch that the table takes, and returns how long it waited.
+func (p *paces) take(u table.Urgency, writes []table.BatchWrite) time.Duration {
+	p.Helper()
+	began := time.Now()
+	_, err := p.Store(&sink{}, u).BatchWrite(p.Context(), writes)
+	require.NoError(p, err)
+	return time.Since(began)
+}
+
+func numbered(n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, strconv.Itoa(i))
+	}
+	return keys
+}
+
+// A key is hot once 25 units of it were refused with large work within two seconds, or 100 whoever
+// wrote them. A key that has fewer is not.
+func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
+	for u, units := range map[table.Urgency]int{
+		table.UrgencyAPI: 100, table.UrgencyPosts: 100, table.UrgencyChunks: 25, table.UrgencyBackfills: 25,
+	} {
+		virtually(t, func(p *paces) {
+			p.take(u, entriesOf("a", 10_000)) // so the table is not short
+			p.refuse(u, units-1, "k")
+			assert.Zero(p, p.HotKeys(), "%d units", units-1)
+			<-time.After(2 * time.Second)
+			p.refuse(u, units-1, "k")
+			assert.Zero(p, p.HotKeys(), "%d units each two seconds", units-1)
+			p.refuse(u, 1, "k")
+			assert.Equal(p, 1, p.HotKeys(), "%d units", units)
+			assert.Zero(p, p.Limit())
+			<-time.After(time.Minute)
+			assert.Zero(p, p.HotKeys(), "a minute after the last refusal")
+		})
+	}
+	virtually(t, func(p *paces) {
+		p.refuse(table.UrgencyAPI, 24, "k")
+		p.refuse(table.UrgencyBackfills, 1, "k")
+		assert.Equal(p, 1, p.HotKeys(), "refusals of urgent work count for large work, too")
+	})
+}
+
+// For a hot key waits large work that writes nothing but this key, and nobody else.
+func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
+	ops := func(pk string) (ops []table.TransactOp) {
+		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: table.Key{PK: "mark", SK: "m"}}})
+		for i := range table.MaxTransact - 1 {
+			ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: table.Key{PK: pk, SK: strconv.Itoa(i)}}})
+		}
+		return ops
+	}
+	for u, waits := range map[table.Urgency]bool{
+		table.UrgencyAPI: false, table.UrgencyPosts: false, table.UrgencyChunks: true, table.UrgencyBackfills: true,
+	} {
+		virtually(t, func(p *paces) {
+			p.refuse(table.UrgencyBackfills, 30, "hot")
+			store := p.Store(&sink{update: 20}, u)
+			took := func(do func() error) bool {
+				began := time.Now()
+				for range 10 {
+					require.NoError(p, do())
+				}
+				return time.Since(began) > 500*time.Millisecond
+			}
+			batch := func(writes []table.BatchWrite) func() error {
+				return func() error { _, err := store.BatchWrite(p.Context(), writes); return err }
+			}
+			transact := func(pk string) func() error {
+				return func() error {
+					_, err := store.Transact(p.Context(), table.TransactInput{Ops: ops(pk)})
+					return err
+				}
+			}
+			assert.Equal(p, waits, took(batch(entriesOf("hot", 20))), "a batch")
+			assert.False(p, took(batch(entriesOf("other", 200))), "another key")
+			assert.False(p, took(batch(append(entriesOf("hot", 1), entriesOf("other", 200)...))), "a batch of two keys")
+			assert.Equal(p, waits, took(transact("hot")), "a removal")
+			assert.False(p, took(transact("other")), "another removal")
+			assert.Equal(p, waits, took(func() error { // an update of 20 units costs 20
+				_, err := store.Update(p.Context(), table.UpdateInput{Key: table.Key{PK: "hot", SK: "s"}})
+				return err
+			}), "updates")
+			<-time.After(time.Minute)
+			assert.False(p, took(batch(entriesOf("hot", 200))), "a minute after the last refusal")
+			assert.Zero(p, p.Limit())
+		})
+	}
+}
+
+// A condition that did not hold costs units as well.
+func TestAFailedConditionTakesUnitsOfAHotKey(t *testing.T) {
+	virtually(t, func(p *paces) {
+		p.refuse(table.UrgencyBackfills, 30, "hot")
+		store := p.Store(&sink{err: &table.ConditionError{Units: table.Units{Write: 20}}}, table.UrgencyBackfills)
+		began := time.Now()
+		for range 10 {
+			_, err := store.Update(p.Context(), table.UpdateInput{Key: table.Key{PK: "hot", SK: "s"}})
+			require.Error(p, err)
+		}
+		assert.Greater(p, time.Since(began), 500*time.Millisecond)
+	})
+}
+
+// Chunks of a hot key go before its backfills.
+func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
+	virtually(t, func(p *paces) {
+		p.refuse(table.UrgencyBackfills, 30, "hot")
+		var order []table.Urgency
+		var mu sync.Mutex
+		var writing sync.WaitGroup
+		for _, u := range []table.Urgency{table.UrgencyBackfills, table.UrgencyChunks} {
+			for range 4 {
+				writing.Go(func() {
+					p.take(u, entriesOf("hot", 25))
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, u)
+				})
+			}
+			synctest.Wait()
+		}
+		writing.Wait()
+		assert.True(p, slices.IsSorted(order), "%v", order)
+	})
+}
+
+// The reasons of a cancelled transaction name the keys that were refused, and each operation is two
+// units.
+func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
+	virtually(t, func(p *paces) {
+		cancelled := &table.CancelledError{Reasons: make([]table.CancelledOp, 13)}
+		in := table.TransactInput{Ops: make([]table.TransactOp, 13)}
+		for i := range cancelled.Reasons {
+			key := table.Key{PK: "hot", SK: strconv.Itoa(i)}
+			cancelled.Reasons[i] = table.CancelledOp{Key: key, Reason: table.CancelThrottled}
+			in.Ops[i].Delete = &table.DeleteInput{Key: key}
+		}
+		cancelled.Reasons[0] = table.CancelledOp{Key: table.Key{PK: "mark"}, Reason: table.CancelConflict}
+		store := p.Store(&sink{err: cancelled}, table.UrgencyBackfills)
+		_, err := store.Transact(p.Context(), in)
+		require.Error(p, err)
+		assert.Zero(p, p.HotKeys(), "24 units were refused")
+		_, err = store.Transact(p.Context(), in)
+		require.Error(p, err)
+		assert.Equal(p, 1, p.HotKeys())
+		assert.EqualValues(p, 2, p.Refusals())
+	})
+}
+
+// A refused update counts what it costs, each time that it was sent.
+func TestARefusedUpdateCountsItsUnits(t *testing.T) {
+	virtually(t, func(p *paces) {
+		store := p.Store(&sink{update: 20, refused: []string{"posts"}}, table.UrgencyBackfills)
+		for _, want := range []int{0, 1} {
+			_, err := store.Update(p.Context(), table.UpdateInput{Key: table.Key{PK: "posts", SK: "s"}})
+			require.NoError(p, err)
+			assert.Equal(p, want, p.HotKeys())
+		}
+	})
+}
+
+// The refusals of a hot key lower the limit of all only while the table refuses others too, or has
+// nothing to do for others.
+func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		others func(p *paces)
+		lower  bool
+	}{
+		"others are taken":    {func(p *paces) { p.take(table.UrgencyAPI, entriesOf("a", 10)) }, false},
+		"others are refused":  {func(p *paces) { p.refuse(table.UrgencyAPI, 1, numbered(10)...) }, true},
+		"there are no others": {func(*paces) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtually(t, func(p *paces) {
+				overload(p.T, &p.Pace)
+				p.refuse(table.UrgencyBackfills, 30, "hot")
+				<-time.After(5 * time.Second)
+				c.others(p)
+				<-time.After(time.Second)
+				limit := p.Limit()
+				s := &sink{refused: []string{"hot"}}
+				_, err := p.Store(s, table.UrgencyPosts).BatchWrite(p.Context(), entriesOf("hot", 1))
+				require.NoError(p, err)
+				assert.Equal(p, c.lower, p.Limit() < limit)
+			})
+		})
+	}
+	virtually(t, func(p *paces) {
+		for range 20 {
+			p.refuse(table.UrgencyBackfills, 100, "hot")
+			<-time.After(100 * time.Millisecond)
+		}
+		assert.Zero(p, p.Limit(), "a hot key alone makes no limit of all")
+	})
+}
+
+// However many keys are refused, 512 are remembered. The refusals of all others count for the table.
+func TestHotKeysAreBounded(t *testing.T) {
+	virtually(t, func(p *paces) {
+		p.refuse(table.UrgencyBackfills, 25, numbered(2000)...)
+		assert.Equal(p, 512, p.HotKeys())
+		assert.Positive(p, p.Limit())
+		<-time.After(time.Minute)
+		p.refuse(table.UrgencyBackfills, 25, "x")
+		assert.Equal(p, 1, p.HotKeys(), "there is room again")
+	})
+}
+
+// One reader's flips, removals and an author's renames fill one partition. Chunks to other
+// partitions are written as fast as without (I8).
+func TestOneHotPartitionSlowsNoOtherWork(t *testing.T) {
+	const seconds, workers = 20, 8
+	hot := table.Key{PK: "hot", SK: "s"}
+	removal := make([]table.TransactOp, table.MaxTransact)
+	for i := range removal {
+		removal[i].Delete = &table.DeleteInput{Key: table.Key{PK: hot.PK, SK: strconv.Itoa(i)}}
+	}
+	for name, attack := range map[string]func(context.Context, table.Store){
+		"flips":    func(ctx context.Context, s table.Store) { _, _ = s.BatchWrite(ctx, entriesOf(hot.PK, 100)) },
+		"removals": func(ctx context.Context, s table.Store) { _, _ = s.Transact(ctx, table.TransactInput{Ops: removal}) },
+		"renames":  func(ctx context.Context, s table.Store) { _, _ = s.Update(ctx, table.UpdateInput{Key: hot}) },
+	} {
+		for _, demand := range []int{1000, 5000, 20_000} {
+			t.Run(fmt.Sprint(name, "/", demand), func(t *testing.T) {
+				virtually(t, func(p *paces) {
+					limited := tabletest.NewLimited(&sink{update: 1}, 1e6)
+					limited.SetPartitionLimit(1000)
+					ctx, stop := context.WithTimeout(p.Context(), seconds*time.Second)
+					defer stop()
+					var working sync.WaitGroup
+					backfills, chunks := p.Store(limited, table.UrgencyBackfills), p.Store(limited, table.UrgencyChunks)
+					for range workers { // they ask for more than the partition takes, all the time
+						working.Go(func() {
+							for ctx.Err() == nil {
+								attack(ctx, backfills)
+								<-time.After(time.Millisecond)
+							}
+						})
+					}
+					const every = 50 * time.Millisecond
+					var written atomic.Int64
+					entries := make([]table.BatchWrite, demand/20)
+					for i := range entries {
+						entries[i].Put = &table.Item{Key: table.Key{PK: strconv.Itoa(i), SK: "p"}}
+					}
+					for due := time.Now(); ctx.Err() == nil; due = due.Add(every) {
+						<-time.After(time.Until(due))
+						for batch := range slices.Chunk(entries, 25) {
+							working.Go(func() {
+								if _, err := chunks.BatchWrite(ctx, batch); err == nil {
+									written.Add(int64(len(batch)))
+								}
+							})
+						}
+					}
+					working.Wait()
+					assert.GreaterOrEqual(p, written.Load(), int64(demand*seconds*9/10), "entries of others, of %d", demand*seconds)
+					assert.Positive(p, p.Refusals(), "the partition was full")
+				})
+			})
+		}
+	}
+}

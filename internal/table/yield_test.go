@@ -1,0 +1,255 @@
+package table_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// slow is a store whose writes take a time of their own, and that keeps the sizes of batches.
+type slow struct {
+	table.Store
+	write time.Duration
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (s *slow) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	<-time.After(s.write)
+	return s.Store.Put(ctx, in)
+}
+
+func (s *slow) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	<-time.After(s.write)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sizes = append(s.sizes, len(writes))
+	return s.Store.BatchWrite(ctx, writes)
+}
+
+func (s *slow) taken() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sizes := s.sizes
+	s.sizes = nil
+	return sizes
+}
+
+// entries are n writes to one partition.
+func entries(n int) []table.BatchWrite {
+	writes := make([]table.BatchWrite, n)
+	for i := range writes {
+		writes[i].Put = &table.Item{Key: table.Key{PK: "p", SK: strconv.Itoa(i)}}
+	}
+	return writes
+}
+
+// While ordinary posts are delivered, chunks and backfills write small parts and rest after
+// each; a second after the last such post they write all at once again. Posts, the API and
+// single writes never rest, and nobody does where nobody yields (I8).
+func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const write = 2 * time.Millisecond
+		store := &slow{Store: tabletest.NewMemory(), write: write}
+		pace := table.Pace{Rest: true}
+		took := func(pace *table.Pace, u table.Urgency, items int) time.Duration {
+			began := time.Now()
+			var err error
+			if items == 1 {
+				_, err = pace.Store(store, u).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+			} else {
+				_, err = pace.Store(store, u).BatchWrite(t.Context(), entries(items))
+			}
+			require.NoError(t, err)
+			return time.Since(began)
+		}
+		post := func() { assert.Equal(t, write, took(&pace, table.UrgencyPosts, 7)) }
+		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
+			assert.Equal(t, write, took(&pace, u, 1000), "nothing is delivered")
+			// A post that needs chunks is planned with single writes.
+			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1))
+			assert.Equal(t, write, took(&pace, u, 1000))
+			store.taken()
+			post()
+			assert.Equal(t, 4*91*write, took(&pace, u, 500), "%d", u)
+			assert.Equal(t, []int{7, 128, 128, 128, 116}, store.taken())
+			assert.Equal(t, write, took(&pace, u, 1), "a single write")
+			assert.Equal(t, write, took(&pace, table.UrgencyAPI, 1000))
+			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1000))
+			var never table.Pace
+			took(&never, table.UrgencyPosts, 7)
+			assert.Equal(t, write, took(&never, u, 1000))
+
+			post()
+			<-time.After(time.Second - write - time.Nanosecond)
+			assert.Equal(t, 91*write, took(&pace, u, 2), "it ends within a second of the post")
+			post()
+			<-time.After(time.Second)
+			assert.Equal(t, write, took(&pace, u, 1000), "a second after the last post")
+		}
+	})
+}
+
+// Of the batches of one kind of large work only so many are under way at once while ordinary
+// posts are delivered, however many workers write. A second after the last such post all are,
+// and nobody else is ever bound (I8).
+func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const write, workers = 5 * time.Millisecond, 32
+		store := &slow{Store: tabletest.NewMemory(), write: write}
+		pace := table.Pace{AtOnce: 4}
+		stores := map[table.Urgency]table.Store{}
+		for _, u := range []table.Urgency{table.UrgencyAPI, table.UrgencyPosts, table.UrgencyChunks, table.UrgencyBackfills} {
+			stores[u] = pace.Store(store, u)
+		}
+		took := func(u table.Urgency, workers int, do func(table.Store) (table.WriteResult, error)) time.Duration {
+			began := time.Now()
+			var writing sync.WaitGroup
+			for range workers {
+				writing.Go(func() {
+					_, err := do(stores[u])
+					assert.NoError(t, err)
+				})
+			}
+			writing.Wait()
+			return time.Since(began)
+		}
+		batch := func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(7)) }
+		single := func(s table.Store) (table.WriteResult, error) {
+			return s.Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+		}
+		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
+			assert.Equal(t, write, took(u, workers, batch), "nothing is delivered")
+			assert.Equal(t, write, took(table.UrgencyPosts, 1, batch))
+			assert.Equal(t, workers/4*write, took(u, workers, batch), "%d", u)
+			assert.Equal(t, write, took(u, workers, single), "single writes")
+			assert.Equal(t, write, took(table.UrgencyAPI, workers, batch))
+			assert.Equal(t, write, took(table.UrgencyPosts, workers, batch))
+			store.taken()
+			assert.Equal(t, 4*write, took(u, 1, func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(1000)) }))
+			assert.Equal(t, []int{256, 256, 256, 232}, store.taken(), "in parts, so that others get a turn")
+			<-time.After(time.Second)
+			assert.Equal(t, write, took(u, workers, batch), "a second after the last post")
+		}
+	})
+}
+
+// A batch waits for its turn no longer than other writes do, and not once its worker stops.
+func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := table.Pace{AtOnce: 1}
+		stuck := pace.Store(&slow{Store: tabletest.NewMemory(), write: time.Hour}, table.UrgencyChunks)
+		_, err := pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
+		require.NoError(t, err)
+		var first sync.WaitGroup
+		first.Go(func() {
+			_, err := stuck.BatchWrite(t.Context(), entries(1))
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		began := time.Now()
+		_, err = stuck.BatchWrite(t.Context(), entries(1))
+		_, short := errors.AsType[*table.ShortError](err)
+		assert.True(t, short, "%v", err)
+		assert.Equal(t, 2*time.Minute, time.Since(began))
+		_, err = pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
+		require.NoError(t, err)
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { stop(stopped) })
+		_, err = stuck.BatchWrite(ctx, entries(1))
+		assert.Equal(t, stopped, err)
+		first.Wait()
+	})
+}
+
+// The time that a batch waits for its turn counts as time that it waits for its units: its
+// worker's reads must not be older than two minutes when it is sent (I2).
+func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := table.Pace{AtOnce: 1}
+		posts := pace.Store(tabletest.NewMemory(), table.UrgencyPosts)
+		_, err := posts.BatchWrite(t.Context(), entries(1))
+		require.NoError(t, err)
+		chunks := pace.Store(&slow{Store: tabletest.NewMemory(), write: 90 * time.Second}, table.UrgencyChunks)
+		ctx, stop := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		others.Go(func() { // it has the only place
+			_, err := chunks.BatchWrite(t.Context(), entries(1))
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		overload(t, &pace) // there is a limit before the flood begins
+		others.Go(func() {
+			for ctx.Err() == nil {
+				<-time.After(time.Second)
+				overload(t, &pace)
+			}
+		})
+		for range 8 { // far more than the limit, all the time
+			others.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := posts.BatchWrite(ctx, entries(25)); err != nil && ctx.Err() == nil {
+						_, short := errors.AsType[*table.ShortError](err)
+						assert.True(t, short, "%v", err) // it may wait in vain
+					}
+				}
+			})
+		}
+		began := time.Now()
+		_, err = chunks.BatchWrite(t.Context(), entries(1))
+		_, short := errors.AsType[*table.ShortError](err)
+		assert.True(t, short, "%v", err)
+		assert.InDelta(t, 120, time.Since(began).Seconds(), 2)
+		stop()
+		others.Wait()
+	})
+}
+
+// A rest after a slow write is bounded, and the end of the caller ends it. The write has
+// happened by then.
+func TestARestIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
+		pace := table.Pace{Rest: true}
+		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
+		require.NoError(t, err)
+		began := time.Now()
+		chunks := pace.Store(store, table.UrgencyChunks)
+		_, err = chunks.BatchWrite(t.Context(), entries(2))
+		require.NoError(t, err)
+		assert.Equal(t, 300*time.Millisecond, time.Since(began))
+
+		ctx, stop := context.WithTimeout(t.Context(), 110*time.Millisecond)
+		defer stop()
+		began = time.Now()
+		_, err = chunks.BatchWrite(ctx, entries(2))
+		require.NoError(t, err)
+		assert.Equal(t, 110*time.Millisecond, time.Since(began))
+	})
+}
+
+// The parts of a batch hide no key that is in two of them.
+func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: tabletest.NewMemory()}
+		pace := table.Pace{Rest: true}
+		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
+		require.NoError(t, err)
+		store.taken()
+		_, err = pace.Store(store, table.UrgencyChunks).BatchWrite(t.Context(), append(entries(300), entries(1)...))
+		_, invalid := errors.AsType[*table.InvalidError](err)
+		assert.True(t, invalid, "%v", err)
+		assert.Empty(t, store.taken())
+	})
+}
