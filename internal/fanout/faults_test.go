@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -228,9 +229,18 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	}
 }
 
-// If the store had to send parts of a page again, the next page is written in half as
-// many parts, although the store wrote the page.
+// If the store had to send a tenth of a page again, the next page is written in half as
+// many parts, although the store wrote the page. Fewer refusals are of a hot partition, and
+// narrow nothing: it would slow down the pages of all authors (I8).
 func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
+	assert.Equal(t, []int{8, 4, 2, 1, 1, 2, 3, 4}, partsOfPages(t, 40, 4), "a page has 16 requests")
+	assert.Equal(t, []int{8, 8, 8, 8, 8, 8, 8, 8}, partsOfPages(t, 4, 8), "up to 32 of 400 writes are refused")
+}
+
+// partsOfPages delivers eight posts, each in one page of 400 entries. Each part of the first ones
+// reports so many refusals. It returns the number of parts of each page.
+func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
+	t.Helper()
 	const n = 400
 	w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = n+1, n, 8 })
 	var writes int
@@ -242,15 +252,37 @@ func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 		w.mu.Unlock()
 		return do()
 	}
-	var seen []int
 	for post := range 8 {
-		w.store.short, writes = post < 4, 0
+		if w.store.short, writes = refusals, 0; post >= short {
+			w.store.short = 0
+		}
 		w.must(w.worker.HandlePosts(t.Context(), w.post()))
 		seen = append(seen, writes)
 	}
-	// A page has 16 requests. They go in 8, 4, 2 and 1 parts, then in one part more
-	// each time.
-	assert.Equalf(t, "[8 4 2 1 1 2 3 4]", fmt.Sprint(seen), "parts of each page: %v", seen)
+	return seen
+}
+
+// Parts that fail for a hot partition narrow no page of another post (I8). Parts that fail for
+// lack of capacity do.
+func TestPartsThatFailForAHotPartitionNarrowNoOtherPage(t *testing.T) {
+	for refusals, parts := range map[int]int32{1: 8, table.MaxBatchWrite: 1} {
+		w := newWorld(t, 400, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 401, 400, 8 })
+		var writes atomic.Int32
+		var failed error
+		w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
+			if op != table.OpBatchWrite {
+				return do()
+			}
+			writes.Add(1)
+			return errors.Join(do(), failed)
+		}
+		w.store.short, failed = refusals, &table.UnavailableError{Throttled: true}
+		require.Error(t, w.worker.HandlePosts(t.Context(), w.post()))
+		w.store.short, failed = 0, nil
+		writes.Store(0)
+		w.must(w.worker.HandlePosts(t.Context(), w.post()))
+		assert.Equal(t, parts, writes.Load(), "after %d refusals in each part", refusals)
+	}
 }
 
 func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {

@@ -149,9 +149,9 @@ func TestAThrottledPurgeSlowsNoFanOut(t *testing.T) {
 	e := w.discussed(1, 120)
 	w.deletePost(e.PostID)
 	w.now = w.now.Add(10 * time.Minute)
-	w.store.short = true
+	w.store.short = table.MaxBatchWrite
 	w.must(w.worker.HandleBackfills(t.Context(), e))
-	w.store.short = false
+	w.store.short = 0
 	var writes atomic.Int32
 	w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 		if op == table.OpBatchWrite {

@@ -355,8 +355,8 @@ func (publisher) Close() error { return nil }
 type hooked struct {
 	table.Store
 	around func(op table.Op, keys []table.Key, do func() error) error
-	// short makes each batch report that the store was short of capacity.
-	short bool
+	// short is the number of refusals that each batch reports.
+	short int
 	// empty makes each query begin with a page without items.
 	empty bool
 }
@@ -428,8 +428,8 @@ func (h *hooked) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res
 		res, err = h.Store.BatchWrite(ctx, writes)
 		return err
 	})
-	if err == nil && h.short {
-		res.Refused = []string{writes[0].Key().PK}
+	if h.short > 0 {
+		res.Refused = slices.Repeat([]string{writes[0].Key().PK}, h.short)
 	}
 	return res, err
 }

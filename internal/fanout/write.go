@@ -74,9 +74,10 @@ func (b *buffers) entries(p post, followers []table.Item) ([]table.BatchWrite, e
 
 // writeAll writes a page in as many parts at once as w.writers allows. If all goes
 // well the next page may have one part more. If the store was short of capacity, it
-// has half as many, and the parts that failed here are written again in half as many,
+// has half as many. The parts that failed here are written again in half as many,
 // until a single part fails. Then the message has to wait. The store itself waits
-// before it fails a write, so writeAll does not wait.
+// before it fails a write, so writeAll does not wait. Few refusals are those of a hot
+// partition, which the next pages need not meet: they change nothing for these (I8).
 func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error {
 	if invariants.Enabled {
 		seen := make(map[table.Key]bool, len(writes))
@@ -86,30 +87,36 @@ func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error 
 		}
 	}
 	for limit := w.writers.now(); ; limit /= 2 {
-		var throttled bool
-		var err error
-		if writes, throttled, err = w.writeParts(ctx, writes, limit); err == nil {
-			if throttled {
+		failed, refused, err := w.writeParts(ctx, writes, limit)
+		short := refused > 0 && refused*tenth >= len(writes)
+		if err == nil {
+			if short {
 				w.writers.halve(limit)
 			} else {
 				w.writers.raise()
 			}
 			return nil
 		}
-		if _, short := errors.AsType[*table.UnavailableError](err); !short || ctx.Err() != nil {
+		if _, unavailable := errors.AsType[*table.UnavailableError](err); !unavailable || ctx.Err() != nil {
 			return err
 		}
-		w.writers.halve(limit)
+		if short || refused == 0 {
+			w.writers.halve(limit)
+		}
+		writes = failed
 		if limit == 1 {
 			return err
 		}
 	}
 }
 
-// writeParts writes up to limit parts at once, and reports whether the store was short
-// of capacity for a part that it wrote. With an error it returns the writes of the
-// failed parts, moved to the front of writes.
-func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, limit int) (failed []table.BatchWrite, throttled bool, err error) {
+// tenth is the part of a page whose refusals show that the store is short for all.
+const tenth = 10
+
+// writeParts writes up to limit parts at once, and returns how many writes the store refused
+// for lack of capacity. With an error it returns the writes of the failed parts, moved to the
+// front of writes.
+func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, limit int) (failed []table.BatchWrite, refused int, err error) {
 	// A part holds full requests, for stores that take MaxBatchWrite items a request.
 	requests := (len(writes) + table.MaxBatchWrite - 1) / table.MaxBatchWrite
 	size := (requests + limit - 1) / limit * table.MaxBatchWrite
@@ -130,12 +137,12 @@ func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, limi
 	others.Wait()
 	failed = writes[:0]
 	for i, err := range errs {
-		throttled = throttled || results[i].Throttled()
+		refused += len(results[i].Refused)
 		if err != nil {
 			failed = append(failed, part(i)...)
 		}
 	}
-	return failed, throttled, errors.Join(errs...)
+	return failed, refused, errors.Join(errs...)
 }
 
 // parallelism limits how many parts of a page are written at the same time. The limit

@@ -113,7 +113,7 @@ func bugs() []bug {
 			{chunk, `If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDone}},`,
 				`Add: []table.Attr{{Name: schema.AttrDelivered, Value: table.N(c.Delivered)}}, If: table.Exists{},`},
 		}},
-		{"unprocessed items dropped", "I1", []edit{{write, "!short || ctx.Err() != nil {\n\t\t\treturn err", "!short || ctx.Err() != nil || short {\n\t\t\treturn nil"}}},
+		{"unprocessed items dropped", "I1", []edit{{write, "!unavailable || ctx.Err() != nil {\n\t\t\treturn err", "!unavailable || ctx.Err() != nil || unavailable {\n\t\t\treturn nil"}}},
 		{"tombstone not checked before a page", "I2", []edit{{chunk, "if err != nil || ref.Deleted {", "if ref.Deleted = false; err != nil {"}}},
 		{"posts of a home read with eventual consistency", "I1 I2", []edit{{service, `return s.batchGet(ctx, keys, true)`, `return s.batchGet(ctx, keys, false)`}}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
