@@ -22,11 +22,15 @@ const (
 	windowLeast = DefaultLimit
 	// windowTime is longer than clocks differ and fan-outs take.
 	windowTime = 10 * time.Minute
-	// mostArrivals is the number of references above the window that are held at a time.
-	mostArrivals = 1000
-	// refsAge is how old the references of posts may be that are read: a follow may have
-	// ended since (I2).
+	// lookPosts is the number of posts that a look reads, those of the window included. It
+	// bounds a look (I11), and is above windowPosts, so that each look gets further.
+	lookPosts = windowPosts + 1000
+	// refsAge is the age from which references are checked again before their posts are sent:
+	// a follow may have ended since (I2).
 	refsAge = time.Second
+	// lookTime is how long a look sends posts, if it did not read their references for longer.
+	// A slow table makes the next look read them again, and those that came meanwhile.
+	lookTime = 10 * time.Second
 	// commitTime is longer than the items of one transaction take to become visible.
 	commitTime = 10 * time.Second
 )
@@ -40,11 +44,17 @@ type Streamed struct {
 	// knows them.
 	shown []string
 	likes map[string]int64
+	// behind says that posts above those of the last look are left.
+	behind bool
 }
+
+// Behind reports whether the last look ended before the end of the home. The next look
+// continues there.
+func (v *Streamed) Behind() bool { return v.behind }
 
 // Clone returns a copy for another reader, who knows no like counts.
 func (v *Streamed) Clone() *Streamed {
-	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]int64{}}
+	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]int64{}, behind: v.behind}
 }
 
 // Add adds a post, and reports whether it is new.
@@ -60,14 +70,17 @@ func (v *Streamed) Add(post string) bool {
 	return true
 }
 
-func (v *Streamed) dropFirst() { v.floor, v.posts = v.posts[0], v.posts[1:] }
+func (v *Streamed) dropFirst() {
+	delete(v.likes, v.posts[0])
+	v.floor, v.posts = v.posts[0], v.posts[1:]
+}
 
 // raise counts all posts up to floor as seen.
 func (v *Streamed) raise(floor string) {
-	v.floor = max(v.floor, floor)
-	for len(v.posts) > 0 && v.posts[0] <= v.floor {
-		v.posts = v.posts[1:]
+	for len(v.posts) > 0 && v.posts[0] <= floor {
+		v.dropFirst()
 	}
+	v.floor = max(v.floor, floor)
 }
 
 // Settle forgets the old posts of the window. Everything that is visible has been seen.
@@ -116,39 +129,63 @@ func (s *Service) HomeStreamed(ctx context.Context, viewer, last string) (*Strea
 		seen, _ := decodeStreamed(position)
 		return seen, nil
 	}
-	before := ""
+	of := span{low: s.oldestShown()}
 	if last != "" {
-		before = last + behind
+		of.high = last + behind
 	}
-	refs, whole, err := s.refsAbove(ctx, viewer, "", before, windowPosts)
+	refs, err := s.homeRefs(ctx, viewer, of, windowPosts)
 	if err != nil {
 		return nil, err
 	}
-	seen := &Streamed{likes: map[string]int64{}}
-	if !whole {
-		seen.floor, refs = refs[len(refs)-1].post, refs[:len(refs)-1]
+	slices.Reverse(refs.items)
+	seen := &Streamed{floor: refs.cut, likes: map[string]int64{}}
+	if len(refs.items) == windowPosts {
+		seen.floor, refs.items = refs.items[0].post, refs.items[1:]
 	}
 	// The entry of a post may be visible before the post is.
-	young := slices.DeleteFunc(slices.Clone(refs), func(r ref) bool { return s.cfg.Now().Sub(timeOf(r.post)) > commitTime })
+	young := slices.DeleteFunc(slices.Clone(refs.items), func(r ref) bool { return s.cfg.Now().Sub(timeOf(r.post)) > commitTime })
 	posts, err := s.posts(ctx, postKeys(homeKeysOf(young)))
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range slices.Backward(refs) {
+	for _, r := range refs.items {
 		if _, ok := posts[schema.PostKey(r.author, r.post)]; ok || !slices.Contains(young, r) {
 			seen.posts = append(seen.posts, r.post)
 		}
 	}
-	seen.show(refs)
+	seen.show(refs.items)
 	seen.Settle(s.cfg.Now())
 	return seen, nil
 }
 
-// show takes the references of a home, newest first, of which like counts are to be read.
+// homeRefs returns the first want references of a span of viewer's home, fewer only at the end
+// or if the budget cut the read.
+func (s *Service) homeRefs(ctx context.Context, viewer string, of span, want int) (stretch[ref], error) {
+	calls := budgetAfter(2)
+	source, _, err := s.refSource(ctx, viewer, false, of)
+	if err != nil {
+		return stretch[ref]{}, err
+	}
+	refs, _, err := source.next(ctx, calls, "", want)
+	if !errors.Is(err, errByPull) {
+		return refs, err
+	}
+	// The reader returns, and its entries are not all there.
+	if source, _, err = s.refSource(ctx, viewer, true, of); err != nil {
+		return stretch[ref]{}, err
+	}
+	if source == nil { // a home by pull that has to be gathered
+		return stretch[ref]{}, unavailable("home", errByPull)
+	}
+	refs, _, err = source.next(ctx, calls, "", want)
+	return refs, err
+}
+
+// show takes the references of a home, oldest first, of which like counts are to be read.
 func (v *Streamed) show(refs []ref) {
 	v.shown = nil
 	likes := make(map[string]int64, windowLeast)
-	for _, r := range refs[:min(windowLeast, len(refs))] {
+	for _, r := range slices.Backward(refs[max(0, len(refs)-windowLeast):]) {
 		v.shown = append(v.shown, r.post)
 		if count, ok := v.likes[r.post]; ok {
 			likes[r.post] = count
@@ -157,46 +194,60 @@ func (v *Streamed) show(refs []ref) {
 	v.likes = likes
 }
 
-// Arrivals returns the posts of viewer's home that are not in seen, a few at a time, oldest
-// first, and adds them to seen. A post that becomes visible meanwhile may be left for the
-// next call.
+// Arrivals looks once at viewer's home: it returns the posts that are not in seen, a few at a
+// time, oldest first, and adds them to seen. A post that becomes visible meanwhile may be left
+// for the next look. A look reads lookPosts posts at most, so its work is bounded however much
+// is above the window (I11), and each look gets further: it sends its first part whatever time
+// that takes. While seen.Behind, more is left for the next look.
 func (s *Service) Arrivals(ctx context.Context, viewer string, seen *Streamed) iter.Seq2[[]HomeItem, error] {
 	return func(yield func([]HomeItem, error) bool) {
-		for {
-			began := s.cfg.Now()
-			refs, last, err := s.stretchAbove(ctx, viewer, seen.floor)
+		seen.behind = true
+		began := s.cfg.Now()
+		of := s.newerThan(seen.floor)
+		of.up = true
+		refs, err := s.homeRefs(ctx, viewer, of, lookPosts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		fresh := slices.DeleteFunc(slices.Clone(refs.items), func(r ref) bool {
+			_, found := slices.BinarySearch(seen.posts, r.post)
+			return found
+		})
+		read, further := s.cfg.Now(), false
+		for part := range slices.Chunk(fresh, s.cfg.StreamPart) {
+			now := s.cfg.Now()
+			if further && now.Sub(read) > max(lookTime, read.Sub(began)) {
+				return
+			}
+			items, known, err := s.arrived(ctx, viewer, part, now.Sub(began) > refsAge)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			var fresh []ref
-			for _, r := range slices.Backward(refs) {
-				if _, found := slices.BinarySearch(seen.posts, r.post); !found {
-					fresh = append(fresh, r)
-				}
-			}
-			for len(fresh) > 0 && s.cfg.Now().Sub(began) <= refsAge {
-				part := fresh[:min(DefaultLimit, len(fresh))]
-				items, known, err := s.arrived(ctx, viewer, part)
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				seen.note(items, known)
-				if fresh = fresh[len(part):]; len(items) > 0 && !yield(items, nil) {
-					return
-				}
-			}
-			switch {
-			case len(fresh) > 0: // look again
-			case last != "":
-				seen.raise(last)
-			default:
-				seen.show(refs)
-				seen.Settle(s.cfg.Now())
+			seen.note(items, known)
+			further = further || len(known) > 0
+			if len(items) > 0 && !yield(items, nil) {
 				return
 			}
 		}
+		seen.looked(refs, s.cfg.Now())
+	}
+}
+
+// looked ends a look at refs, which are oldest first. If it did not reach the end of the home,
+// the next look begins at the last windowPosts of them, or behind the hidden posts that used up
+// the budget: else a look might end where it began.
+func (v *Streamed) looked(refs stretch[ref], now time.Time) {
+	v.show(refs.items)
+	switch n := len(refs.items); {
+	case refs.cut != "":
+		v.raise(refs.cut)
+	case n == lookPosts:
+		v.raise(refs.items[n-windowPosts-1].post)
+	default:
+		v.behind = false
+		v.Settle(now)
 	}
 }
 
@@ -211,15 +262,28 @@ func (v *Streamed) note(items []HomeItem, known []string) {
 }
 
 // arrived returns the items of refs, which are oldest first, and the posts that are known by
-// that: shown or deleted. The entry of a post may be visible before the post is.
-func (s *Service) arrived(ctx context.Context, viewer string, refs []ref) (items []HomeItem, known []string, err error) {
-	items, err = s.hydrate(ctx, &budget{}, viewer, refs)
-	if err != nil || len(items) == len(refs) {
-		return items, postsOf(items), err
+// that: shown or deleted. The entry of a post may be visible before the post is. If the
+// references are old, they are checked while their posts are read.
+func (s *Service) arrived(ctx context.Context, viewer string, refs []ref, old bool) (items []HomeItem, known []string, err error) {
+	shown := refs
+	reads := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			items, err = s.hydrate(ctx, &budget{}, viewer, refs)
+			return err
+		},
 	}
+	if old {
+		reads = append(reads, func(ctx context.Context) (err error) { shown, err = s.stillFollowed(ctx, viewer, refs); return err })
+	}
+	if err := s.all(ctx, reads...); err != nil {
+		return nil, nil, err
+	}
+	items = slices.DeleteFunc(items, func(item HomeItem) bool {
+		return !slices.ContainsFunc(shown, func(r ref) bool { return r.post == item.Post.ID })
+	})
 	known = postsOf(items)
 	var keys []table.Key
-	for _, r := range refs {
+	for _, r := range shown {
 		if !slices.Contains(known, r.post) {
 			keys = append(keys, schema.PostByIDKey(r.post))
 		}
@@ -246,69 +310,6 @@ func postsOf(items []HomeItem) []string {
 		posts[i] = item.Post.ID
 	}
 	return posts
-}
-
-// stretchAbove returns the references of viewer's home above floor, newest first. If they
-// are too many to hold, it returns those up to last.
-func (s *Service) stretchAbove(ctx context.Context, viewer, floor string) (refs []ref, last string, err error) {
-	before := ""
-	for most := mostArrivals; ; {
-		refs, whole, err := s.refsAbove(ctx, viewer, floor, before, most)
-		if err != nil || whole {
-			return refs, last, err
-		}
-		// The older half of the time that they leave.
-		low, high := timeOf(max(floor, s.oldestShown())), timeOf(refs[len(refs)-1].post)
-		half := lastBefore(low.Add(high.Sub(low) / 2))
-		if half <= floor {
-			most *= 2 // so many posts in one millisecond
-			continue
-		}
-		last, before = half, half+behind
-	}
-}
-
-// lastBefore returns the highest id that is made before t.
-func lastBefore(t time.Time) string {
-	const timeChars = 10
-	return id.Floor(t.Add(-time.Millisecond))[:timeChars] + id.Max[timeChars:]
-}
-
-// refsAbove returns the references of viewer's home above the post id after and below
-// before ("" for no bound), newest first: all of them, or at least most.
-func (s *Service) refsAbove(ctx context.Context, viewer, after, before string, most int) (refs []ref, whole bool, err error) {
-	var source refSource
-	var calls *budget
-	for query := (HomeQuery{After: after}); len(refs) < most; {
-		if source == nil {
-			calls = budgetAfter(2)
-			source, _, err = s.refSource(ctx, viewer, query)
-			if err == nil && source == nil { // a home by pull that has to be gathered
-				err = unavailable("home", errByPull)
-			}
-			if err != nil {
-				return nil, false, err
-			}
-		}
-		page, _, err := source.next(ctx, calls, before, windowPosts)
-		if errors.Is(err, errByPull) { // the reader returns, and its entries are not all there
-			query.Pull, source = true, nil
-			continue
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		refs = append(refs, page.items...)
-		switch {
-		case len(page.items) == windowPosts:
-			before = page.items[windowPosts-1].post
-		case page.cut != "": // the budget is used up, and the next stretch gets its own
-			before, source = page.cut, nil
-		default:
-			return refs, true, nil
-		}
-	}
-	return refs, false, nil
 }
 
 // PostLikes is the like count of a post.

@@ -105,10 +105,9 @@ func (s *Service) send(msgs ...*message.Message) error {
 	return panics.Catch(func() error { return s.cfg.Publisher.Publish(queue.TopicBackfills, msgs...) })
 }
 
-// inGap reports whether posts of the gap may be among those from the id low on, and below the
-// id before ("" for no bound).
-func inGap(p *schema.Presence, low, before string) bool {
-	return p != nil && low < p.Hi && (before == "" || p.Lo < before)
+// inGap reports whether posts of the gap may be among those of a span.
+func inGap(p *schema.Presence, of span) bool {
+	return p != nil && of.low < p.Hi && (of.high == "" || p.Lo < of.high)
 }
 
 // seenReaders limits how often a process says that it has seen a reader. Its memory is

@@ -140,6 +140,16 @@ func TestPositionsOfStreamsAscend(t *testing.T) {
 	}
 }
 
+// A replay of any length keeps the like counts of its window only (I9).
+func TestAStreamKeepsTheLikeCountsOfItsWindow(t *testing.T) {
+	seen := &Streamed{likes: map[string]int64{}}
+	for n := range 10 * windowPosts {
+		post := id.Floor(time.UnixMilli(int64(n)))
+		seen.note([]HomeItem{{Post: Post{ID: post}, LikeCount: 1}}, []string{post})
+	}
+	assert.Len(t, seen.likes, windowPosts)
+}
+
 // FuzzGathering checks that no state of a gathering panics, and that an accepted one is
 // written as it was read and holds descending ids, on which the home relies.
 func FuzzGathering(f *testing.F) {

@@ -178,7 +178,7 @@ func (s *Service) followeesPosts(ctx context.Context, user string) ([]string, er
 	for i := range followees {
 		followees[i].from = "" // older posts are explained, too
 	}
-	newest, err := s.newestOf(ctx, budgetAfter(1), followees, id.Min, "", DefaultLimit, stretch[ref]{})
+	newest, err := s.mergedPosts(ctx, budgetAfter(1), followees, span{low: id.Min}, DefaultLimit, stretch[ref]{})
 	posts := make([]string, len(newest.items))
 	for i, r := range newest.items {
 		posts[i] = r.post

@@ -289,7 +289,7 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 // are too many among them that an earlier version deleted, it is the last id that was
 // read. It does not look at posts that homes no longer show because of their age.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
-	recent, err := s.recentPosts(ctx, budgetAfter(1), author, s.oldestShown(), "", s.cfg.RecentPosts, s.cfg.RecentPosts)
+	recent, err := s.postsBy(ctx, budgetAfter(1), author, span{low: s.oldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
 	if err != nil {
 		return "", err
 	}

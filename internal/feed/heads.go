@@ -54,7 +54,7 @@ func newHeads(s *Service) *heads {
 	h := &heads{
 		now: s.cfg.Now, age: s.cfg.HeadAge, maxBytes: s.cfg.HeadBytes, held: s.cfg.HeadsHeld,
 		read: func(ctx context.Context, author, oldest string, size int) (stretch[ref], error) {
-			return s.recentPosts(ctx, &budget{}, author, oldest, "", size, size)
+			return s.postsBy(ctx, &budget{}, author, span{low: oldest}, size, size)
 		},
 	}
 	var err error

@@ -1,12 +1,10 @@
 package feed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"fanfare/internal/id"
 	"fanfare/internal/invariants"
@@ -21,13 +19,13 @@ type ref struct {
 	likeShards   int
 }
 
-// refSource lists the references of a home, newest first.
+// refSource lists the references of a span of a home.
 type refSource interface {
-	// next returns the first want references below the post id before ("" for the
+	// next returns the first want references that follow the post id last ("" for the
 	// start), fewer only at the end or if the budget cut the read. Some may be of deleted
 	// posts. It passes over hidden ones as long as calls lasts. It also returns the number of
 	// table calls that it makes in any case.
-	next(ctx context.Context, calls *budget, before string, want int) (refs stretch[ref], again int, err error)
+	next(ctx context.Context, calls *budget, last string, want int) (refs stretch[ref], again int, err error)
 }
 
 // Home returns a page of viewer's home: the posts of the followees and of the viewer,
@@ -59,7 +57,7 @@ func (s *Service) home(ctx context.Context, viewer string, query HomeQuery, in P
 	if query.Pull && gathers {
 		return s.goOnGathering(ctx, viewer, query, at, in.limit())
 	}
-	source, followees, err := s.refSource(ctx, viewer, query)
+	source, followees, err := s.refSource(ctx, viewer, query.Pull, s.newerThan(query.After))
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -315,48 +313,56 @@ func heard(followees []followee) []followee {
 	return slices.DeleteFunc(slices.Clone(followees), func(f followee) bool { return f.muted })
 }
 
-// newestOf merges the followees' newest posts below before into top and returns it,
-// want references at most. Once top is full, or the budget has cut it, it reads only
-// posts above the last one of top. It reads 100 lists at a time, so its memory does not
-// grow with the followees (I9).
-func (s *Service) newestOf(ctx context.Context, calls *budget, followees []followee, oldest, before string, want int, top stretch[ref]) (stretch[ref], error) {
+// mergedPosts merges the followees' first posts of a span into top and returns it, want references
+// at most. Once top is full, or the budget has cut it, it reads only the posts that come before
+// the end of top. It reads 100 lists at a time, so its memory does not grow with the followees
+// (I9).
+func (s *Service) mergedPosts(ctx context.Context, calls *budget, followees []followee, of span, want int, top stretch[ref]) (stretch[ref], error) {
+	begins := of.high == ""
 	for part := range slices.Chunk(followees, homeReaders) {
-		oldest = max(oldest, top.cut)
+		of = of.upTo(top.cut)
 		if len(top.items) == want {
-			oldest = max(oldest, top.items[want-1].post)
+			of = of.upTo(top.items[want-1].post)
 		}
 		lists := make([]mergedList[ref], len(part))
 		for i, f := range part {
-			lists[i] = func(ctx context.Context, after string, want, size int) (stretch[ref], error) {
-				if f.pulled && s.cfg.HeadAge > 0 && before == "" && after == "" {
-					return s.heads.get(ctx, f.author, max(oldest, f.from), want)
+			own := of.from(f.from)
+			lists[i] = func(ctx context.Context, last string, want, size int) (stretch[ref], error) {
+				if f.pulled && s.cfg.HeadAge > 0 && begins && last == "" {
+					return s.headOf(ctx, f.author, own, want, size)
 				}
-				return s.recentPosts(ctx, &budget{}, f.author, max(oldest, f.from), cmp.Or(after, before), want, size)
+				return s.postsBy(ctx, &budget{}, f.author, own.after(last), want, size)
 			}
 		}
 		var err error
-		newestFirst := func(a, b string) int { return strings.Compare(b, a) }
-		if top, err = mergeLists(ctx, s, calls, want, newestFirst, func(r ref) string { return r.post }, top, lists); err != nil {
+		if top, err = mergeLists(ctx, s, calls, want, of.compare, func(r ref) string { return r.post }, top, lists); err != nil {
 			return stretch[ref]{}, err
 		}
 	}
 	return top, nil
 }
 
-// recentPosts returns references to author's want newest living posts whose ids are
-// oldest or above, and below before ("" for no bound). It returns fewer if there are
-// no more, or if the budget cut the read. The first page reads size posts.
-func (s *Service) recentPosts(ctx context.Context, calls *budget, author, oldest, before string, want, size int) (stretch[ref], error) {
-	q := table.Query{
-		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: size,
-		Consistent: true, Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
+// headOf is postsBy for a span without an upper bound, whose newest posts are shared.
+func (s *Service) headOf(ctx context.Context, author string, of span, want, size int) (stretch[ref], error) {
+	if !of.up {
+		return s.heads.get(ctx, author, of.low, want)
 	}
-	if before != "" {
-		if before <= oldest {
-			return stretch[ref]{}, nil
-		}
-		q.After = schema.PostSK(before)
+	head, err := s.heads.get(ctx, author, of.low, MaxLimit)
+	if err == nil && (head.cut != "" || len(head.items) == MaxLimit) { // the oldest posts may be below it
+		return s.postsBy(ctx, &budget{}, author, of, want, size)
 	}
+	slices.Reverse(head.items)
+	return head, err
+}
+
+// postsBy returns references to author's first want living posts of a span. It returns fewer
+// if there are no more, or if the budget cut the read. The first page reads size posts.
+func (s *Service) postsBy(ctx context.Context, calls *budget, author string, of span, want, size int) (stretch[ref], error) {
+	if of.empty() {
+		return stretch[ref]{}, nil
+	}
+	q := of.query(schema.PostsPK(author))
+	q.PageSize, q.Project = size, []string{schema.AttrDeleted, schema.AttrLikeShards}
 	return collect(ctx, s.cfg.Store, q, want, refill{budget: calls, calls: 1, most: mostRefill}, each(func(it table.Item) (ref, bool, error) {
 		p, err := schema.ParsePost(it)
 		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err

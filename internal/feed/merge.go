@@ -130,7 +130,7 @@ func mergeLists[T any](ctx context.Context, s *Service, calls *budget, want int,
 	due := make([]int, 0, len(lists))
 	for i := range lists {
 		due = append(due, i)
-		sizes[i] = max(want, DefaultLimit+1)
+		sizes[i] = min(max(want, DefaultLimit+1), MaxLimit+1)
 	}
 	byPosition := func(a, b T) int { return compare(position(a), position(b)) }
 	for {

@@ -10,29 +10,25 @@ import (
 // MaxUnread is the number up to which the newer posts of a home are counted.
 const MaxUnread = 100
 
-// behind after an id is above every key of that post, and below those of later posts.
-const behind = "~"
-
-// refSource returns the source of viewer's home. A home by pull of more than a page of
-// followees has none: it is gathered, and the followees of the first page are returned.
-func (s *Service) refSource(ctx context.Context, viewer string, query HomeQuery) (refSource, []followee, error) {
-	if !query.Pull {
-		return &pushSource{s: s, viewer: viewer, oldest: s.oldestOf(query)}, nil, nil
+// refSource returns the source of a span of viewer's home. A home by pull of more than a page
+// of followees has none: it is gathered, and the followees of the first page are returned.
+func (s *Service) refSource(ctx context.Context, viewer string, pull bool, of span) (refSource, []followee, error) {
+	if !pull {
+		return &pushSource{s: s, viewer: viewer, of: of}, nil, nil
 	}
 	followees, err := s.followees(ctx, viewer, "", followeesPage+1)
 	if err != nil || len(followees) > followeesPage {
 		return nil, followees, err
 	}
-	return &pullSource{s: s, viewer: viewer, oldest: s.oldestOf(query), followees: heard(followees)}, nil, nil
+	return &pullSource{s: s, viewer: viewer, of: of, followees: heard(followees)}, nil, nil
 }
 
-// oldestOf returns a lower bound of the posts of a home: the first id that is still shown,
-// or all ids behind query.After.
-func (s *Service) oldestOf(query HomeQuery) string {
-	if query.After == "" {
-		return s.oldestShown()
+// newerThan returns the span of a home behind the post after, "" for all that is still shown.
+func (s *Service) newerThan(after string) span {
+	if after == "" {
+		return span{low: s.oldestShown()}
 	}
-	return max(s.oldestShown(), query.After+behind)
+	return span{low: max(s.oldestShown(), after+behind)}
 }
 
 // HomeNews returns a page of the posts of viewer's home that are newer than query.After,
@@ -55,7 +51,7 @@ func (s *Service) HomeNews(ctx context.Context, viewer string, query HomeQuery, 
 	}
 	// For each round: the entries, the marks if it is the first, and the posts.
 	calls := budgetAfter(3)
-	source, _, err := s.refSource(ctx, viewer, query)
+	source, _, err := s.refSource(ctx, viewer, query.Pull, s.newerThan(query.After))
 	if err != nil || source == nil {
 		return news, err
 	}

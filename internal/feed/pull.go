@@ -28,14 +28,15 @@ const (
 // pullSource computes a home from the post lists of a page of followees and of the viewer.
 // It reads each list for each page, 100 at a time, and the rate limit is charged for it.
 type pullSource struct {
-	s              *Service
-	viewer, oldest string
-	followees      []followee
+	s         *Service
+	viewer    string
+	of        span
+	followees []followee
 }
 
-func (p *pullSource) next(ctx context.Context, calls *budget, before string, want int) (stretch[ref], int, error) {
+func (p *pullSource) next(ctx context.Context, calls *budget, last string, want int) (stretch[ref], int, error) {
 	lists := append([]followee{{author: p.viewer}}, p.followees...)
-	top, err := p.s.newestOf(ctx, calls, lists, p.oldest, before, want, stretch[ref]{})
+	top, err := p.s.mergedPosts(ctx, calls, lists, p.of.after(last), want, stretch[ref]{})
 	return top, len(lists), err
 }
 
@@ -112,7 +113,7 @@ func (s *Service) gather(ctx context.Context, viewer string, query HomeQuery, at
 	for _, post := range at.posts {
 		top.items = append(top.items, ref{post: post})
 	}
-	top, err := s.newestOf(ctx, calls, heard(lists), s.oldestOf(query), at.before, gatherPosts, top)
+	top, err := s.mergedPosts(ctx, calls, heard(lists), s.newerThan(query.After).after(at.before), gatherPosts, top)
 	if err != nil {
 		return List[HomeItem]{}, err
 	}
@@ -165,24 +166,17 @@ func (at gathering) page(viewer string, query HomeQuery, items []HomeItem) List[
 // now: posts were deleted, have expired, and authors were unfollowed or muted since (I2). A cursor
 // grants nothing either: the posts that it names may be of anybody (I10).
 func (s *Service) stillShown(ctx context.Context, viewer string, posts []string) ([]ref, error) {
-	var keys []table.Key
-	for _, post := range posts {
-		keys = append(keys, schema.PostByIDKey(post))
+	keys := make([]table.Key, len(posts))
+	for i, post := range posts {
+		keys[i] = schema.PostByIDKey(post)
 	}
-	var found map[table.Key]table.Item
-	var muted map[string]bool
-	err := s.all(ctx,
-		func(ctx context.Context) (err error) { found, err = s.refs(ctx, keys); return err },
-		func(ctx context.Context) (err error) { muted, err = s.mutesOf(ctx, viewer); return err },
-	)
+	found, err := s.refs(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
 	var refs []ref
-	from := map[string]string{viewer: ""} // the lowest post shown, by author
-	keys = nil
-	for _, post := range posts {
-		it, ok := found[schema.PostByIDKey(post)]
+	for _, key := range keys {
+		it, ok := found[key]
 		if !ok {
 			continue
 		}
@@ -190,18 +184,33 @@ func (s *Service) stillShown(ctx context.Context, viewer string, posts []string)
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
-		if byID.Deleted {
-			continue
+		if !byID.Deleted {
+			refs = append(refs, ref{byID.ID, byID.Author, byID.LikeShards})
 		}
-		refs = append(refs, ref{post, byID.Author, byID.LikeShards})
-		if key := schema.FollowingKey(viewer, byID.Author); byID.Author != viewer && !slices.Contains(keys, key) {
+	}
+	return s.stillFollowed(ctx, viewer, refs)
+}
+
+// stillFollowed returns the references that viewer's home shows now: authors may have been
+// unfollowed or muted since they were read, and posts may have expired (I2).
+func (s *Service) stillFollowed(ctx context.Context, viewer string, refs []ref) ([]ref, error) {
+	var keys []table.Key
+	for _, r := range refs {
+		if key := schema.FollowingKey(viewer, r.author); r.author != viewer && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
-	if found, err = s.batchGet(ctx, keys, true); err != nil {
+	var edges map[table.Key]table.Item
+	var muted map[string]bool
+	err := s.all(ctx,
+		func(ctx context.Context) (err error) { edges, err = s.batchGet(ctx, keys, true); return err },
+		func(ctx context.Context) (err error) { muted, err = s.mutesOf(ctx, viewer); return err },
+	)
+	if err != nil {
 		return nil, err
 	}
-	for _, it := range found {
+	from := map[string]string{viewer: ""} // the lowest post shown, by author
+	for _, it := range edges {
 		edge, err := schema.ParseEdge(it)
 		if err != nil {
 			return nil, unavailable("table", err)
@@ -209,9 +218,9 @@ func (s *Service) stillShown(ctx context.Context, viewer string, posts []string)
 		from[edge.Other] = edge.From
 	}
 	oldest := s.oldestShown()
-	return slices.DeleteFunc(refs, func(r ref) bool {
-		lowest, shown := from[r.author]
-		return !shown || muted[r.author] || r.post < max(lowest, oldest)
+	return slices.DeleteFunc(slices.Clone(refs), func(r ref) bool {
+		lowest, followed := from[r.author]
+		return !followed || muted[r.author] || r.post < max(lowest, oldest)
 	}), nil
 }
 

@@ -75,6 +75,8 @@ type Config struct {
 	// RecentPosts is how many of an author's newest posts a new follow shows. Default
 	// 100.
 	RecentPosts int
+	// StreamPart is how many posts a look at a live home reads and sends at once. Default 20.
+	StreamPart int
 	// RemoveFrom is the number of entries of an unfollowed author from which a home read
 	// that had to skip them asks for their removal. Default 100: an entry costs two write
 	// units to remove, and reading 100 entries costs two read units.
@@ -108,6 +110,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RecentPosts <= 0 {
 		c.RecentPosts = 100
+	}
+	if c.StreamPart <= 0 {
+		c.StreamPart = DefaultLimit
 	}
 	if c.RemoveFrom <= 0 {
 		c.RemoveFrom = 100

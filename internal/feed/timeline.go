@@ -19,8 +19,9 @@ import (
 // unfollowed and muted authors, and posts below the first one that a follow shows. It merges in the
 // post lists of authors with a backfill or pulled mark, whose posts the timeline may lack.
 type pushSource struct {
-	s              *Service
-	viewer, oldest string
+	s      *Service
+	viewer string
+	of     span
 	// marks is the first page of the viewer's marks, read once a request.
 	marks *marks
 }
@@ -45,10 +46,11 @@ type marks struct {
 	presence *schema.Presence
 }
 
-func (p *pushSource) next(ctx context.Context, calls *budget, before string, want int) (top stretch[ref], again int, err error) {
+func (p *pushSource) next(ctx context.Context, calls *budget, last string, want int) (top stretch[ref], again int, err error) {
+	part := p.of.after(last)
 	var entries stretch[ref]
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
-		entries, err = p.entries(ctx, before, want)
+		entries, err = p.entries(ctx, part, want)
 		return err
 	}}
 	firstCall := p.marks == nil
@@ -86,24 +88,24 @@ func (p *pushSource) next(ctx context.Context, calls *budget, before string, wan
 			break
 		}
 		// Fill up for the entries that were left out.
-		last := entries.items[len(entries.items)-1].post
+		end := entries.items[len(entries.items)-1].post
 		if !calls.take(1) {
-			top.cut = last
+			top.cut = end
 			break
 		}
 		size = grown(size, mostRefill)
-		if entries, err = p.entries(ctx, last, size); err != nil {
+		if entries, err = p.entries(ctx, part.after(end), size); err != nil {
 			return stretch[ref]{}, 0, err
 		}
 	}
 	var reminding sync.WaitGroup
 	defer reminding.Wait()
 	again = 1 // the entries
-	low := max(p.oldest, top.cut)
+	read := part.upTo(top.cut)
 	if len(top.items) == want {
-		low = top.items[want-1].post
+		read = part.upTo(top.items[want-1].post)
 	}
-	if inGap(p.marks.presence, low, before) {
+	if inGap(p.marks.presence, read) {
 		if firstCall {
 			p.s.remind(ctx, p.viewer, slices.Concat(p.marks.late, p.s.hiding(left)), seen)
 		}
@@ -117,7 +119,7 @@ func (p *pushSource) next(ctx context.Context, calls *budget, before string, wan
 			reminding.Go(func() { p.s.remind(ctx, p.viewer, late, seen) })
 		}
 		again += len(page.merged)
-		if top, err = p.s.newestOf(ctx, calls, page.merged, p.oldest, before, want, top); err != nil || page.last == "" {
+		if top, err = p.s.mergedPosts(ctx, calls, page.merged, part, want, top); err != nil || page.last == "" {
 			return top, again, err
 		}
 		calls.spend(1)
@@ -163,20 +165,12 @@ func (p *pushSource) marksOf(ctx context.Context, calls *budget, entries []ref) 
 	return marks, nil
 }
 
-// entries reads want timeline entries below before, and reports whether there may be
-// more.
-func (p *pushSource) entries(ctx context.Context, before string, want int) (stretch[ref], error) {
-	q := table.Query{
-		PK: schema.TimelinePK(p.viewer), Low: schema.PostSK(p.oldest),
-		Descending: true, Consistent: true,
+// entries reads want timeline entries of a span, and reports whether there may be more.
+func (p *pushSource) entries(ctx context.Context, of span, want int) (stretch[ref], error) {
+	if of.empty() {
+		return stretch[ref]{}, nil
 	}
-	if before != "" {
-		if before <= p.oldest {
-			return stretch[ref]{}, nil
-		}
-		q.After = schema.PostSK(before) // which sorts below each entry of that post
-	}
-	return collect(ctx, p.s.cfg.Store, q, want, refill{}, each(func(it table.Item) (ref, bool, error) {
+	return collect(ctx, p.s.cfg.Store, of.query(schema.TimelinePK(p.viewer)), want, refill{}, each(func(it table.Item) (ref, bool, error) {
 		e, err := schema.ParseEntry(it)
 		return ref{e.Post, e.Author, e.LikeShards}, true, err
 	}))

@@ -21,7 +21,8 @@ type home struct {
 	open int             // under Hub.mu
 	ctx  context.Context //nolint:containedctx // its end stops the looks
 	stop context.CancelFunc
-	// woken has a value if this process wrote into the home since the last look.
+	// woken has a value if this process wrote into the home since the last look, or if that
+	// look did not reach the end of the home.
 	woken chan struct{}
 	// turn holds one value while somebody looks at the home, or joins. It guards seen, looks
 	// and units.
@@ -117,7 +118,7 @@ func (hm *home) joined() []*Stream {
 func (hm *home) look(ctx context.Context) (int, error) {
 	ctx, cost := feed.WithCost(ctx)
 	err := hm.hub.reading(ctx, func(ctx context.Context) error {
-		if hm.seen == nil {
+		if len(hm.joined()) == 0 { // nobody waits for the posts since the last look
 			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			hm.seen = seen
 			return err
@@ -129,6 +130,9 @@ func (hm *home) look(ctx context.Context) (int, error) {
 			if err := hm.publish(items); err != nil {
 				return err
 			}
+		}
+		if hm.seen.Behind() {
+			hm.wake()
 		}
 		streams := hm.joined()
 		if hm.looks++; hm.looks < pollsOfLikes || len(streams) == 0 {
@@ -180,7 +184,7 @@ func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Streamed, streams ..
 			return err
 		}
 		for _, st := range streams {
-			st.push("likes", frame)
+			st.push("likes", frame, nil)
 		}
 	}
 	return nil
@@ -189,6 +193,9 @@ func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Streamed, streams ..
 // join adds a stream that has seen everything that is visible now, and sends it the like
 // counts that it does not know. The caller has the turn.
 func (hm *home) join(ctx context.Context, st *Stream) error {
+	if len(hm.joined()) == 0 { // what came before is of no use to anybody
+		hm.seen = st.seen.Clone()
+	}
 	err := hm.hub.reading(ctx, func(ctx context.Context) error {
 		// First the others', so that the next look finds nothing new.
 		return errors.Join(hm.lookAtLikes(ctx, hm.seen, hm.joined()...), hm.lookAtLikes(ctx, st.seen, st))

@@ -29,8 +29,9 @@ const (
 	DefaultPoll = time.Second
 	// pollsOfLikes is the number of looks at a home for each look at its like counts.
 	pollsOfLikes = 2
-	// readTime bounds a look.
-	readTime = 15 * time.Second
+	// readTime ends a look whose table calls hang. A look at a table that takes seconds for a call
+	// ends by itself before.
+	readTime = 5 * time.Minute
 	// reads is the number of looks at once, of all streams.
 	reads = 64
 	// unitTime is the time that a look takes from its user's share for each capacity unit: the

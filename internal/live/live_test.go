@@ -35,8 +35,11 @@ type api struct {
 	looks   []time.Time
 	units   float64
 	charged int
-	// fail fails the reads.
-	fail bool
+	// fail fails the reads, and breaks the one BatchGet from now on, 0 for none.
+	fail   bool
+	breaks int
+	// latency is how long each read takes.
+	latency time.Duration
 }
 
 func newAPI(t *testing.T, store table.Store) *api {
@@ -97,19 +100,46 @@ func (a *api) used() (units float64, charged int) {
 	return a.units, a.charged
 }
 
-// failing is a table whose queries fail on demand.
+// failing is a table whose reads are slow, or fail, on demand.
 type failing struct {
 	table.Store
 	api *api
 }
 
 func (f *failing) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
-	f.api.mu.Lock()
-	defer f.api.mu.Unlock()
-	if f.api.fail {
-		return func(yield func(table.Page, error) bool) { yield(table.Page{}, errors.New("down")) }
+	return func(yield func(table.Page, error) bool) {
+		if err := f.read(ctx, table.OpQuery); err != nil {
+			yield(table.Page{}, err)
+			return
+		}
+		f.Store.Query(ctx, q)(yield)
 	}
-	return f.Store.Query(ctx, q)
+}
+
+func (f *failing) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	if err := f.read(ctx, table.OpBatchGet); err != nil {
+		return table.BatchGetResult{}, err
+	}
+	return f.Store.BatchGet(ctx, in)
+}
+
+func (f *failing) read(ctx context.Context, op table.Op) error {
+	f.api.mu.Lock()
+	latency, fails := f.api.latency, f.api.fail
+	if op == table.OpBatchGet && f.api.breaks > 0 {
+		f.api.breaks--
+		fails = f.api.breaks == 0
+	}
+	f.api.mu.Unlock()
+	select {
+	case <-time.After(latency):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if fails {
+		return errors.New("down")
+	}
+	return nil
 }
 
 func (a *api) failReads(fail bool) {

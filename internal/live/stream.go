@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/panics"
 )
 
 // Stream is an open stream of a home.
 type Stream struct {
 	home *home
 	// joined, seen and moved belong to the holder of the home's turn; before the stream has
-	// joined, to Serve.
+	// joined, to catchUp.
 	joined bool
 	seen   *feed.Streamed
 	// moved says that the client's position is older than seen.
@@ -51,12 +52,21 @@ func (st *Stream) begin(ctx context.Context, last string) (err error) {
 		}
 	}
 	return hm.locked(ctx, func() error {
-		_, err := hm.look(ctx)
-		if err == nil && last == "" {
-			st.seen = hm.seen.Clone()
-			err = hm.join(ctx, st)
+		if _, err := hm.look(ctx); err != nil || last != "" {
+			return err
 		}
-		return err
+		if st.seen = hm.seen.Clone(); !st.seen.Behind() {
+			return hm.join(ctx, st)
+		}
+		// What the joined streams still lack came before this one.
+		err := hm.hub.reading(ctx, func(ctx context.Context) (err error) {
+			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return hm.join(ctx, st)
 	})
 }
 
@@ -75,9 +85,16 @@ func (st *Stream) Ended() context.Context { return st.ended }
 // Serve writes the stream until ctx ends, a write fails, or the stream ends. It returns nil
 // if the process stops.
 func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
+	var catching sync.WaitGroup
+	defer catching.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(st.ended, func() { cancel(context.Cause(st.ended)) })()
+	catching.Go(func() {
+		if err := panics.Catch(func() error { return st.catchUp(ctx) }); err != nil {
+			cancel(err)
+		}
+	})
 	err := st.serve(ctx, write)
 	switch {
 	case st.home.hub.Stopping():
@@ -90,12 +107,8 @@ func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
 	return err
 }
 
+// serve writes the frames of the buffer, and signs of life while there are none.
 func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
-	if !st.joined {
-		if err := st.catchUp(ctx, write); err != nil {
-			return err
-		}
-	}
 	beat := time.NewTicker(Heartbeat)
 	defer beat.Stop()
 	for {
@@ -120,80 +133,86 @@ func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 }
 
 // catchUp sends the posts that came into the home since the client's place, as fast as the client
-// takes it. When hardly anything is left, the stream takes its turn, in which nobody else
-// looks at the home, and joins the others.
-func (st *Stream) catchUp(ctx context.Context, write func([]byte) error) error {
-	hm := st.home
-	for took := hm.hub.cfg.Poll; took >= hm.hub.cfg.Poll; {
-		began := time.Now()
-		err := st.replay(ctx, func(frames []byte) error {
-			frames = append(frames, hm.hub.cfg.Frames.Position(st.seen.Position(hm.user))...)
-			release := hm.hub.cfg.Hold(hm.user, len(frames), st.tooSlow)
-			if release == nil {
-				return ErrSlow
-			}
-			defer release()
-			return write(frames)
-		})
+// takes them. After a look that reached the end of the home, the stream takes its turn, in which
+// nobody else looks at the home, and joins the others if hardly anything has come meanwhile.
+func (st *Stream) catchUp(ctx context.Context) error {
+	for !st.joined {
+		frames, err := st.replay(ctx)
+		if len(frames) > 0 { // also those of a look that failed: the client gets further
+			err = errors.Join(st.written(ctx, frames), err)
+		}
+		if err == nil && !st.seen.Behind() {
+			err = st.home.locked(ctx, func() error { return st.tryToJoin(ctx) })
+		}
 		if err != nil {
 			return err
-		}
-		took = time.Since(began)
-	}
-	return hm.locked(ctx, func() error {
-		err := st.replay(ctx, func(frames []byte) error { st.push("", frames); return nil })
-		if err != nil {
-			return err
-		}
-		return hm.join(ctx, st)
-	})
-}
-
-// replay hands over the frames of the posts that the stream has not seen. No look takes a slot while
-// a client is written to.
-func (st *Stream) replay(ctx context.Context, send func([]byte) error) error {
-	hm := st.home
-	for more := true; more; {
-		more = false
-		var frames []byte
-		costly, cost := feed.WithCost(ctx)
-		err := hm.hub.reading(costly, func(ctx context.Context) error {
-			for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, st.seen) {
-				if err != nil {
-					return err
-				}
-				for _, item := range items {
-					frame, err := hm.hub.cfg.Frames.Entry(item)
-					if err != nil {
-						return err
-					}
-					frames = append(frames, frame...)
-				}
-				hm.hub.cfg.Counters.StreamEvents("entry", len(items))
-				if more = len(frames) >= replayBytes; more {
-					break
-				}
-			}
-			return nil
-		})
-		hm.hub.cfg.Charge(hm.user, cost.Units())
-		if err != nil {
-			return err
-		}
-		if len(frames) > 0 {
-			if err := send(frames); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// tryToJoin joins the others after one more look, if this reaches the end of the home. The caller
+// has the turn.
+func (st *Stream) tryToJoin(ctx context.Context) error {
+	frames, err := st.replay(ctx)
+	if len(frames) > 0 {
+		st.push("", frames, nil)
+	}
+	if err != nil || st.seen.Behind() {
+		return err
+	}
+	return st.home.join(ctx, st)
+}
+
+// replay returns the frames of posts that the stream has not seen, with its place behind them.
+// No look takes a slot while a client is written to.
+func (st *Stream) replay(ctx context.Context) ([]byte, error) {
+	hm := st.home
+	var frames []byte
+	costly, cost := feed.WithCost(ctx)
+	err := hm.hub.reading(costly, func(ctx context.Context) error {
+		for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, st.seen) {
+			if err != nil {
+				return err
+			}
+			for _, item := range items {
+				frame, err := hm.hub.cfg.Frames.Entry(item)
+				if err != nil {
+					return err
+				}
+				frames = append(frames, frame...)
+			}
+			hm.hub.cfg.Counters.StreamEvents("entry", len(items))
+			if len(frames) >= replayBytes {
+				break
+			}
+		}
+		return nil
+	})
+	hm.hub.cfg.Charge(hm.user, cost.Units())
+	if len(frames) > 0 || err == nil && st.seen.Behind() { // it may have passed by hidden posts
+		frames = append(frames, hm.hub.cfg.Frames.Position(st.seen.Position(hm.user))...)
+	}
+	return frames, err
+}
+
+// written puts frames into the buffer, and waits until they are written.
+func (st *Stream) written(ctx context.Context, frames []byte) error {
+	done := make(chan struct{})
+	st.push("", frames, func() { close(done) })
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // entry sends a post, if the stream has not seen it. The caller has the home's turn.
 func (st *Stream) entry(post string, frame []byte) {
 	if st.seen.Add(post) {
 		st.moved = true
-		st.push("entry", frame)
+		st.push("entry", frame, nil)
 	}
 }
 
@@ -204,11 +223,12 @@ func (st *Stream) settle(now time.Time) {
 	}
 	st.moved = false
 	st.seen.Settle(now)
-	st.push("", st.home.hub.cfg.Frames.Position(st.seen.Position(st.home.user)))
+	st.push("", st.home.hub.cfg.Frames.Position(st.seen.Position(st.home.user)), nil)
 }
 
-// push puts a frame into the buffer. It ends the stream if there is no room.
-func (st *Stream) push(kind string, frame []byte) {
+// push puts a frame into the buffer. It ends the stream if there is no room. written, if not
+// nil, is called when the frame was written, or never will be.
+func (st *Stream) push(kind string, frame []byte, written func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.ended.Err() != nil {
@@ -224,6 +244,9 @@ func (st *Stream) push(kind string, frame []byte) {
 		return
 	}
 	st.frames, st.releases, st.pending = append(st.frames, frame), append(st.releases, release), st.pending+len(frame)
+	if written != nil {
+		st.releases = append(st.releases, written)
+	}
 	if kind != "" {
 		st.home.hub.cfg.Counters.StreamEvents(kind, 1)
 	}

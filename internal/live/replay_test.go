@@ -1,0 +1,160 @@
+package live_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/live"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// returning makes user a reader of followees whose home is read by pull.
+func (a *api) returning(t *testing.T, user string, followees int) (names []string) {
+	t.Helper()
+	put := func(it table.Item) {
+		_, err := a.store.Put(t.Context(), table.PutInput{Item: it})
+		require.NoError(t, err)
+	}
+	for i := range followees {
+		names = append(names, fmt.Sprintf("author%03d", i))
+		put(schema.FollowingItem(user, names[i], time.Now(), ""))
+	}
+	put(schema.Presence{User: user, State: schema.PresenceReturning, Until: schema.DayOf(time.Now()) - 1, V: 1}.Item())
+	return names
+}
+
+// A client was away for 900 posts. It gets each of them, and then each that comes, whatever a
+// table call takes, and signs of life meanwhile.
+func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
+	for _, latency := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 110 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
+		for _, followees := range []int{1, 900} {
+			t.Run(fmt.Sprint(latency, followees), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAPI(t, tabletest.NewMemory())
+					names := []string{"author"}
+					if followees > 1 {
+						names = a.returning(t, "ann", followees)
+					} else {
+						_, err := a.store.Put(t.Context(), table.PutInput{Item: schema.FollowingItem("ann", "author", time.Now(), "")})
+						require.NoError(t, err)
+					}
+					_, last := a.client(t, "ann", "").leave()
+					var want []string
+					for i := range 900 {
+						<-time.After(time.Millisecond)
+						author := names[i%followees]
+						want = append(want, a.post(t, author))
+						a.deliver(t, author, want[i], "ann")
+					}
+					a.slow(latency)
+					c := a.client(t, "ann", last)
+					began := time.Now()
+					c.wait(t, 900)
+					took := time.Since(began)
+					<-time.After(time.Minute)
+					want = append(want, a.post(t, names[0]))
+					a.deliver(t, names[0], want[900], "ann")
+					c.wait(t, 901)
+					a.slow(0)
+					got, _ := c.leave()
+					assert.Equal(t, want, got)
+					assert.GreaterOrEqual(t, c.beats, int((took+time.Minute)/live.Heartbeat), "signs of life")
+				})
+			})
+		}
+	}
+}
+
+// A table that fails in the middle of a replay ends the stream. The client keeps what it got.
+func TestAReplayThatFailsGetsFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory())
+		_, last := a.client(t, "ann", "").leave()
+		var want, got []string
+		for range 100 {
+			want = append(want, a.post(t, "author"))
+			a.deliver(t, "author", want[len(want)-1], "ann")
+		}
+		for streams := 0; len(got) < len(want); streams++ {
+			require.Less(t, streams, 10)
+			c := a.client(t, "ann", last)
+			a.breakAfter(6)
+			<-time.After(time.Second)
+			posts, position := c.leave()
+			require.NotEmpty(t, posts)
+			require.NotEqual(t, last, position)
+			got, last = append(got, posts...), position
+		}
+		assert.Equal(t, want, got)
+	})
+}
+
+// A stream joins the streams of its user while these have a thousand posts before them. It begins
+// with what comes.
+func TestANewStreamSendsNothingThatWasThereBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory())
+		old := a.client(t, "ann", "")
+		synctest.Wait()
+		var want []string
+		var entries []table.BatchWrite
+		for range 1500 {
+			want = append(want, a.post(t, "author"))
+			entries = append(entries, table.BatchWrite{Put: &table.Item{
+				Key: table.Key{PK: schema.TimelinePK("ann"), SK: schema.EntrySK(want[len(want)-1], "author")}, Attrs: schema.EntryAttrs(time.Now().Add(time.Hour), 1),
+			}})
+		}
+		for len(entries) > 0 { // all at once: no look comes between
+			n := min(len(entries), table.MaxBatchWrite)
+			_, err := a.store.BatchWrite(t.Context(), entries[:n])
+			require.NoError(t, err)
+			entries = entries[n:]
+		}
+		fresh := a.client(t, "ann", "")
+		old.wait(t, 1500)
+		now := a.post(t, "author")
+		a.deliver(t, "author", now, "ann")
+		fresh.wait(t, 1)
+		old.wait(t, 1501)
+		posts, _ := fresh.leave()
+		assert.Equal(t, []string{now}, posts)
+		posts, _ = old.leave()
+		assert.Equal(t, append(want, now), posts)
+	})
+}
+
+func (a *api) slow(latency time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.latency = latency
+}
+
+// breakAfter fails one read after n others.
+func (a *api) breakAfter(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.breaks = n + 1
+}
+
+// wait waits until the client has n posts.
+func (c *client) wait(t *testing.T, n int) {
+	t.Helper()
+	got := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.posts) }
+	for deadline := time.Now().Add(time.Hour); got() < n; <-time.After(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d posts of %d", got(), n)
+		}
+		select {
+		case err := <-c.done:
+			t.Fatalf("the stream ended: %v", err)
+		default:
+		}
+	}
+}
