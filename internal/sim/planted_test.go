@@ -176,6 +176,7 @@ func bugs() []bug {
 		// About live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
 		{"position without the newest post", "I7", []edit{{arrivals, `for _, post := range v.posts {`, `for _, post := range v.posts[:max(0, len(v.posts)-1)] {`}}},
+		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},
 		{"stream that takes a home by pull for empty", "I7", []edit{{arrivals, "	// The reader returns, and its entries are not all there.\n", "	if errors.Is(err, errByPull) {\n		return refs, nil\n	}\n"}}},
 		// About away readers.
 		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},

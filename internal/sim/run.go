@@ -405,7 +405,7 @@ func (w *World) service(p *Proc) *feed.Service {
 	}
 	return feed.New(feed.Config{
 		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), RecentPosts: w.shape.Recent, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, HeadAge: heads, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), RecentPosts: w.shape.Recent, StreamPart: 2, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, HeadAge: heads, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	})
 }
 

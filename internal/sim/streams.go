@@ -14,7 +14,8 @@ import (
 // Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API
 // where the one before ended, looks some times at the home, and is cut. Like the product's
 // client, a user who got posts but not the position behind them goes on at the last position
-// and drops the posts that come again.
+// and drops the posts that come again. Some unfollow an author after the first posts of a look,
+// and take the next ones when the references that the look read are old.
 
 // mostWatched is the number of later posts from which a stream may leave out a late one.
 const mostWatched = 20
@@ -33,6 +34,41 @@ type look struct {
 	items    []feed.HomeItem
 	likes    []feed.PostLikes
 	position string
+}
+
+// turn is an unfollow by the user of a stream, between two parts of a look.
+type turn struct {
+	author string
+	*operation
+	made bool
+	// at is the number of posts that had come when it was answered.
+	at int
+}
+
+// make unfollows the author once, and waits for longer than references of posts may be old.
+func (t *turn) make(ctx context.Context, s *feed.Service, came int) error {
+	if t == nil || t.made {
+		return nil
+	}
+	t.made, t.at = true, came
+	t.err = t.do(ctx, s)
+	return sleep(ctx, 2*time.Second)
+}
+
+// turned takes over the unfollow of a stream: no post of its author comes after its answer (I2).
+func (l *workload) turned(user string, t *turn, got look, api *Proc) {
+	if t == nil || !t.made {
+		return
+	}
+	t.settle(t.err)
+	if t.err != nil || l.unsure(pair{user, t.author}) || time.Since(api.back) < time.Minute {
+		return
+	}
+	for _, item := range got.items[t.at:] {
+		if item.Post.AuthorID == t.author {
+			l.fail("I2", "the live home of %s shows %s of %s, who was unfollowed during the look", user, item.Post.ID, t.author)
+		}
+	}
 }
 
 // stream looks at user's live home. Nothing comes twice or in a wrong order (I7), and nothing
@@ -57,6 +93,11 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 	unfollowed, followed := l.certain(user)
 	must := l.owed(user, followed)
 	looks, whole := 1+r.IntN(3), r.IntN(3) > 0
+	var unfollow *turn
+	if whole && r.IntN(3) == 0 {
+		unfollow = &turn{author: l.other(r, user)}
+		unfollow.operation = l.followOf(user, unfollow.author, false, 1)
+	}
 	var got look
 	var late map[string]bool
 	var ahead bool
@@ -65,15 +106,19 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 		name: "stream", user: user,
 		do: func(ctx context.Context, s *feed.Service) (err error) {
 			ahead, late = l.farAhead(op.api), l.w.late(op.api, user, false)
-			got, err = watchHome(ctx, s, user, from, looks, whole)
+			got, err = watchHome(ctx, s, user, from, looks, whole, unfollow)
 			return err
 		},
 		settle: func(err error) {
 			select {
 			case <-op.done:
 			default: // its API sleeps
+				if unfollow != nil {
+					unfollow.settle(err)
+				}
 				return
 			}
+			l.turned(user, unfollow, got, op.api)
 			whole := whole && err == nil
 			l.came(user, w, got, whole, deleted, unfollowed)
 			if !whole {
@@ -86,7 +131,7 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 			}
 			w.last, l.watches[user] = got.position, w
 			if !ahead {
-				maps.DeleteFunc(must, func(post, _ string) bool { return late[post] })
+				maps.DeleteFunc(must, func(post, author string) bool { return late[post] || unfollow != nil && author == unfollow.author })
 				l.uncontested(user, must)
 				l.missed(user, w, slices.Sorted(maps.Keys(must)))
 			}
@@ -96,9 +141,9 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 }
 
 // watchHome reads a live home after last. Unless it is whole, it is cut in its first look.
-func watchHome(ctx context.Context, s *feed.Service, user, last string, looks int, whole bool) (got look, err error) {
+func watchHome(ctx context.Context, s *feed.Service, user, last string, looks int, whole bool, unfollow *turn) (got look, err error) {
 	seen, err := s.HomeStreamed(ctx, user, last)
-	for i := range looks {
+	for i := 0; i < looks || seen.Behind(); i++ {
 		if i > 0 && err == nil {
 			err = sleep(ctx, time.Second)
 		}
@@ -111,6 +156,9 @@ func watchHome(ctx context.Context, s *feed.Service, user, last string, looks in
 			}
 			if got.items = append(got.items, items...); !whole {
 				return got, nil
+			}
+			if err := unfollow.make(ctx, s, len(got.items)); err != nil {
+				return got, err
 			}
 		}
 	}
@@ -169,7 +217,7 @@ func (l *workload) checkStreams(ctx context.Context, service *feed.Service, user
 	if w == nil {
 		return
 	}
-	got, err := watchHome(ctx, service, user, w.last, 1, true)
+	got, err := watchHome(ctx, service, user, w.last, 1, true, nil)
 	if err != nil {
 		l.fail("I7", "live home of %s: %v", user, err)
 		return
