@@ -51,14 +51,18 @@ func (s *Service) HomeNews(ctx context.Context, viewer string, query HomeQuery, 
 	}
 	// For each round: the entries, the marks if it is the first, and the posts.
 	calls := budgetAfter(3)
-	source, _, err := s.refSource(ctx, viewer, query.Pull, s.newerThan(query.After))
+	of := s.newerThan(query.After)
+	source, _, err := s.refSource(ctx, viewer, query.Pull, of)
 	if err != nil || source == nil {
 		return news, err
 	}
 	for before := at.before; ; {
 		refs, again, err := source.next(ctx, calls, before, MaxUnread)
-		if errors.Is(err, errByPull) {
-			return s.HomeNews(ctx, viewer, HomeQuery{Pull: true, After: query.After}, in)
+		if errors.Is(err, errByPull) { // as the page was
+			if source, _, err = s.refSource(ctx, viewer, true, of); err != nil || source == nil {
+				return news, err
+			}
+			continue
 		}
 		if err != nil {
 			return HomeNews{}, err

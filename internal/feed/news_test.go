@@ -140,6 +140,31 @@ func newsBehind(t *testing.T, deleted int) (*world, *tap, string) {
 	return w, tp, after
 }
 
+// The page and the count read each followee's list once, whether the caller or the presence asks
+// for a home by pull.
+func TestNewsByPullReadEachListTwice(t *testing.T) {
+	for _, pull := range []bool{false, true} {
+		w, tp := tapped(t)
+		names := w.followees("viewer", 100)
+		posts := w.ids(51)
+		for i, post := range posts {
+			w.stored("viewer", names[i], post)
+		}
+		if !pull {
+			w.returning("viewer")
+		}
+		tp.take()
+		assert.Equal(t, 50, w.news("viewer", feed.HomeQuery{Pull: pull, After: posts[0]}, 20).Unread)
+		lists := 0
+		for _, c := range tp.take() {
+			if c.op == table.OpQuery && strings.HasSuffix(c.key.PK, "#post") {
+				lists++
+			}
+		}
+		assert.Equal(t, 2*(1+len(names)), lists, "lists that were read")
+	}
+}
+
 // They are counted until the budget of the request ends: each hundred posts take two calls.
 func TestUnreadPostsAreCountedBehindDeletedOnes(t *testing.T) {
 	for deleted, want := range map[int]int{0: 35, 75: 35, 95: 35, 100: 35, 195: 35, 385: 35, 3000: 25} {
