@@ -95,16 +95,14 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 	least, since, empty := -1.0, time.Now(), 0
 	for {
 		depth, ok := o.metrics.read(ctx).depth()
-		switch {
-		case ok && depth == 0:
-			if empty++; empty == quietReads {
-				return
-			}
-			since = time.Now()
-		case ok && (least < 0 || depth < least):
-			least, since, empty = depth, time.Now(), 0
-		default:
+		if empty++; !ok || depth > 0 {
 			empty = 0
+		}
+		if empty == quietReads {
+			return
+		}
+		if ok && (least < 0 || depth < least) {
+			least, since = depth, time.Now()
 		}
 		if time.Since(since) > stalled {
 			o.progress.say(fmt.Sprintf("the queues are not draining (%.0f messages): reading back now", max(0, least)))
