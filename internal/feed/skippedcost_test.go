@@ -294,7 +294,7 @@ func listsThatSkip() []skipping {
 				}
 			}
 			return nil
-		}, 125.5, 126.5},
+		}, 124.5, 125.5},
 		{"posts by user, a deleted post", deleted, func(w *world, _ string, posts []feed.Post) error {
 			return pageOf(w.PostsByUser(ctx, posts[at].AuthorID, feed.PostRange{}, first))
 		}, 2, 1},
