@@ -47,9 +47,16 @@ func (p *probe) refuse(c *call, class string) error {
 	return nil
 }
 
-// reset begins a measurement.
-func (p *probe) reset() {
-	*p = probe{limit: p.limit, calls: map[string]int{}, most: map[string]int{}}
+// measureAnew begins a measurement, with calls that the probe refuses. Work that ran while the driver
+// slept has written to the probe under the lock.
+func (w *World) measureAnew(refusals ...*refusal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := &probe{refusals: refusals, calls: map[string]int{}, most: map[string]int{}}
+	if w.probe != nil {
+		next.limit = w.probe.limit
+	}
+	w.probe = next
 }
 
 // tick is the step of the time while something is held.

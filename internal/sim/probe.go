@@ -55,8 +55,7 @@ func (w *World) measure(ctx context.Context, o Options) {
 	if w.seed%probeEvery != 0 || o.Calm || o.Plain || o.Fans > 0 || len(w.load.violations) > 0 {
 		return
 	}
-	w.probe = &probe{}
-	w.probe.reset()
+	w.measureAnew()
 	w.faults, w.tight, w.targets, w.heldBack = Rates{}, nil, nil, false
 	clear(w.armed)
 	w.begin(7)
@@ -80,7 +79,7 @@ func (w *World) measure(ctx context.Context, o Options) {
 func (w *World) renew(limit int64) {
 	w.restart(limit)
 	w.work(time.Minute)
-	w.probe.reset()
+	w.measureAnew()
 }
 
 // measured lets a user call the API, and returns how long all the work takes that follows.
@@ -92,8 +91,7 @@ func (w *World) measured(op *operation, refusals ...*refusal) time.Duration {
 		}
 		settle(err)
 	}
-	w.probe.reset()
-	w.probe.refusals = refusals
+	w.measureAnew(refusals...)
 	w.load.run(op, w.load.apis[0])
 	return w.work(3 * time.Hour)
 }
@@ -295,7 +293,7 @@ func (w *World) measureAgain(of sizes, post int, pulled bool) {
 		plans = of.plans * (of.plans + 1) / 2
 	}
 	handed := w.probe.handed
-	w.probe.reset()
+	w.measureAnew()
 	for i, m := range handed {
 		name := fmt.Sprintf("again %d %d", w.steps, i)
 		w.put(m.topic, m.id, name, m.payload)
@@ -398,8 +396,7 @@ func (w *World) walked(of sizes) int {
 // act lets followers from one number to another like or unlike a post, and returns how long it
 // takes until that is counted.
 func (w *World) act(post string, from, to int, liked bool, refusals ...*refusal) time.Duration {
-	w.probe.reset()
-	w.probe.refusals = refusals
+	w.measureAnew(refusals...)
 	w.send(post, from, to, liked)
 	return w.work(time.Hour)
 }
@@ -451,7 +448,7 @@ func (w *World) measureLikes(post string) {
 // measureFence kills an aggregator between its likes and their flush. Another one leaves the
 // messages for two and four windows, and then fences the flush.
 func (w *World) measureFence(post string) {
-	w.probe.reset()
+	w.measureAnew()
 	w.send(post, 20, 21, true)
 	for w.steps < 2*mostSteps {
 		w.steps++
@@ -497,9 +494,8 @@ func (w *World) measureRefusals(post, other string) {
 	}
 	w.counts(post, 24)
 	// A partition that refuses holds up nobody else.
-	w.probe.reset()
 	short := &refusal{class: put, pk: "p#" + post + "#", n: 1 << 30, err: unavailable("table.put")}
-	w.probe.refusals = []*refusal{short}
+	w.measureAnew(short)
 	w.send(post, 24, 32, true)
 	w.send(other, 0, 1, true)
 	is := func() bool { return w.likesOf(other) == 1 }
@@ -522,7 +518,7 @@ func (w *World) measureStop(post string) {
 	if first < 1 || first > 2 { // the first note of a process has the time of the first note of all with it
 		w.expect("I11", "notes of ends on the next day", first, 1)
 	}
-	w.probe.reset()
+	w.measureAnew()
 	w.send(post, 34, 36, true)
 	w.workUntil(time.Minute, func() bool { return true }) // handed out
 	for _, p := range w.procs {
