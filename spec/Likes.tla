@@ -229,7 +229,7 @@ Prune(i) ==
   \/ /\ ByNote /\ i \in note /\ (d[i] > 0 \/ x[i])
      /\ PruneLate => ~ \E n \in net : n.k = "flush" /\ n.f[1] = i
      /\ x' = [x EXCEPT ![i] = FALSE] /\ Drop(i) /\ UNCHANGED saw
-  \/ \* the former protocol, in two requests: it sees an old entry without a fence, and drops it
+  \/ \* by age, in two requests: it sees an old entry without a fence, and drops it
      /\ ~ByNote /\ Aged(i) /\ i \notin saw /\ d[i] > 0 /\ ~x[i] /\ saw' = saw \cup {i}
      /\ UNCHANGED <<sent, acked, items, names, win, net, lates, crashes, day>>
   \/ /\ ~ByNote /\ i \in saw /\ d[i] > 0 /\ Drop(i) /\ UNCHANGED <<x, saw>>
@@ -242,8 +242,8 @@ Land(n) ==
      \/ n.k = "fence" /\ d[n.f[1]] < n.f[2] /\ x' = [x EXCEPT ![n.f[1]] = TRUE] /\ UNCHANGED <<like, count, d, applied>>
   /\ UNCHANGED <<sent, acked, note, names, win, lates, crashes, day, saw>>
 
-\* A month. Requests do not stay on their way for so long; in the former protocol no
-\* window does.
+\* A month. Requests do not stay on their way for so long; where entries are pruned by
+\* age, no window does.
 Midnight ==
   /\ day < Days /\ day' = day + 1 /\ net = {}
   /\ IF ByNote THEN UNCHANGED <<win, cur>>

@@ -287,8 +287,8 @@ func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeC
 					return err
 				}
 			}
-			if state := like.Liked; state && likeagg.Counted(like.Flush, ledger, ended[inc], r.cfg.Now()) ||
-				like.Base && !likeagg.Counted(like.Flush, ledger, ended[inc], r.cfg.Now()) {
+			if state := like.Liked; state && likeagg.Counted(like.Flush, ledger, ended[inc]) ||
+				like.Base && !likeagg.Counted(like.Flush, ledger, ended[inc]) {
 				sum++
 			}
 			return nil

@@ -163,21 +163,10 @@ func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	})
 }
 
-// rolledOut lets ends be noted for so long that entries may be pruned by notes.
-func (w *world) rolledOut() {
-	w.t.Helper()
-	_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: table.Item{
-		Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(time.Now().UnixMilli())}},
-	}})
-	require.NoError(w.t, err)
-	pass(rollout + time.Minute)
-}
-
 // The notes of a ledger are looked for when its flush is about to cost more. Nothing is
 // dropped from it before that would make it cheaper.
 func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	step(t, func(w *world) {
-		w.rolledOut()
 		ended := others(1)
 		w.setCount(table.Attr{Name: schema.AttrFlushed(ended.Inc), Value: table.N(ended.Seq)})
 		w.noteEnd(ended.Inc)
@@ -208,7 +197,6 @@ func TestASmallLedgerIsLeftAlone(t *testing.T) {
 // nothing is asked in between.
 func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
 	step(t, func(w *world) {
-		w.rolledOut()
 		w.large(false)
 		w.run()
 		for i, tt := range []struct {
@@ -293,21 +281,15 @@ func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
 	assert.Equal(t, maxEnds, most)
 }
 
-// An entry may go an hour after its note was read, and a former one after its days.
+// An entry may go an hour after its note was read.
 func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
 	step(t, func(w *world) {
-		former := "0" + newIncarnation(dayOf(time.Now()), 1)
 		win := &window{cfg: &Config{Now: time.Now}, collector: newCollector(Config{}), post: w.post}
 		win.collector.ends.learn(schema.LikeEnd{Inc: "ended"}, true, time.Now())
 		pass(settled - 1)
-		assert.False(t, win.prunable("ended", schema.LikeCount{}))
+		assert.False(t, win.prunable("ended"))
 		pass(1)
-		assert.True(t, win.prunable("ended", schema.LikeCount{}))
-		pass(time.Duration(formerPruning)*day - settled)
-		assert.False(t, win.prunable(former, schema.LikeCount{}))
-		pass(day)
-		assert.True(t, win.prunable(former, schema.LikeCount{}))
-		assert.False(t, win.prunable(former, schema.LikeCount{Fenced: map[string]bool{former: true}}))
+		assert.True(t, win.prunable("ended"))
 	})
 }
 
@@ -343,33 +325,9 @@ func TestTheDefaults(t *testing.T) {
 	assert.Len(t, newIncarnation(1, 1), dayDigits+randDigits, "the name on the second day of 1970")
 }
 
-// Pruning by notes begins when a rollout is over. The time of the first note is written
-// down once, whichever aggregator does it, and read once.
-func TestNotesPruneOnceARolloutIsOver(t *testing.T) {
-	step(t, func(w *world) {
-		p := w.run()
-		may := func(c *collector) bool {
-			may, err := c.mayPrune(t.Context())
-			require.NoError(t, err)
-			return may
-		}
-		first, began := newCollector(Config{Store: p, Now: time.Now}), time.Now()
-		assert.False(t, may(first))
-		pass(time.Until(began.Add(rollout)))
-		assert.False(t, may(first))
-		pass(time.Millisecond)
-		assert.True(t, may(first))
-		assert.True(t, may(newCollector(Config{Store: p, Now: time.Now})))
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		assert.Equal(t, 2, w.requested["since"])
-	})
-}
-
 // An aggregator does not read the notes of its own ends.
 func TestAnAggregatorKnowsItsOwnEnds(t *testing.T) {
 	step(t, func(w *world) {
-		w.rolledOut()
 		w.run()
 		w.send("alice", true)
 		w.settle()

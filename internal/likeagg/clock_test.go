@@ -85,32 +85,6 @@ func TestOneWrongClockHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// Where a former aggregator's entry is missing, only the age of its name says that the entry
-// was pruned. A clock that jumps before that judgement decides nothing.
-func TestAClockThatJumpsDoesNotJudgeAFormerAggregator(t *testing.T) {
-	step(t, func(w *world) {
-		w.told()
-		version := w.newID()
-		former := schema.Flush{Inc: "0" + newIncarnation(dayOf(time.Now()), 1), Seq: 5}
-		w.store(schema.Like{User: "alice", Liked: true, Version: version, Flush: former})
-		p := w.run()
-		w.fault = func(r request) fault {
-			if r.op == "ledger" {
-				p.skew.Store(int64(40 * day))
-			}
-			return none
-		}
-		w.queue.publish(encode(version, w.post, "alice", true))
-		pass(time.Minute)
-		require.Zero(t, w.count().Likes)
-		w.fault = w.planned
-		p.skew.Store(0)
-		w.settle()
-		w.wantCount(1)
-		w.wantDead(0, "")
-	})
-}
-
 // An unlike's item has to outlive every message that it refuses, so it has no ttl by a clock
 // that is days behind. Such a clock takes only messages of days ago.
 func TestAnUnlikeByAClockThatIsBehindStays(t *testing.T) {
@@ -125,29 +99,4 @@ func TestAnUnlikeByAClockThatIsBehindStays(t *testing.T) {
 			assert.Equal(t, stays, likes[0].TTL.IsZero())
 		})
 	}
-}
-
-// The notes of ends may be pruned by three days after the first one, by the clock. One in
-// doubt prunes nothing.
-func TestAClockInDoubtPrunesNothing(t *testing.T) {
-	step(t, func(w *world) {
-		w.told()
-		w.large(true)
-		p := w.run()
-		like := func(user string) {
-			w.send(user, true)
-			w.settle()
-		}
-		like("first") // reads the notes
-		pass(2 * time.Hour)
-		like("second") // notes since when there are any
-		p.skew.Store(int64(10 * day))
-		like("third")
-		assert.GreaterOrEqual(t, len(w.count().Done), 150)
-		p.skew.Store(0)
-		pass(4 * day)
-		like("fourth")
-		assert.Less(t, len(w.count().Done), 100)
-		w.wantCount(4)
-	})
 }

@@ -39,8 +39,6 @@ type collector struct {
 	alarmed time.Time
 
 	ends ends
-	// notesSince is when ends were first noted, as far as it is known. ends.mu guards it.
-	notesSince time.Time
 }
 
 // postWindows are the windows of one post: one may run while the next one collects.

@@ -90,8 +90,8 @@ func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 	}
 }
 
-// Until every aggregator knows the notes nothing is pruned by them. An entry without a
-// note, and one that its note excepts, is never pruned.
+// Entries of noted ends are pruned. An entry without a note, and one that its note excepts,
+// is never pruned.
 func TestWhatIsPruned(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(true)
@@ -102,7 +102,7 @@ func TestWhatIsPruned(t *testing.T) {
 		w.run()
 		for i := range 12 {
 			count := w.count()
-			if n := len(count.Done); i < 3 && n < 151 || i > 6 && n > 70 {
+			if n := len(count.Done); i > 0 && n > 70 {
 				t.Errorf("%d entries on day %d", n, i)
 			}
 			if _, kept := count.Done[lost.Inc]; !kept || !count.Fenced[dead.Inc] {
@@ -135,35 +135,6 @@ func TestWhatIsPruned(t *testing.T) {
 			}
 			pass(40 * time.Minute)
 		}
-	})
-}
-
-// Aggregators of before noted no ends. Their entries were pruned by age.
-func TestLikesThatAFormerAggregatorCounted(t *testing.T) {
-	step(t, func(w *world) {
-		former := schema.Flush{Inc: "0" + newIncarnation(dayOf(time.Now()), 1), Seq: 5}
-		pruned := schema.Flush{Inc: "0" + newIncarnation(dayOf(time.Now()), 2), Seq: 5}
-		w.leftBy(former, 5)
-		w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(6)})
-		w.store(schema.Like{User: "pruned", Liked: true, Version: w.newID(), Flush: pruned})
-		w.large(false)
-		pass(40 * day)
-		w.run()
-		w.send("pruned", false)
-		w.send("orphan", false)
-		w.unlikeAll(5)
-		count := w.wantCount(0)
-		if _, kept := count.Done[former.Inc]; !kept || len(count.Fenced) > 0 {
-			t.Errorf("the ledger is %v, want the former entry and no fence", count)
-		}
-		pass(40 * day)
-		w.large(true)
-		for i := range 4 {
-			w.send(fmt.Sprint("new", i), true)
-			w.settle()
-			pass(4 * day)
-		}
-		assert.NotContains(t, w.wantCount(4).Done, former.Inc, "the former entry was not pruned")
 	})
 }
 

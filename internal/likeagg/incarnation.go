@@ -2,8 +2,6 @@ package likeagg
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -16,17 +14,14 @@ import (
 )
 
 // The name of an incarnation begins with its day, the days since 1970 in dayDigits
-// digits of base dayBase. 40 random bits follow. Only people and names of before read
-// the day: nothing is concluded from it.
+// digits of base dayBase. 40 random bits follow. Only people read the day:
+// nothing is concluded from it.
 const (
 	dayDigits  = 3
 	dayBase    = 36
 	randDigits = 8
 	randBits   = 5
 	randAlpha  = "0123456789abcdefghjkmnpqrstvwxyz"
-	// formerLen is the length of the names that aggregators had before they noted
-	// their ends. Their entries were pruned by age.
-	formerLen = 12
 )
 
 // maxLost bounds the posts that the note of an incarnation's end excepts. One that lost
@@ -46,16 +41,6 @@ func newIncarnation(day int64, random uint64) string {
 		random >>= randBits
 	}
 	return s
-}
-
-// formerOlderThan reports whether inc has a name of before and began more than this many
-// days ago.
-func formerOlderThan(inc string, days int64, now time.Time) bool {
-	if len(inc) != formerLen {
-		return false
-	}
-	day, err := strconv.ParseInt(inc[:formerLen-randDigits], dayBase, 64)
-	return err == nil && dayOf(now)-day > days
 }
 
 // incarnation is one life of the aggregator. The collector's mutex guards it.
@@ -126,9 +111,6 @@ func (c *collector) over(working context.Context, inc *incarnation) {
 			return
 		}
 		c.ends.learn(end, true, time.Now())
-		if _, err := c.noted(working); err != nil { // a prune asks again
-			c.cfg.Log.Warn("the first day of the notes is not written down yet", zap.Error(err))
-		}
 	}, nil)
 }
 
@@ -196,39 +178,4 @@ func (c *collector) readEnds(ctx context.Context, incs []string) error {
 		c.ends.learn(schema.LikeEnd{Inc: inc}, false, now)
 	}
 	return nil
-}
-
-// rollout is the time that a deployment of this version over one that does not know the
-// notes may take. Nothing is pruned by a note before: an aggregator of before would
-// take the missing entry for an open flush.
-const rollout = 3 * 24 * time.Hour
-
-// mayPrune reports whether notes have been written for longer than a rollout takes.
-func (c *collector) mayPrune(ctx context.Context) (bool, error) {
-	since, err := c.noted(ctx)
-	return err == nil && c.cfg.Now().Sub(since) > rollout, err
-}
-
-// noted returns the time of the first note. The first aggregator that notes an end
-// writes it down.
-func (c *collector) noted(ctx context.Context) (time.Time, error) {
-	c.ends.mu.Lock()
-	since := c.notesSince
-	c.ends.mu.Unlock()
-	if !since.IsZero() {
-		return since, nil
-	}
-	since = c.cfg.Now()
-	begin := table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(since.UnixMilli())}}}
-	_, err := c.cfg.Store.Put(ctx, table.PutInput{Item: begin, If: table.Absent{}})
-	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
-		since, err = time.UnixMilli(failed.Old.Int(schema.AttrAsOf)), nil
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("write down the time of the first note: %w", err)
-	}
-	c.ends.mu.Lock()
-	c.notesSince = since
-	c.ends.mu.Unlock()
-	return since, nil
 }

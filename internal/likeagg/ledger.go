@@ -20,12 +20,7 @@ import (
 
 const (
 	maxAgeDays = int64(messages.MaxAge / (24 * time.Hour))
-	// formerPruned is the age in days from which a former incarnation without an entry
-	// was pruned. Its entries are pruned here when no clock that still receives messages
-	// can be so wrong that the incarnation is younger than that.
-	formerPruned  = maxAgeDays + 1
-	formerPruning = formerPruned + maxAgeDays + 1
-	maxPruned     = 100 // attributes that one prune drops
+	maxPruned  = 100 // attributes that one prune drops
 	// lastHour is the rest of a message's life in which it waits for nobody: it might
 	// be too old when it comes again.
 	lastHour = time.Hour
@@ -48,7 +43,7 @@ const (
 
 // stateOf returns the state of the flush g by a ledger, and by a note, read after the
 // ledger, that g's incarnation flushed everything on the post.
-func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool, now time.Time) flushState {
+func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	seq, flushed := ledger.Done[g.Inc]
 	switch {
 	case flushed && seq >= g.Seq:
@@ -57,19 +52,15 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool, now time.Time)
 		return flushCounted // its entry was pruned; a fence that came later says nothing
 	case ledger.Fenced[g.Inc]:
 		return flushNever
-	case !formerOlderThan(g.Inc, formerPruned, now):
-		return flushOpen
-	case flushed:
-		return flushNever // a former aggregator flushes nothing after its second day
 	}
-	return flushCounted // its entry was pruned by age
+	return flushOpen
 }
 
 // Counted reports whether the state of a like is in its post's count, by a ledger, and by a
 // note, read after the ledger, that the incarnation of its stamp flushed everything on the
 // post. Where it is not, the like's base is.
-func Counted(stamp schema.Flush, ledger schema.LikeCount, ended bool, now time.Time) bool {
-	return stateOf(stamp, ledger, ended, now) == flushCounted
+func Counted(stamp schema.Flush, ledger schema.LikeCount, ended bool) bool {
+	return stateOf(stamp, ledger, ended) == flushCounted
 }
 
 // judge decides what follows the likes that the actions have met. Each action ends with
@@ -99,13 +90,7 @@ func (w *window) judge(ctx context.Context, met []*action) error {
 		open := map[string]schema.Flush{} // to be fenced, by incarnation
 		rest = slices.DeleteFunc(rest, func(a *action) bool {
 			g := a.old.Flush
-			now := w.cfg.Now()
-			if len(g.Inc) == formerLen { // the age of its name decides
-				if a.err = w.cfg.Clock.Doubt(); a.err != nil {
-					return true
-				}
-			}
-			state := stateOf(g, *w.ledger, w.ended(g.Inc), now)
+			state := stateOf(g, *w.ledger, w.ended(g.Inc))
 			switch {
 			case state != flushOpen:
 				a.choose(state == flushCounted)
@@ -229,8 +214,8 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	if size >= largeLedger {
 		w.collector.alarm(w.post, size)
 	}
-	if size < lookFrom || w.cfg.Clock.Doubt() != nil {
-		return 0, nil //nolint:nilerr // a later flush prunes
+	if size < lookFrom {
+		return 0, nil
 	}
 	ledger := schema.ParseLikeCount(&count)
 	incs := map[string]bool{}
@@ -241,7 +226,7 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	var ask []string
 	for inc := range incs {
 		end, known := w.collector.ends.get(inc)
-		if len(inc) != formerLen && (!known || !end.ended && time.Since(end.at) >= settled) {
+		if !known || !end.ended && time.Since(end.at) >= settled {
 			ask = append(ask, inc)
 		}
 	}
@@ -252,7 +237,7 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	}
 	var names []string
 	for _, inc := range slices.Sorted(maps.Keys(incs)) {
-		if !w.prunable(inc, ledger) {
+		if !w.prunable(inc) {
 			continue
 		}
 		for _, name := range []string{schema.AttrFlushed(inc), schema.AttrFenced(inc)} {
@@ -265,19 +250,13 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	if table.WriteUnits(size) >= table.WriteUnits(table.Size(count)) {
 		return 0, nil
 	}
-	if may, err := w.collector.mayPrune(ctx); err != nil || !may || w.cfg.Clock.Doubt() != nil {
-		return 0, err
-	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{Key: schema.LikeCountKey(w.post), Remove: names, If: table.Exists{}})
 	return len(names), err
 }
 
 // prunable reports whether the entries of inc may go. They may once its end was noted
 // and no request of it is on its way, whatever is fenced meanwhile.
-func (w *window) prunable(inc string, ledger schema.LikeCount) bool {
-	if len(inc) == formerLen {
-		return formerOlderThan(inc, formerPruning, w.cfg.Now()) && !ledger.Fenced[inc]
-	}
+func (w *window) prunable(inc string) bool {
 	end, _ := w.collector.ends.get(inc)
 	return end.ended && !end.lost[w.post] && time.Since(end.at) >= settled
 }

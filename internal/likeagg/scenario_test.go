@@ -239,7 +239,7 @@ func (s *scenario) end(r request, met fault, err error) {
 
 func (s *scenario) text(r request) string {
 	user, _ := schema.UserOfSK(r.key.SK)
-	said := map[string]string{"post": "reads the post", "ledger": "reads the ledger", "like": "reads " + user, "put": "writes " + user, "since": "notes since when ends are noted",
+	said := map[string]string{"post": "reads the post", "ledger": "reads the ledger", "like": "reads " + user, "put": "writes " + user,
 		"prune": "prunes"}[r.op]
 	for _, key := range append(slices.Clone(r.keys), r.key) {
 		if inc := s.incs[strings.TrimPrefix(key.PK, "inc#")]; inc != "" {

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"fanfare/internal/schema"
 	ours "fanfare/internal/trace"
 )
 
@@ -138,28 +137,4 @@ func TestEachWindowHasASpan(t *testing.T) {
 		require.Len(t, spans.Ended(), 1)
 		assert.Equal(t, "count likes", spans.Ended()[0].Name())
 	})
-}
-
-// An aggregator of before, which noted no end, flushed nothing after its second day. So an
-// entry that is below a like says that the like was never counted, and no entry says that it
-// was pruned by age.
-func TestTheLikesOfAFormerAggregatorAreSettledByItsAge(t *testing.T) {
-	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	inc := "0" + newIncarnation(dayOf(began), 1)
-	require.Len(t, inc, formerLen)
-	g := schema.Flush{Inc: inc, Seq: 2}
-	for name, tt := range map[string]struct {
-		done map[string]int64
-		days int64
-		want flushState
-	}{
-		"counted":                     {map[string]int64{inc: 2}, formerPruned + 1, flushCounted},
-		"below the like, and old":     {map[string]int64{inc: 1}, formerPruned + 1, flushNever},
-		"pruned":                      {nil, formerPruned + 1, flushCounted},
-		"below the like, but too new": {map[string]int64{inc: 1}, formerPruned, flushOpen},
-		"absent, but too new":         {nil, formerPruned, flushOpen},
-	} {
-		now := began.Add(time.Duration(tt.days) * day)
-		assert.Equal(t, tt.want, stateOf(g, schema.LikeCount{Done: tt.done}, false, now), name)
-	}
 }

@@ -52,7 +52,7 @@ type world struct {
 type request struct {
 	p *proc
 	// op is "post", "like", "ledger" or "ends", which read, or "put", "flush", "fence",
-	// "end" (notes one), "since" (notes since when) or "prune".
+	// "end" (notes one) or "prune".
 	op   string
 	key  table.Key
 	in   table.UpdateInput // of a flush, fence or prune
@@ -253,9 +253,7 @@ func (p *proc) BatchGet(_ context.Context, in table.BatchGetInput) (table.BatchG
 
 func (p *proc) Put(_ context.Context, in table.PutInput) (table.WriteResult, error) {
 	op := "put"
-	if in.Item.Key == schema.LikeEndsKey() {
-		op = "since"
-	} else if in.Item.Key.SK == schema.SortEnd {
+	if in.Item.Key.SK == schema.SortEnd {
 		op = "end"
 	}
 	return call(request{p: p, op: op, key: in.Item.Key}, func() (table.WriteResult, error) {

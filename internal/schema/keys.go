@@ -169,9 +169,6 @@ func LikeCountKey(post string) table.Key {
 // LikeEndKey names the note that an incarnation of a like aggregator ended cleanly.
 func LikeEndKey(inc string) table.Key { return table.Key{PK: incPrefix + inc, SK: SortEnd} }
 
-// LikeEndsKey names the item that holds, as AttrAsOf, since when such notes are written.
-func LikeEndsKey() table.Key { return table.Key{PK: "inc", SK: SortEnd} }
-
 const incPrefix = "inc#"
 
 // SortEnd is the sort key of the note of an incarnation's end.

@@ -13,7 +13,7 @@ import (
 
 // Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush is none.
 type Flush struct {
-	// Inc is the aggregator's incarnation, at most 12 characters without '#'.
+	// Inc is the aggregator's incarnation, 11 characters without '#'.
 	Inc string
 	// Seq grows with each flush of the incarnation for the post, from 1.
 	Seq int64

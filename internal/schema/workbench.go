@@ -71,9 +71,6 @@ func facets() []facet {
 		{"Like aggregator's end", LikeEndKey("INCARNATION"), []table.Item{
 			LikeEnd{Inc: inc, Lost: map[string]bool{post: true}}.Item(),
 		}},
-		{"Like aggregators' ends", LikeEndsKey(), []table.Item{
-			{Key: LikeEndsKey(), Attrs: []table.Attr{millis(AttrAsOf, later)}},
-		}},
 		{"Timeline entry", table.Key{PK: TimelinePK("USER"), SK: EntrySK("POST", "AUTHOR")}, []table.Item{
 			{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(post, alice)}, Attrs: EntryAttrs(expiry, 1)},
 			{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(comment, alice)}, Attrs: EntryAttrs(expiry, 16)},

@@ -30,7 +30,7 @@ func TestWorkbenchModelIsThePublishedOne(t *testing.T) {
 	published, err := os.ReadFile(workbenchPage)
 	require.NoError(t, err)
 	diff := cmp.Diff(string(published), string(model))
-	assert.Empty(t, diff, "docs/workbench.json is another one (go test ./internal/table -run Workbench -update writes it)")
+	assert.Empty(t, diff, "docs/workbench.json is another one (go test ./internal/schema -run Workbench -update writes it)")
 }
 
 // TestWorkbenchModelHasTheShapeThatIsImported checks the names and types of the format.

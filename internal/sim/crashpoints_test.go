@@ -27,7 +27,6 @@ func TestACallIsNamedByItsPartition(t *testing.T) {
 		schema.PostByIDKey(postID).PK:        "post by id",
 		schema.IdempotencyKey("a", "key").PK: "idempotency",
 		schema.LikeEndKey("inc").PK:          "like end",
-		schema.LikeEndsKey().PK:              "like end",
 	} {
 		assert.Equal(t, "get "+want, class("get", pk), pk)
 	}

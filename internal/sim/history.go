@@ -25,8 +25,6 @@ func (w *World) history() bool {
 			w.write(schema.LikeEnd{Inc: names[i], Lost: map[string]bool{}}.Item())
 		}
 	}
-	since := table.Attr{Name: schema.AttrAsOf, Value: table.N(time.Now().Add(-20 * day).UnixMilli())}
-	w.write(table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{since}})
 	for _, post := range sorted(w.load.created) {
 		if w.tombs[post] > 0 {
 			continue // its count may be purged

@@ -147,8 +147,10 @@ func bugs() []bug {
 			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}},`}}},
 		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)`, `s.cfg.Now()`}}},
 		// About days, ages, the TTL, sleepers, stops and shards.
-		{"absence of an entry read as counted after a day", "I3", []edit{{inc, "if len(inc) != formerLen {\n\t\treturn false",
-			"if len(inc) != formerLen {\n\t\tday, _ := strconv.ParseInt(inc[:dayDigits], dayBase, 64)\n\t\treturn dayOf(now)-day > 1"}}},
+		{"absence of an entry read as counted after a day", "I3", []edit{
+			{inc, "func dayOf(", "func daysOld(inc string) int64 {\n\tday, _ := strconv.ParseInt(inc[:dayDigits], dayBase, 64)\n\treturn dayOf(time.Now()) - day\n}\n\nfunc dayOf("},
+			{ledger, "\treturn flushOpen\n", "\tif !flushed && daysOld(g.Inc) > 1 {\n\t\treturn flushCounted\n\t}\n\treturn flushOpen\n"},
+		}},
 		{"unlike expires after an hour", "I3", []edit{{like, `const likeTTL = messages.MaxAge + 3*24*time.Hour`, `const likeTTL = messages.MaxAge - 30*24*time.Hour + time.Hour`}}},
 		{"message of any age applied", "I3", []edit{{"messages/messages.go", `case now.Sub(at) > MaxAge:`, `case now.Sub(at) > 1000*MaxAge:`}}},
 		{"aggregator goes on after a sleep of weeks", "I3", []edit{{attempt, `if version != "" {`, `if version == "-" {`}}},

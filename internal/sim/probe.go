@@ -549,8 +549,6 @@ func (w *World) measurePrune(post string) {
 		w.write(schema.LikeEnd{Inc: inc, Lost: map[string]bool{}}.Item())
 		in.Set = append(in.Set, table.Attr{Name: schema.AttrFlushed(inc), Value: table.N(1)})
 	}
-	since := table.Attr{Name: schema.AttrAsOf, Value: table.N(time.Now().Add(-20 * day).UnixMilli())}
-	w.write(table.Item{Key: schema.LikeEndsKey(), Attrs: []table.Attr{since}})
 	_, err := w.store.Update(context.Background(), in)
 	w.did(err, in.Key)
 	w.renew(w.probe.limit)
