@@ -47,14 +47,12 @@ func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
 	}
 }
 
-// TestABackfillOnTheTopicOfPostsIsDone handles the event of an API of an earlier
-// version.
-func TestABackfillOnTheTopicOfPostsIsDone(t *testing.T) {
+func TestTheMarkOfABackfillThatHidesNothingEndsSoon(t *testing.T) {
 	w := newWorld(t, 0)
 	e := w.post()
 	_, err := w.EnsurePost(t.Context(), e)
 	w.must(err)
-	w.must(w.worker.HandlePosts(t.Context(), w.follow("new", id.Min)))
+	w.must(w.worker.HandleBackfills(t.Context(), w.follow("new", id.Min)))
 	w.wantHome("new", e.PostID)
 	m := w.mark("new")
 	assert.Equal(t, w.now.Add(time.Minute), m.Until)
@@ -82,7 +80,7 @@ func TestBackfillThatIsDoneCostsOneRead(t *testing.T) {
 		calls++
 		return do()
 	}
-	w.must(w.worker.HandlePosts(t.Context(), e))
+	w.must(w.worker.HandleBackfills(t.Context(), e))
 	if calls != 1 || *w.mark("new") != before {
 		t.Errorf("%d calls, mark %+v", calls, w.mark("new"))
 	}

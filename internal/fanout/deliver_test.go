@@ -249,6 +249,7 @@ func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
 	tests := map[string]error{
 		"post id far ahead of the clock": w.worker.HandlePosts(t.Context(), ahead),
 		"wrong topic for posts":          w.worker.HandlePosts(t.Context(), like),
+		"wrong topic for a follow":       w.worker.HandlePosts(t.Context(), w.follow("u", id.Min)),
 		"wrong topic for backfills":      w.worker.HandleBackfills(t.Context(), stored),
 		"wrong topic for chunks":         w.worker.HandleChunks(t.Context(), stored),
 		"plan of an unknown post": w.worker.HandleChunks(t.Context(),

@@ -185,11 +185,9 @@ func New(cfg Config) *Worker {
 	}
 }
 
-// HandlePosts is the queue.Handler of queue.TopicPosts. An API of an earlier version
-// may still put Followed there.
+// HandlePosts is the queue.Handler of queue.TopicPosts.
 func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
-	switch e.(type) {
-	case *messages.PostCreated, *messages.Followed:
+	if _, ok := e.(*messages.PostCreated); ok {
 		return w.handle(ctx, e)
 	}
 	return unexpected(e, queue.TopicPosts)

@@ -216,7 +216,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 					})
 					running.Go(func() {
 						for event := range events {
-							if err := worker.HandlePosts(t.Context(), event); err != nil {
+							if err := worker.HandleBackfills(t.Context(), event); err != nil {
 								t.Error(err)
 							}
 						}

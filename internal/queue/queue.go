@@ -37,8 +37,7 @@ import (
 
 // The topics. A backend adds its own prefix to their names.
 const (
-	// TopicPosts carries PostCreated. A process of an earlier version also puts Followed
-	// there.
+	// TopicPosts carries PostCreated.
 	TopicPosts = "posts"
 	// TopicBackfills carries Followed, Unfollowed, PostDeleted, UserForgotten, ProfileChanged,
 	// MarkWalk, Seen and Returned. Each follower is a group of its own, so on the topic of posts
