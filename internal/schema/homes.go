@@ -104,10 +104,7 @@ func ParseMark(it table.Item) (Mark, error) {
 	user, ok := userOf(it.Key.PK, "#home")
 	author, ok2 := UserOfSK(it.Key.SK)
 	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str(AttrFrom), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
-	m.Pull = cmp.Or(it.Str(AttrPull), m.From)
-	if m.V = it.Int(AttrModeV); m.Kind == MarkPulled && m.V == 0 {
-		m.Kind = MarkBackfill // a follow of an earlier version made it, of a pushed author
-	}
+	m.Pull, m.V = cmp.Or(it.Str(AttrPull), m.From), it.Int(AttrModeV)
 	if until := it.Int(AttrUntil); until != 0 {
 		m.Until = time.Unix(until, 0).UTC()
 	}
