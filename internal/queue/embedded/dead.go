@@ -256,13 +256,6 @@ func (b *Broker) dropSome(ctx context.Context, t *topic) (dropped int, more bool
 		return 0, false, nil // a later sweep removes them
 	}
 	return b.moveSome(ctx, t, new(position), func(value record, c *change) (found, wanted bool) {
-		at := time.Unix(0, int64(c.at.major))
-		if c.at.major == 0 { // a version without retention stored it
-			letter := deadLetter(t.name, c.at, slices.Clone(value))
-			if at = letter.FailedAt; at.IsZero() {
-				return true, false // it cannot be read: people drop it
-			}
-		}
-		return at.Before(before), true
+		return time.Unix(0, int64(c.at.major)).Before(before), true
 	})
 }

@@ -148,7 +148,7 @@ const (
 	nowhere place = 0
 	ready   place = 'r' // position: round, number
 	delayed place = 'd' // position: due time, number
-	dead    place = 'x' // position: time of the failure (0 in older versions), number
+	dead    place = 'x' // position: time of the failure, number
 	// stateSpace holds one item for each topic, formatSpace the format version.
 	stateSpace  = 's'
 	formatSpace = 'f'

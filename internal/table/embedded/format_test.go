@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The archive is a directory that the first version of this package wrote: one item in
-// a sorted file and one in the log, both in the index.
+// The archive is a directory of format 1: one item in a sorted file and one in the log, both
+// in the index.
 func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	dir := disktest.Unzip(t, "testdata/format1.zip")
 	s := open(t, dir, Options{SweepEvery: -1})
