@@ -95,7 +95,7 @@ func (k Kind) advice() string {
 		LikeCount:       "the repair adds the difference",
 		LikeIndex:       "the user's list of likes is wrong: the repair sets the keys of the index",
 		CommentIndex:    "the user's list of comments is wrong: the repair sets the keys of the index",
-		CommentCount:    "the repair removes the number, and the first call that needs it counts anew",
+		CommentCount:    "the repair adds the difference",
 	}[k]
 }
 

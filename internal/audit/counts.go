@@ -33,14 +33,17 @@ func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error
 	return l, err
 }
 
-// counted is a count of a user with its list.
+// counted is a count with its list.
 type counted struct {
+	kind     Kind
 	what, pk string
 	// count is the number by the items that hold it.
 	count int64
 	// items hold the number, in the attribute attr. The first one takes the difference.
 	keys []table.Key
 	attr string
+	// items are the items of keys that were there, and perhaps more.
+	items map[table.Key]table.Item
 }
 
 // userItem checks a user's counts and profile, once for all items of the partition.
@@ -66,7 +69,12 @@ func (r *run) userItem(ctx context.Context, user string) error {
 			}
 			continue
 		}
-		if err := r.judge(ctx, user, c.what); err != nil {
+		err := r.judge(ctx, func(ctx context.Context) (counted, error) {
+			items, err := r.userItems(ctx, user)
+			all := countsOf(user, items)
+			return all[slices.IndexFunc(all, func(again counted) bool { return again.what == c.what })], err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -86,34 +94,36 @@ const (
 
 func countsOf(user string, items map[table.Key]table.Item) []counted {
 	own := schema.CountsKey(user)
-	followers := counted{what: countFollowers, pk: schema.FollowersPK(user), keys: schema.FollowerCountKeys(user), attr: schema.AttrN}
+	followers := counted{
+		kind: UserCount, what: countFollowers, pk: schema.FollowersPK(user),
+		keys: schema.FollowerCountKeys(user), attr: schema.AttrN, items: items,
+	}
 	for _, key := range followers.keys {
 		followers.count += items[key].Int(schema.AttrN)
 	}
 	return []counted{
-		{countPosts, schema.PostsPK(user), items[own].Int(schema.AttrPosts), []table.Key{own}, schema.AttrPosts},
-		{countFollowing, schema.FollowingPK(user), items[own].Int(schema.AttrFollowing), []table.Key{own}, schema.AttrFollowing},
+		{UserCount, countPosts, schema.PostsPK(user), items[own].Int(schema.AttrPosts), []table.Key{own}, schema.AttrPosts, items},
+		{UserCount, countFollowing, schema.FollowingPK(user), items[own].Int(schema.AttrFollowing), []table.Key{own}, schema.AttrFollowing, items},
 		followers,
 	}
 }
 
-// judge decides about a count: the list is read before and after a transaction that checks
-// the count. If both readings are equal, the list was so at the moment of the transaction.
-func (r *run) judge(ctx context.Context, user, what string) error {
+// judge decides about the count that read returns, without keys if nothing is to be counted:
+// the list is read before and after a transaction that checks the count. If both readings are
+// equal, the list was so at the moment of the transaction.
+func (r *run) judge(ctx context.Context, read func(context.Context) (counted, error)) error {
 	for range decisions {
-		items, err := r.userItems(ctx, user)
-		if err != nil {
+		c, err := read(ctx)
+		if err != nil || len(c.keys) == 0 {
 			return err
 		}
-		all := countsOf(user, items)
-		c := all[slices.IndexFunc(all, func(c counted) bool { return c.what == what })]
 		before, err := r.list(ctx, c.pk, true)
 		if err != nil || before.n == c.count {
 			return err
 		}
 		checks := make([]table.TransactOp, len(c.keys))
 		for i, key := range c.keys {
-			checks[i] = check(key, unchangedIn(items, key, c.attr))
+			checks[i] = check(key, unchangedIn(c.items, key, c.attr))
 		}
 		still, err := r.transact(ctx, checks...)
 		if err != nil {
@@ -126,8 +136,8 @@ func (r *run) judge(ctx context.Context, user, what string) error {
 		if !still || before != after {
 			continue
 		}
-		return r.found(ctx, UserCount, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", what, c.count, before.n), func() (bool, error) {
-			return r.add(ctx, items, c.keys[0], c.attr, before.n-c.count)
+		return r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, before.n), func() (bool, error) {
+			return r.add(ctx, c.items, c.keys[0], c.attr, before.n-c.count)
 		})
 	}
 	r.sum.Undecided++
@@ -151,8 +161,8 @@ func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table
 		return false, err
 	}
 	var former table.Cond = table.AttrAbsent{Name: schema.AttrFixed}
-	if old := items[key].Get(schema.AttrFixed); !old.IsZero() {
-		former = table.Equal{Name: schema.AttrFixed, Value: old}
+	if it, ok := items[key]; ok { // it may go: a deleted post leaves no count behind
+		former = same(it, schema.AttrFixed)
 	}
 	return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{
 		Key: key, If: former,
@@ -186,47 +196,23 @@ func (r *run) profile(ctx context.Context, user string, items map[table.Key]tabl
 	return nil
 }
 
-// commentCount checks the number of a living post's comments, as judge does: a comment is made
-// or deleted in one transaction with the number. A post without a number has nothing wrong.
+// commentCount checks the number of a living post's comments: a comment is made or deleted in
+// one transaction with the number.
 func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 	key, pk := schema.PostKey(seen.Author, seen.ID), schema.CommentsPK(seen.ID)
-	if !seen.Counted || r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) {
+	if r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) {
 		return nil
 	}
 	if l, err := r.list(ctx, pk, false); err != nil || l.n == seen.Comments {
 		return err
 	}
-	for range decisions {
+	return r.judge(ctx, func(ctx context.Context) (counted, error) {
 		found, err := r.get(ctx, true, key)
-		if err != nil {
-			return err
+		if _, there := found[key]; err != nil || !there { // its comments are being removed
+			return counted{}, err
 		}
-		post, err := schema.ParsePost(found[key])
-		if err != nil || post.Deleted || !post.Counted {
-			return nil //nolint:nilerr // it was deleted, or somebody counts
-		}
-		before, err := r.list(ctx, pk, true)
-		if err != nil || before.n == post.Comments {
-			return err
-		}
-		counted := table.All{living(), same(found[key], schema.AttrComments), table.AttrAbsent{Name: schema.AttrCountedTo}}
-		still, err := r.transact(ctx, check(key, counted))
-		if err != nil {
-			return err
-		}
-		after, err := r.list(ctx, pk, true)
-		if err != nil {
-			return err
-		}
-		if !still || before != after {
-			continue
-		}
-		return r.found(ctx, CommentCount, key, fmt.Sprintf("the count of comments is %d, and the list has %d", post.Comments, before.n), func() (bool, error) {
-			return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{Key: key, If: counted, Remove: []string{schema.AttrComments}}})
-		})
-	}
-	r.sum.Undecided++
-	return nil
+		return counted{CommentCount, "comments", pk, found[key].Int(schema.AttrComments), []table.Key{key}, schema.AttrComments, found}, nil
+	})
 }
 
 // likeCount checks the like count of a living post. The likes are read between two equal

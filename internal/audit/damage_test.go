@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
 )
 
@@ -208,6 +209,11 @@ func damages() []damage {
 			w.change(key, nil, []table.Attr{attr(schema.AttrComments, table.N(7))})
 			return key
 		}, func(w *world, posts []string) bool { return shown(w, posts[6]) == 1 }},
+		{"the number of a post's comments is lost", audit.CommentCount, func(w *world, posts []string) table.Key {
+			key := schema.PostKey("ann", posts[6])
+			w.change(key, nil, nil, schema.AttrComments)
+			return key
+		}, func(w *world, posts []string) bool { return shown(w, posts[6]) == 1 }},
 		{"a counted comment is lost", audit.CommentCount, func(w *world, posts []string) table.Key {
 			w.drop(comments(w, posts[7])[0].Key)
 			return schema.PostKey("ann", posts[7])
@@ -272,6 +278,49 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 		})
 	}
 	assert.Len(t, planted, len(audit.Kinds()), "each kind is planted")
+}
+
+// beforeRepair calls do once, just before the first transaction that changes an item.
+type beforeRepair struct {
+	table.Store
+	do func()
+}
+
+func (s *beforeRepair) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	if do := s.do; do != nil && in.Ops[0].Check == nil {
+		s.do = nil
+		do()
+	}
+	return s.Store.Transact(ctx, in)
+}
+
+// A post that is deleted, or another repair, just before the number of its comments is
+// repaired: nothing comes back, and nothing is added twice.
+func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world, post string){
+		"the post is deleted": func(w *world, post string) { w.must(w.DeletePost(w.t.Context(), "ann", post)) },
+		"another repair":      func(w *world, _ string) { w.walk(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, posts := town(t, tabletest.NewMemory())
+			w.quiet()
+			key := schema.PostKey("ann", posts[6])
+			w.change(key, nil, []table.Attr{attr(schema.AttrComments, table.N(7))})
+			var after *table.Item
+			late := w.cfg
+			late.Store = &beforeRepair{w.store, func() { meanwhile(w, posts[6]); after = w.item(key) }}
+			found := 0
+			_, err := audit.New(late).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error {
+				found++
+				assert.Equal(t, audit.CommentCount, f.Kind)
+				assert.False(t, f.Mended)
+				return nil
+			}})
+			w.must(err)
+			assert.Equal(t, 1, found)
+			assert.Equal(t, after, w.item(key))
+		})
+	}
 }
 
 // Workers, clients and walks side by side: nothing is broken, so nothing may be found,

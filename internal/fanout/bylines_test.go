@@ -35,7 +35,7 @@ func (w *world) named(b schema.Byline) {
 func (w *world) signed(age time.Duration, b schema.Byline) string {
 	w.Helper()
 	post := id.Floor(w.now.Add(-age))
-	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1, Counted: true, Byline: b}.Item()})
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1, Byline: b}.Item()})
 	w.must(err)
 	return post
 }

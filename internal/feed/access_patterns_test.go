@@ -434,9 +434,7 @@ much has to be skipped, a list goes on to 12 calls at most, and answers a short 
 cursor. A page from which few deleted posts were left out first reads few more (a home, likes and
 comments by user): 3 calls more at most. If these are deleted too, or more than half of the page is,
 it reads 100 at a time, at 104 units. Views take 5 calls more at most. Beside names that are known, a view costs half a unit
-for its like count, and the page its reader's own likes or edges. The first view of a post that
-a version before comment counts made counts its comments, once: 1 RCU for each 4 KB of them,
-and 1 WCU for each KB of the post.
+for its like count, and the page its reader's own likes or edges.
 
 ## Writes
 

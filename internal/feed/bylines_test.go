@@ -214,7 +214,7 @@ func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
 		w, tp := tapped(t, sharing)
 		w.crowd("viewer", 20, 20)
 		for _, item := range w.page("viewer", 20) {
-			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "of an earlier version", LikeShards: 1, Counted: true}.Item())
+			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "of an earlier version", LikeShards: 1}.Item())
 		}
 		tp.latency = time.Second
 		for _, trips := range []time.Duration{3 * time.Second, 2 * time.Second} { // then the process knows the authors
@@ -239,7 +239,7 @@ func TestAHomeShowsTheNewerOfBylineAndKnownProfile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "Of this process", name(), "before a worker brought it to the post")
 	newer := schema.Byline{Name: "Of another process", V: w.profile("ann").V + 1}
-	w.put(schema.Post{ID: post.ID, Author: "ann", Text: "x", LikeShards: 1, Counted: true, Byline: newer}.Item())
+	w.put(schema.Post{ID: post.ID, Author: "ann", Text: "x", LikeShards: 1, Byline: newer}.Item())
 	assert.Equal(t, "Of another process", name(), "though this process remembers an older one")
 	w.clock.add(schema.BylineShown + time.Millisecond)
 	assert.Equal(t, "Of this process", name(), "the post is too old to tell")

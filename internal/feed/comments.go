@@ -34,25 +34,18 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 
 // Comments lists a living post's comments, oldest first.
 func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (List[Comment], error) {
-	list, _, err := s.comments(ctx, post, in)
-	return list, err
-}
-
-// comments also returns the post by id.
-func (s *Service) comments(ctx context.Context, post string, in PageRequest) (List[Comment], schema.PostRef, error) {
 	scope := byID("comments", post, "")
 	after, err := scope.position(in.Cursor)
 	if err != nil {
-		return List[Comment]{}, schema.PostRef{}, err
+		return List[Comment]{}, err
 	}
 	q := table.Query{PK: schema.CommentsPK(post), Consistent: true}
 	if after != "" {
 		q.After = schema.CommentSK(after)
 	}
-	var byID schema.PostRef
 	var comments stretch[Comment]
 	err = s.all(ctx,
-		func(ctx context.Context) (err error) { byID, err = s.livingPost(ctx, post); return err },
+		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
 			comments, err = collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Comment, bool, error) {
 				c, err := schema.ParseComment(it)
@@ -62,9 +55,9 @@ func (s *Service) comments(ctx context.Context, post string, in PageRequest) (Li
 		},
 	)
 	if err != nil {
-		return List[Comment]{}, schema.PostRef{}, err
+		return List[Comment]{}, err
 	}
-	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), byID, nil
+	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), nil
 }
 
 // DeleteComment deletes a comment. Its author may do so, and the author of the post.

@@ -267,7 +267,6 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) 
 		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
 	}
 	byID := refOf(p)
-	p.Counted = true // a new post has no comments
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},

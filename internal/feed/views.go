@@ -160,8 +160,7 @@ func refTo(byID schema.PostRef) ref { return ref{byID.ID, byID.Author, byID.Like
 
 // views returns the views of the living posts among refs. posts has the posts if they were
 // read already. It takes one round trip and 5 table calls at most. A round trip and a call
-// more is for authors of posts without a byline, and for posts whose comments were never
-// counted a call to count and one to store for each, and tableCalls more for all of them.
+// more is for authors of posts without a byline.
 func (s *Service) views(ctx context.Context, viewer string, refs []ref, posts map[table.Key]table.Item) ([]PostView, error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -171,25 +170,12 @@ func (s *Service) views(ctx context.Context, viewer string, refs []ref, posts ma
 		return nil, err
 	}
 	views := make([]PostView, len(items))
-	calls := budgetAfter(0)
-	var counts []func(context.Context) error
 	for i, item := range items {
 		p, err := schema.ParsePost(posts[schema.PostKey(item.Author.ID, item.Post.ID)])
 		if err != nil {
 			return nil, unavailable("table", err)
 		}
 		views[i] = PostView{HomeItem: item, CommentCount: max(0, p.Comments)}
-		if !p.Counted {
-			counts = append(counts, func(ctx context.Context) (err error) {
-				views[i].CommentCount, err = s.countComments(ctx, calls, p)
-				return err
-			})
-		}
-	}
-	for part := range slices.Chunk(counts, readers) {
-		if err := s.all(ctx, part...); err != nil {
-			return nil, err
-		}
 	}
 	return views, nil
 }
@@ -240,13 +226,9 @@ func (s *Service) LikerViews(ctx context.Context, viewer, post string, in PageRe
 	return withUsers(ctx, s, viewer, list, err, byUser("likers", post), user, user)
 }
 
-// CommentViews is Comments with the views of the authors. A page that has all comments of the
-// post also checks their number.
+// CommentViews is Comments with the views of the authors.
 func (s *Service) CommentViews(ctx context.Context, viewer, post string, in PageRequest) (List[WithUser[Comment]], error) {
-	list, ref, err := s.comments(ctx, post, in)
-	if err == nil && in.Cursor == "" && list.NextCursor == "" {
-		err = s.checkComments(ctx, ref, int64(len(list.Items)))
-	}
+	list, err := s.Comments(ctx, post, in)
 	return withUsers(ctx, s, viewer, list, err, byID("comments", post, ""),
 		func(c Comment) string { return c.ID }, func(c Comment) string { return c.AuthorID })
 }

@@ -28,7 +28,6 @@ const (
 	AttrBylineImg  = "ai"        // post: the author's image
 	AttrBylineV    = "av"        // profile: its version; post: that of the profile with this name and image
 	AttrComments   = "cc"        // post: its comments; absent on a post whose comments nobody has counted
-	AttrCountedTo  = "cto"       // post: the last comment that the count has reached, while it goes on
 	AttrSince      = "since"     // edge, mute, block: when it was made
 	AttrBlockedBy  = "by"        // block: since when the other user blocks this one
 	AttrAuthor     = "a"         // post by id, plan: the author

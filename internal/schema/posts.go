@@ -14,12 +14,8 @@ type Post struct {
 	LikeShards                 int
 	// Byline may be absent: of an earlier version's post, of an imported one.
 	Byline Byline
-	// Comments is the exact number of comments (I4) if Counted. A post that an earlier version
-	// made is not counted. CountedTo is then the last comment that Comments includes, "" for
-	// none.
-	Comments  int64
-	Counted   bool
-	CountedTo string
+	// Comments is the exact number of comments (I4).
+	Comments int64
 	// Deleted posts are in the list only if an earlier version deleted them.
 	Deleted bool
 }
@@ -54,7 +50,7 @@ func (p Post) Item() table.Item {
 	if !p.EditedAt.IsZero() {
 		attrs = append(attrs, millis(AttrEditedAt, p.EditedAt))
 	}
-	if p.Counted {
+	if p.Comments != 0 {
 		attrs = append(attrs, num(AttrComments, p.Comments))
 	}
 	if p.Byline != (Byline{}) {
@@ -73,8 +69,8 @@ func ParsePost(it table.Item) (Post, error) {
 	return Post{
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
 		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
-		Comments: it.Int(AttrComments), Counted: it.Has(AttrComments) && !it.Has(AttrCountedTo), CountedTo: it.Str(AttrCountedTo),
-		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
+		Comments: it.Int(AttrComments),
+		Byline:   Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
 	}, nil
 }
 

@@ -51,7 +51,7 @@ func facets() []facet {
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
-			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Counted: true, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
+			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),

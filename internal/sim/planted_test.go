@@ -125,11 +125,11 @@ func bugs() []bug {
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `post, 1, write); err != nil {`, `post, 1, write); err != nil && text == "" {`}}},
 		{"comment counted outside of its transaction", "I4", []edit{{"internal/feed/commentcount.go", `op, table.TransactOp{Update: count})
-		if`, `op)
-		if err == nil {
-			_, err = s.cfg.Store.Update(ctx, *count)
-		}
-		if`}}},
+	if`, `op)
+	if err == nil {
+		_, err = s.cfg.Store.Update(ctx, *count)
+	}
+	if`}}},
 		{"chunk skips the follower at its boundary", "I1", []edit{{chunk, `Low: schema.UserSK(r.first), After: after,`,
 			`Low: schema.UserSK(r.first), After: func() string { if after == "" && r.first != "" { return schema.UserSK(r.first) }; return after }(),`}}},
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user, TTL`,
