@@ -369,7 +369,7 @@ func same(it table.Item, name string) table.Cond {
 	return table.Equal{Name: name, Value: it.Get(name)}
 }
 
-// living holds for a post by id, or a post, that is not deleted.
+// living holds for a post by id that is not deleted.
 func living() table.Cond {
 	return table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 }

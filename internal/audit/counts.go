@@ -22,11 +22,9 @@ type list struct{ n, hash int64 }
 func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error) {
 	var l list
 	h := fnv.New64a()
-	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince, schema.AttrDeleted}}, func(it table.Item) error {
-		if it.Int(schema.AttrDeleted) == 0 { // an earlier version left tombstones in lists of posts
-			l.n++
-			_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // a hash's Write never fails
-		}
+	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince}}, func(it table.Item) error {
+		l.n++
+		_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // a hash's Write never fails
 		return nil
 	})
 	l.hash = int64(h.Sum64())

@@ -15,7 +15,7 @@ import (
 // transaction makes both items, and one takes the post from the list and makes the tombstone.
 func (r *run) postItem(ctx context.Context, it table.Item) error {
 	post, err := schema.ParsePost(it)
-	if err != nil || post.Deleted {
+	if err != nil {
 		return nil //nolint:nilerr // items that cannot be read are passed by
 	}
 	key := schema.PostByIDKey(post.ID)
@@ -32,12 +32,12 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 		}
 		now, detail = table.Equal{Name: schema.AttrDeleted, Value: ref.Get(schema.AttrDeleted)}, "the post was deleted, and is in its author's list"
 	}
-	broken, err := r.transact(ctx, check(it.Key, living()), check(key, now))
+	broken, err := r.transact(ctx, check(it.Key, table.Exists{}), check(key, now))
 	if err != nil || !broken {
 		return err
 	}
 	return r.found(ctx, PostID, key, detail, func() (bool, error) {
-		goes := []table.TransactOp{{Delete: &table.DeleteInput{Key: it.Key, If: living()}}, check(key, now)}
+		goes := []table.TransactOp{{Delete: &table.DeleteInput{Key: it.Key, If: table.Exists{}}}, check(key, now)}
 		if ok {
 			return r.transact(ctx, goes...)
 		}
@@ -50,7 +50,7 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 			return r.transact(ctx, append(goes, still)...)
 		}
 		made := schema.PostRef{ID: post.ID, Author: post.Author, LikeShards: post.LikeShards}
-		return r.transact(ctx, check(it.Key, living()), table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: now}}, still)
+		return r.transact(ctx, check(it.Key, table.Exists{}), table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: now}}, still)
 	})
 }
 
@@ -210,7 +210,7 @@ func (r *run) planItem(ctx context.Context, it table.Item) error {
 		return nil //nolint:nilerr // there is none, or it cannot be read
 	}
 	p := delivered{plan: plan, ref: ref, before: made.Add(-margin), attrs: schema.EntryAttrs(ttl, ref.LikeShards)}
-	own := check(schema.PostKey(plan.Author, plan.Post), living()) // its transaction writes the entry, too
+	own := check(schema.PostKey(plan.Author, plan.Post), table.Exists{}) // its transaction writes the entry, too
 	if err := r.entries(ctx, p, []owed{{plan.Author, []table.TransactOp{own}}}); err != nil || plan.State == schema.PlanPulled {
 		return err
 	}

@@ -267,11 +267,11 @@ func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) (
 	return newest, err
 }
 
-// newestPosts returns the newest most living posts of an author from an id on.
+// newestPosts returns the newest most posts of an author from an id on.
 func (w *Worker) newestPosts(ctx context.Context, author, from string, most int) (posts []schema.Post, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: most, Consistent: true,
-		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
+		Project: []string{schema.AttrLikeShards},
 	}) {
 		if err != nil {
 			return nil, fmt.Errorf("read the posts of %s: %w", author, err)
@@ -280,9 +280,6 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string, most int)
 			post, err := schema.ParsePost(it)
 			if err != nil {
 				return nil, err
-			}
-			if post.Deleted {
-				continue
 			}
 			if posts = append(posts, post); len(posts) == most {
 				return posts, nil

@@ -100,7 +100,7 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 }
 
 // copyPosts writes entries for the posts that the mark makes homes merge in. It leaves
-// out deleted posts and posts too old for a timeline.
+// out posts too old for a timeline.
 func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Time) (copied int, err error) {
 	oldest := max(mark.From, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
 	if err := w.cfg.Clock.Doubt(); err != nil {
@@ -108,7 +108,7 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 	}
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,
-		Project: []string{schema.AttrDeleted, schema.AttrLikeShards},
+		Project: []string{schema.AttrLikeShards},
 	}) {
 		if err != nil {
 			return copied, fmt.Errorf("read the posts of %s: %w", mark.Author, err)
@@ -118,9 +118,6 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 			stored, err := schema.ParsePost(it)
 			if err != nil {
 				return copied, err
-			}
-			if stored.Deleted {
-				continue
 			}
 			p, err := w.newPost(stored.ID, mark.Author, stored.LikeShards)
 			if err != nil {

@@ -34,10 +34,6 @@ func TestBackfillCopiesLivingPostsFromTheFollowsFirstOn(t *testing.T) {
 	posts := w.stored(12)
 	w.deletePost(posts[5])
 	w.deletePost(posts[7])
-	_, err := w.mem.Put(t.Context(), table.PutInput{Item: table.Item{ // as an earlier version deleted a post
-		Key: schema.PostKey(author, posts[7]), Attrs: []table.Attr{{Name: schema.AttrDeleted, Value: table.N(1)}},
-	}})
-	w.must(err)
 	w.follow("new", posts[2])
 	w.drain(w.worker)
 	w.wantHome("new", posts[2], posts[3], posts[4], posts[6], posts[8], posts[9], posts[10], posts[11])

@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -285,16 +284,14 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 }
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of
-// the author's Config.RecentPosts-th newest living post, or id.Min if there are fewer. If there
-// are too many among them that an earlier version deleted, it is the last id that was
-// read. It does not look at posts that homes no longer show because of their age.
+// the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look at posts that homes no longer show because of their age.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
-	recent, err := s.postsBy(ctx, budgetAfter(1), author, span{low: s.oldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
+	recent, err := s.postsBy(ctx, nil, author, span{low: s.oldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
 	if err != nil {
 		return "", err
 	}
 	if len(recent.items) < s.cfg.RecentPosts {
-		return cmp.Or(recent.cut, id.Min), nil
+		return id.Min, nil
 	}
 	return recent.items[s.cfg.RecentPosts-1].post, nil
 }

@@ -175,10 +175,10 @@ func (s *Service) eachItem(ctx context.Context, q table.Query, visit func(table.
 }
 
 func (s *Service) forgetPosts(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
-	q := table.Query{PK: schema.PostsPK(user), High: schema.PostSK(before), Consistent: true, Project: []string{schema.AttrDeleted}}
+	q := table.Query{PK: schema.PostsPK(user), High: schema.PostSK(before), Consistent: true, Project: []string{}}
 	return s.eachItem(ctx, q, func(it table.Item) error {
 		post, err := schema.ParsePost(it)
-		if err != nil || post.Deleted {
+		if err != nil {
 			return unavailable("table", err)
 		}
 		err = s.DeletePost(ctx, user, post.ID)

@@ -145,7 +145,7 @@ func TestSharedHeadsShowWhatEachReaderWouldHaveRead(t *testing.T) {
 			author := names[random.IntN(len(names))]
 			p := w.post(author, "x").ID
 			if random.IntN(3) == 0 {
-				w.put(buried(author, p)) // as an earlier version deleted it
+				require.NoError(t, w.DeletePost(t.Context(), author, p))
 			}
 			posts = append(posts, p)
 		}
@@ -382,29 +382,5 @@ func TestAHomeOfOnePulledAuthorIsWhole(t *testing.T) {
 	for _, limit := range []int{1, 19, 20, 21, 99, 100} {
 		wantSame(t, limit, texts(w.home("ann", limit, feed.HomeQuery{})), want)
 		wantSame(t, limit, texts(w.home("ann", limit, feed.HomeQuery{})), want)
-	}
-}
-
-// The shared read ended at a deleted post, and the readers' homes begin there, or above it. So
-// nothing is left to read, though the home has more lists than calls.
-func TestAHomeThatBeginsAboveTheEndOfItsHeadsIsWhole(t *testing.T) {
-	w := newWorld(t, sharingHeads)
-	names := numbered(9, "large")
-	w.users("all", "there", "above")
-	w.users(names...)
-	for _, name := range names {
-		w.post(name, "old")
-		deleted := w.deletedPosts(name, feed.DefaultLimit)
-		w.post(name, "new")
-		for viewer, since := range map[string]string{"all": id.Min, "there": deleted[0], "above": deleted[1]} {
-			w.pull(viewer, since, name)
-		}
-	}
-	w.page("all", feed.DefaultLimit)
-	for _, viewer := range []string{"there", "above"} {
-		l, err := w.Home(t.Context(), viewer, feed.HomeQuery{}, feed.PageRequest{})
-		require.NoError(t, err)
-		assert.Len(t, l.Items, len(names))
-		assert.Empty(t, l.NextCursor, viewer)
 	}
 }

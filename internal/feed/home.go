@@ -194,8 +194,8 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 		return nil, false, err
 	}
 	living := slices.DeleteFunc(slices.Clone(refs), func(r ref) bool {
-		it, ok := posts[schema.PostKey(r.author, r.post)]
-		return !ok || it.Int(schema.AttrDeleted) != 0
+		_, ok := posts[schema.PostKey(r.author, r.post)]
+		return !ok
 	})
 	shown := living[:min(missing, len(living))]
 	keys := homeKeysOf(shown)
@@ -271,9 +271,6 @@ func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Ite
 		p, err := schema.ParsePost(it)
 		if err != nil {
 			return nil, unavailable("table", err)
-		}
-		if p.Deleted {
-			continue
 		}
 		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}, Liked: liked[r.post]}
 		by := schema.Byline{V: -1}
@@ -355,16 +352,16 @@ func (s *Service) headOf(ctx context.Context, author string, of span, want, size
 	return head, err
 }
 
-// postsBy returns references to author's first want living posts of a span. It returns fewer
+// postsBy returns references to author's first want posts of a span. It returns fewer
 // if there are no more, or if the budget cut the read. The first page reads size posts.
 func (s *Service) postsBy(ctx context.Context, calls *budget, author string, of span, want, size int) (stretch[ref], error) {
 	if of.empty() {
 		return stretch[ref]{}, nil
 	}
 	q := of.query(schema.PostsPK(author))
-	q.PageSize, q.Project = size, []string{schema.AttrDeleted, schema.AttrLikeShards}
-	return collect(ctx, s.cfg.Store, q, want, refill{budget: calls, calls: 1, most: mostRefill}, each(func(it table.Item) (ref, bool, error) {
+	q.PageSize, q.Project = size, []string{schema.AttrLikeShards}
+	return collect(ctx, s.cfg.Store, q, want, refill{budget: calls, calls: 1}, each(func(it table.Item) (ref, bool, error) {
 		p, err := schema.ParsePost(it)
-		return ref{p.ID, author, p.LikeShards}, !p.Deleted, err
+		return ref{p.ID, author, p.LikeShards}, true, err
 	}))
 }

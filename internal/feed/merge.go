@@ -27,9 +27,8 @@ func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 }
 
 // tableCalls is how many table calls a list makes for one request, apart from the first
-// read of each list that a home or a sharded like list merges. Hidden data (posts that an
-// earlier version deleted, entries of unfollowed authors, taken-back likes) may be in the
-// way without end. A list that has made its calls answers the page that it has, which may
+// read of each list that a home or a sharded like list merges. Hidden data (entries of deleted
+// posts and of unfollowed authors, taken-back likes) may be in the way without end. A list that has made its calls answers the page that it has, which may
 // be short or empty, with a cursor at the last key that it read.
 const tableCalls = 12
 

@@ -119,7 +119,7 @@ func TestPollsForNewsCost(t *testing.T) {
 	}
 }
 
-// The posts of one author were deleted by an earlier version, so their entries are still there.
+// The posts of one author were deleted, and their entries are still there.
 func newsBehind(t *testing.T, deleted int) (*world, *tap, string) {
 	t.Helper()
 	w, tp := tapped(t)

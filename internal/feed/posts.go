@@ -35,9 +35,6 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	if err != nil {
 		return Post{}, unavailable("table", err)
 	}
-	if p.Deleted {
-		return Post{}, notFound("post %s was deleted", post)
-	}
 	return postOf(p), nil
 }
 
@@ -66,7 +63,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 		Key: schema.PostKey(user, post),
 		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.cfg.Now().UnixMilli())}},
 		// If the post was deleted since the read, the deletion wins (I2).
-		If:        table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},
+		If:        table.Exists{},
 		ReturnNew: true,
 	}
 	if edit.Text != nil {
@@ -148,12 +145,11 @@ func (s *Service) askToPurge(ctx context.Context, user, post string) {
 	}
 }
 
-// bury makes the transaction of a deletion. Its condition on the post also holds off a
-// process of an earlier version, which leaves a tombstone in the author's list.
+// bury makes the transaction of a deletion.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *table.UpdateInput) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 	return s.transact(ctx,
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(tombstone.Author, tombstone.ID), If: living}},
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(tombstone.Author, tombstone.ID), If: table.Exists{}}},
 		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
 		table.TransactOp{Update: counts},
 	)
@@ -191,12 +187,11 @@ func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, re
 	if high != "" && high <= low {
 		return List[Post]{}, nil, scope, s.requireUser(ctx, user)
 	}
-	fill := refill{budget: budgetAfter(2), calls: 1, most: mostRefill} // the first page, and the check of the user
 	read := map[table.Key]table.Item{}
-	posts, err := collect(ctx, s.cfg.Store, q, req.limit()+1, fill, each(func(it table.Item) (Post, bool, error) {
+	posts, err := collect(ctx, s.cfg.Store, q, req.limit()+1, refill{}, each(func(it table.Item) (Post, bool, error) {
 		p, err := schema.ParsePost(it)
 		read[it.Key] = it
-		return postOf(p), !p.Deleted, err
+		return postOf(p), true, err
 	}))
 	if err != nil {
 		return List[Post]{}, nil, scope, err

@@ -132,7 +132,7 @@ func (s *Service) likeShards(counts schema.Counts) int {
 // The next id must be above it, and above the newest deleted one, which the counts name:
 // replicas make ids, and their clocks differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
-	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{schema.AttrDeleted}}
+	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}}
 	read, err := collect(ctx, s.cfg.Store, q, 1, refill{}, each(func(it table.Item) (string, bool, error) {
 		post, err := schema.ParsePost(it)
 		return post.ID, true, err
@@ -195,7 +195,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 }
 
 func refOf(p schema.Post) schema.PostRef {
-	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Deleted: p.Deleted}
+	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
 }
 
 // lookForPost reads a post and, if it is not in its author's list, its tombstone, again
@@ -285,7 +285,6 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) 
 			continue
 		}
 		if op.Key != byID.Item().Key {
-			byID.Deleted = op.Old.Int(schema.AttrDeleted) != 0
 			continue
 		}
 		there, err := schema.ParsePostRef(*op.Old)

@@ -231,24 +231,6 @@ func ids(posts []feed.Post) (all []string) {
 	return all
 }
 
-// Authors have deleted more posts than a request reads, so lists are cut. No cut of one
-// list may hide a post of another one (I7).
-func TestGatheringsOfAuthorsWhoDeletedThousandsOfPosts(t *testing.T) {
-	w, tp := tapped(t)
-	names := w.followees("viewer", 1001)
-	var want []string
-	for i := range 12 {
-		w.deletedPosts(names[i%3], 150)
-		author := names[i*90]
-		w.users(author)
-		want = append([]string{w.post(author, "x").ID}, want...)
-	}
-	got := wholeList(t, tp, 20, pageLists+tableCalls, 30, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-		return w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, in)
-	})
-	assert.Equal(t, want, homeIDs(got))
-}
-
 func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	w, _, _ := gathered(t, 0)
 	w.users("author0000")

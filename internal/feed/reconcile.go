@@ -181,7 +181,7 @@ func (s *Service) redeliver(ctx context.Context, ref schema.PostRef) (published 
 		return false, err
 	}
 	post, err := schema.ParsePost(*it)
-	if err != nil || post.Deleted {
+	if err != nil {
 		return false, unavailable("table", err)
 	}
 	return true, s.publish(ctx, queue.TopicPosts, &messages.PostCreated{

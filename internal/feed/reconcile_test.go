@@ -139,7 +139,7 @@ func TestAPostThatIsDeletedMeanwhileIsNotPublishedAgain(t *testing.T) {
 	key := schema.PostKey("ann", p.ID)
 	tp.set(func(c call) fault {
 		if c.key == key {
-			_, err := tp.Store.Update(t.Context(), table.UpdateInput{Key: key, Set: []table.Attr{{Name: schema.AttrDeleted, Value: table.N(1)}}})
+			_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: key})
 			assert.NoError(t, err)
 		}
 		return works

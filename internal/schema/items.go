@@ -18,7 +18,7 @@ const (
 	AttrFollowing  = "following" // counts: how many the user follows
 	AttrLastDel    = "last"      // counts: the user's newest deleted post
 	AttrN          = "n"         // a share of the follower count
-	AttrDeleted    = "del"       // post by id, and posts that an earlier version deleted: 1
+	AttrDeleted    = "del"       // post by id: 1
 	AttrText       = "text"      // post, comment
 	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post

@@ -59,8 +59,6 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
 		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards, Comments: n}
 		comesBack(t, post, post.Item(), schema.ParsePost)
-		buried := table.Item{Key: schema.PostKey(u, p), Attrs: []table.Attr{attr(schema.AttrDeleted, table.N(1))}}
-		comesBack(t, schema.Post{ID: p, Author: u, LikeShards: 1, Deleted: true}, buried, schema.ParsePost)
 		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Deleted: yes, TTL: ttl}
 		comesBack(t, ref, ref.Item(), schema.ParsePostRef)
 		comment := schema.Comment{ID: q, Post: p, Author: u, Text: text}

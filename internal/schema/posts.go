@@ -12,11 +12,11 @@ type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
-	// Byline may be absent: of an earlier version's post, of an imported one.
+	// Byline may be absent, as of an imported post.
 	Byline Byline
 	// Comments is the exact number of comments (I4).
 	Comments int64
-	// Deleted posts are in the list only if an earlier version deleted them.
+	// Deleted is set of a post of which there is only the tombstone. No stored post has it.
 	Deleted bool
 }
 
@@ -68,9 +68,8 @@ func ParsePost(it table.Item) (Post, error) {
 	}
 	return Post{
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
-		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Deleted: it.Int(AttrDeleted) != 0,
-		Comments: it.Int(AttrComments),
-		Byline:   Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
+		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Comments: it.Int(AttrComments),
+		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
 	}, nil
 }
 

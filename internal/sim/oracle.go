@@ -53,10 +53,8 @@ func (w *World) checkCounts() {
 		followers, following := w.partition(schema.FollowersPK(user)), w.partition(schema.FollowingPK(user))
 		posts := 0
 		for _, it := range w.partition(schema.PostsPK(user)) {
-			if it.Int(schema.AttrDeleted) == 0 {
-				posts++
-				w.checkCommentCount(it)
-			}
+			posts++
+			w.checkCommentCount(it)
 		}
 		if counts.Followers != int64(len(followers)) || counts.Following != int64(len(following)) || counts.Posts != int64(posts) {
 			l.fail("I4", "%s has counts %+v, and %d followers, %d following, %d posts", user, counts, len(followers), len(following), posts)
@@ -109,7 +107,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 	for _, user := range l.users {
 		living[user] = map[string]bool{}
 		for _, it := range w.partition(schema.PostsPK(user)) {
-			if post, err := schema.ParsePost(it); err == nil && !post.Deleted {
+			if post, err := schema.ParsePost(it); err == nil {
 				living[user][post.ID] = true
 				w.checkByline(user, post)
 			}

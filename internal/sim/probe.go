@@ -162,7 +162,7 @@ func (w *World) measureFollow() {
 	_, from := w.edge(reader, followee)
 	mine := 0
 	for _, it := range w.partition(schema.PostsPK(followee)) {
-		if post, err := schema.ParsePost(it); err == nil && !post.Deleted && post.ID >= from && !w.mayHaveExpired(post.ID) {
+		if post, err := schema.ParsePost(it); err == nil && post.ID >= from && !w.mayHaveExpired(post.ID) {
 			mine++
 		}
 	}
@@ -620,14 +620,10 @@ func (w *World) measureForget(ctx context.Context) {
 	}
 	left := map[string]int{
 		"followers": len(w.partition(schema.FollowersPK(user))), "followees": len(w.partition(schema.FollowingPK(user))),
+		"posts": len(w.partition(schema.PostsPK(user))),
 	}
 	if w.items[schema.ProfileKey(user)] != nil {
 		left["profile"]++
-	}
-	for _, it := range w.partition(schema.PostsPK(user)) {
-		if post, err := schema.ParsePost(it); err == nil && !post.Deleted {
-			left["posts"]++
-		}
 	}
 	index := func(pk string) (n int) {
 		for page, err := range w.store.Query(ctx, table.Query{Index: true, PK: pk}) {

@@ -113,7 +113,7 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	}
 	return e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
 		p, err := schema.ParsePost(it)
-		if err != nil || p.Deleted {
+		if err != nil {
 			return err
 		}
 		if err := e.post(p); err != nil {
@@ -233,7 +233,7 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	}
 	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
 		p, err := schema.ParsePost(it)
-		if err != nil || p.Deleted {
+		if err != nil {
 			return err
 		}
 		return e.post(p)
