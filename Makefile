@@ -93,10 +93,11 @@ import-crash:
 
 # The daemons of the former release beside those of this tree, exchanged in each order and
 # back, with kills, under load. It builds the former release from its commit, so it needs a
-# clone with history.
+# clone with history. Before the first release it builds this tree a second time instead, and
+# logs that.
 test-upgrade:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),upgrade -timeout 60m -v -parallel 2 . \
-		-run 'TwoVersions|ChangesItsVersion' -all-upgrades
+		-run 'TwoVersions|ChangesItsVersion|FormerRelease' -all-upgrades
 
 # govet is one of the linters, with all analyzers of go vet.
 lint:

@@ -445,6 +445,8 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	newer := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(newer, "FORMAT"), []byte("99\n"), 0o600))
+	older := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(older, "FORMAT"), []byte("1\n"), 0o600))
 	free := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	aws := []string{"FANFARE_ENGINE=aws", "AWS_REGION=eu-central-1"}
 	for _, tt := range []struct {
@@ -474,6 +476,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"locked directory", nil, append([]string{"fanfare", "up", "--data-dir", locked}, free...), 1, locked},
 		{"unusable directory", nil, append([]string{"fanfare", "up", "--data-dir", filepath.Join(file, "d")}, free...), 1, file},
 		{"newer directory", nil, append([]string{"fanfare", "up", "--data-dir", newer}, free...), 1, newer},
+		{"directory of a development version", nil, append([]string{"fanfare", "up", "--data-dir", older}, free...), 1, older + " has format 1"},
 		{"unknown command", nil, []string{"fanfare", "down"}, 2, `"down" for "fanfare": see fanfare --help`},
 		{"unknown command of a group", nil, []string{"fanfare", "dlq", "burn"}, 2, "burn"},
 		{"help about an unknown command", nil, []string{"fanfare", "help", "nosuch"}, 2, `"nosuch": see fanfare --help`},

@@ -45,6 +45,8 @@ func amazon(t *testing.T) *httptest.Server {
 			`,"AttributeDefinitions":[` + strings.Join(attributes, ",") + `],"GlobalSecondaryIndexes":[{"IndexName":"GSI1",` +
 			key(table.AttrGSI1PK, table.AttrGSI1SK) + `,"Projection":{"ProjectionType":"ALL"}}]}}`,
 		"DynamoDB_20120810.DescribeTimeToLive": fmt.Sprintf(`{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":%q}}`, table.AttrTTL),
+		"DynamoDB_20120810.Scan":               `{"Items":[{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"1"}}]}`,
+		"DynamoDB_20120810.GetItem":            `{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"1"}}}`,
 		"AmazonSQS.CreateQueue":                `{"QueueUrl":"http://queue.example/q"}`,
 		"AmazonSQS.GetQueueAttributes":         `{"Attributes":{"QueueArn":"arn:aws:sqs:eu-central-1:000000000000:q"}}`,
 	}

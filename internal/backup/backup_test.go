@@ -111,10 +111,11 @@ func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
 			t.Helper()
 			require.NoError(t, os.Remove(filepath.Join(dir, "backup.json")))
 		}, "no whole backup"},
-		"half a list":          {func(t *testing.T, dir string) { t.Helper(); write(t, `{"format":`, dir, "backup.json") }, "cannot be read"},
-		"a list without files": {edit(func(c *backup.Contents) { c.Files = nil }), "no files"},
-		"a newer backup":       {edit(func(c *backup.Contents) { c.Format = 2 }), "use a newer fanfare"},
-		"newer data":           {edit(func(c *backup.Contents) { c.DataFormat = 9 }), "use a newer fanfare"},
+		"half a list":                   {func(t *testing.T, dir string) { t.Helper(); write(t, `{"format":`, dir, "backup.json") }, "cannot be read"},
+		"a list without files":          {edit(func(c *backup.Contents) { c.Files = nil }), "no files"},
+		"a newer backup":                {edit(func(c *backup.Contents) { c.Format = 2 }), "use a newer fanfare"},
+		"newer data":                    {edit(func(c *backup.Contents) { c.DataFormat = 9 }), "use a newer fanfare"},
+		"data of a development version": {edit(func(c *backup.Contents) { c.DataFormat = 1 }), "before v0.1.0"},
 		"a newer store": {func(t *testing.T, dir string) {
 			t.Helper()
 			write(t, "", dir, "table", "marker.format-version.000002.999")

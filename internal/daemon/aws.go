@@ -115,7 +115,8 @@ func (p *process) openEvents(ctx context.Context, e *engine) error {
 	return nil
 }
 
-// pingTable returns nil if the table answers. A table with other keys is a SchemaError.
+// pingTable returns nil if the table answers and has this version's format. A table with other
+// keys is a SchemaError.
 func pingTable(ctx context.Context, store *dynamo.Store) error {
 	err := store.Ping(ctx)
 	if _, shaped := errors.AsType[*table.InvalidError](err); !shaped {

@@ -27,7 +27,7 @@ func TestAWrongClockShows(t *testing.T) {
 	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Amzn-Requestid", "test")
 		if strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB") {
-			_, _ = io.WriteString(w, "{}") // the client may have left
+			_, _ = io.WriteString(w, markOf(1)) // the client may have left
 			return
 		}
 		sqs.ServeHTTP(w, r)
@@ -51,7 +51,12 @@ func TestAWrongClockShows(t *testing.T) {
 					Ready: func(at daemon.Addresses) { ready <- at },
 				})
 			}()
-			at := <-ready
+			var at daemon.Addresses
+			select {
+			case at = <-ready:
+			case err := <-ended:
+				require.Fail(t, "not started", "%v", err)
+			}
 			if name == "embedded" {
 				assert.NotContains(t, read(t, "http://"+at.Admin+"/readyz"), "clock", "it has not stepped yet")
 				wrong.Store(int64(30 * 24 * time.Hour))

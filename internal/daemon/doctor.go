@@ -166,7 +166,7 @@ func (e *examination) aws(ctx context.Context) {
 		return
 	}
 	e.ok("AWS", "there are a region and credentials")
-	if e.table(ctx, store) {
+	if e.table(ctx, store) && e.format(ctx, store) {
 		e.tableCalls(ctx, store)
 	}
 	e.queues(ctx, broker)
@@ -204,6 +204,19 @@ func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 		e.ok("expiry", "items expire by %s", d.TTL)
 	}
 	e.safety(ctx, store, d)
+	return true
+}
+
+// format examines the format of the table's items. It reports whether calls can be tried.
+func (e *examination) format(ctx context.Context, store *dynamo.Store) bool {
+	err := store.Ping(ctx)
+	if _, other := errors.AsType[*dynamo.FormatError](err); other {
+		e.note(LevelFault, "format", "make a new table with fanfare table create, or use the fanfare that wrote this one", "%w", err)
+		return false
+	}
+	if err == nil { // else a call is refused or fails, and those are tried next
+		e.ok("format", "this version reads what %s has", e.cfg.Table)
+	}
 	return true
 }
 

@@ -41,13 +41,18 @@ func refusal(code string) string {
 	return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m","CancellationReasons":[{"Code":"ConditionalCheckFailed"},{"Code":"None"}]}`, code)
 }
 
+// markOf is DynamoDB's answer with the item that holds a table's format.
+func markOf(format int) string {
+	return fmt.Sprintf(`{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"%d"}}}`, format)
+}
+
 func newAmazon(t *testing.T) *amazon {
 	t.Helper()
 	a := &amazon{Server: sqstest.New(0), answers: map[string]string{
 		"DescribeTable":             fits,
 		"DescribeTimeToLive":        `{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":"ttl"}}`,
 		"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"ENABLED"}}}`,
-		"GetItem":                   "{}", "BatchGetItem": "{}", "BatchWriteItem": "{}", "Query": `{"Items":[],"Count":0}`, "Scan": `{"Items":[],"Count":0}`,
+		"GetItem":                   markOf(1), "BatchGetItem": "{}", "BatchWriteItem": "{}", "Query": `{"Items":[],"Count":0}`, "Scan": `{"Items":[],"Count":0}`,
 		"PutItem": refusal("ConditionalCheckFailedException"), "UpdateItem": refusal("ConditionalCheckFailedException"),
 		"DeleteItem": refusal("ConditionalCheckFailedException"), "TransactWriteItems": refusal("TransactionCanceledException"),
 	}}
@@ -126,8 +131,11 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 			answers: answers{"DescribeTable": strings.ReplaceAll(fits, "true", "false"), "DescribeTimeToLive": "{}", "DescribeContinuousBackups": "{}"},
 			want:    [][]string{{"fault expiry", "do not expire"}, {"warning deletion protection"}, {"warning point-in-time recovery", "no backup"}},
 		},
-		"hidden backups": {answers: answers{"DescribeContinuousBackups": refusal("AccessDeniedException")}, want: [][]string{{"warning point-in-time recovery", "could not be checked"}}},
-		"a hidden shape": {answers: answers{"DescribeTable": refusal("AccessDeniedException")}, want: [][]string{{"warning table", "could not be checked"}}},
+		"a table of a development version": {answers: answers{"GetItem": "{}"}, want: [][]string{{"fault format", "before v0.1.0"}}},
+		"a table of a newer version":       {answers: answers{"GetItem": markOf(2)}, want: [][]string{{"fault format", "use a newer fanfare"}}},
+		"a table that nobody may read":     {answers: answers{"GetItem": refusal("AccessDeniedException")}, want: [][]string{{"fault calls to the table", "dynamodb:GetItem is refused"}}},
+		"hidden backups":                   {answers: answers{"DescribeContinuousBackups": refusal("AccessDeniedException")}, want: [][]string{{"warning point-in-time recovery", "could not be checked"}}},
+		"a hidden shape":                   {answers: answers{"DescribeTable": refusal("AccessDeniedException")}, want: [][]string{{"warning table", "could not be checked"}}},
 		"a table to read": {
 			answers: answers{"PutItem": refusal("AccessDeniedException"), "TransactWriteItems": refusal("AccessDeniedException"), "UpdateItem": refusal("ValidationException")},
 			want: [][]string{
@@ -342,6 +350,11 @@ func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
 			write("LOCK", "")(t, dir)
 			write("FORMAT", "99")(t, dir)
 		}, "format 99", daemon.LevelFault},
+		"of a development version": {func(t *testing.T, dir string) {
+			t.Helper()
+			write("LOCK", "")(t, dir)
+			write("FORMAT", "1")(t, dir)
+		}, "before v0.1.0", daemon.LevelFault},
 		"with a newer store": {func(t *testing.T, dir string) {
 			t.Helper()
 			write("LOCK", "")(t, dir)

@@ -68,12 +68,12 @@ func permissions() []permission {
 	}
 	api, fanout, likeagg, setup, operator := "api", "fanout", "likeagg", "setup", dutyOperator
 	return []permission{
-		{"dynamodb:GetItem", onTable, []string{api, fanout, likeagg, operator}},
+		{"dynamodb:GetItem", onTable, []string{api, fanout, likeagg, setup, operator}},
 		{"dynamodb:BatchGetItem", onTable, []string{api, fanout, likeagg, operator, dutyAuditor}},
 		{"dynamodb:Query", onTable, []string{api, fanout, operator, dutyAuditor}},
 		{"dynamodb:Query", []string{theIndex}, []string{api, fanout, operator}},
-		{"dynamodb:Scan", onTable, []string{operator, dutyAuditor}},
-		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg}},
+		{"dynamodb:Scan", onTable, []string{setup, operator, dutyAuditor}},
+		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg, setup}},
 		{"dynamodb:UpdateItem", onTable, []string{api, fanout, likeagg}},
 		{"dynamodb:DeleteItem", onTable, []string{api, fanout}},
 		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout, operator, dutyAuditor}},

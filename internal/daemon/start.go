@@ -84,5 +84,6 @@ func unusable(names []string, reasons map[string]error) error {
 // isPermanent reports whether only an operator can mend a failure at the start.
 func isPermanent(err error) bool {
 	_, shaped := errors.AsType[*dynamo.SchemaError](err)
-	return shaped || awsclient.Refused(err)
+	_, formatted := errors.AsType[*dynamo.FormatError](err)
+	return shaped || formatted || awsclient.Refused(err)
 }

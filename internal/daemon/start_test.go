@@ -37,6 +37,7 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 	}{
 		"no table":            {fail("ResourceNotFoundException"), []string{`no table "mine" in us-east-1 at http://127.0.0.1:`, "fanfare table create", "AWS_REGION"}},
 		"a table of others":   {fail("ValidationException"), []string{`"mine" exists with another schema`, "the key of the table is id (S)"}},
+		"another format":      {markOf(2), []string{`"mine" has format 2`, "use a newer fanfare"}},
 		"refused credentials": {fail("UnrecognizedClientException"), []string{"AWS refuses these credentials", `"mine" in us-east-1`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +49,9 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 				switch op {
 				case "GetItem":
 					asked.Add(1)
-					w.WriteHeader(http.StatusBadRequest)
-					reply = row.answer
+					if reply = row.answer; strings.Contains(reply, "__type") {
+						w.WriteHeader(http.StatusBadRequest)
+					}
 				case "DescribeTable":
 					reply = `{"Table":{"TableName":"mine","TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],` +
 						`"AttributeDefinitions":[{"AttributeName":"id","AttributeType":"S"}]}}`

@@ -31,7 +31,11 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	}
 	if cfg.Engine == config.EngineAWS {
 		t.Writers, t.PageSize = awsWriters, PageSize
-		t.Store, err = openTable(ctx, cfg, clk)
+		store, err := openTable(ctx, cfg, clk)
+		if err == nil {
+			err = pingTable(ctx, store)
+		}
+		t.Store = store
 		return t, func() error { return nil }, err
 	}
 	dir, err := datadir.Open(cfg.DataDir)

@@ -21,9 +21,10 @@ import (
 	"fanfare/internal/disk"
 )
 
-// format is the format of the directory's layout that this version writes and the
-// newest that it reads (disk.CheckFormat).
-const format = 1
+// format is the format of the directory and of all data in it: the one that this version
+// writes, and the only one that it reads. Development versions before v0.1.0 wrote lower ones.
+// From v0.1.0 on each format stays readable.
+const format = 2
 
 // Names in the directory.
 const (
@@ -112,7 +113,7 @@ func Look(path string) (State, error) {
 	if err == nil && stored == restoring {
 		err = halfRestored(path)
 	} else if err == nil && stored != absent {
-		err = disk.CheckFormat("data directory "+path, stored, format)
+		err = CheckFormat("data directory "+path, stored)
 	}
 	return state, err
 }
@@ -221,8 +222,13 @@ func (d *Dir) Emptied() error { return os.Remove(d.Path(formatFile)) }
 // Format returns the format of the layout.
 func (d *Dir) Format() int { return format }
 
-// CheckFormat refuses a layout that this version cannot read.
-func CheckFormat(data, stored string) error { return disk.CheckFormat(data, stored, format) }
+// CheckFormat refuses data of a format that this version does not read.
+func CheckFormat(data, stored string) error {
+	if n, err := strconv.Atoi(stored); err == nil && 0 < n && n < format {
+		return fmt.Errorf("%s has format %d, which a development version before v0.1.0 wrote: choose a new directory", data, n)
+	}
+	return disk.CheckFormat(data, stored, format)
+}
 
 func checkFormat(path string) error {
 	stored, err := readFormat(path)
@@ -233,10 +239,7 @@ func checkFormat(path string) error {
 		return halfRestored(path)
 	}
 	if stored != absent {
-		err := disk.CheckFormat("data directory "+path, stored, format)
-		if err != nil || stored == strconv.Itoa(format) {
-			return err
-		}
+		return CheckFormat("data directory "+path, stored)
 	}
 	if err := WriteFile(filepath.Join(path, formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
 		return notWritable(path, err)

@@ -56,7 +56,7 @@ func TestUnusableDirectoryIsRefused(t *testing.T) {
 }
 
 func TestFormatIsChecked(t *testing.T) {
-	for _, tt := range []struct{ content, want string }{{"2\n", "use a newer fanfare"}, {"x", "no fanfare wrote"}, {"0", "no fanfare wrote"}} {
+	for _, tt := range []struct{ content, want string }{{"3\n", "use a newer fanfare"}, {"1\n", "a development version before v0.1.0 wrote: choose a new directory"}, {"x", "no fanfare wrote"}, {"0", "no fanfare wrote"}} {
 		path := t.TempDir()
 		require.NoError(t, open(t, path).Close())
 		require.NoError(t, os.WriteFile(filepath.Join(path, "FORMAT"), []byte(tt.content), 0o600))

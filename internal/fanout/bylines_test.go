@@ -67,7 +67,7 @@ func TestAChangedNameReachesRecentPosts(t *testing.T) {
 		"the oldest that shows it": {schema.BylineShown, older, present},
 		"a clock that is behind":   {schema.BylineShown + 23*time.Hour, older, present},
 		"an old post":              {2*schema.BylineShown + time.Second, older, older},
-		"of an earlier version":    {time.Second, schema.Byline{}, schema.Byline{}},
+		"without a byline":         {time.Second, schema.Byline{}, schema.Byline{}},
 		"of a profile without one": {time.Second, schema.Byline{Name: "Older"}, present},
 		"as new":                   {time.Second, present, present},
 		"newer":                    {time.Second, newer, newer},

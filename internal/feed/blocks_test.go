@@ -279,8 +279,7 @@ func TestNothingIsLeftOfTheBlocksOfAForgottenUser(t *testing.T) {
 	}
 }
 
-// A block that is repeated ends follows that a process of an earlier version made since, and
-// makes sides agree that damage has parted.
+// A block that is repeated ends follows, and makes sides agree, that damage has parted from it.
 func TestABlockAgainMendsItself(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")

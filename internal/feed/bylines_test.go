@@ -181,8 +181,8 @@ func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
 // its own.
 func TestNoTwoNamesHaveOneVersion(t *testing.T) {
 	for name, before := range map[string]func(*world){
-		"a profile of this version":       func(w *world) { w.users("ann") },
-		"a profile of an earlier version": func(w *world) { w.put(schema.Profile{User: "ann", Name: "Ann", CreatedAt: w.clock.now()}.Item()) },
+		"a profile of the api":  func(w *world) { w.users("ann") },
+		"a profile of a repair": func(w *world) { w.put(schema.Profile{User: "ann", Name: "Ann", CreatedAt: w.clock.now()}.Item()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, tp := tapped(t)
@@ -214,7 +214,7 @@ func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
 		w, tp := tapped(t, sharing)
 		w.crowd("viewer", 20, 20)
 		for _, item := range w.page("viewer", 20) {
-			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "of an earlier version", LikeShards: 1}.Item())
+			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "without a byline", LikeShards: 1}.Item())
 		}
 		tp.latency = time.Second
 		for _, trips := range []time.Duration{3 * time.Second, 2 * time.Second} { // then the process knows the authors

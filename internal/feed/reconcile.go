@@ -38,7 +38,6 @@ const (
 // Posts that homes do not show any more are left out, and those that workers refuse for
 // their age (messages.MaxAge). The index is eventually consistent,
 // so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
-// The index does not have the posts that a version before it made.
 //
 // It fails if the clock is in doubt: it would leave posts out for their age without a word.
 func (s *Service) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {

@@ -115,7 +115,7 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		mute := schema.MuteSK(u)
 		assert.True(t, schema.SortMute < mute && mute < schema.SortMuteEnd && schema.SortMuteEnd < schema.SortPresence)
 		assert.Equal(t, cmp.Compare(u, v), cmp.Compare(mute, schema.MuteSK(v)))
-		assert.False(t, schema.KnownMark(table.Item{Key: schema.MuteKey(u, v)}), "earlier versions pass it by")
+		assert.False(t, schema.KnownMark(table.Item{Key: schema.MuteKey(u, v)}), "readers of marks pass it by")
 	})
 }
 

@@ -22,7 +22,7 @@ type Profile struct {
 	User, Name, Bio, ImageURL string
 	CreatedAt                 time.Time
 	// V is the version of Name and ImageURL. It grows with each change of them, and is 0 for a
-	// profile that an earlier version wrote.
+	// profile that a repair made.
 	V int64
 }
 

@@ -347,7 +347,7 @@ func TestARefusalOfWritesShows(t *testing.T) {
 		if op == "PutItem" {
 			return failure(400, "AccessDeniedException", nil)
 		}
-		return reply{}
+		return reply{body: object{"Item": markOf("1")}}
 	})
 	store := openFake(t, f)
 	require.NoError(t, store.Ping(t.Context()))

@@ -52,8 +52,9 @@ const (
 	createTime = 20 * time.Second
 )
 
-// Create makes the table unless it exists, switches expiry on, and returns when the
-// table can be used. A table with another schema is a SchemaError and is left alone.
+// Create makes the table unless it exists, switches expiry on, writes its format, and returns
+// when the table can be used. A table with another schema is a SchemaError, one with items of
+// another format a FormatError. Both are left alone.
 // Create may run any number of times, also at once.
 func (s *Store) Create(ctx context.Context) error {
 	ctx = awsclient.Patient(ctx, createTime)
@@ -76,7 +77,8 @@ func (s *Store) Create(ctx context.Context) error {
 	}
 }
 
-// finish switches expiry on. It returns a SchemaError if the table does not fit.
+// finish switches expiry on and writes the format. It returns a SchemaError or a FormatError if
+// the table does not fit.
 func (s *Store) finish(ctx context.Context, d Description) error {
 	if d.TTL == "" && len(d.Differences) == 0 {
 		_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -98,7 +100,7 @@ func (s *Store) finish(ctx context.Context, d Description) error {
 	if len(d.Differences) > 0 {
 		return &SchemaError{s.name, d.Differences}
 	}
-	return nil
+	return s.mark(ctx)
 }
 
 func (s *Store) createInput() *dynamodb.CreateTableInput {
@@ -199,11 +201,4 @@ func differences(t *types.TableDescription, d Description) []string {
 		out = append(out, fmt.Sprintf("items expire by %s, not by %s", d.TTL, table.AttrTTL))
 	}
 	return out
-}
-
-// Ping returns nil if the table answers. It reads an item that does not exist, for half a
-// read unit, because that needs no other permissions than the work itself.
-func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.Get(ctx, table.GetInput{Key: table.Key{PK: "ping", SK: "ping"}})
-	return err
 }

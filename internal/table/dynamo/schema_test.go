@@ -21,6 +21,14 @@ type schema struct {
 	ttl        string
 	// looks counts DescribeTable calls since it was made.
 	looks int
+	// format is the stored format, "" for none. item is another item of the table.
+	format string
+	item   object
+}
+
+// markOf is the item that holds a table's format.
+func markOf(format string) object {
+	return object{"PK": object{"S": "format"}, "SK": object{"S": "format"}, "format": object{"N": format}}
 }
 
 func (s *schema) answer(op string, _ int, in object) reply {
@@ -46,6 +54,19 @@ func (s *schema) answer(op string, _ int, in object) reply {
 			return reply{body: object{"TimeToLiveDescription": object{"TimeToLiveStatus": "DISABLED"}}}
 		}
 		return reply{body: object{"TimeToLiveDescription": object{"TimeToLiveStatus": "ENABLED", "AttributeName": s.ttl}}}
+	case "PutItem":
+		if s.format != "" {
+			return failure(400, "ConditionalCheckFailedException", object{"Item": markOf(s.format)})
+		}
+		s.format = in["Item"].(object)["format"].(object)["N"].(string)
+	case "GetItem":
+		if s.format != "" {
+			return reply{body: object{"Item": markOf(s.format)}}
+		}
+	case "Scan":
+		if s.item != nil {
+			return reply{body: object{"Items": []object{s.item}}}
+		}
 	}
 	return reply{}
 }
@@ -110,6 +131,61 @@ func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
 			}
 			assert.Empty(t, f.seen("UpdateTimeToLive"), "a table of another kind was changed")
 		})
+	}
+}
+
+// A table of a development version has items and no format. Nobody may use it, and nothing
+// changes it.
+func TestATableOfAnotherFormatIsRefused(t *testing.T) {
+	item := object{"PK": object{"S": "u#ann"}, "SK": object{"S": "profile"}}
+	for name, tt := range map[string]struct {
+		stored string
+		want   string
+	}{
+		"a development version": {"", "fanfare table create gives one to a new table; if a development version before v0.1.0 wrote this one, choose another FANFARE_TABLE"},
+		"a newer version":       {"7", "has format 7, but this version of fanfare reads formats up to 1: use a newer fanfare"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &schema{
+				exists: true, looks: 10, key: []string{"PK", "SK"}, indexKey: []string{"GSI1PK", "GSI1SK"}, projection: "ALL", ttl: "ttl",
+				format: tt.stored, item: item,
+			}
+			f := newFake(t, s.answer)
+			store := openFake(t, f)
+			for _, err := range []error{store.Create(t.Context()), store.Ping(t.Context())} {
+				assert.ErrorAs(t, err, new(*dynamo.FormatError))
+				assert.ErrorContains(t, err, tt.want)
+			}
+			assert.Empty(t, f.seen("PutItem"))
+		})
+	}
+}
+
+// Two processes create one table at once: the slower one finds the format of the quicker one.
+func TestANewTableGetsItsFormatOnce(t *testing.T) {
+	s := &schema{}
+	f := newFake(t, func(op string, n int, in object) reply {
+		if op == "PutItem" {
+			s.format = "1"
+		}
+		return s.answer(op, n, in)
+	})
+	store := openFake(t, f)
+	require.NoError(t, store.Create(t.Context()))
+	assert.NoError(t, store.Ping(t.Context()))
+	assert.Len(t, f.seen("PutItem"), 1)
+}
+
+func TestAFailureToWriteTheFormatFailsCreate(t *testing.T) {
+	for _, op := range []string{"Scan", "PutItem", "GetItem"} {
+		s := &schema{}
+		f := newFake(t, func(now string, n int, in object) reply {
+			if now == op {
+				return failure(400, "AccessDeniedException", nil)
+			}
+			return s.answer(now, n, in)
+		})
+		assert.ErrorContains(t, openFake(t, f).Create(t.Context()), "AccessDeniedException", op)
 	}
 }
 
