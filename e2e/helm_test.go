@@ -245,6 +245,20 @@ func TestThePodsOfTheChartOutliveTheirDrain(t *testing.T) {
 	assert.Contains(t, at(t, pod, "containers", 0, "env"), map[string]any{"name": "FANFARE_DRAIN", "value": "120s"})
 }
 
+// A duration is no number: sprig reads it as 0, and the pods would have no drain at all.
+func TestTheChartRefusesADrainThatIsNoNumberOfSeconds(t *testing.T) {
+	t.Parallel()
+	for _, written := range []string{"10s", "5m", `""`, "~", "true", "-1", "2.5", "301", "[10]"} {
+		_, err := install(t, "fanfare", "drainSeconds: "+written+"\n")
+		assert.ErrorContains(t, err, "drainSeconds", written)
+	}
+	for written, want := range map[string]string{"0": "0s", "300": "300s", `"20"`: "20s"} {
+		all, err := install(t, "fanfare", "drainSeconds: "+written+"\n")
+		require.NoError(t, err, written)
+		assert.Equal(t, want, environmentIn(t, all, "fanfare-api")["FANFARE_DRAIN"], written)
+	}
+}
+
 // The queries of the autoscalers are the seconds of work in the deepest of a worker's queues,
 // also when no worker finishes anything, whatever another namespace has.
 func TestTheChartScalesWorkersBySecondsOfBacklog(t *testing.T) {

@@ -56,6 +56,13 @@ The faults do not quote values: one may be a secret.
 {{- else }}{{ fail $fault }}{{ end }}
 {{- end }}
 
+{{- /* The seconds of drainSeconds. sprig reads 10s as 0, which would be no drain. */}}
+{{- define "fanfare.drain" -}}
+{{- $seconds := toString .Values.drainSeconds }}
+{{- if not (regexMatch "^([0-9]|[1-9][0-9]|[12][0-9][0-9]|300)$" $seconds) }}{{ fail "drainSeconds: write a whole number from 0 to 300, without a unit" }}{{ end }}
+{{- $seconds }}
+{{- end }}
+
 {{- /* The parts that every daemon has. .root is the chart, .name the daemon, .own its values, .env more settings. */}}
 {{- define "fanfare.daemon" -}}
 apiVersion: v1
@@ -86,7 +93,7 @@ spec:
       enableServiceLinks: false
       serviceAccountName: {{ .root.Release.Name }}-{{ .name }}
       # A stop ends within 30 seconds after the drain.
-      terminationGracePeriodSeconds: {{ add .root.Values.drainSeconds 35 }}
+      terminationGracePeriodSeconds: {{ add (include "fanfare.drain" .root) 35 }}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
@@ -114,7 +121,7 @@ spec:
             capabilities: {drop: [ALL]}
           {{- $env := dict "AWS_REGION" (required "aws.region: the region of the table and the queues" .root.Values.aws.region)
             "FANFARE_ENGINE" "aws" "FANFARE_TABLE" .root.Values.aws.table "FANFARE_QUEUE_PREFIX" .root.Values.aws.queuePrefix
-            "FANFARE_METRICS_ADDR" ":9091" "FANFARE_DRAIN" (printf "%ds" (int .root.Values.drainSeconds)) "GOMEMLIMIT" (printf "%dMiB" (div (mul 85 .own.resources.memoryLimitMiB) 100)) }}
+            "FANFARE_METRICS_ADDR" ":9091" "FANFARE_DRAIN" (printf "%ss" (include "fanfare.drain" .root)) "GOMEMLIMIT" (printf "%dMiB" (div (mul 85 .own.resources.memoryLimitMiB) 100)) }}
           {{- if hasKey .root.Values.settings "FANFARE_DRAIN" }}{{ fail "settings.FANFARE_DRAIN: write drainSeconds, which sets the grace of the pods too" }}{{ end }}
           {{- /* A name has one entry, which server-side apply needs. A value that is empty in YAML is absent. */}}
           {{- range $more := list .env .root.Values.settings }}
