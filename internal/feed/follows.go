@@ -284,7 +284,8 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 }
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of
-// the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look at posts that homes no longer show because of their age.
+// the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look
+// at posts that homes no longer show because of their age.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
 	recent, err := s.postsBy(ctx, nil, author, span{low: s.oldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	AttrBylineName = "an"        // post: the author's name
 	AttrBylineImg  = "ai"        // post: the author's image
 	AttrBylineV    = "av"        // profile: its version; post: that of the profile with this name and image
-	AttrComments   = "cc"        // post: its comments; absent on a post whose comments nobody has counted
+	AttrComments   = "cc"        // post: its comments; absent for 0
 	AttrSince      = "since"     // edge, mute, block: when it was made
 	AttrBlockedBy  = "by"        // block: since when the other user blocks this one
 	AttrAuthor     = "a"         // post by id, plan: the author
