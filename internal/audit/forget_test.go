@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/audit"
 	"fanfare/internal/feed"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -119,6 +120,45 @@ func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 				require.Error(t, err)
 			})
 		}
+	}
+}
+
+// A user who came back is no removed user: if its profile is lost later, that is found, and no
+// repair takes the rest of the user for the rest of a removal.
+func TestALostProfileOfAUserWhoCameBackIsDamage(t *testing.T) {
+	for name, comesBack := range map[string]func(w *world){
+		"by a call":    func(w *world) { w.people("ann") },
+		"by an import": func(w *world) { w.must(w.ImportUser(w.t.Context(), "ann", feed.ProfileInput{Name: "Ann"}, w.now())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tabletest.NewMemory())
+			w.people("ann", "bob", "eve")
+			event, err := w.AskToForget(t.Context(), "ann")
+			w.must(err)
+			w.forget("ann", event)
+			comesBack(w)
+			w.must(w.Follow(t.Context(), "bob", "ann"))
+			w.must(w.Block(t.Context(), "ann", "eve"))
+			post := w.post("ann")
+			w.quiet()
+			w.drop(schema.ProfileKey("ann"))
+			w.drop(schema.FollowerKey("ann", "bob"))
+			w.drop(schema.BlockKey("eve", "ann"))
+			w.drop(schema.PostByIDKey(post))
+
+			all, _ := w.walk(true)
+			kinds := map[audit.Kind]bool{}
+			for _, f := range all {
+				kinds[f.Kind] = true
+			}
+			assert.True(t, kinds[audit.ProfileMissing], "the lost profile is not found")
+			for _, key := range []table.Key{
+				schema.FollowerKey("ann", "bob"), schema.FollowingKey("bob", "ann"), schema.BlockKey("ann", "eve"), schema.BlockKey("eve", "ann"),
+				schema.PostKey("ann", post), schema.PostByIDKey(post),
+			} {
+				assert.NotNil(t, w.item(key), "%v is gone", key)
+			}
+		})
 	}
 }
 

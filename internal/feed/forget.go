@@ -51,7 +51,7 @@ func (f Forgotten) Sum() int {
 
 // forgetProfile removes the profile, if it is of the time before an event, and reports whether a
 // newer one is there. Where no profile is, a note of the removal is: one transaction writes the
-// note and deletes the profile. So nobody takes a user who is being removed for damage.
+// note and deletes the profile, and another one writes a new profile and deletes the note. So nobody takes a user who is being removed for damage.
 func (s *Service) forgetProfile(ctx context.Context, user, event string) (again bool, err error) {
 	err = s.retryChanged(func() (changed bool, err error) {
 		var ops []table.TransactOp
@@ -88,6 +88,9 @@ func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []ta
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{
 			Item: removal.Item(), If: table.Any{table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}},
 		}})
+		if !there { // else a user who comes back meanwhile has a note beside the profile
+			ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: profile, If: table.Absent{}}})
+		}
 	case there:
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}})
 	}

@@ -408,6 +408,7 @@ func TestARemovalLeavesANote(t *testing.T) {
 
 	w.clock.add(time.Minute)
 	w.users("ann")
+	assert.Nil(t, w.item(schema.ForgottenKey("ann")), "the user came back")
 	w.clock.add(time.Minute)
 	second, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
@@ -415,6 +416,31 @@ func TestARemovalLeavesANote(t *testing.T) {
 	_, err = w.Forget(t.Context(), "ann", first, 1)
 	require.NoError(t, err)
 	assert.Equal(t, second, noted(), "the sweep of an earlier removal")
+}
+
+// The user comes back between the read of a sweep and the note that it writes.
+func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	event, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	note := schema.ForgottenKey("ann")
+	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: note}) // the sweep has to write it
+	require.NoError(t, err)
+	w.clock.add(time.Minute)
+	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
+	tp.set(func(c call) fault {
+		if c.op == table.OpTransact && c.key == note {
+			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: again})
+			require.NoError(t, err)
+		}
+		return works
+	})
+	_, err = w.Forget(t.Context(), "ann", event, 1000)
+	require.NoError(t, err)
+	tp.set(nil)
+	assert.Equal(t, &again, w.item(again.Key))
+	assert.Nil(t, w.item(note))
 }
 
 func TestNobodyIsForgottenWhileTheClockIsInDoubt(t *testing.T) {

@@ -33,12 +33,14 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	if err := in.validate(); err != nil {
 		return err
 	}
-	if it, err := s.get(ctx, schema.ProfileKey(user), true); it != nil || err != nil {
+	found, err := s.batchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
+	if _, there := found[schema.ProfileKey(user)]; there || err != nil {
 		return err
 	}
+	_, noted := found[schema.ForgottenKey(user)]
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: made}
-	_, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: table.Absent{}})
-	if _, there := errors.AsType[*table.ConditionError](err); there {
+	err = s.writeProfile(ctx, profile, table.Absent{}, noted)
+	if _, there := errors.AsType[*table.ConditionError](err); there || conditionFailed(err) {
 		return nil
 	}
 	return unavailable("table", err)

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"fanfare/internal/invariants"
@@ -22,15 +23,19 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	err = s.retryChanged(func() (changed bool, err error) {
 		made, err = s.putProfile(ctx, user, in)
 		_, changed = errors.AsType[*table.ConditionError](err)
-		return changed, err
+		return changed || conditionFailed(err), err
 	})
 	return made, err
 }
 
-// putProfile is one try of PutProfile. It fails with a *table.ConditionError if another call has
-// changed the name or the image since it read them.
+// putProfile is one try of PutProfile. Its condition fails if another call has changed the name or
+// the image since it read them.
 func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
-	old, counts, err := s.readUser(ctx, user)
+	items, err := s.userItems(ctx, user)
+	if err != nil {
+		return User{}, err
+	}
+	old, counts, err := parseUser(user, items)
 	if err != nil {
 		return User{}, err
 	}
@@ -51,7 +56,8 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 			}
 		}
 	}
-	if _, err := s.cfg.Store.Put(ctx, table.PutInput{Item: profile.Item(), If: same}); err != nil {
+	noted := slices.ContainsFunc(items, func(it table.Item) bool { return it.Key == schema.ForgottenKey(user) })
+	if err := s.writeProfile(ctx, profile, same, noted); err != nil {
 		return User{}, err
 	}
 	s.cfg.Authors.forget(user)
@@ -107,13 +113,34 @@ func (s *Service) readUsers(ctx context.Context, users []string) (map[string]sto
 	return found, nil
 }
 
-// readUser reads a profile, nil if there is none, and the counts. The partition holds
-// nothing else.
-func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, schema.Counts, error) {
-	items, _, err := table.Collect(s.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
-	if err != nil {
-		return nil, schema.Counts{}, unavailable("table", err)
+// writeProfile writes a profile. noted says that the user has the note of a removal, which ends
+// with the profile: a user who came back is no removed user.
+func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, noted bool) error {
+	put := table.PutInput{Item: profile.Item(), If: same}
+	if !noted {
+		_, err := s.cfg.Store.Put(ctx, put)
+		return err
 	}
+	return s.transact(ctx, table.TransactOp{Put: &put}, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ForgottenKey(profile.User)}})
+}
+
+// userItems reads the items of a user: the profile, the counts, and the note of a removal.
+func (s *Service) userItems(ctx context.Context, user string) ([]table.Item, error) {
+	items, _, err := table.Collect(s.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
+	return items, unavailable("table", err)
+}
+
+// readUser reads a profile, nil if there is none, and the counts.
+func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, schema.Counts, error) {
+	items, err := s.userItems(ctx, user)
+	if err != nil {
+		return nil, schema.Counts{}, err
+	}
+	return parseUser(user, items)
+}
+
+// parseUser decodes the items of a user.
+func parseUser(user string, items []table.Item) (*schema.Profile, schema.Counts, error) {
 	profile, counts, err := schema.ParseUser(items)
 	if err != nil {
 		return nil, schema.Counts{}, unavailable("table", err)
