@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/replay"
+	"fanfare/internal/ops/replay"
 )
 
 func TestEachHomeIsExactWhenReadersComeAndGo(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"fanfare/internal/capacity"
+	"fanfare/internal/ops/capacity"
 )
 
 // Cost is the time and memory that a measurement took.

@@ -16,11 +16,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/bench/standin"
-	"fanfare/internal/capacity"
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/capacity"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/schema"

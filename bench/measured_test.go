@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/capacity"
+	"fanfare/internal/ops/capacity"
 )
 
 // likeFlow is the like flow of an estimate: likes of one day, m of them in a window.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"fanfare/internal/capacity"
+	"fanfare/internal/ops/capacity"
 )
 
 // fewFollowers is the smaller follower count that T2 compares.

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"fanfare/internal/capacity"
 	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/ops/capacity"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/schema"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fanfare/internal/capacity"
+	"fanfare/internal/ops/capacity"
 )
 
 // WriteJSON prints the report as one JSON object.

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/bench/standin"
-	"fanfare/internal/capacity"
 	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/capacity"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table/dynamo"

@@ -24,7 +24,7 @@ func wrongImports() map[string]string {
 		"internal/likeagg":      "internal/fanout",
 		"internal/daemon":       "internal/sim",
 		"cmd/api":               "internal/disk/disktest",
-		"internal/replay":       "client/clienttest",
+		"internal/ops/replay":   "client/clienttest",
 		"internal/table":        "internal/queue",
 		"internal/auth":         "net/http/httptest",
 	}

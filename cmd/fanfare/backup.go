@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/backup"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/obs"
+	"fanfare/internal/ops/backup"
 )
 
 func (a *app) backupCommand() *cobra.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fanfare/internal/capacity"
+	"fanfare/internal/ops/capacity"
 )
 
 func (a *app) capacityCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/capacity"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/capacity"
 )
 
 func (a *app) explainCommand() *cobra.Command {

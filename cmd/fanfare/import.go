@@ -17,7 +17,7 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
-	"fanfare/internal/transfer"
+	"fanfare/internal/ops/transfer"
 )
 
 const importHelp = `Imports users, follows, mutes, blocks, posts, comments and likes from files of JSON lines,

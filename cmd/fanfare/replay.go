@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/config"
-	"fanfare/internal/replay"
+	"fanfare/internal/ops/replay"
 )
 
 const replayHelp = `Loads a real edge list into a running Fanfare, publishes posts and likes over

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/backup"
 	"fanfare/internal/datadir"
+	"fanfare/internal/ops/backup"
 	queueembedded "fanfare/internal/queue/embedded"
 	tableembedded "fanfare/internal/table/embedded"
 )

@@ -3,9 +3,9 @@ package daemon
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"fanfare/internal/canary"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
+	"fanfare/internal/ops/canary"
 	"fanfare/internal/table"
 )
 

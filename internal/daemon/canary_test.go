@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
-	"fanfare/internal/canary"
+	"fanfare/internal/ops/canary"
 )
 
 // The canary goes the way of every post and like, and leaves no post behind.

@@ -25,7 +25,6 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/audit"
 	"fanfare/internal/auth"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
@@ -36,6 +35,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/obs"
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/trace/otlp"

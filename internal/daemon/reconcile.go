@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/audit"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue/sqs"
 )
 

@@ -13,11 +13,11 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/transfer"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/queue/sqs"
 	tableembedded "fanfare/internal/table/embedded"
-	"fanfare/internal/transfer"
 )
 
 // OpenTransfer returns the parts of an import or an export of a configuration: on the table of

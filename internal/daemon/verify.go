@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/audit"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/table"
 )
 

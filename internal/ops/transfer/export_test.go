@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/ops/transfer"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
-	"fanfare/internal/transfer"
 )
 
 func export(t *testing.T, store table.Store) string {

@@ -19,9 +19,9 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/transfer"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
-	"fanfare/internal/transfer"
 )
 
 var today = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/ops/transfer"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
-	"fanfare/internal/transfer"
 )
 
 // Mutes and blocks come with their times, go out as they came, and are the user's alone.

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"fanfare/internal/canary"
 	"fanfare/internal/feed"
+	"fanfare/internal/ops/canary"
 )
 
 // stage is a feed in which a post becomes visible after a time, and its like is counted

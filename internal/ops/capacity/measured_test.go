@@ -54,7 +54,7 @@ func one(change func(*Load)) Estimate {
 const month = 30 * 24 * time.Hour
 
 func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "ACCESS_PATTERNS.md"))
 	require.NoError(t, err)
 	// unit reads a column of the row whose first column is name.
 	unit := func(name string, column int) float64 {
@@ -238,7 +238,7 @@ func about(v float64, digits int) string {
 }
 
 func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "CAPACITY.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "CAPACITY.md"))
 	require.NoError(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
 	estimate := func(users, followers float64, changes ...func(*Load)) Way {

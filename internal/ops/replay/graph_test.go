@@ -65,7 +65,7 @@ func zipped(text string) []byte {
 }
 
 func TestACompressedFileIsReadLikeAPlainOne(t *testing.T) {
-	edges, err := os.ReadFile("../../testdata/graphs/socfb-Reed98.edges")
+	edges, err := os.ReadFile("../../../testdata/graphs/socfb-Reed98.edges")
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "reed.gz")
 	require.NoError(t, os.WriteFile(file, zipped(string(edges)), 0o600))
@@ -73,7 +73,7 @@ func TestACompressedFileIsReadLikeAPlainOne(t *testing.T) {
 	if err != nil || len(g.Names) != 962 || len(g.Edges) != 37624 {
 		t.Fatalf("read %d users, %d edges, error %v", len(g.Names), len(g.Edges), err)
 	}
-	plain, err := ReadGraph("../../testdata/graphs/socfb-Reed98.edges", false)
+	plain, err := ReadGraph("../../../testdata/graphs/socfb-Reed98.edges", false)
 	assert.NoError(t, err)
 	assert.Equal(t, plain, g, "the plain file reads differently")
 	small := g.BestConnected(150)

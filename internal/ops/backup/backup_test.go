@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/backup"
 	"fanfare/internal/datadir"
+	"fanfare/internal/ops/backup"
 )
 
 func write(t *testing.T, text string, elements ...string) {

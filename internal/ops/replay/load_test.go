@@ -10,7 +10,7 @@ import (
 
 func reed(t *testing.T, users int) *Graph {
 	t.Helper()
-	g, err := ReadGraph("../../testdata/graphs/socfb-Reed98.edges", false)
+	g, err := ReadGraph("../../../testdata/graphs/socfb-Reed98.edges", false)
 	require.NoError(t, err)
 	return g.BestConnected(users)
 }
