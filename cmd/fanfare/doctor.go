@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/ops/doctor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -70,37 +71,37 @@ func rolesOf(daemons []string) (daemon.Roles, error) {
 
 // examine returns the faults of the environment, if it has any: nothing else can be checked
 // then.
-func (a *app) examine(c *cobra.Command, roles daemon.Roles) ([]daemon.Finding, error) {
+func (a *app) examine(c *cobra.Command, roles daemon.Roles) ([]doctor.Finding, error) {
 	role := config.Worker
 	if roles.API {
 		role = config.API
 	}
 	cfg, err := a.load(role, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 	if faults, ok := errors.AsType[*config.Error](err); ok {
-		var found []daemon.Finding
+		var found []doctor.Finding
 		for _, fault := range faults.Faults {
-			found = append(found, daemon.Finding{Level: daemon.LevelFault, Check: "configuration", Says: fault, Mend: "see docs/CONFIGURATION.md"})
+			found = append(found, doctor.Finding{Level: doctor.LevelFault, Check: "configuration", Says: fault, Mend: "see docs/CONFIGURATION.md"})
 		}
 		return found, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return daemon.Examine(c.Context(), cfg, roles, time.Now), nil
+	return doctor.Examine(c.Context(), cfg, roles, time.Now), nil
 }
 
-func (a *app) printFindings(found []daemon.Finding, asJSON bool) error {
-	count := map[daemon.Level]int{}
+func (a *app) printFindings(found []doctor.Finding, asJSON bool) error {
+	count := map[doctor.Level]int{}
 	width := 0
 	for _, f := range found {
 		count[f.Level]++
 		width = max(width, len(f.Check))
 	}
-	faults, warnings := count[daemon.LevelFault], count[daemon.LevelWarning]
+	faults, warnings := count[doctor.LevelFault], count[doctor.LevelWarning]
 	var err error
 	if asJSON {
 		err = a.printJSON(struct {
-			Findings []daemon.Finding `json:"findings"`
+			Findings []doctor.Finding `json:"findings"`
 			Faults   int              `json:"faults"`
 			Warnings int              `json:"warnings"`
 		}{found, faults, warnings})

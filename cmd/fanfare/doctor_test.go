@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/daemon"
+	"fanfare/internal/ops/doctor"
 )
 
 func TestDoctorExitsByItsWorstFinding(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDoctorExitsByItsWorstFinding(t *testing.T) {
 			code, out, errs = result(t, row.env, "fanfare", append([]string{"doctor", "--json"}, row.args...)...)
 			assert.Equal(t, row.code, code, errs)
 			var found struct {
-				Findings         []daemon.Finding
+				Findings         []doctor.Finding
 				Faults, Warnings int
 			}
 			require.NoError(t, json.Unmarshal([]byte(out), &found))

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/config"
-	"fanfare/internal/daemon"
+	"fanfare/internal/ops/doctor"
 )
 
 func (a *app) iamCommand() *cobra.Command {
 	var duties []string
-	var at daemon.Account
+	var at doctor.Account
 	c := &cobra.Command{
 		Use: "policy", Short: "Print the IAM policy with exactly the calls that a daemon makes",
 		Long: `Prints the policy document for the role of a daemon, as JSON: exactly the calls that the
@@ -23,7 +23,7 @@ for fanfare table create and queues create, "operator" for doctor, dlq, reconcil
 delivery and verify. Name more than one duty for a role that has several. It needs no connection.`,
 		Args: cobra.NoArgs,
 	}
-	c.Flags().StringSliceVar(&duties, "daemon", nil, "duties of the role: "+strings.Join(daemon.Duties(), ", "))
+	c.Flags().StringSliceVar(&duties, "daemon", nil, "duties of the role: "+strings.Join(doctor.Duties(), ", "))
 	c.Flags().StringVar(&at.Region, "region", "*", "region of the table and the queues")
 	c.Flags().StringVar(&at.ID, "account", "*", "account of the table and the queues")
 	c.Flags().StringVar(&at.Partition, "partition", "aws", "partition of the account, such as aws-cn")
@@ -42,7 +42,7 @@ delivery and verify. Name more than one duty for a role that has several. It nee
 		if err != nil {
 			return err
 		}
-		policy, err := daemon.PolicyOf(cfg, at, duties...)
+		policy, err := doctor.PolicyOf(cfg, at, duties...)
 		if err != nil {
 			return wrongUse(fmt.Errorf("--daemon: %w", err))
 		}

@@ -43,7 +43,7 @@ index, and each type of item as a facet with sample rows. It needs no connection
 }
 
 func (a *app) createTable(ctx context.Context, cfg config.Config, asJSON bool) error {
-	store, err := daemon.OpenTable(ctx, cfg)
+	store, err := daemon.OpenTable(ctx, cfg, nil)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a *app) createTable(ctx context.Context, cfg config.Config, asJSON bool) e
 }
 
 func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool) error {
-	store, err := daemon.OpenTable(ctx, cfg)
+	store, err := daemon.OpenTable(ctx, cfg, nil)
 	if err != nil {
 		return err
 	}

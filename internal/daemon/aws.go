@@ -55,12 +55,9 @@ func CollectLater(environ []string) {
 	debug.SetGCPercent(GCPercent)
 }
 
-// OpenTable returns the DynamoDB table of a configuration. It makes no call yet.
-func OpenTable(ctx context.Context, cfg config.Config) (*dynamo.Store, error) {
-	return openTable(ctx, cfg, nil)
-}
-
-func openTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynamo.Store, error) {
+// OpenTable returns the DynamoDB table of a configuration. It makes no call yet. The replies
+// set clk, unless it is nil.
+func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynamo.Store, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -73,14 +70,16 @@ func openTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynam
 // OpenQueues returns the SQS queues of a configuration. It makes no call yet. The caller
 // closes them.
 func OpenQueues(ctx context.Context, cfg config.Config) (*sqs.Broker, error) {
-	broker, err := openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, nil)
+	broker, err := OpenSQS(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, nil)
 	if err != nil && cfg.Engine == config.EngineEmbedded {
 		err = fmt.Errorf("%w (fanfare up has queues of its own: see fanfare_queue_depth in the metrics of its admin address)", err)
 	}
 	return broker, err
 }
 
-func openQueues(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broker, error) {
+// OpenSQS returns queues of SQS. It makes no call yet. The replies set clk, unless it is nil.
+// The caller closes them.
+func OpenSQS(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broker, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (p *process) openEvents(ctx context.Context, e *engine) error {
 	if name == "" || !p.opt.Roles.Fanout && !p.opt.Roles.Likes {
 		return nil
 	}
-	broker, err := openQueues(ctx, sqs.Options{Now: p.opt.Now, Log: p.log.Named("events")}, p.clock)
+	broker, err := OpenSQS(ctx, sqs.Options{Now: p.opt.Now, Log: p.log.Named("events")}, p.clock)
 	if err != nil {
 		return fmt.Errorf("FANFARE_EVENTS_QUEUE: %w", err)
 	}
@@ -130,11 +129,11 @@ func pingTable(ctx context.Context, store *dynamo.Store) error {
 }
 
 func (p *process) openAWS(ctx context.Context) (*engine, error) {
-	store, err := openTable(ctx, p.cfg, p.clock)
+	store, err := OpenTable(ctx, p.cfg, p.clock)
 	if err != nil {
 		return nil, err
 	}
-	broker, err := openQueues(ctx, sqs.Options{
+	broker, err := OpenSQS(ctx, sqs.Options{
 		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Log: p.log.Named("sqs"),
 	}, p.clock)
 	if err != nil {

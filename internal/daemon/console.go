@@ -33,18 +33,9 @@ func (p *process) console(authn authn, operations http.Handler) (pages, operate 
 
 // described returns the description of p for its operators.
 func (p *process) described() console.Process {
-	var duties []string
-	for _, duty := range []struct {
-		name string
-		done bool
-	}{{"api", p.opt.Roles.API}, {"fanout", p.opt.Roles.Fanout}, {"likeagg", p.opt.Roles.Likes}} {
-		if duty.done {
-			duties = append(duties, duty.name)
-		}
-	}
 	host, _ := os.Hostname() // the page can do without
 	return console.Process{
-		Name: "fanfare " + strings.Join(duties, ", "), Host: host, Version: p.opt.Version, Since: p.opt.Now(),
+		Name: "fanfare " + strings.Join(p.opt.Roles.Names(), ", "), Host: host, Version: p.opt.Version, Since: p.opt.Now(),
 		Alone: p.cfg.Engine == config.EngineEmbedded,
 	}
 }

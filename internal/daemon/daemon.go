@@ -58,6 +58,19 @@ type Roles struct {
 	Likes  bool `json:"likes"`
 }
 
+// Names returns the daemons that have these roles.
+func (r Roles) Names() (names []string) {
+	for _, role := range []struct {
+		is   bool
+		name string
+	}{{r.API, "api"}, {r.Fanout, "fanout"}, {r.Likes, "likeagg"}} {
+		if role.is {
+			names = append(names, role.name)
+		}
+	}
+	return names
+}
+
 // Options are the settings of Run.
 type Options struct {
 	Config config.Config
@@ -391,7 +404,7 @@ func (p *process) newAuthn(eng *engine) (authn, error) {
 		}
 		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
 	default:
-		keys := newKeySet(p.cfg, p.opt.Now, p.log)
+		keys := NewKeySet(p.cfg, p.opt.Now, p.log)
 		verifier := auth.NewJWT(auth.Rules{
 			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scope: p.cfg.ServiceScope,
 		}, keys, p.opt.Now)
@@ -411,7 +424,8 @@ func (p *process) serviceScope() string {
 	return p.cfg.ServiceScope
 }
 
-func newKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {
+// NewKeySet returns the keys of the issuer of a configuration.
+func NewKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {
 	client := &http.Client{Timeout: keyTimeout}
 	if cfg.JWKSURL == "" {
 		return auth.NewDiscoveredKeySet(cfg.JWTIssuer, client, now, log.Named("keys"))

@@ -36,11 +36,11 @@ type operations struct {
 // calls end.
 func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations, end func() error, err error) {
 	clk := clock.New(time.Now)
-	store, err := openTable(ctx, cfg, clk)
+	store, err := OpenTable(ctx, cfg, clk)
 	if err != nil {
 		return nil, nil, err
 	}
-	broker, err := openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, clk)
+	broker, err := OpenSQS(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, clk)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,11 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
+// markOf is DynamoDB's answer with the item that holds a table's format.
+func markOf(format int) string {
+	return fmt.Sprintf(`{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"%d"}}}`, format)
+}
+
 // startOnAWS starts a worker and returns the error of its start.
 func startOnAWS(t *testing.T) error {
 	t.Helper()

@@ -31,7 +31,7 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	}
 	if cfg.Engine == config.EngineAWS {
 		t.Writers, t.PageSize = awsWriters, PageSize
-		store, err := openTable(ctx, cfg, clk)
+		store, err := OpenTable(ctx, cfg, clk)
 		if err == nil {
 			err = pingTable(ctx, store)
 		}
@@ -67,7 +67,7 @@ func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed
 	}
 	var broker queue.Broker
 	if cfg.Engine == config.EngineAWS {
-		broker, err = openQueues(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, t.Clock)
+		broker, err = OpenSQS(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, t.Clock)
 	} else {
 		broker, err = queueembedded.Open(filepath.Join(cfg.DataDir, "queue"), queueembedded.Options{Doubt: t.Clock.Doubt, Log: log, Stop: ctx.Done()})
 	}

@@ -31,7 +31,7 @@ func onLocalStack(t *testing.T, likesByUser string) config.Config {
 		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_LIKE_WINDOW=100ms",
 	}, config.API)
 	require.NoError(t, err)
-	store, err := daemon.OpenTable(t.Context(), cfg)
+	store, err := daemon.OpenTable(t.Context(), cfg, nil)
 	require.NoError(t, err)
 	broker, err := daemon.OpenQueues(t.Context(), cfg)
 	require.NoError(t, err)

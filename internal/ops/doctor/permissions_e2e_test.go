@@ -1,6 +1,6 @@
 //go:build e2e
 
-package daemon_test
+package doctor_test
 
 import (
 	"bytes"
@@ -30,6 +30,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/ops/doctor"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/queue/sqstest"
@@ -182,7 +183,7 @@ func (r *recorder) made() (out []string) {
 // allowed returns each action and resource of a duty's policy, sorted.
 func allowed(t *testing.T, cfg config.Config, duty string) (out []string) {
 	t.Helper()
-	policy, err := daemon.PolicyOf(cfg, daemon.Account{Region: "eu-central-1", ID: "123456789012"}, duty)
+	policy, err := doctor.PolicyOf(cfg, doctor.Account{Region: "eu-central-1", ID: "123456789012"}, duty)
 	require.NoError(t, err)
 	for _, s := range policy.Statement {
 		for _, action := range s.Action {
@@ -249,7 +250,7 @@ func (d *deployment) as(t *testing.T, duty string) *recorder {
 func (d *deployment) setUp(t *testing.T) {
 	t.Helper()
 	d.as(t, "setup")
-	store, err := daemon.OpenTable(t.Context(), d.cfg)
+	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
 	require.NoError(t, err)
 	require.NoError(t, store.Create(t.Context()))
 	broker, err := daemon.OpenQueues(t.Context(), d.cfg)
@@ -318,7 +319,7 @@ func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	stop := d.run(t, "likeagg", daemon.Roles{Likes: true})
 	d.play(t, stop)
 	d.operate(t)
-	for _, duty := range daemon.Duties() {
+	for _, duty := range doctor.Duties() {
 		assert.EventuallyWithT(t, func(c *assert.CollectT) {
 			want, made := allowed(t, d.cfg, duty), d.records[duty].made()
 			assert.Empty(c, slices.DeleteFunc(slices.Clone(want), func(call string) bool { return slices.Contains(made, call) }), "not made")
@@ -380,7 +381,10 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 		require.NoError(t, broker.Publish(topic, message.NewMessage("bad-"+topic, []byte("no event")), message.NewMessage("other-"+topic, []byte("no event"))))
 	}
 	for _, admin := range d.admin {
-		read(t, "http://"+admin+"/metrics")
+		res, err := http.Get("http://" + admin + "/metrics")
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusOK, res.StatusCode)
 	}
 }
 
@@ -404,7 +408,7 @@ func (d *deployment) forget(t *testing.T, post string) {
 // removal is the message of a home that has many entries of an unfollowed author.
 func (d *deployment) removal(t *testing.T) *message.Message {
 	t.Helper()
-	store, err := daemon.OpenTable(t.Context(), d.cfg)
+	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
 	require.NoError(t, err)
 	mark, err := store.Get(t.Context(), table.GetInput{Key: schema.MarkKey("ben", "dan"), Consistent: true})
 	require.NoError(t, err)
@@ -421,7 +425,7 @@ func (d *deployment) removal(t *testing.T) *message.Message {
 func (d *deployment) lose(t *testing.T, key table.Key) {
 	t.Helper()
 	d.as(t, "the test")
-	store, err := daemon.OpenTable(t.Context(), d.cfg)
+	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
 	require.NoError(t, err)
 	_, err = store.Delete(t.Context(), table.DeleteInput{Key: key})
 	require.NoError(t, err)
@@ -478,5 +482,20 @@ func (d *deployment) operate(t *testing.T) {
 		})
 	}
 	walks.Wait()
-	assert.NotEmpty(t, daemon.Examine(ctx, d.cfg, daemon.Roles{}, time.Now))
+	assert.NotEmpty(t, doctor.Examine(ctx, d.cfg, daemon.Roles{}, time.Now))
+}
+
+// until waits until a condition holds.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatal("not in time: " + what)
+		case <-tick.C:
+		}
+	}
 }

@@ -1,7 +1,10 @@
-package daemon_test
+package doctor_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -21,6 +24,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
+	"fanfare/internal/ops/doctor"
 	"fanfare/internal/queue/sqstest"
 )
 
@@ -80,22 +84,33 @@ func newAmazon(t *testing.T) *amazon {
 	return a
 }
 
+// awsAt lets the SDK's own sources name an endpoint.
+func awsAt(t *testing.T, url string) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
 func everyRole() daemon.Roles { return daemon.Roles{API: true, Fanout: true, Likes: true} }
 
-func examine(t *testing.T, roles daemon.Roles, env ...string) []daemon.Finding {
+func examine(t *testing.T, roles daemon.Roles, env ...string) []doctor.Finding {
 	t.Helper()
 	cfg, err := config.Load(env, config.Tool)
 	require.NoError(t, err)
-	return daemon.Examine(t.Context(), cfg, roles, time.Now)
+	return doctor.Examine(t.Context(), cfg, roles, time.Now)
 }
 
 // notOK returns the findings that need somebody, and checks that each says how to mend it.
-func notOK(t *testing.T, found []daemon.Finding) []string {
+func notOK(t *testing.T, found []doctor.Finding) []string {
 	t.Helper()
 	var out []string
 	for _, f := range found {
 		assert.NotContains(t, f.Says, "\n")
-		if f.Level != daemon.LevelOK {
+		if f.Level != doctor.LevelOK {
 			assert.NotEmpty(t, f.Mend, "%+v", f)
 			out = append(out, fmt.Sprintf("%s %s: %s", f.Level, f.Check, f.Says))
 		}
@@ -214,12 +229,12 @@ func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
 	a := newAmazon(t)
 	a.answers["Scan"] = refusal("AccessDeniedException")
 	assert.Empty(t, notOK(t, examine(t, everyRole(), onAWS()...)))
-	for who, found := range map[string][]daemon.Finding{
+	for who, found := range map[string][]doctor.Finding{
 		"likeagg":  examine(t, daemon.Roles{Likes: true}, append(onAWS(), "FANFARE_AUDIT=on")...),
 		"operator": examine(t, daemon.Roles{}, onAWS()...),
 	} {
 		require.Len(t, notOK(t, found), 1, who)
-		i := slices.IndexFunc(found, func(f daemon.Finding) bool { return f.Level == daemon.LevelFault })
+		i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.LevelFault })
 		assert.Contains(t, found[i].Says, "dynamodb:Scan is refused")
 		assert.Equal(t, "allow dynamodb:Scan to the role of "+who, found[i].Mend)
 	}
@@ -230,7 +245,7 @@ func TestThePolicyOfADaemonAllowsItsAuditorTheCallsOfVerify(t *testing.T) {
 	actions := func(duty string, env ...string) (out []string) {
 		cfg, err := config.Load(env, config.Tool)
 		require.NoError(t, err)
-		policy, err := daemon.PolicyOf(cfg, daemon.Account{}, duty)
+		policy, err := doctor.PolicyOf(cfg, doctor.Account{}, duty)
 		require.NoError(t, err)
 		for _, s := range policy.Statement {
 			for _, action := range s.Action {
@@ -280,7 +295,7 @@ func TestDoctorExaminesTheQueueOfEvents(t *testing.T) {
 			for i, begins := range row.want {
 				assert.True(t, strings.HasPrefix(found[i], begins), "%q does not begin with %q", found[i], begins)
 			}
-			assert.Equal(t, name == "sound", slices.ContainsFunc(all, func(f daemon.Finding) bool { return f.Says == "permitted: sqs:SendMessage" }))
+			assert.Equal(t, name == "sound", slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Says == "permitted: sqs:SendMessage" }))
 			assert.Zero(t, a.Len("others"), "messages of the examination")
 		})
 	}
@@ -308,14 +323,24 @@ func TestDoctorChecksTheKeysOfTheIssuer(t *testing.T) {
 }
 
 func TestDoctorDiscoversTheKeysOfTheIssuer(t *testing.T) {
-	i := newIssuer(t)
+	publicKey, _, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		self := "http://" + r.Host
+		answer := map[string]any{"issuer": self, "jwks_uri": self + "/keys"}
+		if r.URL.Path == "/keys" {
+			answer = map[string]any{"keys": []map[string]string{{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": base64.RawURLEncoding.EncodeToString(publicKey)}}}
+		}
+		assert.NoError(t, json.NewEncoder(w).Encode(answer))
+	}))
+	t.Cleanup(issuer.Close)
 	with := func(issuer string) []string {
 		return notOK(t, examine(t, everyRole(), "FANFARE_DATA_DIR="+t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+issuer, "FANFARE_JWT_AUDIENCE=a"))
 	}
-	assert.Empty(t, with(i.jwksURL))
-	found := with(i.jwksURL + "/")
+	assert.Empty(t, with(issuer.URL))
+	found := with(issuer.URL + "/")
 	require.Len(t, found, 1)
-	assert.Contains(t, found[0], "fault keys: discover the issuer's keys: "+i.jwksURL+"/.well-known/openid-configuration is of another issuer")
+	assert.Contains(t, found[0], "fault keys: discover the issuer's keys: "+issuer.URL+"/.well-known/openid-configuration is of another issuer")
 }
 
 func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
@@ -328,44 +353,46 @@ func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
 	for name, row := range map[string]struct {
 		prepare func(t *testing.T, dir string)
 		want    string // of a finding
-		level   daemon.Level
+		level   doctor.Level
 	}{
 		"none yet": {func(t *testing.T, dir string) {
 			t.Helper()
 			require.NoError(t, os.Remove(dir))
-		}, "fanfare up makes it", daemon.LevelOK},
+		}, "fanfare up makes it", doctor.LevelOK},
 		"one at rest": {func(t *testing.T, dir string) {
 			t.Helper()
 			ctx, stop := context.WithCancel(t.Context())
-			require.NoError(t, daemon.Run(ctx, daemon.Options{Config: settings(t, dir), Log: zap.NewNop(), Ready: func(daemon.Addresses) { stop() }}))
-		}, "no process has", daemon.LevelOK},
+			cfg, err := config.Load([]string{"FANFARE_DATA_DIR=" + dir, "FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.API)
+			require.NoError(t, err)
+			require.NoError(t, daemon.Run(ctx, daemon.Options{Config: cfg, Log: zap.NewNop(), Ready: func(daemon.Addresses) { stop() }}))
+		}, "no process has", doctor.LevelOK},
 		"one in use": {func(t *testing.T, dir string) {
 			t.Helper()
 			d, err := datadir.Open(dir)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, d.Close()) })
-		}, "a process has", daemon.LevelOK},
+		}, "a process has", doctor.LevelOK},
 		"of a newer version": {func(t *testing.T, dir string) {
 			t.Helper()
 			write("LOCK", "")(t, dir)
 			write("FORMAT", "99")(t, dir)
-		}, "format 99", daemon.LevelFault},
+		}, "format 99", doctor.LevelFault},
 		"of a development version": {func(t *testing.T, dir string) {
 			t.Helper()
 			write("LOCK", "")(t, dir)
 			write("FORMAT", "1")(t, dir)
-		}, "before v0.1.0", daemon.LevelFault},
+		}, "before v0.1.0", doctor.LevelFault},
 		"with a newer store": {func(t *testing.T, dir string) {
 			t.Helper()
 			write("LOCK", "")(t, dir)
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "table"), 0o700))
 			write("table/marker.format-version.000001.999", "")(t, dir)
-		}, "format 999", daemon.LevelFault},
+		}, "format 999", doctor.LevelFault},
 		"a file": {func(t *testing.T, dir string) {
 			t.Helper()
 			require.NoError(t, os.Remove(dir))
 			require.NoError(t, os.WriteFile(dir, nil, 0o600))
-		}, "not a directory", daemon.LevelFault},
+		}, "not a directory", doctor.LevelFault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")

@@ -1,4 +1,4 @@
-package daemon
+package doctor
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fanfare/internal/config"
+	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table"
@@ -27,7 +28,7 @@ const (
 // withAuditor returns duties, and that of the auditor if a configuration gives one to daemons
 // among them.
 func withAuditor(cfg config.Config, duties []string) []string {
-	daemons := Roles{API: true, Fanout: true, Likes: true}.list()
+	daemons := daemon.Roles{API: true, Fanout: true, Likes: true}.Names()
 	if cfg.HasAuditor() && slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(daemons, duty) }) {
 		return append(slices.Clone(duties), dutyAuditor)
 	}

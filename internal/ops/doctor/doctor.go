@@ -1,4 +1,7 @@
-package daemon
+// Package doctor examines what a process needs before it runs: settings, table, queues,
+// permissions, clock and keys. The table of permissions is also the source of the policies of
+// IAM. It changes nothing.
+package doctor
 
 import (
 	"context"
@@ -16,6 +19,7 @@ import (
 	"fanfare/internal/awsclient"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
+	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
 	"fanfare/internal/queue"
@@ -62,8 +66,8 @@ type examination struct {
 
 // Examine checks all that a process of these roles needs, or without a role an operator, and
 // changes nothing: its writes have conditions that fail, and its messages are refused.
-func Examine(ctx context.Context, cfg config.Config, roles Roles, now func() time.Time) []Finding {
-	e := &examination{cfg: cfg, duties: roles.list(), now: now, clock: clock.New(now)}
+func Examine(ctx context.Context, cfg config.Config, roles daemon.Roles, now func() time.Time) []Finding {
+	e := &examination{cfg: cfg, duties: roles.Names(), now: now, clock: clock.New(now)}
 	if len(e.duties) == 0 {
 		e.duties = []string{dutyOperator}
 	}
@@ -87,7 +91,7 @@ func Examine(ctx context.Context, cfg config.Config, roles Roles, now func() tim
 }
 
 func (e *examination) note(level Level, check, mend, format string, args ...any) {
-	e.found = append(e.found, Finding{level, check, OneLine(fmt.Errorf(format, args...)), mend})
+	e.found = append(e.found, Finding{level, check, daemon.OneLine(fmt.Errorf(format, args...)), mend})
 }
 
 func (e *examination) ok(check, format string, args ...any) {
@@ -110,7 +114,7 @@ func (e *examination) keys(ctx context.Context) {
 	if at == "" {
 		at, mend = e.cfg.JWTIssuer, "correct FANFARE_JWT_ISSUER to the letter, set FANFARE_JWKS_URL, or let this machine reach the issuer"
 	}
-	if err := newKeySet(e.cfg, e.now, zap.NewNop()).Ready(ctx); err != nil {
+	if err := daemon.NewKeySet(e.cfg, e.now, zap.NewNop()).Ready(ctx); err != nil {
 		e.note(LevelFault, "keys", mend, "%w", err)
 		return
 	}
@@ -155,12 +159,12 @@ func (e *examination) directory(context.Context) {
 }
 
 func (e *examination) aws(ctx context.Context) {
-	store, err := openTable(ctx, e.cfg, e.clock)
+	store, err := daemon.OpenTable(ctx, e.cfg, e.clock)
 	if err != nil {
 		e.note(LevelFault, "AWS", "see docs/CONFIGURATION.md, Variables of AWS and Go", "%w", err)
 		return
 	}
-	broker, err := openQueues(ctx, sqs.Options{Prefix: e.cfg.QueuePrefix, Now: e.now}, e.clock)
+	broker, err := daemon.OpenSQS(ctx, sqs.Options{Prefix: e.cfg.QueuePrefix, Now: e.now}, e.clock)
 	if err != nil {
 		e.note(LevelFault, "AWS", "see docs/CONFIGURATION.md, Variables of AWS and Go", "%w", err)
 		return
@@ -321,20 +325,6 @@ func (e *examination) try(check string, trials []trial) {
 	}
 }
 
-// list returns the daemons that have these roles.
-func (r Roles) list() []string {
-	var out []string
-	for _, role := range []struct {
-		is   bool
-		name string
-	}{{r.API, "api"}, {r.Fanout, "fanout"}, {r.Likes, "likeagg"}} {
-		if role.is {
-			out = append(out, role.name)
-		}
-	}
-	return out
-}
-
 // queues examines all topics at once, since a receive takes a second.
 func (e *examination) queues(ctx context.Context, broker *sqs.Broker) {
 	topics := queue.Topics()
@@ -386,7 +376,7 @@ func (e *examination) queue(ctx context.Context, broker *sqs.Broker, topic strin
 func (e *examination) events(ctx context.Context) {
 	const check = "events queue"
 	name := e.cfg.EventsQueue
-	broker, err := openQueues(ctx, sqs.Options{Now: e.now}, e.clock)
+	broker, err := daemon.OpenSQS(ctx, sqs.Options{Now: e.now}, e.clock)
 	if err != nil {
 		e.note(LevelFault, check, "see docs/CONFIGURATION.md, Variables of AWS and Go", "FANFARE_EVENTS_QUEUE is %s: %w", name, err)
 		return
