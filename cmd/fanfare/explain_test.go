@@ -132,7 +132,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 		until(t, "its delivery", func() bool {
 			d, err := admin.NewClient(p.admin, &http.Client{Timeout: time.Minute}).Delivery(ctx, pulled)
 			require.NoError(t, err)
-			state = d.State
+			state = string(d.State)
 			return state == "complete" || state == "pulled"
 		})
 		return state == "pulled"

@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/daemon"
+	"fanfare/internal/ops/audit"
 )
 
 // verifyFlags are those of a verification.
@@ -52,16 +53,16 @@ const (
 
 // verdict is the JSON object of a verification: the last walk, and the findings of all.
 type verdict struct {
-	admin.Verified
+	audit.Summary
 	Walks    int             `json:"walks"`
-	Findings []admin.Finding `json:"findings"`
+	Findings []audit.Finding `json:"findings"`
 }
 
 func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlags) error {
 	if flags.rate < 1 {
 		return wrongUse(errors.New("--rate must be at least 1"))
 	}
-	v := verdict{Findings: []admin.Finding{}}
+	v := verdict{Findings: []audit.Finding{}}
 	told := time.Now()
 	event := func(e admin.VerifyEvent) error {
 		switch {
@@ -84,7 +85,7 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 	}
 	for again := true; again; {
 		var err error
-		if v.Verified, err = table.Verify(ctx, admin.Verification{Repair: flags.repair, Rate: float64(flags.rate)}, event); err != nil {
+		if v.Summary, err = table.Verify(ctx, admin.Verification{Repair: flags.repair, Rate: float64(flags.rate)}, event); err != nil {
 			return err
 		}
 		v.Walks++

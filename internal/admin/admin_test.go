@@ -271,17 +271,6 @@ func TestReconcileTakesNoRequestOfAnotherSite(t *testing.T) {
 	}
 }
 
-// noPosts refuses every cursor.
-type noPosts struct{}
-
-func (noPosts) Reconcile(context.Context, time.Time, time.Time, string, int) (admin.Reconciled, error) {
-	return admin.Reconciled{}, &admin.CursorError{Detail: "begin without one"}
-}
-
-func TestABadCursorOfReconcileIsTheCallersFault(t *testing.T) {
-	assert.Equal(t, http.StatusBadRequest, call(t, admin.Config{Posts: noPosts{}}, http.MethodPost, "/admin/reconcile", nil, `{"limit":1,"cursor":"x"}`))
-}
-
 func TestRedriveSendsTheEventsThatConsumersTake(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, row := range map[string]struct {

@@ -7,15 +7,16 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"fanfare/internal/feed"
 )
 
 // Explanation is the reason why a post is, or is not, in a user's home.
 type Explanation struct {
-	Post   string `json:"post_id"`
-	Author string `json:"author_id"`
-	InHome bool   `json:"in_home"`
-	// Reason is one of a closed set, which feed.Reason lists.
-	Reason string `json:"reason"`
+	Post   string      `json:"post_id"`
+	Author string      `json:"author_id"`
+	InHome bool        `json:"in_home"`
+	Reason feed.Reason `json:"reason"`
 	// Chunk is the number of the chunk of the delivery that has the user, 0 if it is unknown.
 	Chunk int `json:"chunk,omitempty"`
 	// At is the time of the reason, nil if it has none.
@@ -27,19 +28,29 @@ type Explanation struct {
 	Text string `json:"text"`
 }
 
-// Delivery is the progress of a post's delivery, as the HTTP API shows it to the author.
-// Numbers that are not known are nil.
+func explanation(x feed.Explanation) Explanation {
+	out := Explanation{
+		Post: x.Post, Author: x.Author, InHome: x.Reason.Shown(), Reason: x.Reason, Chunk: x.Chunk,
+		DeadLetter: x.Letter.ID, Topic: x.Letter.Topic, Text: x.String(),
+	}
+	if !x.At.IsZero() {
+		out.At = new(x.At.UTC())
+	}
+	return out
+}
+
+// Delivery is feed.Delivery as JSON.
 type Delivery struct {
-	State       string     `json:"state"`
-	Planned     *int64     `json:"planned"`
-	Delivered   *int64     `json:"delivered"`
-	Skipped     *int64     `json:"skipped"`
-	ChunksDone  *int64     `json:"chunks_done"`
-	ChunksTotal *int64     `json:"chunks_total"`
-	AcceptedAt  time.Time  `json:"accepted_at"`
-	StartedAt   *time.Time `json:"started_at"`
-	CompletedAt *time.Time `json:"completed_at"`
-	Attempts    int64      `json:"attempts"`
+	State       feed.DeliveryState `json:"state"`
+	Planned     *int64             `json:"planned"`
+	Delivered   *int64             `json:"delivered"`
+	Skipped     *int64             `json:"skipped"`
+	ChunksDone  *int64             `json:"chunks_done"`
+	ChunksTotal *int64             `json:"chunks_total"`
+	AcceptedAt  time.Time          `json:"accepted_at"`
+	StartedAt   *time.Time         `json:"started_at"`
+	CompletedAt *time.Time         `json:"completed_at"`
+	Attempts    int64              `json:"attempts"`
 }
 
 // Explainer accounts for posts in homes: by the table and the queues, or through the admin
@@ -49,13 +60,6 @@ type Explainer interface {
 	Explain(ctx context.Context, user, post string) ([]Explanation, error)
 	// Delivery returns the progress of a post.
 	Delivery(ctx context.Context, post string) (Delivery, error)
-}
-
-// Operations are all that need the table.
-type Operations interface {
-	Reconciler
-	Explainer
-	Verifier
 }
 
 // NotFoundError says that there is no such user or post.

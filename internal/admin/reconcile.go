@@ -7,30 +7,23 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"fanfare/internal/feed"
 )
 
-// Reconciled is the result of one Reconcile.
+// Reconciled is feed.Reconciled as JSON.
 type Reconciled struct {
-	// Checked counts the posts that were looked at, Published those that were published
-	// again.
-	Checked   int `json:"checked"`
-	Published int `json:"published"`
-	// Next is the cursor of the next call, "" at the end.
-	Next string `json:"next_cursor,omitempty"`
+	Checked   int    `json:"checked"`
+	Published int    `json:"published"`
+	Next      string `json:"next_cursor,omitempty"`
 }
 
 // Reconciler finds posts whose fan-out was lost and begins it again: on the table and the
 // queues, or through the admin address of the process that owns them.
 type Reconciler interface {
 	// Reconcile looks at up to limit posts that were made from since on and before until.
-	// A cursor that is none of its own is a *CursorError.
 	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error)
 }
-
-// CursorError is the refusal of a cursor.
-type CursorError struct{ Detail string }
-
-func (e *CursorError) Error() string { return e.Detail }
 
 // MaxReconcile is the largest number of posts that one call looks at.
 const MaxReconcile = 100
@@ -57,8 +50,8 @@ func handleReconcile(mux *http.ServeMux, posts Reconciler) {
 			return
 		}
 		done, err := posts.Reconcile(r.Context(), in.Since, in.Until, in.Cursor, in.Limit)
-		if bad, ok := errors.AsType[*CursorError](err); ok {
-			http.Error(w, bad.Error(), http.StatusBadRequest)
+		if bad, ok := errors.AsType[*feed.Error](err); ok && bad.Kind == feed.Malformed {
+			http.Error(w, bad.Detail, http.StatusBadRequest)
 			return
 		}
 		write(w, done, err)

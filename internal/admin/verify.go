@@ -11,31 +11,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"fanfare/internal/ops/audit"
 )
-
-// Finding is one damage of the stored items.
-type Finding struct {
-	// Kind is one of a closed set, which audit.Kinds lists.
-	Kind string `json:"kind"`
-	// PK and SK are the key of the item that is wrong or missing.
-	PK     string `json:"pk"`
-	SK     string `json:"sk"`
-	Detail string `json:"detail"`
-	Advice string `json:"advice"`
-	Mended bool   `json:"mended"`
-}
-
-// Verified sums up a walk over the table, so far or as a whole.
-type Verified struct {
-	Items     int            `json:"items"`
-	Undecided int            `json:"undecided"`
-	Found     map[string]int `json:"found"`
-	Mended    map[string]int `json:"mended"`
-	// Left counts the findings that were not mended.
-	Left       int     `json:"left"`
-	ReadUnits  float64 `json:"read_units"`
-	WriteUnits float64 `json:"write_units"`
-}
 
 // Verification asks for a walk.
 type Verification struct {
@@ -47,10 +25,10 @@ type Verification struct {
 // VerifyEvent is a part of the answer: one of its fields is set. The last event has Done or
 // Error.
 type VerifyEvent struct {
-	Finding  *Finding  `json:"finding,omitempty"`
-	Progress *Verified `json:"progress,omitempty"`
-	Done     *Verified `json:"done,omitempty"`
-	Error    string    `json:"error,omitempty"`
+	Finding  *audit.Finding `json:"finding,omitempty"`
+	Progress *audit.Summary `json:"progress,omitempty"`
+	Done     *audit.Summary `json:"done,omitempty"`
+	Error    string         `json:"error,omitempty"`
 }
 
 // Verifier checks the stored items: on the table, or through the admin address of the process
@@ -58,7 +36,7 @@ type VerifyEvent struct {
 type Verifier interface {
 	// Verify walks over the whole table once, and calls event with each finding and with the
 	// progress.
-	Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (Verified, error)
+	Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error)
 }
 
 // BusyError says that another walk is at work.
@@ -93,7 +71,7 @@ func handleVerify(mux *http.ServeMux, v Verifier) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		line := json.NewEncoder(w)
 		event := func(e VerifyEvent) error { return errors.Join(line.Encode(e), answer.Flush()) }
-		done, err := func() (Verified, error) {
+		done, err := func() (audit.Summary, error) {
 			defer one.Unlock() // before the last line, after which the client may ask for the next walk
 			return v.Verify(r.Context(), in, event)
 		}()
@@ -107,43 +85,43 @@ func handleVerify(mux *http.ServeMux, v Verifier) {
 }
 
 // Verify implements Verifier. It takes as long as the walk.
-func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (Verified, error) {
+func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error) {
 	text, err := json.Marshal(in)
 	if err != nil {
-		return Verified{}, err
+		return audit.Summary{}, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/admin/verify", bytes.NewReader(text))
 	if err != nil {
-		return Verified{}, err
+		return audit.Summary{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	patient := *c.client
 	patient.Timeout = 0
 	res, err := patient.Do(req)
 	if err != nil {
-		return Verified{}, fmt.Errorf("the admin address does not answer (is fanfare up running there? see --admin): %w", err)
+		return audit.Summary{}, fmt.Errorf("the admin address does not answer (is fanfare up running there? see --admin): %w", err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status says enough
 		if res.StatusCode == http.StatusConflict {
-			return Verified{}, BusyError{}
+			return audit.Summary{}, BusyError{}
 		}
-		return Verified{}, fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, strings.TrimSpace(string(why)))
+		return audit.Summary{}, fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, strings.TrimSpace(string(why)))
 	}
 	for lines := json.NewDecoder(res.Body); ; {
 		var e VerifyEvent
 		if err := lines.Decode(&e); err != nil {
-			return Verified{}, fmt.Errorf("the answer ended before the walk did: %w", err)
+			return audit.Summary{}, fmt.Errorf("the answer ended before the walk did: %w", err)
 		}
 		switch {
 		case e.Done != nil:
 			return *e.Done, nil
 		case e.Error != "":
-			return Verified{}, errors.New(e.Error)
+			return audit.Summary{}, errors.New(e.Error)
 		}
 		if err := event(e); err != nil {
-			return Verified{}, err
+			return audit.Summary{}, err
 		}
 	}
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/ops/audit"
 )
 
 // verifier is a walk that finds one damage and then does as it is told.
-type verifier func(ctx context.Context, in admin.Verification) (admin.Verified, error)
+type verifier func(ctx context.Context, in admin.Verification) (audit.Summary, error)
 
-func (v verifier) Verify(ctx context.Context, in admin.Verification, event func(admin.VerifyEvent) error) (admin.Verified, error) {
-	if err := event(admin.VerifyEvent{Finding: &admin.Finding{Kind: "like-count", PK: "p", SK: "s"}}); err != nil {
-		return admin.Verified{}, err
+func (v verifier) Verify(ctx context.Context, in admin.Verification, event func(admin.VerifyEvent) error) (audit.Summary, error) {
+	if err := event(admin.VerifyEvent{Finding: &audit.Finding{Kind: "like-count", PK: "p", SK: "s"}}); err != nil {
+		return audit.Summary{}, err
 	}
 	return v(ctx, in)
 }
@@ -28,28 +29,28 @@ func TestAVerificationIsStreamedToItsEnd(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	for name, c := range map[string]struct {
 		walk verifier
-		want admin.Verified
+		want audit.Summary
 		err  string
 	}{
-		"done": {func(_ context.Context, in admin.Verification) (admin.Verified, error) {
+		"done": {func(_ context.Context, in admin.Verification) (audit.Summary, error) {
 			assert.Equal(t, admin.Verification{Repair: true, Rate: 7}, in)
-			return admin.Verified{Items: 3, Left: 1}, nil
-		}, admin.Verified{Items: 3, Left: 1}, ""},
-		"failed": {func(context.Context, admin.Verification) (admin.Verified, error) {
-			return admin.Verified{}, errors.New("the table is gone")
-		}, admin.Verified{}, "the table is gone"},
-		"busy": {func(context.Context, admin.Verification) (admin.Verified, error) {
+			return audit.Summary{Items: 3, Left: 1}, nil
+		}, audit.Summary{Items: 3, Left: 1}, ""},
+		"failed": {func(context.Context, admin.Verification) (audit.Summary, error) {
+			return audit.Summary{}, errors.New("the table is gone")
+		}, audit.Summary{}, "the table is gone"},
+		"busy": {func(context.Context, admin.Verification) (audit.Summary, error) {
 			close(entered)
 			<-leave
-			return admin.Verified{}, nil
-		}, admin.Verified{}, ""},
+			return audit.Summary{}, nil
+		}, audit.Summary{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(admin.NewHandler(admin.Config{Verify: c.walk}))
 			defer server.Close()
 			client := admin.NewClient(server.Listener.Addr().String(), &http.Client{Timeout: time.Minute})
-			var found []string
-			walk := func() (admin.Verified, error) {
+			var found []audit.Kind
+			walk := func() (audit.Summary, error) {
 				return client.Verify(t.Context(), admin.Verification{Repair: true, Rate: 7}, func(e admin.VerifyEvent) error {
 					found = append(found, e.Finding.Kind)
 					return nil
@@ -66,7 +67,7 @@ func TestAVerificationIsStreamedToItsEnd(t *testing.T) {
 				return
 			}
 			got, err := walk()
-			assert.Equal(t, []string{"like-count"}, found)
+			assert.Equal(t, []audit.Kind{"like-count"}, found)
 			assert.Equal(t, c.want, got)
 			if c.err == "" {
 				assert.NoError(t, err)

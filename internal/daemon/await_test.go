@@ -91,11 +91,11 @@ func TestAStartThatIsStoppedNamesWhatItWaitedFor(t *testing.T) {
 func draining(ctx context.Context, t *testing.T, roles Roles, setting time.Duration) (r *roots, health *admin.Health, drained <-chan struct{}) {
 	t.Helper()
 	p := &process{opt: Options{Roles: roles}, cfg: config.Config{Engine: config.EngineAWS, Drain: &setting}, log: zap.NewNop()}
-	r, health = newRoots(t.Context(), zap.NewNop()), admin.NewHealth()
-	r.start("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	p.roots, p.health = newRoots(t.Context(), zap.NewNop()), admin.NewHealth()
+	p.roots.start("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
 	done := make(chan struct{})
-	go func() { defer close(done); p.drain(ctx, r, health) }()
-	return r, health, done
+	go func() { defer close(done); p.drain(ctx) }()
+	return p.roots, p.health, done
 }
 
 func TestOnlyAnAPIDrains(t *testing.T) {

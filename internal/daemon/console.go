@@ -16,16 +16,16 @@ import (
 // operators calls, nil if the address has none. The operations ask for no token. So they are
 // there only where dev tokens let everybody be anybody already: on an address of this
 // machine alone.
-func (p *process) console(authn authn, operations http.Handler) (pages, operate http.Handler, err error) {
+func (p *process) console() (pages, operate http.Handler, err error) {
 	if !p.cfg.HasConsole() {
 		return nil, nil, nil
 	}
 	cfg := console.Config{
-		People: &console.People{DevTokens: authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow},
+		People: &console.People{DevTokens: p.authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow},
 		Topics: queue.Topics(), Process: p.described(),
 	}
-	if p.cfg.Engine == config.EngineEmbedded && authn.tokens != nil && p.cfg.DevAuthPublic == "" {
-		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(operations)
+	if p.cfg.Engine == config.EngineEmbedded && p.authn.tokens != nil && p.cfg.DevAuthPublic == "" {
+		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(p.operator)
 	}
 	pages, err = console.New(cfg)
 	return pages, operate, err

@@ -12,7 +12,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -25,15 +24,10 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
-	"fanfare/internal/auth"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/console"
-	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
-	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
-	"fanfare/internal/likeagg"
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
@@ -102,15 +96,26 @@ type Addresses struct {
 	Metrics string
 }
 
-// process is one run.
+// process is one run. Run makes the first fields, open the next ones, and run the roots.
 type process struct {
 	opt      Options
 	cfg      config.Config
 	log      *zap.Logger
 	clock    *clock.Clock
+	ids      *id.Generator
 	pace     table.Pace
 	cleanups cleanups
-	traces   *otlp.Traces
+
+	reg     *prometheus.Registry
+	metrics *obs.Metrics
+	// operator and scrapes are the addresses of the operations and of the metrics alone.
+	operator, scrapes *front
+	eng               *engine
+	traces            *otlp.Traces
+	authn             authn
+	health            *admin.Health
+
+	roots *roots
 }
 
 // Run runs a process until ctx ends or a root fails. Its error names the failed part.
@@ -121,7 +126,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, clock: clock.New(opt.Now)}
+	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, clock: clock.New(opt.Now), ids: id.NewGenerator(opt.Now)}
 	if ignored := config.FromPlatform(opt.Environ); len(ignored) > 0 {
 		p.log.Info("ignored variables that the platform made for a service or a link", zap.Strings("names", ignored))
 	}
@@ -134,124 +139,114 @@ func Run(ctx context.Context, opt Options) (err error) {
 }
 
 func (p *process) run(ctx context.Context) error {
-	reg := prometheus.NewRegistry()
-	metrics, err := obs.NewMetrics(reg)
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	pages, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described()})
 	if err != nil {
 		return err
 	}
-	dir, err := p.openDirectory() // before the addresses, whose errors say less to a second process
+	if err := awaitDependencies(ctx, p.health, p.log); err != nil {
+		return err
+	}
+	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // they outlive ctx by the drain
+	defer p.roots.cancel()
+	audits := p.auditOf()
+	address, err := p.startRoles(ctx)
+	if err == nil {
+		err = errors.Join(p.startCanary(), p.startAuditor(audits))
+	}
+	if err != nil {
+		p.roots.cancel()
+		return errors.Join(err, p.roots.wait())
+	}
+	// The roles come first: a client that sees the process ready sends requests at once.
+	p.operate(audits, pages)
+	p.roots.start("clock", func(ctx context.Context) error { return watchClock(ctx, p.log, p.clock) })
+	if p.eng.watch != nil {
+		p.roots.start("disk", p.eng.watch)
+	}
+	p.log.Info("ready", zap.String("http", address), zap.String("admin", p.operator.address),
+		zap.String("metrics", p.scrapes.address), zap.String("engine", string(p.cfg.Engine)), zap.String("version", p.opt.Version), zap.Any("roles", p.opt.Roles))
+	if p.opt.Ready != nil {
+		p.opt.Ready(Addresses{HTTP: address, Admin: p.operator.address, Metrics: p.scrapes.address})
+	}
+
+	p.drain(ctx)
+	p.log.Info("stopping", zap.Duration("grace", p.opt.Grace))
+	err = p.roots.wait()
+	p.log.Info("stopped", zap.Error(err))
+	return err
+}
+
+// open opens all that the roles need, and asks none of it yet.
+func (p *process) open(ctx context.Context) (err error) {
+	p.reg = prometheus.NewRegistry()
+	if p.metrics, err = obs.NewMetrics(p.reg); err != nil {
+		return err
+	}
+	dir, err := p.openDirectory() // before the addresses: its error tells a second process more than theirs
 	if err != nil {
 		return err
 	}
-	operations, err := p.beside(ctx, "admin", p.setting("FANFARE_ADMIN_ADDR", "--admin"), p.cfg.AdminAddr, true)
-	if err != nil {
+	if p.operator, err = p.beside(ctx, "admin", p.setting("FANFARE_ADMIN_ADDR", "--admin"), p.cfg.AdminAddr, true); err != nil {
 		return err
 	}
-	scrapes, err := p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr, false)
-	if err != nil {
+	if p.scrapes, err = p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr, false); err != nil {
 		return err
 	}
-	addresses := Addresses{Admin: operations.address, Metrics: scrapes.address}
-	p.warnOfPublicAdmin(addresses.Admin)
-	eng, err := p.openEngine(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if err := eng.register(reg); err != nil {
+	p.warnOfPublicAdmin()
+	if err := p.openEngine(ctx, dir); err != nil {
 		return err
 	}
 	if err := p.openTraces(ctx); err != nil {
 		return err
 	}
-	authn, err := p.newAuthn(eng)
-	if err != nil {
+	if p.authn, err = p.newAuthn(); err != nil {
 		return err
 	}
-	if err := p.register(reg, authn); err != nil {
-		return err
-	}
-	health := admin.NewHealth(slices.Concat(eng.checks, authn.checks, []admin.Check{
+	p.health = admin.NewHealth(slices.Concat(p.eng.checks, p.authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
-	operator, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described()})
-	if err != nil {
-		return err
-	}
-	if err := awaitDependencies(ctx, health, p.log); err != nil {
-		return err
-	}
-
-	roots := newRoots(context.WithoutCancel(ctx), p.log) // they outlive ctx by the drain
-	defer roots.cancel()
-	ids := id.NewGenerator(p.opt.Now)
-	audits := p.auditOf(eng, metrics, ids)
-	addresses.HTTP, err = p.startRoles(ctx, roots, eng, metrics, health, authn, ids, operations)
-	if err == nil {
-		err = errors.Join(p.startCanary(roots, eng, reg, metrics, ids), p.startAuditor(roots, audits, reg, metrics))
-	}
-	if err != nil {
-		roots.cancel()
-		return errors.Join(err, roots.wait())
-	}
-	// The roles come first: a client that sees the process ready sends requests at once.
-	posts := p.newFeed(eng, table.Measure(eng.store, metrics.Table(obs.FlowFanout)), metrics, ids)
-	operations.set(p.operations(reg, health, eng, posts, verifier{audit.New(audits)}, operator))
-	scrapes.set(admin.NewMetricsHandler(reg, health))
-	p.cleanups.add("admin", operations.stop) // before the stores, which the handlers ask
-	p.cleanups.add("metrics", scrapes.stop)
-	roots.start("clock", func(ctx context.Context) error { return watchClock(ctx, p.log, p.clock) })
-	if eng.watch != nil {
-		roots.start("disk", eng.watch)
-	}
-	p.log.Info("ready", zap.String("http", addresses.HTTP), zap.String("admin", addresses.Admin),
-		zap.String("metrics", addresses.Metrics), zap.String("engine", string(p.cfg.Engine)), zap.String("version", p.opt.Version), zap.Any("roles", p.opt.Roles))
-	if p.opt.Ready != nil {
-		p.opt.Ready(addresses)
-	}
-
-	p.drain(ctx, roots, health)
-	p.log.Info("stopping", zap.Duration("grace", p.opt.Grace))
-	err = roots.wait()
-	p.log.Info("stopped", zap.Error(err))
-	return err
+	return p.register()
 }
 
 // warnOfPublicAdmin logs a warning if other machines may reach the admin address.
-func (p *process) warnOfPublicAdmin(address string) {
+func (p *process) warnOfPublicAdmin() {
 	if p.cfg.AdminIsPublic() {
 		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
-			zap.String("admin", address))
+			zap.String("admin", p.operator.address))
 	}
 }
 
-// register adds the metrics of the clock, the writes and the tokens to reg.
-func (p *process) register(reg prometheus.Registerer, authn authn) error {
-	if err := obs.RegisterClock(reg, p.clock.Offset); err != nil {
-		return err
+// register adds the metrics of the clock, the writes, the engine and the tokens.
+func (p *process) register() error {
+	err := errors.Join(
+		obs.RegisterClock(p.reg, p.clock.Offset),
+		obs.RegisterPace(p.reg, p.pace.Limit, p.pace.HotKeys, p.pace.Refusals),
+		p.eng.register(p.reg),
+	)
+	if p.authn.fetches != nil {
+		err = errors.Join(err, obs.RegisterKeys(p.reg, p.authn.fetches))
 	}
-	if err := obs.RegisterPace(reg, p.pace.Limit, p.pace.HotKeys, p.pace.Refusals); err != nil {
-		return err
+	if p.authn.remembered != nil {
+		err = errors.Join(err, obs.RegisterTokens(p.reg, p.authn.remembered))
 	}
-	if authn.fetches != nil {
-		if err := obs.RegisterKeys(reg, authn.fetches); err != nil {
-			return err
-		}
-	}
-	if authn.remembered != nil {
-		if err := obs.RegisterTokens(reg, authn.remembered); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// operations returns the handler of the admin address.
-func (p *process) operations(reg *prometheus.Registry, health *admin.Health, eng *engine, posts *feed.Service, checks verifier, pages http.Handler) http.Handler {
-	return admin.NewHandler(admin.Config{
-		Metrics: reg, Health: health, Letters: eng.broker, Now: p.opt.Now, Posts: reconciler{posts},
-		Explain: explainer{posts, eng.broker}, Verify: checks, Backups: eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof),
-		Console: pages,
-	})
+// operate puts the operations and the metrics on their addresses.
+func (p *process) operate(audits audit.Config, pages http.Handler) {
+	domain := admin.Domain{
+		Posts: p.newFeed(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout))), Letters: p.eng.broker, Audit: audit.New(audits),
+	}
+	p.operator.set(admin.NewHandler(admin.Config{
+		Metrics: p.reg, Health: p.health, Letters: p.eng.broker, Now: p.opt.Now, Posts: domain, Explain: domain, Verify: domain,
+		Backups: p.eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
+	}))
+	p.scrapes.set(admin.NewMetricsHandler(p.reg, p.health))
+	p.cleanups.add("admin", p.operator.stop) // before the stores, which the handlers ask
+	p.cleanups.add("metrics", p.scrapes.stop)
 }
 
 // front is an address beside the API's. It is open from before the stores are, and its
@@ -308,171 +303,4 @@ func (p *process) beside(ctx context.Context, name, variable, addr string, profi
 	})
 	p.cleanups.add(name, f.stop)
 	return f, nil
-}
-
-// startRoles starts the roots of the roles and returns the API's address.
-func (p *process) startRoles(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator, operations http.Handler) (string, error) {
-	address := ""
-	if p.opt.Roles.API {
-		var err error
-		if address, err = p.startAPI(ctx, roots, eng, metrics, health, authn, ids, operations); err != nil {
-			return "", err
-		}
-	}
-	if p.opt.Roles.Fanout {
-		p.startFanout(roots, eng, metrics, ids)
-	}
-	if p.opt.Roles.Likes {
-		p.startLikes(roots, eng, metrics)
-	}
-	return address, nil
-}
-
-func (p *process) newFeed(eng *engine, store table.Store, metrics *obs.Metrics, ids *id.Generator) *feed.Service {
-	return feed.New(feed.Config{
-		Store: store, Local: eng.local, Authors: eng.authors, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
-		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
-		HeadAge: time.Second, HeadsHeld: metrics.Heads, ActiveDays: p.cfg.ActiveDays,
-		MaxFollowing: p.cfg.MaxFollowing, Posted: metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
-	})
-}
-
-func (p *process) startAPI(ctx context.Context, roots *roots, eng *engine, metrics *obs.Metrics, health *admin.Health, authn authn, ids *id.Generator, operations http.Handler) (string, error) {
-	store := p.pace.Store(table.Measure(eng.store, metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
-	files, err := descriptors()
-	if err != nil {
-		return "", err
-	}
-	pages, operations, err := p.console(authn, operations)
-	if err != nil {
-		return "", err
-	}
-	api, err := httpapi.New(httpapi.Config{
-		Feed:     p.newFeed(eng, store, metrics, ids),
-		Verifier: authn.verifier, Tokens: authn.tokens,
-		OwnHost: authn.tokens != nil && p.cfg.DevAuthPublic == "",
-		Health:  health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), ServiceScope: p.serviceScope(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
-		Streams: httpapi.Streams{
-			// The other half of the connections is for requests.
-			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: eng.wakes,
-		},
-		Console: pages, Operations: operations, Counters: metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
-	})
-	if err != nil {
-		return "", err
-	}
-	listener, err := listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
-	if err != nil {
-		return "", err
-	}
-	if authn.tokens != nil { // logged once the address is open: a failed start prints one line
-		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
-		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: anyone who reaches this API can be any user (FANFARE_AUTH=dev)")
-	}
-	if authn.run != nil {
-		roots.start("keys", authn.run)
-	}
-	roots.start("streams", api.Run)
-	roots.start("http", func(ctx context.Context) error {
-		return serve(ctx, newServer(leaving(health, api), p.log), bounded(listener, files), p.opt.Grace)
-	})
-	return listener.Addr().String(), nil
-}
-
-// authn holds the parts that check tokens for the API.
-type authn struct {
-	verifier auth.Verifier
-	// tokens issues dev tokens, if not nil.
-	tokens httpapi.TokenIssuer
-	checks []admin.Check
-	// run, if not nil, keeps the keys fresh.
-	run func(context.Context) error
-	// remembered returns the bytes for tokens that were verified. It is nil without an API.
-	remembered func() int64
-	// fetches counts the fetches of the issuer's keys. It is nil without an issuer.
-	fetches func() (done, failed int64)
-}
-
-func (p *process) newAuthn(eng *engine) (authn, error) {
-	switch {
-	case !p.opt.Roles.API:
-		return authn{}, nil
-	case p.cfg.Auth == config.AuthDev:
-		dev, err := auth.NewDev(eng.devSecret, p.opt.Now)
-		if err != nil {
-			return authn{}, err
-		}
-		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
-	default:
-		keys := NewKeySet(p.cfg, p.opt.Now, p.log)
-		verifier := auth.NewJWT(auth.Rules{
-			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scope: p.cfg.ServiceScope,
-		}, keys, p.opt.Now)
-		return authn{
-			verifier: verifier, remembered: verifier.RememberedBytes, fetches: keys.Fetches,
-			checks: []admin.Check{{Name: "keys", Ask: keys.Ready, Needed: true}},
-			run:    keys.Run,
-		}, nil
-	}
-}
-
-// serviceScope is the scope that lets a token act for users. Dev tokens have one of their own.
-func (p *process) serviceScope() string {
-	if p.cfg.Auth == config.AuthDev {
-		return auth.ActScope
-	}
-	return p.cfg.ServiceScope
-}
-
-// NewKeySet returns the keys of the issuer of a configuration.
-func NewKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {
-	client := &http.Client{Timeout: keyTimeout}
-	if cfg.JWKSURL == "" {
-		return auth.NewDiscoveredKeySet(cfg.JWTIssuer, client, now, log.Named("keys"))
-	}
-	return auth.NewKeySet(cfg.JWKSURL, client, now, log.Named("keys"))
-}
-
-func (p *process) startFanout(roots *roots, eng *engine, metrics *obs.Metrics, ids *id.Generator) {
-	measured := table.Measure(eng.store, metrics.Table(obs.FlowFanout))
-	for _, c := range []struct {
-		topic   string
-		handle  func(*fanout.Worker) queue.Handler
-		workers int
-		urgency table.Urgency
-	}{
-		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, eng.workers.posts, table.UrgencyPosts},
-		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, eng.workers.backfills, table.UrgencyBackfills},
-		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, eng.workers.chunks, table.UrgencyChunks},
-	} {
-		store := p.pace.Store(measured, c.urgency)
-		posts := p.newFeed(eng, store, metrics, ids)
-		worker := fanout.New(fanout.Config{
-			Store: store, Posts: posts, Users: users{posts}, Publisher: eng.broker, IDs: ids, Now: p.opt.Now, Clock: p.clock,
-			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, eng.pageSize), ChunkSize: p.opt.ChunkSize,
-			Walks: eng.workers.walks, Observe: metrics.Delivered, Skipped: metrics.Skipped, Events: eng.events, Log: p.log.Named("fanout"),
-		})
-		consumer := &queue.Consumer{
-			Topic: c.topic, Broker: eng.broker, Handle: c.handle(worker), Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: metrics.Answered, Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
-		}
-		roots.start("fanout of "+c.topic, consumer.Run)
-	}
-}
-
-func (p *process) startLikes(roots *roots, eng *engine, metrics *obs.Metrics) {
-	aggregator := likeagg.New(likeagg.Config{
-		Store: table.Measure(eng.store, metrics.Table(obs.FlowLikes)), Broker: eng.broker, Now: p.opt.Now, Clock: p.clock,
-		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
-		Grace: p.opt.Grace, Log: p.log.Named("likes"), Tracer: p.traces.Tracer(),
-		Observe: func(o likeagg.Outcome) {
-			if o.Flushed {
-				metrics.Flush(o.LedgerBytes)
-				metrics.LikeLag(o.Lag)
-			}
-			metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
-		},
-		Events: eng.events, Answered: metrics.Answered,
-	})
-	roots.start("likes", aggregator.Run)
 }

@@ -105,23 +105,23 @@ func (p *process) openDirectory() (*datadir.Dir, error) {
 	return dir, err
 }
 
-func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (e *engine, err error) {
+func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (err error) {
 	if dir == nil {
-		e, err = p.openAWS(ctx)
+		p.eng, err = p.openAWS(ctx)
 	} else {
-		e, err = p.openEmbedded(ctx, dir)
+		p.eng, err = p.openEmbedded(ctx, dir)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := p.openEvents(ctx, e); err != nil {
-		return nil, err
+	if err := p.openEvents(ctx, p.eng); err != nil {
+		return err
 	}
-	e.wakes = new(live.Wakes)
+	p.eng.wakes = new(live.Wakes)
 	if p.opt.Roles.API {
-		e.store = e.wakes.Store(e.store)
+		p.eng.store = p.eng.wakes.Store(p.eng.store)
 	}
-	return e, nil
+	return nil
 }
 
 // openEmbedded opens the stores. On a full disk it waits for room until ctx ends.

@@ -60,11 +60,10 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
 	store := stuckMarks{tabletest.NewMemory(), make(chan struct{})}
-	eng := &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1}}
-	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop()}
+	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
+	p.eng = &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1}}
 	p.cfg.TimelineTTL = time.Hour
-	ids := id.NewGenerator(time.Now)
-	users := p.newFeed(eng, store, metrics, ids)
+	users := p.newFeed(store)
 	profile := func(user string) {
 		t.Helper()
 		if _, err := users.PutProfile(t.Context(), user, feed.ProfileInput{Name: user}); err != nil {
@@ -88,12 +87,12 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	require.NoError(t, err)
 
 	release := sync.OnceFunc(func() { close(store.release) })
-	roots := newRoots(t.Context(), p.log)
-	p.startFanout(roots, eng, metrics, ids)
+	p.roots = newRoots(t.Context(), p.log)
+	p.startFanout()
 	defer func() {
 		release()
-		roots.cancel()
-		assert.NoError(t, roots.wait())
+		p.roots.cancel()
+		assert.NoError(t, p.roots.wait())
 		assert.NoError(t, broker.Close())
 	}()
 	within := func(what string, done func() bool) {
@@ -195,10 +194,9 @@ func floodByOneAuthor(t *testing.T, broker interface {
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
 	store := &delivering{Store: tabletest.NewMemory(), seen: make(chan int64, 1)}
-	eng := &engine{store: store, broker: broker, writers: 1, workers: workers}
-	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop()}
+	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
+	p.eng = &engine{store: store, broker: broker, writers: 1, workers: workers}
 	p.cfg.TimelineTTL = time.Hour
-	ids := id.NewGenerator(time.Now)
 
 	edges := []table.BatchWrite{}
 	follower := func(author, user string) {
@@ -213,7 +211,7 @@ func floodByOneAuthor(t *testing.T, broker interface {
 	require.NoError(t, err)
 	post := func(author string) *message.Message {
 		t.Helper()
-		eventID, err := ids.New()
+		eventID, err := p.ids.New()
 		require.NoError(t, err)
 		head := messages.Header{EventID: eventID, Time: time.Now().UTC()}
 		msg, err := queue.Message(t.Context(), &messages.PostCreated{Header: head, PostID: eventID, AuthorID: author, Text: "x"})
@@ -226,11 +224,11 @@ func floodByOneAuthor(t *testing.T, broker interface {
 	}
 	require.NoError(t, broker.Publish(queue.TopicPosts, posts...))
 
-	roots := newRoots(t.Context(), p.log)
-	p.startFanout(roots, eng, metrics, ids)
+	p.roots = newRoots(t.Context(), p.log)
+	p.startFanout()
 	defer func() {
-		roots.cancel()
-		assert.NoError(t, errors.Join(roots.wait(), broker.Close()))
+		p.roots.cancel()
+		assert.NoError(t, errors.Join(p.roots.wait(), broker.Close()))
 	}()
 	for store.posts.Load() < int64(workers.posts) { // the flood is under way
 		runtime.Gosched()

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"fanfare/internal/admin"
 	"fanfare/internal/backoff"
 )
 
@@ -35,17 +34,17 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 // drain returns when the roots have to stop: at once if one has failed, else when ctx has
 // ended and an API has served on for the drain, which its balancers need to notice the stop.
 // Workers stop at once: nobody sends them anything that they do not ask for.
-func (p *process) drain(ctx context.Context, roots *roots, health *admin.Health) {
+func (p *process) drain(ctx context.Context) {
 	select {
-	case <-roots.ctx.Done():
+	case <-p.roots.ctx.Done():
 	case <-ctx.Done():
 	}
-	health.Drain()
-	if rest := p.cfg.DrainTime(); rest > 0 && p.opt.Roles.API && roots.ctx.Err() == nil {
+	p.health.Drain()
+	if rest := p.cfg.DrainTime(); rest > 0 && p.opt.Roles.API && p.roots.ctx.Err() == nil {
 		p.log.Info("draining: /servez is 503, and requests are answered", zap.Duration("drain", rest))
-		_ = backoff.Wait(roots.ctx, rest) // a root that fails ends it early
+		_ = backoff.Wait(p.roots.ctx, rest) // a root that fails ends it early
 	}
-	roots.cancel()
+	p.roots.cancel()
 }
 
 // cleanups undoes the steps of a start, the last one first. A failed start uses it as a

@@ -37,12 +37,11 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		broker := sqs.New(sqstest.Client(server), sqs.Options{Prefix: "test", PollWait: time.Second, MaxInFlight: workers.maxInFlight()})
 		metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 		require.NoError(t, err)
-		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop()}
+		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 		p.cfg.TimelineTTL = 24 * time.Hour
-		eng := &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
-		ids := id.NewGenerator(time.Now)
-		setUp := p.newFeed(eng, memory, metrics, ids)
-		api := p.newFeed(eng, p.pace.Store(limited, table.UrgencyAPI), metrics, ids)
+		p.eng = &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
+		setUp := p.newFeed(memory)
+		api := p.newFeed(p.pace.Store(limited, table.UrgencyAPI))
 
 		author := func(i int) string { return fmt.Sprintf("author%d", i) }
 		fan := func(i int) string { return fmt.Sprintf("fan%d", i) }
@@ -99,8 +98,8 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 				})
 			})
 		}
-		roots := newRoots(t.Context(), p.log)
-		p.startFanout(roots, eng, metrics, ids)
+		p.roots = newRoots(t.Context(), p.log)
+		p.startFanout()
 		for second := range seconds {
 			if second%5 == 0 {
 				post(author(0))
@@ -123,8 +122,8 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		}
 		t.Logf("%d writes refused, %d calls answered 503, an accepted call took %s at most, empty %s after the last call",
 			limited.Refusals(), refused, longest, time.Since(offered))
-		roots.cancel()
-		require.NoError(t, errors.Join(roots.wait(), broker.Close()))
+		p.roots.cancel()
+		require.NoError(t, errors.Join(p.roots.wait(), broker.Close()))
 
 		want := func(user int) (n int) {
 			n = len(posts[author(0)])

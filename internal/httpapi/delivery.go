@@ -4,20 +4,22 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"fanfare/internal/feed"
 )
 
 // Delivery is the progress of a post's delivery. Values that are not known yet are null.
 type Delivery struct {
-	State       string     `json:"state" enum:"queued,running,complete,pulled,cancelled"`
-	Planned     *int64     `json:"planned" doc:"The homes to reach: followers when the fan-out began, and the author."`
-	Delivered   *int64     `json:"delivered" doc:"The homes that have the post."`
-	Skipped     *int64     `json:"skipped" doc:"The followers that were away. Their homes show the post when they come back."`
-	ChunksDone  *int64     `json:"chunks_done"`
-	ChunksTotal *int64     `json:"chunks_total" doc:"Known when all chunks are planned."`
-	AcceptedAt  time.Time  `json:"accepted_at"`
-	StartedAt   *time.Time `json:"started_at"`
-	CompletedAt *time.Time `json:"completed_at"`
-	Attempts    int64      `json:"attempts" doc:"The number of times that a worker began."`
+	State       feed.DeliveryState `json:"state" enum:"queued,running,complete,pulled,cancelled"`
+	Planned     *int64             `json:"planned" doc:"The homes to reach: followers when the fan-out began, and the author."`
+	Delivered   *int64             `json:"delivered" doc:"The homes that have the post."`
+	Skipped     *int64             `json:"skipped" doc:"The followers that were away. Their homes show the post when they come back."`
+	ChunksDone  *int64             `json:"chunks_done"`
+	ChunksTotal *int64             `json:"chunks_total" doc:"Known when all chunks are planned."`
+	AcceptedAt  time.Time          `json:"accepted_at"`
+	StartedAt   *time.Time         `json:"started_at"`
+	CompletedAt *time.Time         `json:"completed_at"`
+	Attempts    int64              `json:"attempts" doc:"The number of times that a worker began."`
 }
 
 func (a *API) registerDelivery() {
@@ -28,10 +30,9 @@ func (a *API) registerDelivery() {
 			if err != nil {
 				return nil, err
 			}
-			return &deliveryOut{Delivery{
-				State: string(d.State), Planned: d.Planned, Delivered: d.Delivered, Skipped: d.Skipped, ChunksDone: d.ChunksDone, ChunksTotal: d.ChunksTotal,
-				AcceptedAt: d.AcceptedAt.UTC(), StartedAt: utc(d.StartedAt), CompletedAt: utc(d.CompletedAt), Attempts: d.Attempts,
-			}}, nil
+			out := Delivery(d)
+			out.AcceptedAt, out.StartedAt, out.CompletedAt = d.AcceptedAt.UTC(), utc(d.StartedAt), utc(d.CompletedAt)
+			return &deliveryOut{out}, nil
 		})
 }
 

@@ -109,31 +109,30 @@ func Kinds() []Kind {
 
 // Finding is one damage.
 type Finding struct {
-	Kind Kind
-	// Key names the item that is wrong or missing.
-	Key table.Key
+	Kind Kind `json:"kind"`
+	// PK and SK are the key of the item that is wrong or missing.
+	PK string `json:"pk"`
+	SK string `json:"sk"`
 	// Detail says how, Advice names the remedy.
-	Detail, Advice string
+	Detail string `json:"detail"`
+	Advice string `json:"advice"`
 	// Mended says that it was repaired.
-	Mended bool
+	Mended bool `json:"mended"`
 }
 
-// Summary sums up a walk.
+// Summary sums up a walk, so far or as a whole.
 type Summary struct {
 	// Items counts the items that were looked at, Undecided the checks that traffic or a
 	// conflict did not let come to an end.
-	Items, Undecided int
+	Items     int `json:"items"`
+	Undecided int `json:"undecided"`
 	// Found and Mended count the findings by kind.
-	Found, Mended map[Kind]int
-	Units         table.Units
-}
-
-// Left returns the number of findings that were not mended.
-func (s Summary) Left() (n int) {
-	for kind, found := range s.Found {
-		n += found - s.Mended[kind]
-	}
-	return n
+	Found  map[Kind]int `json:"found"`
+	Mended map[Kind]int `json:"mended"`
+	// Left counts the findings that were not mended.
+	Left       int     `json:"left"`
+	ReadUnits  float64 `json:"read_units"`
+	WriteUnits float64 `json:"write_units"`
 }
 
 // Feed has the repairs that are flows of the domain.
@@ -275,7 +274,7 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 
 // found makes a finding and mends it. mend reports whether it did; it is nil if there is no repair.
 func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string, mend func() (bool, error)) error {
-	f := Finding{Kind: kind, Key: key, Detail: detail, Advice: kind.advice()}
+	f := Finding{Kind: kind, PK: key.PK, SK: key.SK, Detail: detail, Advice: kind.advice()}
 	if r.walk.Repair && mend != nil {
 		var err error
 		if f.Mended, err = mend(); err != nil {
@@ -289,6 +288,8 @@ func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string
 	r.sum.Found[kind]++
 	if f.Mended {
 		r.sum.Mended[kind]++
+	} else {
+		r.sum.Left++
 	}
 	if r.walk.Found != nil {
 		return r.walk.Found(f)
@@ -298,7 +299,8 @@ func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string
 
 // spend adds up the units of a call and returns its error.
 func (r *run) spend(ctx context.Context, units table.Units, err error) error {
-	r.sum.Units = r.sum.Units.Plus(units)
+	r.sum.ReadUnits += units.Read
+	r.sum.WriteUnits += units.Write
 	if err != nil || r.walk.Spend == nil {
 		return err
 	}

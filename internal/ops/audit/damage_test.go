@@ -241,7 +241,7 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 			w, posts := town(t, open(t))
 			all, sum := w.walk(false)
 			require.Empty(t, all, "the town before any damage")
-			assert.Positive(t, sum.Units.Read)
+			assert.Positive(t, sum.ReadUnits)
 			assert.Zero(t, sum.Undecided)
 			for _, d := range damages() {
 				planted[d.kind] = true
@@ -249,7 +249,7 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 				key := d.plant(w, posts)
 				all, sum := w.walk(false)
 				isFound := func() bool {
-					return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Kind == d.kind && f.Key == key })
+					return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Kind == d.kind && f.PK == key.PK && f.SK == key.SK })
 				}
 				for range staleWalks[name] { // a stale read may miss new damage
 					if !isFound() {
@@ -257,7 +257,7 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 					}
 				}
 				require.Truef(t, isFound(), "%s: found %+v", d.name, all)
-				assert.Equalf(t, len(all), sum.Left(), "%s: a walk that does not repair left", d.name)
+				assert.Equalf(t, len(all), sum.Left, "%s: a walk that does not repair left", d.name)
 				if remedy := remedies()[d.kind]; remedy != nil {
 					remedy(w)
 				}
@@ -267,7 +267,7 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 						clean++
 						continue
 					}
-					assert.Zerof(t, sum.Left(), "%s: not mended: %+v", d.name, all)
+					assert.Zerof(t, sum.Left, "%s: not mended: %+v", d.name, all)
 					clean = 0
 					w.quiet()
 				}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"fanfare/internal/admin"
@@ -13,24 +12,6 @@ import (
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue/sqs"
 )
-
-// reconciler is the domain's Reconcile as the admin address offers it.
-type reconciler struct{ feed *feed.Service }
-
-func (r reconciler) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (admin.Reconciled, error) {
-	done, err := r.feed.Reconcile(ctx, since, until, cursor, limit)
-	if bad, ok := errors.AsType[*feed.Error](err); ok && bad.Kind == feed.Malformed {
-		return admin.Reconciled{}, &admin.CursorError{Detail: bad.Detail}
-	}
-	return admin.Reconciled(done), err
-}
-
-// operations are those of the admin address that need the table.
-type operations struct {
-	reconciler
-	explainer
-	verifier
-}
 
 // OpenOperations returns the operations on the table of a configuration on AWS. The caller
 // calls end.
@@ -49,5 +30,5 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL, LikesByUser: bool(cfg.LikesByUser),
 	})
-	return operations{reconciler{posts}, explainer{posts, broker}, verifier{checks}}, broker.Close, nil
+	return admin.Domain{Posts: posts, Letters: broker, Audit: checks}, broker.Close, nil
 }

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/queue"
+)
+
+// Operations are the operations on the table and the queues: made in this process by Domain,
+// or through the admin address of the process that owns them by Client.
+type Operations interface {
+	Reconciler
+	Explainer
+	Verifier
+}
+
+// Domain makes the operations by the domain's own code.
+type Domain struct {
+	Posts   *feed.Service
+	Letters queue.DeadLetters
+	Audit   *audit.Audit
+}
+
+// Reconcile implements Reconciler.
+func (d Domain) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
+	done, err := d.Posts.Reconcile(ctx, since, until, cursor, limit)
+	return Reconciled(done), err
+}
+
+// Explain implements Explainer.
+func (d Domain) Explain(ctx context.Context, user, post string) ([]Explanation, error) {
+	if !id.ValidUser(user) {
+		return nil, &NotFoundError{Detail: "there is no such user: an id is " + id.UserGrammar}
+	}
+	if post != "" && !id.Valid(post) {
+		return nil, errNoULID
+	}
+	all, err := d.Posts.Explain(ctx, d.Letters, user, post)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	out := make([]Explanation, len(all))
+	for i, x := range all {
+		out[i] = explanation(x)
+	}
+	return out, nil
+}
+
+// Delivery implements Explainer.
+func (d Domain) Delivery(ctx context.Context, post string) (Delivery, error) {
+	if !id.Valid(post) {
+		return Delivery{}, errNoULID
+	}
+	progress, err := d.Posts.AnyDelivery(ctx, post)
+	return Delivery(progress), orNotFound(err)
+}
+
+// Verify implements Verifier.
+func (d Domain) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error) {
+	return d.Audit.Run(ctx, audit.Walk{
+		Repair: in.Repair, Spend: audit.Rate(in.Rate),
+		Found:    func(f audit.Finding) error { return event(VerifyEvent{Finding: &f}) },
+		Progress: func(sum audit.Summary) error { return event(VerifyEvent{Progress: &sum}) },
+	})
+}
+
+var errNoULID = &NotFoundError{Detail: "there is no such post: the id is not a ULID, 26 digits and capital letters"}
+
+// orNotFound makes the domain's NotFound a NotFoundError.
+func orNotFound(err error) error {
+	if missing, ok := errors.AsType[*feed.Error](err); ok && missing.Kind == feed.NotFound {
+		return &NotFoundError{Detail: missing.Detail}
+	}
+	return err
+}

@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"fanfare/internal/obs"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/table"
+)
+
+// auditOf returns the configuration of the audits of a process. Their calls are a flow of
+// their own, and their writes wait like those of backfills.
+func (p *process) auditOf() audit.Config {
+	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), table.UrgencyBackfills)
+	return audit.Config{
+		Store: store, Feed: p.newFeed(store), IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), Log: p.log.Named("audit"),
+	}
+}
+
+// startAuditor starts the auditor of a process, if the configuration asks for one.
+func (p *process) startAuditor(cfg audit.Config) error {
+	if !p.cfg.HasAuditor() {
+		return nil
+	}
+	kinds := make([]string, 0, len(audit.Kinds()))
+	for _, kind := range audit.Kinds() {
+		kinds = append(kinds, string(kind))
+	}
+	seen, err := obs.NewAudit(p.reg, kinds)
+	if err != nil {
+		return err
+	}
+	a := &audit.Auditor{
+		Config: cfg, Used: p.metrics.Units, Looked: seen.Looked,
+		Found: func(f audit.Finding) { seen.Found(string(f.Kind)) },
+		Ended: func(audit.Summary) { seen.Ended(p.opt.Now()) },
+	}
+	p.roots.start("auditor", a.Run)
+	return nil
+}

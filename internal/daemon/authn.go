@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/auth"
+	"fanfare/internal/config"
+	"fanfare/internal/httpapi"
+)
+
+// authn holds the parts that check tokens for the API.
+type authn struct {
+	verifier auth.Verifier
+	// tokens issues dev tokens, if not nil.
+	tokens httpapi.TokenIssuer
+	checks []admin.Check
+	// run, if not nil, keeps the keys fresh.
+	run func(context.Context) error
+	// remembered returns the bytes for tokens that were verified. It is nil without an API.
+	remembered func() int64
+	// fetches counts the fetches of the issuer's keys. It is nil without an issuer.
+	fetches func() (done, failed int64)
+}
+
+func (p *process) newAuthn() (authn, error) {
+	switch {
+	case !p.opt.Roles.API:
+		return authn{}, nil
+	case p.cfg.Auth == config.AuthDev:
+		dev, err := auth.NewDev(p.eng.devSecret, p.opt.Now)
+		if err != nil {
+			return authn{}, err
+		}
+		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
+	default:
+		keys := NewKeySet(p.cfg, p.opt.Now, p.log)
+		verifier := auth.NewJWT(auth.Rules{
+			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scope: p.cfg.ServiceScope,
+		}, keys, p.opt.Now)
+		return authn{
+			verifier: verifier, remembered: verifier.RememberedBytes, fetches: keys.Fetches,
+			checks: []admin.Check{{Name: "keys", Ask: keys.Ready, Needed: true}},
+			run:    keys.Run,
+		}, nil
+	}
+}
+
+// serviceScope is the scope that lets a token act for users. Dev tokens have one of their own.
+func (p *process) serviceScope() string {
+	if p.cfg.Auth == config.AuthDev {
+		return auth.ActScope
+	}
+	return p.cfg.ServiceScope
+}
+
+// NewKeySet returns the keys of the issuer of a configuration.
+func NewKeySet(cfg config.Config, now func() time.Time, log *zap.Logger) *auth.KeySet {
+	client := &http.Client{Timeout: keyTimeout}
+	if cfg.JWKSURL == "" {
+		return auth.NewDiscoveredKeySet(cfg.JWTIssuer, client, now, log.Named("keys"))
+	}
+	return auth.NewKeySet(cfg.JWKSURL, client, now, log.Named("keys"))
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/httpapi"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/obs"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+)
+
+// startRoles starts the roots of the roles and returns the API's address.
+func (p *process) startRoles(ctx context.Context) (string, error) {
+	address := ""
+	if p.opt.Roles.API {
+		var err error
+		if address, err = p.startAPI(ctx); err != nil {
+			return "", err
+		}
+	}
+	if p.opt.Roles.Fanout {
+		p.startFanout()
+	}
+	if p.opt.Roles.Likes {
+		p.startLikes()
+	}
+	return address, nil
+}
+
+func (p *process) newFeed(store table.Store) *feed.Service {
+	return feed.New(feed.Config{
+		Store: store, Local: p.eng.local, Authors: p.eng.authors, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
+		HeadAge: time.Second, HeadsHeld: p.metrics.Heads, ActiveDays: p.cfg.ActiveDays,
+		MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
+	})
+}
+
+func (p *process) startAPI(ctx context.Context) (string, error) {
+	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
+	files, err := descriptors()
+	if err != nil {
+		return "", err
+	}
+	pages, operations, err := p.console()
+	if err != nil {
+		return "", err
+	}
+	api, err := httpapi.New(httpapi.Config{
+		Feed:     p.newFeed(store),
+		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
+		OwnHost: p.authn.tokens != nil && p.cfg.DevAuthPublic == "",
+		Health:  p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), ServiceScope: p.serviceScope(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
+		Streams: httpapi.Streams{
+			// The other half of the connections is for requests.
+			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: p.eng.wakes,
+		},
+		Console: pages, Operations: operations, Counters: p.metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
+	})
+	if err != nil {
+		return "", err
+	}
+	listener, err := listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
+	if err != nil {
+		return "", err
+	}
+	if p.authn.tokens != nil { // logged once the address is open: a failed start prints one line
+		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
+		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: anyone who reaches this API can be any user (FANFARE_AUTH=dev)")
+	}
+	if p.authn.run != nil {
+		p.roots.start("keys", p.authn.run)
+	}
+	p.roots.start("streams", api.Run)
+	p.roots.start("http", func(ctx context.Context) error {
+		return serve(ctx, newServer(leaving(p.health, api), p.log), bounded(listener, files), p.opt.Grace)
+	})
+	return listener.Addr().String(), nil
+}
+
+func (p *process) startFanout() {
+	measured := table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout))
+	for _, c := range []struct {
+		topic   string
+		handle  func(*fanout.Worker) queue.Handler
+		workers int
+		urgency table.Urgency
+	}{
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, p.eng.workers.posts, table.UrgencyPosts},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, p.eng.workers.backfills, table.UrgencyBackfills},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, p.eng.workers.chunks, table.UrgencyChunks},
+	} {
+		store := p.pace.Store(measured, c.urgency)
+		posts := p.newFeed(store)
+		worker := fanout.New(fanout.Config{
+			Store: store, Posts: posts, Users: users{posts}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
+			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.log.Named("fanout"),
+		})
+		consumer := &queue.Consumer{
+			Topic: c.topic, Broker: p.eng.broker, Handle: c.handle(worker), Workers: c.workers,
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: p.metrics.Answered, Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
+		}
+		p.roots.start("fanout of "+c.topic, consumer.Run)
+	}
+}
+
+func (p *process) startLikes() {
+	aggregator := likeagg.New(likeagg.Config{
+		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowLikes)), Broker: p.eng.broker, Now: p.opt.Now, Clock: p.clock,
+		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
+		Grace: p.opt.Grace, Log: p.log.Named("likes"), Tracer: p.traces.Tracer(),
+		Observe: func(o likeagg.Outcome) {
+			if o.Flushed {
+				p.metrics.Flush(o.LedgerBytes)
+				p.metrics.LikeLag(o.Lag)
+			}
+			p.metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
+		},
+		Events: p.eng.events, Answered: p.metrics.Answered,
+	})
+	p.roots.start("likes", aggregator.Run)
+}
