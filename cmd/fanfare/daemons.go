@@ -35,7 +35,7 @@ func called(program string) (service, bool) {
 }
 
 func (a *app) daemon(ctx context.Context, s service, name string, args []string) int {
-	return daemon.Main(ctx, name, s.roles, args, a.environ, a.stdout, a.stderr)
+	return daemon.Program{Name: name, Roles: s.roles, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr}.Main(ctx, args)
 }
 
 // exitError is the exit code of a daemon, which has reported its error.

@@ -25,7 +25,7 @@ func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
 			says string
 		}{
 			{[]string{"--help"}, 0, "takes no arguments"},
-			{[]string{"--fast"}, 2, "-fast: see "},
+			{[]string{"--fast"}, 2, `"--fast": see `},
 			{[]string{"now"}, 2, `"now": see `},
 			{nil, 2, "FANFARE_ENGINE: embedded is for one process"},
 		} {

@@ -161,7 +161,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	}
 	for post, reason := range want {
 		e := p.explained(t, "fan", post)
-		assert.Equal(t, reason, e.Reason, e.Text)
+		assert.EqualValues(t, reason, e.Reason, e.Text)
 		assert.Equal(t, shown[post], e.InHome, e.Text)
 	}
 	_, out, errs := result(t, nil, "fanfare", "explain", "fan", "--json", "--admin", p.admin)

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/client"
 	"fanfare/internal/datadir"
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
@@ -51,7 +52,7 @@ func TestVerifyFindsDamageAndMendsItWhileUpRuns(t *testing.T) {
 		return v
 	}
 	v := verify(1)
-	assert.Equal(t, map[string]int{"follow-half": 1, "user-count": 2}, v.Found)
+	assert.Equal(t, map[audit.Kind]int{"follow-half": 1, "user-count": 2}, v.Found)
 	assert.Len(t, v.Findings, 3)
 	assert.Equal(t, 3, v.Left)
 	v = verify(0, "--repair")

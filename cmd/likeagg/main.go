@@ -2,16 +2,9 @@
 package main
 
 import (
-	"context"
 	"os"
 
 	"fanfare/internal/daemon"
 )
 
-func main() { os.Exit(run()) }
-
-func run() int {
-	ctx, stop := daemon.Signals(context.Background())
-	defer stop()
-	return daemon.Main(ctx, "likeagg", daemon.Roles{Likes: true}, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
-}
+func main() { os.Exit(daemon.Execute(daemon.Roles{Likes: true})) }

@@ -3,9 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"fanfare/internal/config"
@@ -19,50 +19,66 @@ const (
 	ExitUsage   = 2
 )
 
-// Main is the main function of a production daemon: it reads its configuration from
-// environ, runs until ctx ends, and returns the exit code. A failure is one line on stderr.
-func Main(ctx context.Context, name string, roles Roles, args, environ []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	version := flags.Bool("version", false, "")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		help := name + " is a daemon of Fanfare on AWS. It takes no arguments but --version, and reads FANFARE_* and the variables of the AWS SDK."
-		_, _ = fmt.Fprintln(stderr, help) // if stderr is gone, nobody is left to tell
-		return ExitOK
-	case err != nil:
-		return fail(stderr, name, ExitUsage, fmt.Errorf("%w: see %s --help", err, name))
-	}
-	if *version {
-		_, _ = fmt.Fprintf(stdout, "%s %s\n", name, obs.ReadBuild()) // if stdout is gone, nobody is left to tell
-		return ExitOK
-	}
-	if flags.NArg() > 0 {
-		return fail(stderr, name, ExitUsage, fmt.Errorf("takes no arguments, but got %q: see %s --help", flags.Arg(0), name))
+// Program is a daemon on AWS as a program.
+type Program struct {
+	// Name begins the lines on Stderr.
+	Name           string
+	Roles          Roles
+	Environ        []string
+	Stdout, Stderr io.Writer
+}
+
+// Execute runs this process as the daemon of roles, and returns the exit code.
+func Execute(roles Roles) int {
+	ctx, stop := Signals(context.Background())
+	defer stop()
+	return Program{roles.Names()[0], roles, os.Environ(), os.Stdout, os.Stderr}.Main(ctx, os.Args[1:])
+}
+
+// Main runs the program until ctx ends, and returns the exit code. A failure is one line on
+// Stderr.
+func (p Program) Main(ctx context.Context, args []string) int {
+	if len(args) > 0 {
+		return p.about(args[0])
 	}
 	role := config.Worker
-	if roles.API {
+	if p.Roles.API {
 		role = config.API
 	}
-	cfg, err := config.Load(environ, role)
+	cfg, err := config.Load(p.Environ, role)
 	if err != nil {
-		return fail(stderr, name, ExitUsage, err)
+		return p.fail(ExitUsage, err)
 	}
 	if cfg.Engine != config.EngineAWS {
-		return fail(stderr, name, ExitUsage, errors.New("FANFARE_ENGINE: embedded is for one process only: set it to aws, or run fanfare up"))
+		return p.fail(ExitUsage, errors.New("FANFARE_ENGINE: embedded is for one process only: set it to aws, or run fanfare up"))
 	}
-	CollectLater(environ)
-	log := obs.NewLogger(stderr, cfg.LogLevel, false)
-	err = Run(ctx, Options{Config: cfg, Roles: roles, Version: obs.ReadBuild().Version, Log: log, Environ: environ})
+	CollectLater(p.Environ)
+	log := obs.NewLogger(p.Stderr, cfg.LogLevel, false)
+	err = Run(ctx, Options{Config: cfg, Roles: p.Roles, Version: obs.ReadBuild().Version, Log: log, Environ: p.Environ})
 	if err != nil {
-		return fail(stderr, name, ExitFailure, err)
+		return p.fail(ExitFailure, err)
 	}
 	return ExitOK
 }
 
-func fail(stderr io.Writer, name string, code int, err error) int {
+// about answers the only arguments that a daemon takes.
+func (p Program) about(arg string) int {
+	switch arg {
+	case "-h", "-help", "--help":
+		help := p.Name + " is a daemon of Fanfare on AWS. It takes no arguments but --version, and reads FANFARE_* and the variables of the AWS SDK."
+		_, _ = fmt.Fprintln(p.Stderr, help) // if stderr is gone, nobody is left to tell
+		return ExitOK
+	case "-version", "--version":
+		_, _ = fmt.Fprintf(p.Stdout, "%s %s\n", p.Name, obs.ReadBuild()) // if stdout is gone, nobody is left to tell
+		return ExitOK
+	default:
+		return p.fail(ExitUsage, fmt.Errorf("takes no arguments, but got %q: see %s --help", arg, p.Name))
+	}
+}
+
+func (p Program) fail(code int, err error) int {
 	// Nothing can be done about a stderr that is gone.
-	_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, OneLine(err))
+	_, _ = fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, OneLine(err))
 	return code
 }
 
