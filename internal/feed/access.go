@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/id"
@@ -261,16 +260,6 @@ func ofLivingPosts[T any](ctx context.Context, s *Service, parse func([]table.It
 	}
 }
 
-// timeOf returns the time of an id that the table holds, the zero time if it is not
-// a ULID.
-func timeOf(ulid string) time.Time {
-	at, err := id.Time(ulid)
-	if err != nil {
-		return time.Time{} // keys hold parsed ids only; a reader has no better answer
-	}
-	return at
-}
-
 // all runs reads and returns the first error. If the table is local, it runs one after the
 // other, on the request's own goroutine: another one begins with a small stack, which a read
 // of Pebble has to grow, and costs more than it saves.
@@ -286,12 +275,67 @@ func (s *Service) all(ctx context.Context, reads ...func(context.Context) error)
 	return nil
 }
 
-// all runs reads at the same time and returns the first error. A panic becomes an
-// error, because the request's own recover does not see other goroutines.
-func all(ctx context.Context, reads ...func(context.Context) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, read := range reads {
-		g.Go(func() error { return panics.Catch(func() error { return read(ctx) }) })
+// oldestShown returns the lowest post id that homes still show. A timeline entry
+// expires in the second in which its post becomes TimelineTTL old. Merged and pulled
+// posts must leave the home at the same moment.
+func (s *Service) oldestShown() string {
+	return id.Floor(time.Unix(s.cfg.Now().Unix()+1, 0).Add(-s.cfg.TimelineTTL))
+}
+
+// retryChanged calls try until no other call has changed the follow meanwhile.
+func (s *Service) retryChanged(try func() (changed bool, err error)) error {
+	for n := 1; ; n++ {
+		changed, err := try()
+		if !changed || n == maxTries {
+			return unavailable("table", err)
+		}
 	}
-	return g.Wait()
+}
+
+// maxTries is how often a follow or unfollow is tried while other calls for the same
+// two users change the follow between its read and its transaction.
+const maxTries = 3
+
+// eachItem calls visit with each item of a range, until it fails.
+func (s *Service) eachItem(ctx context.Context, q table.Query, visit func(table.Item) error) error {
+	for page, err := range s.cfg.Store.Query(ctx, q) {
+		if err != nil {
+			return unavailable("table", err)
+		}
+		for _, it := range page.Items {
+			if err := visit(it); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func addTo(key table.Key, attr string, n int64) *table.UpdateInput {
+	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
+}
+
+// postsBy returns references to author's first want posts of a span. It returns fewer
+// if there are no more, or if the budget cut the read. The first page reads size posts.
+func (s *Service) postsBy(ctx context.Context, calls *budget, author string, of span, want, size int) (stretch[ref], error) {
+	if of.empty() {
+		return stretch[ref]{}, nil
+	}
+	q := of.query(schema.PostsPK(author))
+	q.PageSize, q.Project = size, []string{schema.AttrLikeShards}
+	return collect(ctx, s.cfg.Store, q, want, refill{budget: calls, calls: 1}, each(func(it table.Item) (ref, bool, error) {
+		p, err := schema.ParsePost(it)
+		return ref{p.ID, author, p.LikeShards}, true, err
+	}))
+}
+
+// userPage is page for a list of one user's items. The user must exist. Only a list in
+// which nothing was found checks that, because a user who owns any item has a profile.
+func userPage[T any](ctx context.Context, s *Service, read stretch[T], in PageRequest, scope scope, position func(T) string) (List[T], error) {
+	if len(read.items) == 0 && read.cut == "" && in.Cursor == "" {
+		if err := s.requireUser(ctx, scope.owner); err != nil {
+			return List[T]{}, err
+		}
+	}
+	return page(read, in.limit(), scope, position), nil
 }

@@ -3,11 +3,9 @@ package feed
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"go.uber.org/zap"
 
 	"fanfare/internal/id"
@@ -28,11 +26,6 @@ const (
 	// returnLinger is how long a home is read by pull after its return: the read may have taken
 	// its entries before the return wrote them, and the presence after.
 	returnLinger = time.Minute
-	// seenEvery is the least time between two events Seen of one reader in a process.
-	seenEvery = time.Hour
-	// maxSeen is the number of readers that a process remembers for that. Above it some are
-	// sent more often.
-	maxSeen = 65_536
 	// mostAhead bounds how long before the presence's day a read asks for a refresh.
 	mostAhead = 7 * 24 * time.Hour
 )
@@ -108,39 +101,4 @@ func (s *Service) send(msgs ...*message.Message) error {
 // inGap reports whether posts of the gap may be among those of a span.
 func inGap(p *schema.Presence, of span) bool {
 	return p != nil && of.low < p.Hi && (of.high == "" || p.Lo < of.high)
-}
-
-// seenReaders limits how often a process says that it has seen a reader. Its memory is
-// bounded (I9).
-type seenReaders struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	sent *simplelru.LRU[string, time.Time]
-}
-
-func newSeenReaders(now func() time.Time) *seenReaders {
-	sent, err := simplelru.NewLRU[string, time.Time](maxSeen, nil)
-	if err != nil {
-		panic(err) // unreachable: it refuses a size below 1, and maxSeen is a constant
-	}
-	return &seenReaders{now: now, sent: sent}
-}
-
-// allow reports whether Seen may be sent now for a reader. If so, it records that.
-func (r *seenReaders) allow(user string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	if at, ok := r.sent.Get(user); ok && !at.After(now) && now.Sub(at) < seenEvery { // after now: the clock was set back
-		return false
-	}
-	r.sent.Add(user, now)
-	return true
-}
-
-// forget takes back what allow recorded.
-func (r *seenReaders) forget(user string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sent.Remove(user)
 }

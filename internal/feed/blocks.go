@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"time"
 
@@ -257,11 +256,6 @@ func notSelfBlocked(user, other string) error {
 	return nil
 }
 
-// blocked is the refusal of a follow, a comment or a like between two users.
-func blocked(other string) error {
-	return &Error{Kind: Blocked, Detail: fmt.Sprintf("there is a block between you and user %s", other)}
-}
-
 // notBlocked refuses a comment by user on something of author's if there is a block between
 // them. The read is consistent: a block holds from its answer on.
 func (s *Service) notBlocked(ctx context.Context, user, author string) error {
@@ -310,10 +304,4 @@ func (s *Service) Blocks(ctx context.Context, user string, in PageRequest) (List
 		return Edge{b.Other, b.Since}, !b.Since.IsZero(), err
 	}))
 	return page(blocks, in.limit(), scope, edgeUser), err
-}
-
-// BlockViews is Blocks with the views of the users.
-func (s *Service) BlockViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
-	list, err := s.Blocks(ctx, user, in)
-	return withUsers(ctx, s, user, list, err, byUser("blocks", user), edgeUser, edgeUser)
 }

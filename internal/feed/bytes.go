@@ -10,12 +10,6 @@ const (
 	fieldBytes = 512
 )
 
-func (p Post) jsonBytes() int    { return fieldBytes + jsonBytes(p.Text) + jsonBytes(p.ImageURL) }
-func (c Comment) jsonBytes() int { return fieldBytes + jsonBytes(c.Text) }
-func (i HomeItem) jsonBytes() int {
-	return i.Post.jsonBytes() + jsonBytes(i.Author.Name) + jsonBytes(i.Author.ImageURL)
-}
-
 // jsonBytes returns the size of s in JSON, or a little more.
 func jsonBytes(s string) int {
 	n := len(s) + 3*(strings.Count(s, "\u2028")+strings.Count(s, "\u2029"))

@@ -25,7 +25,7 @@ const (
 	checksumBytes = 8
 	// maxCursor is the length of the longest cursor, in which a home by pull has gathered
 	// 100 posts and reached a user id of 64 bytes.
-	maxCursor = (1 + checksumBytes + 1 + 64 + (2+gatherPosts)*id.PackedLen + 2) / 3 * 4
+	maxCursor = (1 + checksumBytes + 1 + 64 + (2+MaxLimit)*id.PackedLen + 2) / 3 * 4
 )
 
 // byID makes the scope of a list in the order of ULIDs, byUser of one in the order of

@@ -128,3 +128,8 @@ func unavailable(what string, err error) error {
 	}
 	return &Error{Kind: Unavailable, Detail: "the " + what + " did not answer in time: try again", RetryAfter: retryAfter, Err: err}
 }
+
+// blocked is the refusal of a follow, a comment or a like between two users.
+func blocked(other string) error {
+	return &Error{Kind: Blocked, Detail: fmt.Sprintf("there is a block between you and user %s", other)}
+}

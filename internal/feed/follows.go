@@ -171,20 +171,6 @@ func (s *Service) endOf(follower, author string, now following) ([]table.Transac
 	}, nil
 }
 
-// maxTries is how often a follow or unfollow is tried while other calls for the same
-// two users change the follow between its read and its transaction.
-const maxTries = 3
-
-// retryChanged calls try until no other call has changed the follow meanwhile.
-func (s *Service) retryChanged(try func() (changed bool, err error)) error {
-	for n := 1; ; n++ {
-		changed, err := try()
-		if !changed || n == maxTries {
-			return unavailable("table", err)
-		}
-	}
-}
-
 // unchanged holds while the home mark is still the one that was read, nil for none. A
 // transaction that timed out may reach the table after later ones were answered. It
 // then finds another mark and fails, and does not undo the later ones (I2).
@@ -193,10 +179,6 @@ func (s *Service) unchanged(mark *table.Item) table.Cond {
 		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.cfg.Now().Unix() + 1)}}
 	}
 	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
-}
-
-func addTo(key table.Key, attr string, n int64) *table.UpdateInput {
-	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
 }
 
 // edgeUntil returns the day of a new edge of a reader whose counts have the day upto, 0 for
@@ -351,11 +333,4 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 		}
 	}
 	return Relationship{following, followedBy, following && followedBy}, nil
-}
-
-// oldestShown returns the lowest post id that homes still show. A timeline entry
-// expires in the second in which its post becomes TimelineTTL old. Merged and pulled
-// posts must leave the home at the same moment.
-func (s *Service) oldestShown() string {
-	return id.Floor(time.Unix(s.cfg.Now().Unix()+1, 0).Add(-s.cfg.TimelineTTL))
 }

@@ -97,22 +97,6 @@ func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []ta
 	return ops, false, nil
 }
 
-// removed reports whether a user was removed, or is being removed, and has no profile since. found
-// has the user's profile and note as they were read.
-func removed(found map[table.Key]table.Item, user string) bool {
-	_, profile := found[schema.ProfileKey(user)]
-	_, note := found[schema.ForgottenKey(user)]
-	return note && !profile
-}
-
-// notRemoved fails a transaction if the user was removed since the profile and the note were read.
-func notRemoved(found map[table.Key]table.Item, user string) table.TransactOp {
-	if _, there := found[schema.ProfileKey(user)]; there {
-		return table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Exists{}}}
-	}
-	return table.TransactOp{Check: &table.CheckInput{Key: schema.ForgottenKey(user), If: table.Absent{}}}
-}
-
 // errEnough ends a walk of Forget that has removed its share.
 var errEnough = errors.New("enough removed")
 
@@ -160,21 +144,6 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 		}
 	}
 	return done, nil
-}
-
-// eachItem calls visit with each item of a range, until it fails.
-func (s *Service) eachItem(ctx context.Context, q table.Query, visit func(table.Item) error) error {
-	for page, err := range s.cfg.Store.Query(ctx, q) {
-		if err != nil {
-			return unavailable("table", err)
-		}
-		for _, it := range page.Items {
-			if err := visit(it); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (s *Service) forgetPosts(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {

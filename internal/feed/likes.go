@@ -84,7 +84,7 @@ func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List
 				return s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), cmp.Or(after, position), want, size)
 			}
 		}
-		if likers, err = mergeLists(ctx, s, calls, want, strings.Compare, userID, likers, lists); err != nil {
+		if likers, err = mergeLists(ctx, s.all, calls, want, strings.Compare, userID, likers, lists); err != nil {
 			return List[Liker]{}, err
 		}
 	}

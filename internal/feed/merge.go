@@ -117,13 +117,16 @@ type stretch[T any] struct {
 // position ("" for the start), which shows want items at most.
 type mergedList[T any] func(ctx context.Context, after string, want, size int) (stretch[T], error)
 
+// runner runs reads and returns the first error.
+type runner func(ctx context.Context, reads ...func(context.Context) error) error
+
 // mergeLists merges the first want items of lists into top. compare orders positions.
 //
 // A page of each list is read in any case. It reads on only where a list was cut before
 // the last item that the merge needs, and as long as the budget lasts, the list first
 // whose cut comes first. Behind the first cut the merge is not complete, so those items
 // are left out.
-func mergeLists[T any](ctx context.Context, s *Service, calls *budget, want int, compare func(a, b string) int, position func(T) string, top stretch[T], lists []mergedList[T]) (stretch[T], error) {
+func mergeLists[T any](ctx context.Context, all runner, calls *budget, want int, compare func(a, b string) int, position func(T) string, top stretch[T], lists []mergedList[T]) (stretch[T], error) {
 	read := make([]stretch[T], len(lists))
 	sizes := make([]int, len(lists))
 	due := make([]int, 0, len(lists))
@@ -142,7 +145,7 @@ func mergeLists[T any](ctx context.Context, s *Service, calls *budget, want int,
 				return err
 			}
 		}
-		if err := s.all(ctx, reads...); err != nil {
+		if err := all(ctx, reads...); err != nil {
 			return stretch[T]{}, err
 		}
 		merged := stretch[T]{items: top.items, cut: top.cut}
@@ -285,13 +288,11 @@ func page[T any](read stretch[T], limit int, s scope, position func(T) string) L
 	return List[T]{Items: read.items}
 }
 
-// userPage is page for a list of one user's items. The user must exist. Only a list in
-// which nothing was found checks that, because a user who owns any item has a profile.
-func userPage[T any](ctx context.Context, s *Service, read stretch[T], in PageRequest, scope scope, position func(T) string) (List[T], error) {
-	if len(read.items) == 0 && read.cut == "" && in.Cursor == "" {
-		if err := s.requireUser(ctx, scope.owner); err != nil {
-			return List[T]{}, err
-		}
+// fit returns a page of items that goes on at next. It ends earlier where the next item does
+// not fit.
+func fit[T any](items []T, next string, scope scope, position func(T) string) List[T] {
+	if n := fitting(items); n < len(items) {
+		items, next = items[:n], scope.cursor(position(items[n-1]))
 	}
-	return page(read, in.limit(), scope, position), nil
+	return List[T]{Items: items, NextCursor: next}
 }

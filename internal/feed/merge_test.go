@@ -71,7 +71,7 @@ func mergedPage(t *testing.T, lists [][]position, start string, want, calls int)
 		merged[i] = listOf(l, start, &reads[i])
 	}
 	itself := func(key string) string { return key }
-	page, err := mergeLists(t.Context(), s, budgetAfter(tableCalls-calls), want, strings.Compare, itself, stretch[string]{}, merged)
+	page, err := mergeLists(t.Context(), s.all, budgetAfter(tableCalls-calls), want, strings.Compare, itself, stretch[string]{}, merged)
 	require.NoError(t, err)
 	return page, reads
 }

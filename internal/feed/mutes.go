@@ -120,9 +120,3 @@ func (s *Service) Mutes(ctx context.Context, user string, in PageRequest) (List[
 	}))
 	return page(mutes, in.limit(), scope, edgeUser), err
 }
-
-// MuteViews is Mutes with the views of the users.
-func (s *Service) MuteViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
-	list, err := s.Mutes(ctx, user, in)
-	return withUsers(ctx, s, user, list, err, byUser("mutes", user), edgeUser, edgeUser)
-}

@@ -10,27 +10,6 @@ import (
 // MaxUnread is the number up to which the newer posts of a home are counted.
 const MaxUnread = 100
 
-// refSource returns the source of a span of viewer's home. A home by pull of more than a page
-// of followees has none: it is gathered, and the followees of the first page are returned.
-func (s *Service) refSource(ctx context.Context, viewer string, pull bool, of span) (refSource, []followee, error) {
-	if !pull {
-		return &pushSource{s: s, viewer: viewer, of: of}, nil, nil
-	}
-	followees, err := s.followees(ctx, viewer, "", followeesPage+1)
-	if err != nil || len(followees) > followeesPage {
-		return nil, followees, err
-	}
-	return &pullSource{s: s, viewer: viewer, of: of, followees: heard(followees)}, nil, nil
-}
-
-// newerThan returns the span of a home behind the post after, "" for all that is still shown.
-func (s *Service) newerThan(after string) span {
-	if after == "" {
-		return span{low: s.oldestShown()}
-	}
-	return span{low: max(s.oldestShown(), after+behind)}
-}
-
 // HomeNews returns a page of the posts of viewer's home that are newer than query.After,
 // newest first, and their number. Finding none takes the reads of the timeline and of the
 // marks only. If there are more than a page, it also reads which of the next MaxUnread live,

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -208,3 +209,56 @@ func ceilMilli(t time.Time) time.Time {
 	}
 	return t
 }
+
+// lookForPost reads a post and, if it is not in its author's list, its tombstone, again
+// and again until it finds one or lookFor is over. Then it returns nil. A living post by
+// id alone does not count: the items of a transaction may become visible one by one.
+func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
+	waits := backoff.Exponential{First: lookAgain, Most: lookFor}
+	if s.cfg.Local {
+		waits.First = lookAgainLocal
+	}
+	waited := time.Duration(0)
+	for try := 1; ; try++ {
+		it, err := s.get(ctx, schema.PostKey(author, post), true)
+		if err != nil {
+			return nil, err
+		}
+		if it != nil {
+			found, err := schema.ParsePost(*it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			return &found, nil
+		}
+		if it, err = s.get(ctx, schema.PostByIDKey(post), true); err != nil {
+			return nil, err
+		}
+		if it != nil {
+			ref, err := schema.ParsePostRef(*it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			if ref.Deleted && ref.Author == author {
+				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, Deleted: true}, nil
+			}
+		}
+		if waited >= lookFor {
+			return nil, nil
+		}
+		wait := min(waits.Bound(try), lookFor-waited)
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return nil, unavailable("table", err)
+		}
+		waited += wait
+	}
+}
+
+// lookFor is how long a worker, or a call that repeats another one, waits for the post
+// to appear before it writes the post itself. That is long enough for the API's own
+// transaction, so that the two do not conflict.
+const lookFor = 200 * time.Millisecond
+
+// The wait before the second look is about as long as the API's transaction takes, on
+// DynamoDB and in the same process. Each wait after it is twice as long.
+const lookAgain, lookAgainLocal = 12500 * time.Microsecond, time.Millisecond

@@ -3,6 +3,8 @@ package feed
 import (
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Bounds of reminders.
@@ -50,3 +52,48 @@ func (r *reminders) allow(version string) bool {
 	r.order = append(r.order, reminder{version, now})
 	return true
 }
+
+// remindFor bounds how long a home read waits for its reminders.
+const remindFor = time.Second
+
+// seenReaders limits how often a process says that it has seen a reader. Its memory is
+// bounded (I9).
+type seenReaders struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	sent *simplelru.LRU[string, time.Time]
+}
+
+func newSeenReaders(now func() time.Time) *seenReaders {
+	sent, err := simplelru.NewLRU[string, time.Time](maxSeen, nil)
+	if err != nil {
+		panic(err) // unreachable: it refuses a size below 1, and maxSeen is a constant
+	}
+	return &seenReaders{now: now, sent: sent}
+}
+
+// allow reports whether Seen may be sent now for a reader. If so, it records that.
+func (r *seenReaders) allow(user string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if at, ok := r.sent.Get(user); ok && !at.After(now) && now.Sub(at) < seenEvery { // after now: the clock was set back
+		return false
+	}
+	r.sent.Add(user, now)
+	return true
+}
+
+// forget takes back what allow recorded.
+func (r *seenReaders) forget(user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent.Remove(user)
+}
+
+// seenEvery is the least time between two events Seen of one reader in a process.
+const seenEvery = time.Hour
+
+// maxSeen is the number of readers that a process remembers for that. Above it some are
+// sent more often.
+const maxSeen = 65_536

@@ -19,7 +19,7 @@
 //   - I2: unfollowed authors and deleted posts never come back. Unfollow in
 //     follows.go, DeletePost in posts.go and the home's consistent reads do this.
 //   - I4: counts are exact. They change in the transactions of follows.go,
-//     publish.go, posts.go and commentcount.go.
+//     publish.go, posts.go and comments.go.
 //   - I5: an accepted call is durable. See CreatePost and Like.
 //   - I7: paging neither repeats nor skips. See merge.go and cursor.go.
 //   - I10: a cursor works only for the list, the user and the filter it was made for.

@@ -224,8 +224,6 @@ func (s *Service) readMarks(ctx context.Context, viewer, after string, muted map
 const (
 	// lateAfter is the age from which a backfill that has not ended looks lost.
 	lateAfter = 10 * time.Second
-	// remindFor bounds how long a home read waits for its reminders.
-	remindFor = time.Second
 )
 
 // hiding returns the marks of unfollowed authors whose entries are worth a removal. left

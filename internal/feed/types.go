@@ -1,6 +1,11 @@
 package feed
 
-import "time"
+import (
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+)
 
 // PageRequest asks for one page of a list.
 type PageRequest struct {
@@ -108,3 +113,36 @@ type HomeItem struct {
 // brought it to the post. Both are "" for an author without a profile: a post of another
 // producer may have one, and an old post of a user who is being removed.
 type HomeAuthor struct{ ID, Name, ImageURL string }
+
+// timeOf returns the time of an id that the table holds, the zero time if it is not
+// a ULID.
+func timeOf(ulid string) time.Time {
+	at, err := id.Time(ulid)
+	if err != nil {
+		return time.Time{} // keys hold parsed ids only; a reader has no better answer
+	}
+	return at
+}
+
+func (p Post) jsonBytes() int { return fieldBytes + jsonBytes(p.Text) + jsonBytes(p.ImageURL) }
+
+func (c Comment) jsonBytes() int { return fieldBytes + jsonBytes(c.Text) }
+
+func (i HomeItem) jsonBytes() int {
+	return i.Post.jsonBytes() + jsonBytes(i.Author.Name) + jsonBytes(i.Author.ImageURL)
+}
+
+func postOf(p schema.Post) Post {
+	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: timeOf(p.ID), EditedAt: p.EditedAt}
+}
+
+func commentOf(c schema.Comment) Comment {
+	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, CreatedAt: timeOf(c.ID)}
+}
+
+// ref is a reference to a post. A home collects refs before it reads any post, so
+// that many post lists fit in memory.
+type ref struct {
+	post, author string
+	likeShards   int
+}

@@ -152,3 +152,19 @@ func parseUser(user string, items []table.Item) (*schema.Profile, schema.Counts,
 func userOf(p schema.Profile, c schema.Counts) User {
 	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
 }
+
+// notRemoved fails a transaction if the user was removed since the profile and the note were read.
+func notRemoved(found map[table.Key]table.Item, user string) table.TransactOp {
+	if _, there := found[schema.ProfileKey(user)]; there {
+		return table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Exists{}}}
+	}
+	return table.TransactOp{Check: &table.CheckInput{Key: schema.ForgottenKey(user), If: table.Absent{}}}
+}
+
+// removed reports whether a user was removed, or is being removed, and has no profile since. found
+// has the user's profile and note as they were read.
+func removed(found map[table.Key]table.Item, user string) bool {
+	_, profile := found[schema.ProfileKey(user)]
+	_, note := found[schema.ForgottenKey(user)]
+	return note && !profile
+}

@@ -385,11 +385,14 @@ func found[T any](ids []string, items []T, id func(T) string) Found[T] {
 	return out
 }
 
-// fit returns a page of items that goes on at next. It ends earlier where the next item does
-// not fit.
-func fit[T any](items []T, next string, scope scope, position func(T) string) List[T] {
-	if n := fitting(items); n < len(items) {
-		items, next = items[:n], scope.cursor(position(items[n-1]))
-	}
-	return List[T]{Items: items, NextCursor: next}
+// BlockViews is Blocks with the views of the users.
+func (s *Service) BlockViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
+	list, err := s.Blocks(ctx, user, in)
+	return withUsers(ctx, s, user, list, err, byUser("blocks", user), edgeUser, edgeUser)
+}
+
+// MuteViews is Mutes with the views of the users.
+func (s *Service) MuteViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
+	list, err := s.Mutes(ctx, user, in)
+	return withUsers(ctx, s, user, list, err, byUser("mutes", user), edgeUser, edgeUser)
 }

@@ -61,12 +61,14 @@ func bugs() []bug {
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
 		home     = "internal/feed/home.go"
+		sources  = "internal/feed/sources.go"
+		items    = "internal/feed/items.go"
 		publish  = "internal/feed/publish.go"
 		deletion = "internal/feed/posts.go"
 		service  = "internal/feed/service.go"
 		timeline = "internal/feed/timeline.go"
 		heads    = "internal/feed/heads.go"
-		shared   = "internal/feed/hotposts.go"
+		shared   = "internal/feed/shared_reads.go"
 		arrivals = "internal/feed/arrivals.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
@@ -124,7 +126,7 @@ func bugs() []bug {
 		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/span.go", `q.After = schema.PostSK(s.high) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.high) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `post, 1, write); err != nil {`, `post, 1, write); err != nil && text == "" {`}}},
-		{"comment counted outside of its transaction", "I4", []edit{{"internal/feed/commentcount.go", `op, table.TransactOp{Update: count})
+		{"comment counted outside of its transaction", "I4", []edit{{comments, `op, table.TransactOp{Update: count})
 	if`, `op)
 	if err == nil {
 		_, err = s.cfg.Store.Update(ctx, *count)
@@ -170,10 +172,10 @@ func bugs() []bug {
 			{shared, "	s.running = nil\n", "	s.running = nil\n	if s.waiting == t {\n		s.waiting = nil\n	}\n"},
 		}},
 		{"posts shared for two seconds", "I1 I7", []edit{{heads, `now.Sub(it.at) >= h.age`, `now.Sub(it.at) >= 2*h.age`}}},
-		{"page with a cursor made of shared posts", "I7", []edit{{home, `s.cfg.HeadAge > 0 && begins && last == ""`, `s.cfg.HeadAge > 0 && (begins || last == "") && last == ""`}}},
+		{"page with a cursor made of shared posts", "I7", []edit{{sources, `s.cfg.HeadAge > 0 && begins && last == ""`, `s.cfg.HeadAge > 0 && (begins || last == "") && last == ""`}}},
 		{"deleted post shown because it was shared", "I2", []edit{
 			{heads, `	if end < want && it.posts.cut > oldest {`, "	for i := range part.items {\n\t\tpart.items[i].likeShards += 1000\n\t}\n	if end < want && it.posts.cut > oldest {"},
-			{home, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.likeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.post, Author: r.author}.Item()\n\t\t} else if !ok {"},
+			{items, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.likeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.post, Author: r.author}.Item()\n\t\t} else if !ok {"},
 		}},
 		// About live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
@@ -210,8 +212,8 @@ func bugs() []bug {
 	}))`, `timeOf(like.Version)}, true, err
 	}))`}}},
 		{"like that came back left out of the index", "I3", []edit{{like, `w.stamp, w.cfg.IndexLikes`, `w.stamp, w.cfg.IndexLikes && a.old == nil`}}},
-		{"home that shows one like too many", "I3", []edit{{home, `item.LikeCount = schema.ParseLikeCount(&it).Shown()`, `item.LikeCount = schema.ParseLikeCount(&it).Shown() + 1`}}},
-		{"home that looks for the viewer's like in the first shard", "I3", []edit{{"internal/feed/ownlikes.go", `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
+		{"home that shows one like too many", "I3", []edit{{items, `item.LikeCount = schema.ParseLikeCount(&it).Shown()`, `item.LikeCount = schema.ParseLikeCount(&it).Shown() + 1`}}},
+		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
 		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.Exists{},`, ``}}},
 		{"backfill that ends the mark of a later follow", "I1 I2", []edit{{backfill, `If: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)},`, `If: table.Exists{},`}}},

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"fanfare/internal/panics"
 )
 
@@ -142,4 +144,14 @@ func (s *sharedReads[K, V]) conduct(ctx context.Context, t, ahead *train[K, V]) 
 	s.running = nil
 	s.mu.Unlock()
 	close(t.done)
+}
+
+// all runs reads at the same time and returns the first error. A panic becomes an
+// error, because the request's own recover does not see other goroutines.
+func all(ctx context.Context, reads ...func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, read := range reads {
+		g.Go(func() error { return panics.Catch(func() error { return read(ctx) }) })
+	}
+	return g.Wait()
 }

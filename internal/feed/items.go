@@ -1,0 +1,238 @@
+package feed
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// likesForEachPost bounds the query of a viewer's own likes: it reads this many likes for
+// each post of the page. They cost a fifth of the page's likes by key.
+const likesForEachPost = 3
+
+// hydrate turns references into home items and leaves out deleted posts.
+//
+// Posts are read consistently, so that no post shows after its deletion was answered
+// (I2). Authors, counts and the viewer's likes are not.
+func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref) ([]HomeItem, error) {
+	items, _, err := s.hydrateWith(ctx, calls, viewer, refs, nil)
+	return items, err
+}
+
+// hydrateWith is hydrate for posts that were read already; it reads them if posts is nil. It
+// also returns them.
+func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string, refs []ref, posts map[table.Key]table.Item) ([]HomeItem, map[table.Key]table.Item, error) {
+	keys := homeKeysOf(refs)
+	var found map[table.Key]table.Item
+	var liked map[string]bool
+	signed := s.signedFrom()
+	authors := authorKeys(keys, func(i int) bool { return refs[i].post < signed })
+	ifKept := authorKeys(keys, func(i int) bool { return refs[i].post >= signed })
+	reads := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			found, err = s.recent.get(ctx, append(countKeys(keys), authors...), ifKept...)
+			return err
+		},
+		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, refs); return err },
+	}
+	if posts == nil {
+		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.posts(ctx, postKeys(keys)); return err })
+	}
+	if err := s.all(ctx, reads...); err != nil {
+		return nil, nil, err
+	}
+	unsigned := authorKeys(keys, func(i int) bool {
+		it, there := posts[keys[i].post]
+		_, known := found[keys[i].author]
+		return there && !known && isUnsigned(it) && !slices.Contains(authors, keys[i].author)
+	})
+	if len(unsigned) > 0 {
+		calls.spend(batches(len(unsigned)))
+		profiles, err := s.recent.get(ctx, unsigned)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(found, profiles)
+	}
+	items, err := homeItems(refs, keys, posts, found, liked, signed)
+	return items, posts, err
+}
+
+// fillUp is hydrate for a page that lacks missing items because posts were deleted, so
+// more of the next ones may be. It reads the posts first, and the rest only of those to
+// show. more reports whether a living post follows them.
+func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing int) (items []HomeItem, more bool, err error) {
+	posts, err := s.posts(ctx, postKeys(homeKeysOf(refs)))
+	if err != nil {
+		return nil, false, err
+	}
+	living := slices.DeleteFunc(slices.Clone(refs), func(r ref) bool {
+		_, ok := posts[schema.PostKey(r.author, r.post)]
+		return !ok
+	})
+	shown := living[:min(missing, len(living))]
+	keys := homeKeysOf(shown)
+	signed := s.signedFrom()
+	authors := authorKeys(keys, func(i int) bool { return shown[i].post < signed || isUnsigned(posts[keys[i].post]) })
+	found, err := s.batchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false)
+	if err != nil {
+		return nil, false, err
+	}
+	liked, err := likedOf(viewer, shown, found)
+	if err != nil {
+		return nil, false, err
+	}
+	items, err = homeItems(shown, keys, posts, found, liked, signed)
+	return items, len(living) > missing, err
+}
+
+// signedFrom returns the id from which on posts show their bylines.
+func (s *Service) signedFrom() string { return id.Floor(s.cfg.Now().Add(-schema.BylineShown)) }
+
+// homeKeys are the keys of the items of one ref. Each is made once: it is two strings.
+type homeKeys struct{ post, count, author table.Key }
+
+func homeKeysOf(refs []ref) []homeKeys {
+	keys := make([]homeKeys, len(refs))
+	for i, r := range refs {
+		keys[i] = homeKeys{schema.PostKey(r.author, r.post), schema.LikeCountKey(r.post), schema.ProfileKey(r.author)}
+	}
+	return keys
+}
+
+func postKeys(of []homeKeys) []table.Key {
+	keys := make([]table.Key, len(of))
+	for i, k := range of {
+		keys[i] = k.post
+	}
+	return keys
+}
+
+// countKeys returns the keys of the like counts, with room for those of the authors.
+func countKeys(of []homeKeys) []table.Key {
+	keys := make([]table.Key, len(of), 2*len(of))
+	for i, k := range of {
+		keys[i] = k.count
+	}
+	return keys
+}
+
+// authorKeys returns the profiles of the authors of some of the posts, each once.
+func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
+	var keys []table.Key
+	for i, k := range of {
+		if some(i) && !slices.Contains(keys, k.author) {
+			keys = append(keys, k.author)
+		}
+	}
+	return keys
+}
+
+// isUnsigned reports whether a post has no byline to show.
+func isUnsigned(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
+
+// homeItems returns the items of the living posts among refs, whose keys are keys. Of a post
+// with the id signed or above it takes the byline, unless found has the same profile or a newer
+// one.
+func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool, signed string) ([]HomeItem, error) {
+	items := make([]HomeItem, 0, len(refs))
+	for i, r := range refs {
+		it, ok := posts[keys[i].post]
+		if !ok {
+			continue
+		}
+		p, err := schema.ParsePost(it)
+		if err != nil {
+			return nil, unavailable("table", err)
+		}
+		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}, Liked: liked[r.post]}
+		by := schema.Byline{V: -1}
+		if r.post >= signed && p.Byline.Name != "" {
+			by = p.Byline
+		}
+		if it, ok := found[keys[i].author]; ok {
+			profile, err := schema.ParseProfile(it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			if profile.V >= by.V {
+				by.Name, by.ImageURL = profile.Name, profile.ImageURL
+			}
+		}
+		item.Author.Name, item.Author.ImageURL = by.Name, by.ImageURL
+		if it, ok := found[keys[i].count]; ok {
+			item.LikeCount = schema.ParseLikeCount(&it).Shown()
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// ownLikes returns which of the posts viewer likes. It asks the index of likes by user for
+// the likes between the page's oldest and newest post. If viewer has liked very many posts
+// in that time, it reads the rest of the page by key (docs/decisions/0020). Neither read is
+// consistent. The caller has counted one table call.
+func (s *Service) ownLikes(ctx context.Context, calls *budget, viewer string, refs []ref) (map[string]bool, error) {
+	liked := make(map[string]bool, len(refs))
+	if s.cfg.LikesByUser && len(refs) > 1 {
+		older := func(a, b ref) int { return strings.Compare(a.post, b.post) }
+		q := table.Query{
+			Index: true, PK: schema.UserLikesPK(viewer), Descending: true, PageSize: likesForEachPost * len(refs),
+			Low: schema.PostSK(slices.MinFunc(refs, older).post), High: schema.PostSK(slices.MaxFunc(refs, older).post),
+		}
+		rest := "" // the sort key below which likes are left
+		for page, err := range s.cfg.Store.Query(ctx, q) {
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			for _, it := range page.Items {
+				like, err := schema.ParseLike(it)
+				if err != nil {
+					return nil, unavailable("table", err)
+				}
+				liked[like.Post] = like.Liked
+			}
+			if n := len(page.Items); page.More && n > 0 {
+				rest = page.Items[n-1].Str(table.AttrGSI1SK)
+				break
+			}
+		}
+		refs = slices.DeleteFunc(slices.Clone(refs), func(r ref) bool { return schema.PostSK(r.post) >= rest })
+		calls.spend(batches(len(refs)))
+	}
+	found, err := s.batchGet(ctx, likeKeys(viewer, refs), false)
+	if err != nil {
+		return nil, err
+	}
+	byKey, err := likedOf(viewer, refs, found)
+	maps.Copy(liked, byKey)
+	return liked, err
+}
+
+func likeKeys(viewer string, refs []ref) []table.Key {
+	keys := make([]table.Key, len(refs))
+	for i, r := range refs {
+		keys[i] = schema.LikeKey(r.post, viewer, r.likeShards)
+	}
+	return keys
+}
+
+// likedOf returns which of the posts viewer likes by the items of likeKeys.
+func likedOf(viewer string, refs []ref, found map[table.Key]table.Item) (map[string]bool, error) {
+	liked := make(map[string]bool, len(refs))
+	for _, r := range refs {
+		if it, ok := found[schema.LikeKey(r.post, viewer, r.likeShards)]; ok {
+			like, err := schema.ParseLike(it)
+			if err != nil {
+				return nil, unavailable("table", err)
+			}
+			liked[r.post] = like.Liked
+		}
+	}
+	return liked, nil
+}
