@@ -34,7 +34,7 @@ func (w *world) checkCounts(users ...string) {
 			require.NoError(w.t, err)
 			want.Posts++
 			comments := int64(len(w.partition(schema.CommentsPK(p.ID))))
-			assert.True(w.t, p.Comments == comments, "post %+v, with %d comments", p, comments)
+			assert.Equal(w.t, comments, p.Comments, "post %+v", p)
 			ref := w.item(schema.PostByIDKey(p.ID))
 			if ref == nil || ref.Str(schema.AttrAuthor) != user || ref.Int(schema.AttrDeleted) != 0 {
 				w.t.Errorf("post %+v has the post by id %+v", p, ref)
