@@ -1,7 +1,11 @@
 package docs
 
 import (
+	"flag"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,48 +15,131 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lintRule is one depguard rule of .golangci.yml.
-type lintRule struct {
-	strict bool
-	files  string
-	// own are the packages of Fanfare that it allows, without the module's name.
-	own []string
+var update = flag.Bool("update", false, "write the rules of depguard in .golangci.yml")
+
+// The rules of depguard are those of the tables of ARCHITECTURE.md.
+func TestLintRulesAreTheArchitecture(t *testing.T) {
+	const file, begin, end = "../.golangci.yml", "        # begin of the generated rules", "        # end of the generated rules"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok, ".golangci.yml has no generated rules")
+	heading, rest, _ := strings.Cut(rest, "\n")
+	old, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, "the generated rules have no end")
+	rules := lintRules(t)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(before+begin+heading+"\n"+rules+end+after), 0o600))
+		return
+	}
+	assert.Equal(t, rules, old, "run go test ./docs -run Lint -update")
 }
 
-// lintRules returns the depguard rules by the folder that they are for.
-func lintRules(t *testing.T) map[string]lintRule {
-	t.Helper()
-	text, err := os.ReadFile("../.golangci.yml")
+// A folder has no rule unless the table has it.
+func TestLintRulesAreForEachFolderOfTheProduct(t *testing.T) {
+	rows := folderRows(t)
+	folders := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		folder := filepath.ToSlash(strings.TrimPrefix(path, "../"))
+		if isModule := path != ".." && exists(path+"/go.mod"); isModule || d.Name() == "testdata" || len(d.Name()) > 2 && d.Name()[0] == '.' {
+			return filepath.SkipDir
+		}
+		if hasProduct(t, path) {
+			folders++
+			assert.Truef(t, slices.ContainsFunc(rows, func(r folderRow) bool { return r.folder == folder }), "ARCHITECTURE.md has no row for %s", folder)
+		}
+		return nil
+	})
 	require.NoError(t, err)
-	_, text2, ok := strings.Cut(string(text), "    depguard:\n      rules:\n")
-	require.True(t, ok, ".golangci.yml has no depguard rules")
-	rules, rule := map[string]lintRule{}, lintRule{}
-	add := func() {
-		if folder := regexp.MustCompile(`"\*\*/(.*)/\*\.go", "!\$test"`).FindStringSubmatch(rule.files); folder != nil {
-			slices.Sort(rule.own)
-			rules[folder[1]] = rule
-		}
-		rule = lintRule{}
-	}
-	for line := range strings.Lines(text2) {
-		line = strings.TrimRight(line, "\n")
-		if !strings.HasPrefix(line, "        ") {
-			break // the next linter's settings
-		}
-		field := strings.TrimSpace(line)
-		switch {
-		case line == "        "+field && strings.HasSuffix(field, ":"):
-			add()
-		case field == "list-mode: strict":
-			rule.strict = true
-		case strings.HasPrefix(field, "files: "):
-			rule.files = field
-		case strings.HasPrefix(field, "- "+module(t)+"/"):
-			rule.own = append(rule.own, strings.TrimSuffix(strings.TrimPrefix(field, "- "+module(t)+"/"), "$"))
+	assert.GreaterOrEqualf(t, folders, 30, "there are %d folders only", folders)
+}
+
+// folderRow is a row of the table of folders: a folder and the packages that it may import.
+type folderRow struct {
+	folder  string
+	imports []string
+}
+
+// folderRows returns the rows of the folders that hold code of the product.
+func folderRows(t *testing.T) (rows []folderRow) {
+	t.Helper()
+	for _, cells := range architecture(t, 4) {
+		folder := strings.TrimSuffix(cells[0][0], "/")
+		if hasProduct(t, "../"+folder) && !exists("../"+folder+"/go.mod") {
+			rows = append(rows, folderRow{folder, inFull(cells[2])})
 		}
 	}
-	add()
-	return rules
+	return rows
+}
+
+// architecture returns the names in backquotes of each cell, for the rows of ARCHITECTURE.md that
+// begin with such a name and have a number of cells.
+func architecture(t *testing.T, columns int) (rows [][][]string) {
+	t.Helper()
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	require.NoError(t, err)
+	name := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, " | ")
+		if len(cells) != columns || !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		row := make([][]string, columns)
+		for i, cell := range cells {
+			for _, m := range name.FindAllStringSubmatch(cell, -1) {
+				row[i] = append(row[i], m[1])
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// inFull returns the folders that the tables name without "internal/".
+func inFull(names []string) (folders []string) {
+	for _, name := range names {
+		if exists("../internal/" + name) {
+			name = "internal/" + name
+		}
+		folders = append(folders, name)
+	}
+	return folders
+}
+
+// lintRules returns a strict rule for each row of the table of folders.
+func lintRules(t *testing.T) string {
+	t.Helper()
+	libraries := map[string][]string{} // by folder
+	for _, row := range architecture(t, 2) {
+		if host, _, _ := strings.Cut(row[0][0], "/"); !strings.Contains(host, ".") {
+			continue // a row of another table
+		}
+		for _, folder := range inFull(row[1]) {
+			libraries[folder] = append(libraries[folder], row[0][0])
+		}
+	}
+	var rules strings.Builder
+	for _, row := range folderRows(t) {
+		allowed := []string{"$gostd"}
+		for _, own := range row.imports {
+			assert.Truef(t, exists("../"+own), "%s may import %s, which does not exist", row.folder, own)
+			allowed = append(allowed, module(t)+"/"+own+"$")
+		}
+		allowed = append(allowed, libraries[row.folder]...)
+		delete(libraries, row.folder)
+		slices.Sort(allowed)
+		name := strings.ReplaceAll(strings.TrimPrefix(row.folder, "internal/"), "/", "-")
+		files := fmt.Sprintf(`"**/%s/*.go", "!$test"`, row.folder)
+		if !strings.Contains(row.folder, "/") { // an example may have a folder of this name
+			files += `, "!**/examples/**"`
+		}
+		fmt.Fprintf(&rules, "        %s: {list-mode: strict, files: [%s], allow: [%s]}\n", name, files, strings.Join(allowed, ", "))
+	}
+	assert.Empty(t, libraries, "the table of libraries names folders that have no row")
+	return rules.String()
 }
 
 // module returns the name of the root module.
@@ -64,54 +151,16 @@ func module(t *testing.T) string {
 	return name
 }
 
-// The table of ARCHITECTURE.md and the lint rules say the same of each folder.
-func TestEachFolderOfTheArchitectureHasItsLintRule(t *testing.T) {
-	text, err := os.ReadFile("ARCHITECTURE.md")
-	require.NoError(t, err)
-	rules := lintRules(t)
-	rows := 0
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, " | ")
-		if len(cells) != 4 || !strings.HasPrefix(cells[0], "| `") {
-			continue
-		}
-		folder := strings.TrimSuffix(strings.Trim(cells[0], "| `"), "/")
-		if !hasProduct(t, folder) {
-			continue
-		}
-		rows++
-		rule, ok := rules[folder]
-		if !ok || !rule.strict {
-			t.Errorf("%s has no strict depguard rule in .golangci.yml", folder)
-			continue
-		}
-		var imports []string
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
-			if _, err := os.Stat("../internal/" + m[1]); err == nil {
-				m[1] = "internal/" + m[1]
-			}
-			imports = append(imports, m[1])
-		}
-		slices.Sort(imports)
-		assert.Truef(t, slices.Equal(imports, rule.own),
-			"%s: the table lists the imports\n%v, and the lint rule allows\n%v", folder, imports, rule.own)
-		delete(rules, folder)
-	}
-	assert.GreaterOrEqualf(t, rows, 30, "the table has %d folders with code only", rows)
-	for folder := range rules {
-		t.Errorf("the lint rule for %s has no row in ARCHITECTURE.md", folder)
-	}
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
-// hasProduct reports whether the folder holds Go files of the root module other than
-// tests.
-func hasProduct(t *testing.T, folder string) bool {
+// hasProduct reports whether a folder holds Go files other than tests.
+func hasProduct(t *testing.T, path string) bool {
 	t.Helper()
-	if _, err := os.Stat("../" + folder + "/go.mod"); err == nil {
-		return false
-	}
-	entries, err := os.ReadDir("../" + folder)
-	assert.NoErrorf(t, err, "ARCHITECTURE.md has a row for %s", folder)
+	entries, err := os.ReadDir(path)
+	require.NoErrorf(t, err, "ARCHITECTURE.md has a row for %s", path)
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		return strings.HasSuffix(e.Name(), ".go") && !strings.HasSuffix(e.Name(), "_test.go")
 	})

@@ -171,7 +171,7 @@ func deliveryLine(d admin.Delivery) string {
 		}
 		text = fmt.Sprintf(": %s%s of %s homes, %s chunks", capacity.Number(float64(*d.Delivered)), skipped, capacity.Number(float64(*d.Planned)), chunks)
 	}
-	switch d.State {
+	switch string(d.State) {
 	case "queued":
 		text = " since " + at(&d.AcceptedAt) + ": no worker has begun"
 	case "running":

@@ -483,7 +483,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"help about an unknown command of a group", nil, []string{"fanfare", "help", "dlq", "burn"}, 2, `"dlq burn": see fanfare dlq --help`},
 		{"group alone", nil, []string{"fanfare", "table"}, 2, "--help"},
 		{"unknown flag", nil, []string{"fanfare", "up", "--fast"}, 2, "--fast: see fanfare up --help"},
-		{"unknown flag of a daemon", aws, []string{"fanout", "--fast"}, 2, "fast: see fanout --help"},
+		{"unknown flag of a daemon", aws, []string{"fanout", "--fast"}, 2, `"--fast": see fanout --help`},
 		{"too many arguments", nil, []string{"fanfare", "up", "now"}, 2, "now"},
 		{"no user", nil, []string{"fanfare", "token"}, 2, "see fanfare token --help"},
 		{"bad user", nil, []string{"fanfare", "token", "a b"}, 2, "a b"},
