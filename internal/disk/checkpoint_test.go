@@ -22,7 +22,7 @@ func TestACheckpointHasWhatWasAnsweredBefore(t *testing.T) {
 	require.NoError(t, disk.MakeDir(mem, "copies"))
 	require.NoError(t, db.Checkpoint("copies/one"))
 	require.NoError(t, <-write(db, "after"))
-	copied, err := disk.Open(nil, "copies/one", mem.CrashClone(vfs.CrashCloneCfg{}), zap.NewNop(), &pebble.Options{}, disk.Format{Key: []byte("format"), Known: 1})
+	copied, err := disk.Open(nil, "copies/one", zap.NewNop(), &pebble.Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})}, disk.Format{Key: []byte("format"), Known: 1})
 	require.NoError(t, err)
 	_, closer, err := copied.Get([]byte("before"))
 	require.NoError(t, err)

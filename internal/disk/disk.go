@@ -63,9 +63,10 @@ type DB struct {
 
 // Open opens the store in dir, or makes it, and checks its format. On a full disk it
 // waits for room, until stop is closed, because Pebble has to write before it can read.
-// Open returns other errors of the disk. It sets the FS, Lock, Logger, EventListener and
-// scheduler of options itself. A nil fs is the operating system's.
-func Open(stop <-chan struct{}, dir string, fs vfs.FS, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
+// Open returns other errors of the disk. The FS of options may be nil, which is the
+// operating system's. Open wraps it, and sets Lock, Logger, EventListener and scheduler itself.
+func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
+	fs := options.FS
 	if fs == nil {
 		fs = vfs.Default
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func openFormat(fs vfs.FS, format disk.Format) (*disk.DB, error) {
-	return disk.Open(nil, "data", fs, zap.NewNop(), &pebble.Options{}, format)
+	return disk.Open(nil, "data", zap.NewNop(), &pebble.Options{FS: fs}, format)
 }
 
 func open(t *testing.T, fs vfs.FS) *disk.DB {

@@ -43,7 +43,7 @@ func reopen(fs vfs.FS, stop <-chan struct{}) (<-chan opened, *observer.ObservedL
 	core, logs := observer.New(zap.WarnLevel)
 	done := make(chan opened, 1)
 	go func() {
-		db, err := disk.Open(stop, "data", fs, zap.New(core), &pebble.Options{}, disk.Format{Key: []byte("format"), Known: 1})
+		db, err := disk.Open(stop, "data", zap.New(core), &pebble.Options{FS: fs}, disk.Format{Key: []byte("format"), Known: 1})
 		done <- opened{db, err}
 	}()
 	return done, logs

@@ -278,11 +278,11 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 	if err := findOutside(ctx, store, outside, invalid); err != nil {
 		return err
 	}
-	return findBlocks(ctx, store, files, followers, ix.now, invalid)
+	return ix.findBlocks(ctx, store, files, followers, invalid)
 }
 
 // findBlocks looks for follows over a block that is in the table already.
-func findBlocks(ctx context.Context, store table.Store, files []string, followers map[string]struct{}, now time.Time, invalid *InvalidError) error {
+func (ix *index) findBlocks(ctx context.Context, store table.Store, files []string, followers map[string]struct{}, invalid *InvalidError) error {
 	notes := make([]table.Key, 0, len(followers))
 	for f := range followers {
 		notes = append(notes, schema.HasBlocksKey(f))
@@ -301,7 +301,7 @@ func findBlocks(ctx context.Context, store table.Store, files []string, follower
 		return err
 	}
 	err := eachLine(ctx, files, func(line place, text []byte) error {
-		r, _ := parse(text, now) // its faults were looked for before
+		r, _ := parse(text, ix.now) // its faults were looked for before
 		if _, may := noted[schema.UserPK(r.FollowerID)]; r.Type != kindFollow || !may {
 			return nil
 		}

@@ -131,8 +131,10 @@ func Open(dir string, o Options) (*Broker, error) {
 		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), holds: make(chan func()),
 		stopping: make(chan struct{}), stop: make(chan struct{}),
 	}
+	options := pebbleOptions()
+	options.FS = o.FS
 	var err error
-	if b.db, err = disk.Open(o.Stop, dir, o.FS, o.Log.Named("queue"), pebbleOptions(), format()); err != nil {
+	if b.db, err = disk.Open(o.Stop, dir, o.Log.Named("queue"), options, format()); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
 	if err := b.db.Recover(o.Stop, b.load); err != nil {

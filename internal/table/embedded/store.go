@@ -118,8 +118,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	waiting := new(atomic.Int64)
 	options := pebbleOptions(opts.MemoryBytes)
+	options.FS = opts.FS
 	options.WALMinSyncInterval = func() time.Duration { return pause(waiting.Load()) }
-	db, err := disk.Open(opts.Stop, dir, opts.FS, opts.Log.Named("table"), options, format())
+	db, err := disk.Open(opts.Stop, dir, opts.Log.Named("table"), options, format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
 	}
