@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/table/tabletest"
 )
 
@@ -31,4 +33,32 @@ func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
 
 func TestABadCursorOfReconcileIsTheCallersFault(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, call(t, admin.Config{Posts: emptyDomain()}, http.MethodPost, "/admin/reconcile", nil, `{"limit":1,"cursor":"x"}`))
+}
+
+// Clients of other programs read these.
+func TestTheOperationsHaveTheirJSON(t *testing.T) {
+	at := time.UnixMilli(0).UTC()
+	sum := audit.Summary{
+		Items: 9, Undecided: 1, Found: map[audit.Kind]int{audit.LikeCount: 2}, Mended: map[audit.Kind]int{audit.LikeCount: 1}, Left: 1,
+		ReadUnits: 2.5, WriteUnits: 3,
+	}
+	for want, value := range map[string]any{
+		`{"finding":{"kind":"like-count","pk":"p","sk":"s","detail":"d","advice":"a","mended":true}}`: admin.VerifyEvent{
+			Finding: &audit.Finding{Kind: audit.LikeCount, PK: "p", SK: "s", Detail: "d", Advice: "a", Mended: true},
+		},
+		`{"progress":{"items":9,"undecided":1,"found":{"like-count":2},"mended":{"like-count":1},"left":1,"read_units":2.5,"write_units":3}}`: admin.VerifyEvent{Progress: &sum},
+		`{"state":"running","planned":1,"delivered":2,"skipped":3,"chunks_done":4,"chunks_total":null,"accepted_at":"1970-01-01T00:00:00Z","started_at":"1970-01-01T00:00:00Z","completed_at":null,"attempts":5}`: admin.Delivery(feed.Delivery{
+			State: feed.DeliveryRunning, Planned: new(int64(1)), Delivered: new(int64(2)), Skipped: new(int64(3)), ChunksDone: new(int64(4)),
+			AcceptedAt: at, StartedAt: &at, Attempts: 5,
+		}),
+		`{"checked":2,"published":1,"next_cursor":"c"}`: admin.Reconciled(feed.Reconciled{Checked: 2, Published: 1, Next: "c"}),
+		`{"checked":2,"published":0}`:                   admin.Reconciled{Checked: 2},
+		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","text":"x"}`: admin.Explanation{
+			Post: "p", Author: "a", InHome: true, Reason: feed.ReasonPushed, Chunk: 1, At: &at, DeadLetter: "l", Topic: "t", Text: "x",
+		},
+	} {
+		got, err := json.Marshal(value)
+		assert.NoError(t, err)
+		assert.Equal(t, want, string(got))
+	}
 }
