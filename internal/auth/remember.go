@@ -2,14 +2,11 @@ package auth
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"fanfare/internal/doorkeeper"
 )
 
 const (
@@ -17,21 +14,18 @@ const (
 	rememberedBytes = 8 << 20
 	// rememberedToken is more than the memory of one without its text.
 	rememberedToken = 512
-	// seenTokens is the number of tokens that are known after their first request.
-	seenTokens = 1 << 16
 )
 
 // signed checks tokens, and remembers those whose signature was good: a client sends the
 // same token with each request. Only the signature is remembered. Times are checked each
 // time, and so is the key, which the issuer may have withdrawn. It holds no token, only its
-// hash and its claims, and those of no token that came once.
+// hash and its claims.
 type signed struct {
 	names     names
 	parser    *jwt.Parser
 	validator *jwt.Validator
 
 	mu   sync.Mutex
-	seen *doorkeeper.Doorkeeper
 	kept *simplelru.LRU[[sha256.Size]byte, *remembered]
 	used int64
 }
@@ -57,7 +51,7 @@ func newSigned(algorithms []string, issuer string, names names, now func() time.
 		jwt.WithLeeway(leeway),
 		jwt.WithTimeFunc(now),
 	}
-	s := &signed{names: names, parser: jwt.NewParser(options...), validator: jwt.NewValidator(options...), seen: doorkeeper.New(seenTokens)}
+	s := &signed{names: names, parser: jwt.NewParser(options...), validator: jwt.NewValidator(options...)}
 	var err error
 	s.kept, err = simplelru.NewLRU(rememberedBytes/rememberedToken, func(_ [sha256.Size]byte, r *remembered) { s.used -= r.bytes })
 	if err != nil {
@@ -104,9 +98,7 @@ func (s *signed) recall(sum [sha256.Size]byte) (*remembered, bool) {
 func (s *signed) keep(sum [sha256.Size]byte, r *remembered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.kept.Remove(sum) && !s.seen.Knows(binary.BigEndian.Uint64(sum[:])) {
-		return
-	}
+	s.kept.Remove(sum)
 	s.kept.Add(sum, r)
 	for s.used += r.bytes; s.used > rememberedBytes; {
 		s.kept.RemoveOldest()

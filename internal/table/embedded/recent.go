@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"fanfare/internal/doorkeeper"
 	"fanfare/internal/table"
 )
 
@@ -27,8 +26,6 @@ const (
 	recentShards = 16
 	// mostRecentPage is the billed size of the largest page that is kept.
 	mostRecentPage = 16 << 10
-	// recentSeen is the number of keys of a shard that are remembered after one read.
-	recentSeen = 4096
 )
 
 // recentShard is a part of recent with a lock of its own.
@@ -37,7 +34,6 @@ type recentShard struct {
 	kept *simplelru.LRU[recentKey, recentRead]
 	// used and most are bytes.
 	used, most int64
-	seen       *doorkeeper.Doorkeeper
 }
 
 // recentKey names an item, or the first page of a partition: then it has no sort key.
@@ -64,7 +60,7 @@ func newRecent(most int64) *recent {
 	r := &recent{}
 	for i := range r.shards {
 		s := &r.shards[i]
-		s.most, s.seen = most/recentShards, doorkeeper.New(recentSeen)
+		s.most = most / recentShards
 		// The bound is in bytes; each entry has more than 256.
 		kept, err := simplelru.NewLRU(max(1, int(s.most/256)), func(key recentKey, it recentRead) { s.used -= bytesOf(key, it) })
 		if err != nil {
@@ -96,15 +92,13 @@ func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	return it, ok && it.seq == seq
 }
 
-// put keeps a read, unless it is the first one of its hash: pages of a partition share theirs.
+// put keeps a read in the shard of its hash.
 func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	s := r.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.used
-	if !s.kept.Remove(key) && !s.seen.Knows(hash) {
-		return
-	}
+	s.kept.Remove(key)
 	s.kept.Add(key, read)
 	for s.used += bytesOf(key, read); s.used > s.most; {
 		s.kept.RemoveOldest()

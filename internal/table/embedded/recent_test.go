@@ -110,9 +110,7 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 	assert.Zero(t, s.Stats().ItemBytes, "an absent item is not kept")
 	putAll(t, s, table.Item{Key: table.Key{PK: "once", SK: "s"}})
 	get("once")
-	assert.Zero(t, s.Stats().ItemBytes, "a first read is not kept")
-	get("once")
-	assert.Positive(t, s.Stats().ItemBytes, "a second read is")
+	assert.Positive(t, s.Stats().ItemBytes, "an item is kept when it is read")
 	for i := range 600 {
 		pk := fmt.Sprint("p", i)
 		it := table.Item{Key: table.Key{PK: pk, SK: "s"}, Attrs: []table.Attr{{Name: "text", Value: table.S(strings.Repeat("x", 10*(i%200)))}}}
