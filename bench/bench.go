@@ -96,8 +96,6 @@ func benchmarks() []benchmark {
 		{"T15", "cost of readers that are away", actives},
 		{"T17", "home pages over HTTP", homePages},
 		{"T18", "likes over HTTP", likesOverHTTP},
-		{returnID, "the first home page of a reader who comes back", comeBack},
-		{overloadID, "a table that is short of capacity", overload},
 		{streamID, "live homes", liveHomes},
 		{hostileID, "one user's home while others misbehave", hostile},
 	}

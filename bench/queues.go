@@ -15,9 +15,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/awsclient"
+	"fanfare/internal/fanout"
+	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
+	"fanfare/internal/table"
 )
 
 // queues is SQS in memory on a loopback port.
@@ -87,4 +92,30 @@ func (q *queues) counts() requestCounts {
 	c["ReceiveMessage"] = q.FullReceives()
 	delete(c, "GetQueueUrl")
 	return c
+}
+
+// consumeAll runs the consumers of the fan-out as a daemon on AWS does, until stop.
+func consumeAll(ctx context.Context, pace *table.Pace, store table.Store, broker queue.Broker, observe func(int, time.Duration)) (stop func() error) {
+	working, cancel := context.WithCancel(ctx)
+	var running errgroup.Group
+	for _, c := range []struct {
+		topic   string
+		handle  func(*fanout.Worker) queue.Handler
+		workers int
+		urgency table.Urgency
+	}{
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, 32, table.UrgencyPosts},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, 16, table.UrgencyChunks},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, 16, table.UrgencyBackfills},
+	} {
+		w := newWorkers(pace.Store(store, c.urgency), broker, 0, 8, observe)
+		consumer := &queue.Consumer{
+			Topic: c.topic, Broker: broker, Handle: c.handle(w.fanout), Workers: c.workers, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
+		}
+		running.Go(func() error { return consumer.Run(working) })
+	}
+	return func() error {
+		cancel()
+		return running.Wait()
+	}
 }
