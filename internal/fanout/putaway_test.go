@@ -47,22 +47,6 @@ func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
 	}
 }
 
-func TestWhoCannotBePutAway(t *testing.T) {
-	w := newWorld(t, 0, active(14))
-	w.followed(14, author)
-	refused := func(days int, user string, kind feed.Kind) {
-		t.Helper()
-		var refusal *feed.Error
-		require.ErrorAs(t, w.service(days).PutAway(t.Context(), user), &refusal)
-		assert.Equal(t, kind, refusal.Kind)
-	}
-	refused(0, reader, feed.NotFound)
-	refused(14, "nobody", feed.ProfileMissing)
-	w.returning(1, w.newID())
-	refused(14, reader, feed.Unavailable)
-	assert.Equal(t, []schema.Day{schema.DayOf(w.now) + 14}, w.days(author), "the edges of a reader that returns")
-}
-
 // At each call to the table, the reader comes back and its return ends, a refresh ends, or a
 // follow ends. Then each edge has at least the presence's day, so no post is missed.
 func TestAReaderIsPutAwayWhileItsEdgesAreRaised(t *testing.T) {
