@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns its exit status.
 #
-# Starts one LocalStack (SQS, DynamoDB), one Dynoxide and one moto, empty and on free ports, and gives COMMAND
+# Starts one LocalStack (SQS, DynamoDB) and one Dynoxide, empty and on free ports, and gives COMMAND
 #   AWS_ENDPOINT_URL   LocalStack
 #   E2E_DYNOXIDE_URL   Dynoxide
-#   E2E_MOTO_URL       moto
 # with a region and test credentials. It stops them when COMMAND ends, or when this script gets a signal.
-# If AWS_ENDPOINT_URL is set already, as with docker compose, COMMAND gets that one, and only the others are started.
+# If AWS_ENDPOINT_URL is set already, as with docker compose, COMMAND gets that one, and only Dynoxide is started.
 #
 # It installs the emulators once, below ${XDG_CACHE_HOME:-$HOME/.cache}; a C compiler for go test -race, Java,
 # npm and the like by apt-get where this is root. Any number of these may run at once.
@@ -79,7 +78,6 @@ start() { # SCRIPT PORT_VARIABLE: starts it on a free port, or on another one if
 
 stop_run() { # DIR: stops the emulators of a run and removes its directory
   [ ! -d "$1/localstack" ] || LSH_RUN=$1/localstack "$HERE/localstack-host.sh" stop
-  [ ! -d "$1/moto" ] || MOTO_RUN=$1/moto "$HERE/moto.sh" stop
   [ ! -d "$1/dynoxide" ] || DX_RUN=$1/dynoxide "$HERE/dynoxide.sh" stop
   rm -rf "$1"
 }
@@ -113,7 +111,6 @@ trap 'finish 143' TERM
 trap 'finish' EXIT
 
 packages
-"$HERE/moto.sh" install # it takes the install lock itself, too
 mkdir -p "$CACHE"
 exec 8>"$CACHE/install.lock"
 flock 8
@@ -135,9 +132,7 @@ if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
 fi
 mkdir "$run/dynoxide"
 E2E_DYNOXIDE_URL=$(DX_RUN=$run/dynoxide start dynoxide.sh DX_PORT 7>&-)
-mkdir "$run/moto"
-E2E_MOTO_URL=$(MOTO_RUN=$run/moto start moto.sh MOTO_PORT 7>&-)
-export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL E2E_MOTO_URL
+export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL
 export AWS_REGION="${AWS_REGION:-us-east-1}" AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
 export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}" AWS_EC2_METADATA_DISABLED=true
 

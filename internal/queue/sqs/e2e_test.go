@@ -25,16 +25,11 @@ import (
 	"fanfare/internal/queue/sqs"
 )
 
+// localstack makes queues of its own on LocalStack.
 func localstack(t *testing.T) *backend {
 	t.Helper()
-	return emulator(t, "AWS_ENDPOINT_URL")
-}
-
-// emulator makes queues of its own on the emulator whose address is in an environment variable.
-func emulator(t *testing.T, variable string) *backend {
-	t.Helper()
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "%s is not set: run this by scripts/with-emulators.sh, or give the address of an emulator", variable)
+	url := os.Getenv("AWS_ENDPOINT_URL")
+	require.NotEmpty(t, url, "AWS_ENDPOINT_URL is not set: run this by scripts/with-emulators.sh, or give the address of LocalStack")
 	cfg, err := awsclient.Load(t.Context(), config.WithRegion("us-east-1"))
 	require.NoError(t, err)
 	cfg.BaseEndpoint = &url
@@ -60,16 +55,6 @@ func TestBrokerKeepsTheContract(t *testing.T) {
 		l := localstack(t)
 		return queuetest.Backend{Open: l.open, Crash: l.crash}
 	})
-}
-
-// Those that it leaves out wait for visibility timeouts for 40 s, which the crash of a consumer
-// and a nack that backs off do, too.
-func TestBrokerKeepsTheContractOnMoto(t *testing.T) {
-	queuetest.Run(t, func(t *testing.T) queuetest.Backend {
-		t.Helper()
-		m := emulator(t, "E2E_MOTO_URL")
-		return queuetest.Backend{Open: m.open, Crash: m.crash}
-	}, "an ack removes", "a nack comes back after the delay", "a held message is not delivered to another")
 }
 
 func TestBrokerPassesWatermillsSuite(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -34,7 +33,6 @@ type Option func(*options)
 
 type options struct {
 	approximateUnits, billsProjection string
-	without                           map[string]string
 }
 
 // ApproximateUnits is for a backend whose capacity units do not follow DynamoDB's rules
@@ -47,12 +45,6 @@ func ApproximateUnits(reason string) Option {
 // answer and not of the items; why is the reason.
 func BillsProjection(reason string) Option {
 	return func(o *options) { o.billsProjection = reason }
-}
-
-// Without is for a backend that breaks the contract in tests, by their names such as
-// "Batch/WritesInAnyOrder", each with the reason. Its own tests show that each of them fails.
-func Without(tests map[string]string) Option {
-	return func(o *options) { o.without = tests }
 }
 
 // Run runs the whole suite as subtests of t against one store.
@@ -68,7 +60,6 @@ func Run(t *testing.T, open func(t *testing.T) table.Store, opts ...Option) {
 	if s.opts.billsProjection != "" {
 		t.Logf("projected reads are billed for less: %s", s.opts.billsProjection)
 	}
-	without := maps.Clone(s.opts.without)
 	for _, group := range []struct {
 		name  string
 		tests []test
@@ -85,21 +76,12 @@ func Run(t *testing.T, open func(t *testing.T) table.Store, opts ...Option) {
 		{"Units", unitTests()},
 		{"Model", modelTests()},
 	} {
-		tests := slices.DeleteFunc(group.tests, func(tt test) bool {
-			reason, left := without[group.name+"/"+tt.name]
-			if left {
-				t.Logf("without %s/%s: %s", group.name, tt.name, reason)
-				delete(without, group.name+"/"+tt.name)
-			}
-			return left
-		})
 		t.Run(group.name, func(t *testing.T) {
-			for _, tt := range tests {
+			for _, tt := range group.tests {
 				t.Run(tt.name, func(t *testing.T) { tt.run(t, s) })
 			}
 		})
 	}
-	assert.Empty(t, without, "no such tests")
 }
 
 type test struct {
