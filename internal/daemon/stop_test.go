@@ -136,7 +136,7 @@ func stream(t *testing.T, addr, token string) (ended <-chan error) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/home/stream", http.NoBody)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
+	res, err := (&http.Client{Transport: &http.Transport{}}).Do(req) //nolint:bodyclose // the goroutine below closes it
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	end := make(chan error, 1)

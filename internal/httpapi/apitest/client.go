@@ -37,9 +37,6 @@ type callers struct {
 	comment              client.Comment
 }
 
-// ofTheClient are the methods of the client that send no request.
-var ofTheClient = []string{"As", "AsToken", "CloseIdleConnections"}
-
 // exerciseClient calls every method of the Go client against target. A method that the client
 // gains, and that has no row here, fails the test.
 func exerciseClient(t *testing.T, target Target) {
@@ -89,12 +86,9 @@ func newCallers(t *testing.T, target Target) *callers {
 
 func assertEveryMethodHasARow(t *testing.T, rows []methodRow) {
 	t.Helper()
-	covered := map[string]bool{}
+	covered := map[string]bool{"As": true, "AsToken": true, "CloseIdleConnections": true} // no requests
 	for _, r := range rows {
 		covered[r.method] = true
-	}
-	for _, name := range ofTheClient {
-		covered[name] = true
 	}
 	for m := range reflect.TypeFor[*client.Client]().Methods() {
 		assert.Truef(t, covered[m.Name], "client.Client.%s has no row in apitest", m.Name)
