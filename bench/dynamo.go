@@ -52,7 +52,7 @@ func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result
 	if latency > 0 {
 		return r.reported(), nil
 	}
-	return r.reach("≥ 2.5 × baseline", *r.Ratio >= 2.5), nil
+	return r.reach("≥ 1.2 × baseline", *r.Ratio >= 1.2), nil
 }
 
 // standIn returns the command that runs a DynamoDB stand-in.

@@ -60,6 +60,7 @@ type request struct {
 	UpdateExpression          string
 	ReturnValues              string
 	KeyConditionExpression    string
+	ProjectionExpression      string
 	ExpressionAttributeNames  map[string]string
 	ExpressionAttributeValues map[string]attribute
 	ExclusiveStartKey         item
@@ -187,6 +188,19 @@ func (in request) partition() string {
 	return item(in.ExpressionAttributeValues).str(placeholder)
 }
 
+// asksFor reports whether the reply to a query has an attribute.
+func (in request) asksFor(name string) bool {
+	if in.ProjectionExpression == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(in.ProjectionExpression, ", ") {
+		if part == name || in.ExpressionAttributeNames[part] == name {
+			return true
+		}
+	}
+	return false
+}
+
 // bounds returns the first and the last sort key of a query; "" is an open bound.
 func (in request) bounds() (low, high string) {
 	_, sk, _ := strings.Cut(in.KeyConditionExpression, " AND ")
@@ -227,12 +241,16 @@ func (e *endpoint) followers(pk string, in request) []byte {
 	b := append(make([]byte, 0, 256+(to-from)*(48+len(pk))), `{"ConsumedCapacity":{"CapacityUnits":128.0,"TableName":"`+Table+`"},"Count":`...)
 	b = strconv.AppendInt(b, int64(to-from), 10)
 	if in.Select != "COUNT" {
+		shown := pk
+		if !in.asksFor("PK") {
+			shown = ""
+		}
 		b = append(b, `,"Items":[`...)
 		for n := from; n < to; n++ {
 			if n > from {
 				b = append(b, ',')
 			}
-			b = appendFollower(b, pk, n)
+			b = appendFollower(b, shown, n)
 		}
 		b = append(b, ']')
 	}
@@ -245,10 +263,15 @@ func (e *endpoint) followers(pk string, in request) []byte {
 	return append(b, '}')
 }
 
+// appendFollower appends an item with both parts of its key, or with the sort key alone.
 func appendFollower(b []byte, pk string, n int) []byte {
-	b = append(b, `{"PK":{"S":"`...)
-	b = append(b, pk...)
-	b = append(b, `"},"SK":{"S":"u#f`...)
+	b = append(b, '{')
+	if pk != "" {
+		b = append(b, `"PK":{"S":"`...)
+		b = append(b, pk...)
+		b = append(b, `"},`...)
+	}
+	b = append(b, `"SK":{"S":"u#f`...)
 	digits := strconv.Itoa(n)
 	b = append(b, "000000000"[len(digits):]...)
 	b = append(b, digits...)

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -88,25 +87,18 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 // writeChunk does the writes of one request to the end. Its units and refusals are in res even
 // if it fails.
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
-	left, bulk := writes, s.bulk.usable()
+	left := writes
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
-		var reply batchReply
-		var err error
-		if bulk {
-			reply, err = s.bulk.batchWrite(ctx, left)
-		} else {
-			reply, err = s.batchWrite(ctx, left)
-		}
+		out, err := s.batchWrite(ctx, left)
 		if err != nil {
 			refuse(res, left, refusals(err))
-			if bulk {
-				bulk, err = false, errUnreadable // the SDK makes the next try
-			}
 			return len(left), err
 		}
-		res.Units.Write += reply.units
-		refuse(res, left, reply.refused)
-		left, err = unprocessed(left, reply.left)
+		for i := range out.ConsumedCapacity {
+			res.Units = res.Units.Plus(writeUnits(&out.ConsumedCapacity[i]))
+		}
+		refuse(res, left, refusedTries(out.ResultMetadata))
+		left, err = unprocessed(left, out.UnprocessedItems[s.name])
 		refuse(res, left, 1)
 		return len(left), err
 	})
@@ -121,54 +113,35 @@ func refuse(res *table.WriteResult, writes []table.BatchWrite, times int) {
 	}
 }
 
-// batchWrite lets the SDK make one request.
-func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (batchReply, error) {
-	requests := make([]types.WriteRequest, len(writes))
-	for i, w := range writes {
-		if w.Put != nil {
-			requests[i].PutRequest = &types.PutRequest{Item: encodeItem(*w.Put)}
-		} else {
-			requests[i].DeleteRequest = &types.DeleteRequest{Key: encodeKey(w.Delete)}
-		}
-	}
-	out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
-		RequestItems:           map[string][]types.WriteRequest{s.name: requests},
+// batchWrite makes one request.
+func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (*dynamodb.BatchWriteItemOutput, error) {
+	in := &dynamodb.BatchWriteItemInput{
+		RequestItems:           map[string][]types.WriteRequest{s.name: nil},
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	return s.client.BatchWriteItem(ctx, in, func(o *dynamodb.Options) {
+		o.Protocol = batchProtocol{o.Protocol, s.name, writes}
 	})
-	if err != nil {
-		return batchReply{}, err
-	}
-	reply := batchReply{refused: refusedTries(out.ResultMetadata)}
-	for i := range out.ConsumedCapacity {
-		reply.units += writeUnits(&out.ConsumedCapacity[i]).Write
-	}
-	for _, w := range out.UnprocessedItems[s.name] {
+}
+
+// unprocessed returns the writes that a reply names. It fails if one of them was not sent, for
+// then a write would be lost.
+func unprocessed(sent []table.BatchWrite, requests []types.WriteRequest) ([]table.BatchWrite, error) {
+	left := make([]table.BatchWrite, 0, len(requests))
+	for _, r := range requests {
 		var item map[string]types.AttributeValue
-		if w.PutRequest != nil {
-			item = w.PutRequest.Item
-		} else if w.DeleteRequest != nil {
-			item = w.DeleteRequest.Key
+		if r.PutRequest != nil {
+			item = r.PutRequest.Item
+		} else if r.DeleteRequest != nil {
+			item = r.DeleteRequest.Key
 		}
 		it, err := decodeItem(item)
 		if err != nil {
-			return batchReply{}, err
+			return nil, err
 		}
-		reply.left = append(reply.left, it.Key)
-	}
-	return reply, nil
-}
-
-// unprocessed returns the writes with these keys. It fails if no write has a key, for
-// then a write would be lost.
-func unprocessed(sent []table.BatchWrite, keys []table.Key) ([]table.BatchWrite, error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	left := make([]table.BatchWrite, 0, len(keys))
-	for _, key := range keys {
-		i := slices.IndexFunc(sent, func(w table.BatchWrite) bool { return w.Key() == key })
+		i := slices.IndexFunc(sent, func(w table.BatchWrite) bool { return w.Key() == it.Key })
 		if i < 0 {
-			return nil, fmt.Errorf("table: batch_write: %s / %s was left unprocessed, but not sent", key.PK, key.SK)
+			return nil, fmt.Errorf("table: batch_write: %s / %s was left unprocessed, but not sent", it.Key.PK, it.Key.SK)
 		}
 		left = append(left, sent[i])
 	}
@@ -214,7 +187,7 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 	for attempt := 1; ; attempt++ {
 		left, err := send()
 		switch {
-		case err != nil && !throttled(err) && !errors.Is(err, errUnreadable):
+		case err != nil && !throttled(err):
 			return s.fail(op, err)
 		case left == 0:
 			return nil

@@ -2,181 +2,213 @@ package dynamo_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
 
-// Many calls of both kinds run at once, and the credentials change meanwhile. No call
-// gets anything of another one, and the SDK has to make none of them.
-func TestBulkCallsKeepApart(t *testing.T) {
-	var mu sync.Mutex
-	current := aws.Credentials{SecretAccessKey: "secret"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		if r.Header.Get("Amz-Sdk-Request") != "" {
-			t.Error("the SDK made a call")
-		}
-		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-		text := string(body)
-		reply := `{"UnprocessedItems":{}}`
-		switch {
-		case op == "Query" && strings.Contains(text, "KeyConditionExpression"):
-			_, pk, _ := strings.Cut(text, `{"S":"`)
-			pk, _, _ = strings.Cut(pk, `"`)
-			reply = `{"Count":1,"Items":[{"PK":{"S":"` + pk + `"},"SK":{"S":"s"}}],"ScannedCount":1}`
-		case op != "BatchWriteItem" || !strings.Contains(text, "PutRequest"):
-			t.Errorf("%s has the body %s", op, text)
-		}
-		mu.Lock()
-		want := current
-		mu.Unlock()
-		if signature := r.Header.Get("Authorization"); !strings.Contains(signature, "Credential="+want.AccessKeyID+"/") {
-			t.Errorf("signed %s, want %s", signature, want.AccessKeyID)
-		}
-		if token := strings.Join(r.Header.Values("X-Amz-Security-Token"), ","); token != want.SessionToken {
-			t.Errorf("token %q, want %q", token, want.SessionToken)
-		}
-		w.Header().Set("Content-Length", strconv.Itoa(len(reply)))
-		_, _ = io.WriteString(w, reply) // a client that did not get it reports that itself
-	}))
-	defer server.Close()
-	cfg := configFor(t, server.URL)
-	cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return current, nil
-	})
-	store := dynamo.New(dynamodb.NewFromConfig(cfg), "t")
-	for round := range 10 {
-		mu.Lock()
-		current.AccessKeyID, current.SessionToken = fmt.Sprint("AKID", round/2), fmt.Sprint("token", round)
-		if round%4 == 3 {
-			current.SessionToken = ""
-		}
-		mu.Unlock()
-		var callers sync.WaitGroup
-		for i := range 8 {
-			callers.Go(func() {
-				for j := range 10 {
-					pk := fmt.Sprint("p", i, "-", j)
-					items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: pk}), 0)
-					if err != nil || len(items) != 1 || items[0].Key.PK != pk {
-						t.Errorf("query of %s: %v, %v", pk, items, err)
+// bulkCalls are the calls of which a fan-out consists.
+func bulkCalls() []write {
+	return []write{
+		{"batch write", func(ctx context.Context, s *dynamo.Store) error {
+			_, err := s.BatchWrite(ctx, putsOf(60))
+			return err
+		}, true, "BatchWriteItem"},
+		{"query", func(ctx context.Context, s *dynamo.Store) error {
+			_, _, err := table.Collect(s.Query(ctx, table.Query{PK: "p"}), 0)
+			return err
+		}, true, "Query"},
+	}
+}
+
+func TestBulkCallsGetOverPassingFaults(t *testing.T) {
+	for fault, bad := range map[string]reply{
+		"cut reply":           {body: object{"ConsumedCapacity": nil}, cut: true},
+		"internal error":      failure(500, "InternalServerError", nil),
+		"bad gateway":         {status: 502},
+		"throttled":           failure(400, "ProvisionedThroughputExceededException", nil),
+		"throttled otherwise": failure(400, "ThrottlingException", nil),
+	} {
+		for _, call := range bulkCalls() {
+			t.Run(fault+"/"+call.name, func(t *testing.T) {
+				// Batches go out side by side, so each request has its own count.
+				var mu sync.Mutex
+				times := make(map[string]int)
+				f := newFake(t, func(_ string, _ int, in object) reply {
+					request := fmt.Sprint(in) // fmt sorts the keys of maps
+					mu.Lock()
+					defer mu.Unlock()
+					times[request]++
+					if times[request] < 3 { // a retry is the same request
+						return bad
 					}
-					if _, err := store.BatchWrite(t.Context(), putsOf(30)); err != nil {
-						t.Error(err)
-					}
+					return reply{}
+				})
+				if err := call.do(t.Context(), openFake(t, f)); err != nil {
+					t.Errorf("after %d calls: %v", len(f.seen(call.op)), err)
 				}
 			})
 		}
-		callers.Wait()
 	}
 }
 
-// Requests of the own codec have the address and the signing scope of the SDK's.
-func TestBulkCallsUseTheSDKsEndpoint(t *testing.T) {
-	at := func(endpoint string) func(*dynamodb.Options) {
-		return func(o *dynamodb.Options) { o.BaseEndpoint = &endpoint }
+func TestFailuresOfBulkCallsAreSorted(t *testing.T) {
+	item := func(v object) reply {
+		return reply{body: object{"Count": 1, "Items": []object{{"PK": str("p"), "x": v}}}}
 	}
-	for name, set := range map[string]func(*dynamodb.Options){
-		"of the region":     func(*dynamodb.Options) {},
-		"default TLS port":  at("https://example.com:443"), // the signer leaves a default port out
-		"default port":      at("http://example.com:80"),
-		"other port":        at("http://example.com:8000"),
-		"with a path":       at("https://example.com/dynamo"),
-		"of DynamoDB Local": func(o *dynamodb.Options) { o.Region = "local" },
-		"of China":          func(o *dynamodb.Options) { o.Region = "cn-north-1" },
-		"FIPS":              func(o *dynamodb.Options) { o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled },
-		"dual stack":        func(o *dynamodb.Options) { o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateEnabled },
-		"of the account":    func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeRequired },
-		"of no account":     func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeDisabled },
+	for name, c := range map[string]struct {
+		reply       reply
+		unavailable bool
+		invalid     bool
+		says        string
+		queryOnly   bool
+	}{
+		"throttled for good":  {failure(400, "ThrottlingException", nil), true, false, "try again", false},
+		"internal for good":   {failure(500, "InternalServerError", nil), true, false, "try again", false},
+		"always cut":          {reply{body: object{"Items": []object{}}, cut: true}, true, false, "try again", false},
+		"a proxy's error":     {reply{status: 503}, true, false, "try again", false},
+		"no such table":       {failure(400, "ResourceNotFoundException", nil), true, false, "fanfare table create", false},
+		"expired credentials": {failure(400, "ExpiredTokenException", nil), true, false, "credentials", false},
+		"bad request":         {failure(400, "ValidationException", nil), false, true, "from the test", false},
+		"unknown":             {failure(400, "NoSuchCodeException", nil), false, false, "NoSuchCodeException", false},
+		"foreign attribute":   {item(object{"BOOL": true}), false, false, `"x"`, true},
+		"fraction":            {item(object{"N": "1.5"}), false, false, `"x" of an item: not an integer of 64 bits`, true},
+		"beyond 64 bits":      {item(object{"N": "9223372036854775808"}), false, false, `"x" of an item: not an integer of 64 bits`, true},
+	} {
+		for _, call := range bulkCalls() {
+			if c.queryOnly && call.op != "Query" {
+				continue
+			}
+			t.Run(name+"/"+call.name, func(t *testing.T) {
+				f := newFake(t, func(string, int, object) reply { return c.reply })
+				err := call.do(t.Context(), openFake(t, f))
+				_, unavailable := errors.AsType[*table.UnavailableError](err)
+				_, invalid := errors.AsType[*table.InvalidError](err)
+				if err == nil || unavailable != c.unavailable || invalid != c.invalid || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error %v (unavailable %t, invalid %t); want unavailable %t, invalid %t, and %q said",
+						err, unavailable, invalid, c.unavailable, c.invalid, c.says)
+				}
+			})
+		}
+	}
+}
+
+func TestADeadlineEndsABulkCall(t *testing.T) {
+	for _, call := range bulkCalls() {
+		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		err := call.do(ctx, openFake(t, f))
+		cancel()
+		if _, ok := errors.AsType[*table.UnavailableError](err); !ok || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: error %v, want an UnavailableError by the deadline", call.name, err)
+		}
+	}
+}
+
+// A batch that makes no progress gives up, so that its caller can send less at once. A
+// batch that makes some progress goes on.
+func TestABatchWithoutProgressGivesUp(t *testing.T) {
+	left := func(in object) reply { return reply{body: object{"UnprocessedItems": in["RequestItems"]}} }
+	for name, answer := range map[string]func(in object) reply{
+		"all unprocessed": left,
+		"all refused":     func(object) reply { return failure(400, "ProvisionedThroughputExceededException", nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var sent [2]string
-			for i, options := range [][]dynamo.Option{nil, {dynamo.WithSDKOnly()}} {
-				tap := wireTap{status: 200, body: []byte(`{}`)}
-				store := dynamo.New(dynamodb.New(dynamodb.Options{
-					Region: "us-east-1", HTTPClient: &tap, Retryer: aws.NopRetryer{},
-					Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-						return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", AccountID: "123456789012"}, nil
-					}),
-				}, set), "fan.fare-1", options...)
-				_, err := store.BatchWrite(t.Context(), putsOf(1))
-				require.NoError(t, err)
-				req := tap.requests[0]
-				scope, _, _ := strings.Cut(req.Header.Get("Authorization"), ",")
-				sent[i] = fmt.Sprint(req.URL, " ", scope)
-				if len(tap.requests) != 1 || (req.Header.Get("Amz-Sdk-Request") == "") != (i == 0) {
-					t.Errorf("%d requests, want one, and the SDK's only if it was asked for", len(tap.requests))
-				}
+			f := newFake(t, func(_ string, _ int, in object) reply { return answer(in) })
+			var attempts []int
+			store := open(t, f.URL, "t", dynamo.WithBackoff(func(attempt int) time.Duration {
+				attempts = append(attempts, attempt)
+				return 0
+			}))
+			_, err := store.BatchWrite(t.Context(), putsOf(3))
+			if _, ok := errors.AsType[*table.UnavailableError](err); !ok || !strings.Contains(err.Error(), "3 parts of a batch are left") {
+				t.Errorf("error %v, want an UnavailableError that says how much is left", err)
 			}
-			if sent[0] != sent[1] {
-				t.Errorf("own codec: %s\nSDK:       %s", sent[0], sent[1])
-			}
+			assert.Equalf(t, "[1 2 3 4 5]", fmt.Sprint(attempts), "backoff was asked for attempts %v", attempts)
 		})
 	}
+	t.Run("slow progress", func(t *testing.T) {
+		f := newFake(t, func(_ string, n int, in object) reply {
+			writes := in["RequestItems"].(object)["t"].([]any)
+			done := 0
+			if n%5 == 0 {
+				done = 1
+			}
+			return reply{body: object{"UnprocessedItems": object{"t": writes[done:]}}}
+		})
+		_, err := openFake(t, f).BatchWrite(t.Context(), putsOf(10))
+		assert.NoError(t, err)
+		assert.Len(t, f.seen("BatchWriteItem"), 50)
+	})
 }
 
-// A resolver of another kind may change its answer, so the SDK makes the calls.
-func TestAnotherResolverIsTheSDKs(t *testing.T) {
-	tap := wireTap{status: 200, body: []byte(`{}`)}
-	store := dynamo.New(dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", HTTPClient: &tap, EndpointResolverV2: resolver{dynamodb.NewDefaultEndpointResolverV2()},
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
-	}), "t")
-	if _, err := store.BatchWrite(t.Context(), putsOf(1)); err != nil || tap.requests[0].Header.Get("Amz-Sdk-Request") == "" {
-		t.Errorf("error %v, want the SDK to have made the call", err)
+// Exactly the writes that were left undone are sent again, unchanged.
+func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
+	writes := putsOf(3)
+	writes[1].Put.Attrs = []table.Attr{{Name: "a", Value: table.S("\"é\n")}, {Name: "n", Value: table.N(-5)}}
+	writes[2] = table.BatchWrite{Delete: keyN(2)}
+	f := newFake(t, func(_ string, n int, in object) reply {
+		if all := in["RequestItems"].(object)["t"].([]any); n == 1 {
+			return reply{body: object{"UnprocessedItems": object{"t": all[1:]}}}
+		}
+		return reply{}
+	})
+	res, err := open(t, f.URL, "t").BatchWrite(t.Context(), writes)
+	if err != nil || !res.Throttled() {
+		t.Fatalf("error %v, throttled %t; want no error, and that capacity was short", err, res.Throttled())
+	}
+	calls := f.seen("BatchWriteItem")
+	first, second := calls[0]["RequestItems"].(object)["t"].([]any), calls[1]["RequestItems"].(object)["t"].([]any)
+	if len(calls) != 2 || fmt.Sprint(first[1:]) != fmt.Sprint(second) {
+		t.Errorf("%d requests, then %v; want %v", len(calls), second, first[1:])
 	}
 }
 
-type resolver struct{ dynamodb.EndpointResolverV2 }
-
-// skewed is an endpoint that accepts only the SDK's calls. DynamoDB does so when the
-// clock here is wrong, because the SDK corrects the time in its signatures.
-type skewed struct {
-	wireTap
-	refused int
+// A reply that leaves a write that was never sent is no success: one of the writes would be lost.
+func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
+	for name, left := range map[string]object{
+		"another put":    {"PutRequest": object{"Item": object{"PK": str("p"), "SK": str("other")}}},
+		"another delete": {"DeleteRequest": object{"Key": object{"PK": str("p"), "SK": str("other")}}},
+		"neither":        {},
+	} {
+		f := newFake(t, func(string, int, object) reply {
+			return reply{body: object{"UnprocessedItems": object{"t": []object{left}}}}
+		})
+		_, err := openFake(t, f).BatchWrite(t.Context(), putsOf(3))
+		assert.ErrorContains(t, err, "left unprocessed, but not sent", name)
+	}
 }
 
-func (s *skewed) Do(req *http.Request) (*http.Response, error) {
-	s.status, s.body = 200, []byte(`{}`)
-	if req.Header.Get("Amz-Sdk-Request") == "" {
-		s.refused++
-		s.status, s.body = 400, []byte(`{"__type":"com.amazon.coral.service#InvalidSignatureException"}`)
-	}
-	return s.wireTap.Do(req)
-}
-
-func TestBulkCallsThatAlwaysFailAreSeldomTried(t *testing.T) {
-	var client skewed
-	pauses := 0
-	store := dynamo.New(dynamodb.New(dynamodb.Options{
-		Region: "eu-central-1", HTTPClient: &client, Retryer: aws.NopRetryer{},
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
-	}), "t", dynamo.WithBackoff(func(int) time.Duration { pauses++; return 0 }))
-	for range 8 + 640 {
-		_, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: "p"}), 0)
-		require.NoError(t, err)
-	}
-	if client.refused != 8+10 || pauses != client.refused {
-		t.Errorf("%d calls of 648 were tried without the SDK, with %d pauses", client.refused, pauses)
+// Throttled reports a lack of capacity only; a connection that was cut is another fault.
+func TestThrottlingOfABatchIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		first reply
+		want  bool
+	}{
+		"nothing": {reply{}, false}, "a cut reply": {reply{body: object{"a": 1}, cut: true}, false},
+		"an internal error": {failure(500, "InternalServerError", nil), false},
+		"throttled once":    {failure(400, "ProvisionedThroughputExceededException", nil), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(_ string, n int, _ object) reply {
+				if n == 1 {
+					return c.first
+				}
+				return reply{}
+			})
+			res, err := openFake(t, f).BatchWrite(t.Context(), putsOf(3))
+			if err != nil || res.Throttled() != c.want {
+				t.Errorf("error %v, throttled %t; want %t", err, res.Throttled(), c.want)
+			}
+		})
 	}
 }
 

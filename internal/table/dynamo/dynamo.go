@@ -13,9 +13,7 @@
 //     is unknown: UnavailableError.
 //   - No part of a batch is dropped (I6): the batch ends written, or with an error.
 //   - Requests in flight are bounded for each call (I9).
-//   - BatchWriteItem and Query, of which a fan-out makes thousands, are first tried
-//     without the SDK's middleware (bulk.go). After any other outcome than a good reply
-//     the SDK makes the call, so every failure is reported by the SDK.
+//   - The SDK makes every call. Only the JSON of BatchWriteItem is our own (encode.go).
 //   - A failed condition is billed, but DynamoDB does not say how much. The cost is
 //     computed from the old item.
 package dynamo
@@ -43,9 +41,7 @@ type Store struct {
 	// client sends a failed call again; exact does so only if the call certainly did
 	// nothing.
 	client, exact *dynamodb.Client
-	// bulk makes the calls of a fan-out. If it is nil the SDK makes them.
-	bulk *bulkClient
-	name string
+	name          string
 	// place is where the table is, for errors.
 	place    string
 	parallel int
@@ -69,9 +65,6 @@ func WithBackoff(backoff func(attempt int) time.Duration) Option {
 	return func(s *Store) { s.backoff = backoff }
 }
 
-// WithSDKOnly lets the SDK make all calls, for comparisons.
-func WithSDKOnly() Option { return func(s *Store) { s.bulk = nil } }
-
 // New makes a Store of the table name. It sends nothing: see Create and Ping.
 func New(client *dynamodb.Client, name string, options ...Option) *Store {
 	s := &Store{
@@ -79,7 +72,6 @@ func New(client *dynamodb.Client, name string, options ...Option) *Store {
 		exact: dynamodb.New(client.Options(), func(o *dynamodb.Options) {
 			o.Retryer = refusedOnly{o.Retryer}
 		}),
-		bulk:     newBulkClient(client.Options(), name),
 		name:     name,
 		place:    awsclient.Place(client.Options().Region, client.Options().BaseEndpoint),
 		parallel: 8,

@@ -4,14 +4,9 @@ package dynamo_test
 
 import (
 	"crypto/rand"
-	"net/http"
 	"os"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -66,43 +61,4 @@ func keepsTheContract(t *testing.T, url string, options ...tabletest.Option) {
 	t.Run("stale", func(t *testing.T) {
 		tabletest.Run(t, func(*testing.T) table.Store { return stale }, options...)
 	})
-}
-
-// counter counts the bulk calls, the SDK's apart from those of the own codec.
-type counter struct {
-	aws.HTTPClient
-	own, sdk atomic.Int64
-}
-
-func (c *counter) Do(req *http.Request) (*http.Response, error) {
-	switch _, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), "."); {
-	case op != "BatchWriteItem" && op != "Query":
-	case req.Header.Get("Amz-Sdk-Request") == "":
-		c.own.Add(1)
-	default:
-		c.sdk.Add(1)
-	}
-	return c.HTTPClient.Do(req)
-}
-
-// The suites above prove nothing about the own codec if the SDK makes all calls.
-func TestBulkCallsOnEmulatorsUseTheOwnCodec(t *testing.T) {
-	for _, variable := range []string{"AWS_ENDPOINT_URL", "E2E_DYNOXIDE_URL"} {
-		t.Run(variable, func(t *testing.T) {
-			url := endpoint(t, variable)
-			cfg := configFor(t, url)
-			count := &counter{HTTPClient: cfg.HTTPClient}
-			cfg.HTTPClient = count
-			store := dynamo.New(dynamodb.NewFromConfig(cfg), "fanfare-test-"+rand.Text()[:10])
-			require.NoError(t, store.Create(t.Context()))
-			_, err := store.BatchWrite(t.Context(), putsOf(60))
-			require.NoError(t, err)
-			items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: "p", PageSize: 25, Consistent: true}), 0)
-			assert.NoError(t, err)
-			assert.Len(t, items, 60)
-			if count.sdk.Load() > 0 || count.own.Load() != 6 {
-				t.Errorf("%d calls by the own codec, %d by the SDK; want 6 and none", count.own.Load(), count.sdk.Load())
-			}
-		})
-	}
 }

@@ -1,17 +1,37 @@
 package dynamo
 
 import (
+	"bytes"
+	"context"
 	"slices"
 	"strconv"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"fanfare/internal/table"
 )
 
-// The JSON of the requests BatchWriteItem and Query. It is the SDK's, with the members
-// in another order.
+// batchProtocol is the SDK's protocol for one BatchWriteItem, with the body written here. A
+// fan-out consists of such calls, and the SDK would need a map and its values for each item.
+type batchProtocol struct {
+	smithyhttp.ClientProtocol
+	table  string
+	writes []table.BatchWrite
+}
+
+// SerializeRequest implements smithyhttp.ClientProtocol. The SDK writes the header, and a body
+// without writes.
+func (p batchProtocol) SerializeRequest(ctx context.Context, operation *smithy.OperationSchema, in smithy.Serializable, req *smithyhttp.Request) error {
+	if err := p.ClientProtocol.SerializeRequest(ctx, operation, in, req); err != nil {
+		return err
+	}
+	full, err := req.SetStream(bytes.NewReader(appendBatchWrite(nil, p.table, p.writes)))
+	if err == nil {
+		*req = *full
+	}
+	return err
+}
 
 // appendBatchWrite appends the body of a BatchWriteItem request.
 func appendBatchWrite(b []byte, name string, writes []table.BatchWrite) []byte {
@@ -52,78 +72,6 @@ func appendBatchWrite(b []byte, name string, writes []table.BatchWrite) []byte {
 		to = len(b)
 	}
 	return append(b, `]},"ReturnConsumedCapacity":"TOTAL"}`...)
-}
-
-// appendQuery appends the body of a Query request, which is what queryInput returned.
-func appendQuery(b []byte, in *dynamodb.QueryInput) ([]byte, error) {
-	b = append(b, `{"TableName":`...)
-	b = appendString(b, *in.TableName)
-	b = append(b, `,"ConsistentRead":`...)
-	b = strconv.AppendBool(b, *in.ConsistentRead)
-	b = append(b, `,"ScanIndexForward":`...)
-	b = strconv.AppendBool(b, *in.ScanIndexForward)
-	b = append(b, `,"ReturnConsumedCapacity":"TOTAL","KeyConditionExpression":`...)
-	b = appendString(b, *in.KeyConditionExpression)
-	if in.IndexName != nil {
-		b = append(b, `,"IndexName":`...)
-		b = appendString(b, *in.IndexName)
-	}
-	if in.ProjectionExpression != nil {
-		b = append(b, `,"ProjectionExpression":`...)
-		b = appendString(b, *in.ProjectionExpression)
-	}
-	if in.Select != "" {
-		b = append(b, `,"Select":`...)
-		b = appendString(b, string(in.Select))
-	}
-	if in.Limit != nil {
-		b = append(b, `,"Limit":`...)
-		b = strconv.AppendInt(b, int64(*in.Limit), 10)
-	}
-	b = append(b, `,"ExpressionAttributeNames":{`...)
-	for i := range len(in.ExpressionAttributeNames) { // their placeholders are numbers
-		placeholder := "#" + strconv.Itoa(i)
-		b = appendMember(b, i, placeholder)
-		b = appendString(b, in.ExpressionAttributeNames[placeholder])
-	}
-	b = append(b, `},"ExpressionAttributeValues":{`...)
-	var err error
-	for i := range len(in.ExpressionAttributeValues) {
-		placeholder := ":" + strconv.Itoa(i)
-		b = appendMember(b, i, placeholder)
-		if b, err = appendAttribute(b, in.ExpressionAttributeValues[placeholder]); err != nil {
-			return b, err
-		}
-	}
-	b = append(b, '}')
-	if in.ExclusiveStartKey != nil {
-		b = append(b, `,"ExclusiveStartKey":{`...)
-		i := 0
-		for name, v := range in.ExclusiveStartKey {
-			b = appendMember(b, i, name)
-			if b, err = appendAttribute(b, v); err != nil {
-				return b, err
-			}
-			i++
-		}
-		b = append(b, '}')
-	}
-	return append(b, '}'), nil
-}
-
-func appendMember(b []byte, i int, name string) []byte {
-	if i > 0 {
-		b = append(b, ',')
-	}
-	return append(appendString(b, name), ':')
-}
-
-func appendAttribute(b []byte, av types.AttributeValue) ([]byte, error) {
-	v, err := decodeValue(av)
-	if err != nil {
-		return b, err
-	}
-	return appendValue(b, v), nil
 }
 
 func appendKey(b []byte, k table.Key) []byte {

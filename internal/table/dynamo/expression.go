@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,10 +50,15 @@ func (e *expr) projection(names []string) *string {
 	if names == nil {
 		return nil
 	}
-	parts := []string{e.name(table.AttrPK), e.name(table.AttrSK)}
+	return e.list(append([]string{table.AttrPK, table.AttrSK}, names...))
+}
+
+// list asks for attributes.
+func (e *expr) list(names []string) *string {
+	var parts []string
 	for _, name := range names {
-		if before := len(e.order); e.name(name) != "" && len(e.order) > before { // each once
-			parts = append(parts, e.name(name))
+		if part := e.name(name); !slices.Contains(parts, part) { // DynamoDB refuses one twice
+			parts = append(parts, part)
 		}
 	}
 	return new(strings.Join(parts, ", "))

@@ -43,3 +43,10 @@ func TestUpdatesBecomeExpressions(t *testing.T) {
 		assert.Equalf(t, tt.want, *e.update(tt.in), "%+v", tt.in)
 	}
 }
+
+// trim looks at an attribute that the key condition names, too, so the reply has to have it.
+func TestAProjectionHasEachAttributeOnce(t *testing.T) {
+	var e expr
+	e.name(table.AttrGSI1SK)
+	assert.Equal(t, "#1, #2, #0, #3", *e.projection([]string{table.AttrGSI1SK, "text", table.AttrSK, "text"}))
+}

@@ -1,7 +1,6 @@
 package dynamo_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -113,21 +111,6 @@ func (f *fake) seen(op string) []object {
 func open(t *testing.T, endpoint, name string, options ...dynamo.Option) *dynamo.Store {
 	t.Helper()
 	return dynamo.New(dynamodb.NewFromConfig(configFor(t, endpoint)), name, options...)
-}
-
-// openClient makes a Store whose client has middleware that calls see.
-func openClient(t *testing.T, endpoint string, see func()) *dynamo.Store {
-	t.Helper()
-	return dynamo.New(dynamodb.NewFromConfig(configFor(t, endpoint), func(o *dynamodb.Options) {
-		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-			return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("see", func(
-				ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
-			) (middleware.FinalizeOutput, middleware.Metadata, error) {
-				see()
-				return next.HandleFinalize(ctx, in)
-			}), middleware.After)
-		})
-	}), "t", dynamo.WithParallel(1))
 }
 
 func configFor(t *testing.T, endpoint string) aws.Config {

@@ -100,11 +100,11 @@ func (p *partial) share(call, n int) int {
 
 // lostWrites runs a batch write of 160 items against p and returns how many of them are
 // missing although the batch succeeded.
-func lostWrites(t *testing.T, p *partial, options ...dynamo.Option) int {
+func lostWrites(t *testing.T, p *partial) int {
 	t.Helper()
 	p.written = make(map[string]int)
 	f := newFake(t, p.answer)
-	res, err := openFake(t, f, options...).BatchWrite(t.Context(), putsOf(160))
+	res, err := openFake(t, f).BatchWrite(t.Context(), putsOf(160))
 	require.NoError(t, err)
 	if res.Units.Write == 0 || res.Units.Read != 0 {
 		t.Errorf("units %+v: the write units of each answer count", res.Units)
@@ -139,9 +139,6 @@ func lostReads(t *testing.T, p *partial) int {
 func TestUnprocessedPartsOfABatchAreNotLost(t *testing.T) {
 	t.Run("writes", func(t *testing.T) {
 		assert.Zero(t, lostWrites(t, &partial{}), "writes were lost")
-	})
-	t.Run("writes by the SDK", func(t *testing.T) {
-		assert.Zero(t, lostWrites(t, &partial{}, dynamo.WithSDKOnly()), "writes were lost")
 	})
 	t.Run("reads", func(t *testing.T) {
 		assert.Zero(t, lostReads(t, &partial{}), "keys were not read")
@@ -510,7 +507,7 @@ func TestABrokenConnectionIsUnavailable(t *testing.T) {
 			},
 		} {
 			t.Run(name+"/"+call, func(t *testing.T) {
-				err := do(onTap(client(func(*http.Request) (*http.Response, error) { return nil, broken })))
+				err := do(dynamo.New(over(client(func(*http.Request) (*http.Response, error) { return nil, broken })), "t"))
 				assert.ErrorAs(t, err, new(*table.UnavailableError))
 			})
 		}
@@ -524,7 +521,7 @@ func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
 // The requests of a batch run on goroutines of their own, so BatchWrite has to recover.
 func TestAPanicInARequestOfABatchIsAnError(t *testing.T) {
-	store := onTap(client(func(*http.Request) (*http.Response, error) { panic("boom") }))
+	store := dynamo.New(over(client(func(*http.Request) (*http.Response, error) { panic("boom") })), "t")
 	_, err := store.BatchWrite(t.Context(), putsOf(60))
 	assert.ErrorAs(t, err, new(*panics.Error))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"fanfare/internal/backoff"
 	"fanfare/internal/table"
 )
 
@@ -27,47 +26,44 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 		}
 		in := s.queryInput(q, r)
 		for {
-			reply, err := s.queryPage(ctx, in, q)
+			page, last, err := s.queryPage(ctx, in, q)
 			if err != nil {
 				yield(table.Page{}, err)
 				return
 			}
-			page := table.Page{Items: trim(reply.items, q, r), More: reply.last != nil, Units: table.Units{Read: reply.units}}
-			if q.EndsOnly {
-				page.Items = nil // an emulator may have sent some all the same
-				if page.More {
-					page.Items = []table.Item{{Key: reply.last.Key}}
-				}
-			}
+			page.Items = trim(page.Items, q, r)
 			if !yield(page, nil) || !page.More {
 				return
 			}
-			in.ExclusiveStartKey = encodeItem(*reply.last)
+			in.ExclusiveStartKey = last
 		}
 	}
 }
 
-// queryPage asks for one page.
-func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.Query) (queryReply, error) {
-	if s.bulk.usable() {
-		reply, err := s.bulk.query(ctx, in, q)
-		if err == nil {
-			return reply, nil
-		}
-		if err := backoff.Wait(ctx, s.backoff(1)); err != nil {
-			return queryReply{}, s.fail(table.OpQuery, err)
-		}
-	}
+// queryPage asks for one page. It returns the key of its end, too, if more pages follow.
+func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.Query) (page table.Page, last map[string]types.AttributeValue, err error) {
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
-		return queryReply{}, s.fail(table.OpQuery, err)
+		return page, nil, s.fail(table.OpQuery, err)
 	}
-	reply := queryReply{units: readUnits(out.ConsumedCapacity).Read}
-	if reply.items, err = decodeItems(out.Items); err != nil {
-		return queryReply{}, err
+	page.Units, page.More = readUnits(out.ConsumedCapacity), len(out.LastEvaluatedKey) > 0
+	if !q.EndsOnly { // an emulator may have sent some all the same
+		page.Items, err = decodeItems(out.Items)
+		for i := range page.Items {
+			if !q.Index {
+				page.Items[i].Key.PK = q.PK
+			}
+		}
+		return page, out.LastEvaluatedKey, err
 	}
-	reply.last, err = decodeOptional(out.LastEvaluatedKey)
-	return reply, err
+	if page.More {
+		end, err := decodeItem(out.LastEvaluatedKey)
+		if err != nil {
+			return page, nil, err
+		}
+		page.Items = []table.Item{{Key: end.Key}}
+	}
+	return page, out.LastEvaluatedKey, nil
 }
 
 // trim leaves out the items and attributes that were read only because of the range.
@@ -167,7 +163,9 @@ func (s *Store) queryInput(q table.Query, r keyRange) *dynamodb.QueryInput {
 	if project != nil && r.skip != "" {
 		project = append([]string{table.AttrGSI1SK}, project...) // trim needs it
 	}
-	in.ProjectionExpression = e.projection(project)
+	if in.ProjectionExpression = e.projection(project); project != nil && !q.Index {
+		in.ProjectionExpression = e.list(append([]string{sk}, project...)) // the partition key is that of q
+	}
 	if q.EndsOnly {
 		in.Select = types.SelectCount
 	}
