@@ -15,14 +15,18 @@ import (
 	"sync"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
 	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/replay"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -191,6 +195,7 @@ const (
 type life struct {
 	now    time.Time
 	feed   *feed.Service
+	homes  *home.Homes
 	worker *fanout.Worker
 	posts  map[int][]string // by author, in order
 	// promised counts the deliveries to followers, and idle those of them to readers
@@ -278,10 +283,11 @@ func newLife(store table.Store, begin time.Time) *life {
 		l.spent += u.Write
 	})
 	ids := id.NewGenerator(clock)
-	l.feed = feed.New(feed.Config{
-		Store: store, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL, LikesByUser: true,
-		LikeWindow: time.Second, HeadAge: time.Second, ActiveDays: activeDays, Log: zap.NewNop(),
+	way := access.New(access.Config{
+		Store: store, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL, LikeWindow: time.Second, ActiveDays: activeDays, Log: zap.NewNop(),
 	})
+	l.feed = feed.New(feed.Config{Access: way, LikesByUser: true})
+	l.homes = home.New(home.Config{Access: way, Items: l.feed, Mutes: l.feed, HeadAge: time.Second})
 	l.worker = fanout.New(fanout.Config{
 		Store: store, Posts: l.feed, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL,
 		PageSize: daemon.PageSize, ActiveDays: activeDays,
@@ -336,7 +342,7 @@ func (e *env) live(ctx context.Context, h history) (*life, error) {
 // act lets a user read the home and post.
 func (l *life) act(ctx context.Context, name string, user int) error {
 	err := l.do(flowHome, func() error {
-		_, err := l.feed.Home(ctx, name, feed.HomeQuery{}, feed.PageRequest{})
+		_, err := l.homes.Home(ctx, name, home.Query{}, page.Request{})
 		return err
 	})
 	if err == nil {
@@ -404,16 +410,16 @@ func (l *life) compare(ctx context.Context, h history) (c comparison, err error)
 
 // home returns the ids of all posts of a home.
 func (l *life) home(ctx context.Context, name string) (ids []string, err error) {
-	in := feed.PageRequest{Limit: feed.MaxLimit}
+	in := page.Request{Limit: page.MaxLimit}
 	for {
-		page, err := l.feed.Home(ctx, name, feed.HomeQuery{}, in)
+		read, err := l.homes.Home(ctx, name, home.Query{}, in)
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range page.Items {
+		for _, item := range read.Items {
 			ids = append(ids, item.Post.ID)
 		}
-		if in.Cursor = page.NextCursor; in.Cursor == "" {
+		if in.Cursor = read.NextCursor; in.Cursor == "" {
 			return ids, nil
 		}
 	}

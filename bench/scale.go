@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"go.uber.org/zap"
@@ -140,7 +142,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		}
 	}
 	ids := id.NewGenerator(time.Now)
-	f := feed.New(feed.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop()})
+	f := feed.New(feed.Config{Access: access.New(access.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop()})})
 	if _, err := f.PutProfile(ctx, author, feed.ProfileInput{Name: author}); err != nil {
 		return 0, cost, err
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
@@ -151,7 +153,9 @@ type workers struct {
 func newWorkers(store table.Store, broker queue.Broker, posts, writers int, observe func(int, time.Duration)) *workers {
 	ids := id.NewGenerator(time.Now)
 	f := feed.New(feed.Config{
-		Store: store, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop(),
+		Access: access.New(access.Config{
+			Store: store, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop(),
+		}),
 	})
 	return &workers{f, fanout.New(fanout.Config{
 		Store: store, Posts: f, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,65 +19,73 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// roomsOf returns the files of the domain from the bottom up, as ARCHITECTURE.md lists them.
-func roomsOf(t *testing.T) []string {
+// rooms returns the files of the domain's packages from the bottom up, as ARCHITECTURE.md lists
+// them, by the folder of the package.
+func rooms(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(text), "\n## The rooms of the domain\n")
 	require.True(t, ok)
 	table, _, _ = strings.Cut(table, "\n## ")
-	var files []string
-	for _, row := range regexp.MustCompile(`(?m)^\| \w+ \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
-		if row[1] == "files" {
-			continue
-		}
-		for file := range strings.SplitSeq(row[1], ", ") {
-			files = append(files, file+".go")
+	files := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(feed[a-z/]*)`(?:: \\w+)? \\| (.*) \\|$").FindAllStringSubmatch(table, -1) {
+		for file := range strings.SplitSeq(row[2], ", ") {
+			files["internal/"+row[1]] = append(files["internal/"+row[1]], file+".go")
 		}
 	}
 	return files
 }
 
-// The type of all methods is in service.go, so each file uses it, and it uses the parts of all.
-const apart = "service.go"
-
 func TestNoFileOfTheDomainUsesAFileAboveIt(t *testing.T) {
-	rooms := roomsOf(t)
-	fset := token.NewFileSet()
-	var files []*ast.File
-	var found []string
-	sources, err := filepath.Glob("../internal/feed/*.go")
+	// The file that holds the type of a package's methods: each file uses it, and it uses the
+	// parts of all.
+	apart := map[string]string{"internal/feed": "service.go", "internal/feed/access": "access.go", "internal/feed/home": "homes.go"}
+	order := rooms(t)
+	require.Len(t, order, len(apart))
+	for folder, typed := range apart {
+		t.Run(folder, func(t *testing.T) {
+			fset := token.NewFileSet()
+			uses, names := usesOf(t, fset, folder)
+			require.ElementsMatch(t, append(order[folder], typed), names, "the rooms of ARCHITECTURE.md and the files of the package")
+			arrows := 0
+			for use, object := range uses {
+				from, to := filepath.Base(fset.Position(use.Pos()).Filename), filepath.Base(fset.Position(object.Pos()).Filename)
+				if from == to || from == typed || to == typed {
+					continue
+				}
+				arrows++
+				if slices.Index(order[folder], to) > slices.Index(order[folder], from) {
+					t.Errorf("%s: %s is in %s, which stands above %s", fset.Position(use.Pos()), use.Name, to, from)
+				}
+			}
+			require.Greater(t, arrows, 10, "the types were not resolved")
+		})
+	}
+}
+
+// usesOf returns the names that the product's files of a package use of the package, and the
+// names of these files.
+func usesOf(t *testing.T, fset *token.FileSet, folder string) (uses map[*ast.Ident]types.Object, names []string) {
+	t.Helper()
+	dir := filepath.Join("..", folder)
+	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	require.NoError(t, err)
+	var files []*ast.File
 	for _, source := range sources {
 		if strings.HasSuffix(source, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(fset, source, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
-		files = append(files, file)
-		if name := filepath.Base(source); name != apart {
-			found = append(found, name)
-		}
+		files, names = append(files, file), append(names, filepath.Base(source))
 	}
-	require.ElementsMatch(t, rooms, found, "the rooms of ARCHITECTURE.md and the files of internal/feed")
-
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", compiled(t, "../internal/feed"))}
-	pkg, err := config.Check(module(t)+"/internal/feed", fset, files, info)
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", compiled(t, dir))}
+	pkg, err := config.Check(module(t)+"/"+folder, fset, files, info)
 	require.NoError(t, err)
-	arrows := 0
-	for use, object := range info.Uses {
-		from, to := filepath.Base(fset.Position(use.Pos()).Filename), filepath.Base(fset.Position(object.Pos()).Filename)
-		if object.Pkg() != pkg || from == to || from == apart || to == apart {
-			continue
-		}
-		arrows++
-		if slices.Index(rooms, to) > slices.Index(rooms, from) {
-			t.Errorf("%s: %s is in %s, which stands above %s", fset.Position(use.Pos()), use.Name, to, from)
-		}
-	}
-	require.Greater(t, arrows, 500, "the types were not resolved")
+	maps.DeleteFunc(info.Uses, func(_ *ast.Ident, object types.Object) bool { return object.Pkg() != pkg })
+	return info.Uses, names
 }
 
 // compiled finds the compiled packages that the package in dir imports.

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,7 +42,7 @@ func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	store, err := embedded.Open(dir.Path("table"), embedded.Options{Now: now})
 	require.NoError(t, err)
 	sent := &backfills{}
-	do(feed.New(feed.Config{Store: store, Publisher: sent, IDs: id.NewGenerator(now), Now: now, TimelineTTL: 30 * 24 * time.Hour}))
+	do(feed.New(feed.Config{Access: access.New(access.Config{Store: store, Publisher: sent, IDs: id.NewGenerator(now), Now: now, TimelineTTL: 30 * 24 * time.Hour})}))
 	worker := fanout.New(fanout.Config{Store: store, IDs: id.NewGenerator(now), Now: now, TimelineTTL: 30 * 24 * time.Hour})
 	for _, e := range sent.events {
 		assert.NoError(t, worker.HandleBackfills(t.Context(), e))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,7 +37,9 @@ func loseQueue(t *testing.T, path, author string, texts ...string) {
 	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
 	require.NoError(t, err)
 	posts := feed.New(feed.Config{
-		Store: store, Publisher: lostQueue{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: 30 * 24 * time.Hour,
+		Access: access.New(access.Config{
+			Store: store, Publisher: lostQueue{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: 30 * 24 * time.Hour,
+		}),
 	})
 	for _, text := range texts {
 		if _, err := posts.CreatePost(t.Context(), author, feed.PostInput{Text: text}); err != nil {

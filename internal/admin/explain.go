@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"time"
 
+	"fanfare/internal/feed/home"
+
 	"fanfare/internal/feed"
 )
 
@@ -16,7 +18,7 @@ type Explanation struct {
 	Post   string      `json:"post_id"`
 	Author string      `json:"author_id"`
 	InHome bool        `json:"in_home"`
-	Reason feed.Reason `json:"reason"`
+	Reason home.Reason `json:"reason"`
 	// Chunk is the number of the chunk of the delivery that has the user, 0 if it is unknown.
 	Chunk int `json:"chunk,omitempty"`
 	// At is the time of the reason, nil if it has none.
@@ -28,7 +30,7 @@ type Explanation struct {
 	Text string `json:"text"`
 }
 
-func explanation(x feed.Explanation) Explanation {
+func explanation(x home.Explanation) Explanation {
 	out := Explanation{
 		Post: x.Post, Author: x.Author, InHome: x.Reason.Shown(), Reason: x.Reason, Chunk: x.Chunk,
 		DeadLetter: x.Letter.ID, Topic: x.Letter.Topic, Text: x.String(),

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"fanfare/internal/fault"
+
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
@@ -22,6 +25,7 @@ type Operations interface {
 // Domain makes the operations by the domain's own code.
 type Domain struct {
 	Posts   *feed.Service
+	Homes   *home.Homes
 	Letters queue.DeadLetters
 	Audit   *audit.Audit
 }
@@ -40,7 +44,7 @@ func (d Domain) Explain(ctx context.Context, user, post string) ([]Explanation, 
 	if post != "" && !id.Valid(post) {
 		return nil, errNoULID
 	}
-	all, err := d.Posts.Explain(ctx, d.Letters, user, post)
+	all, err := d.Homes.Explain(ctx, d.Letters, user, post)
 	if err != nil {
 		return nil, orNotFound(err)
 	}
@@ -73,7 +77,7 @@ var errNoULID = &NotFoundError{Detail: "there is no such post: the id is not a U
 
 // orNotFound makes the domain's NotFound a NotFoundError.
 func orNotFound(err error) error {
-	if missing, ok := errors.AsType[*feed.Error](err); ok && missing.Kind == feed.NotFound {
+	if missing, ok := errors.AsType[*fault.Error](err); ok && missing.Kind == fault.NotFound {
 		return &NotFoundError{Detail: missing.Detail}
 	}
 	return err

@@ -10,13 +10,17 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/table/tabletest"
 )
 
 func emptyDomain() admin.Domain {
-	return admin.Domain{Posts: feed.New(feed.Config{Store: tabletest.NewMemory(), Now: time.Now, TimelineTTL: time.Hour})}
+	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: time.Now, TimelineTTL: time.Hour})
+	posts := feed.New(feed.Config{Access: way})
+	return admin.Domain{Posts: posts, Homes: home.New(home.Config{Access: way, Items: posts, Mutes: posts})}
 }
 
 func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
@@ -54,7 +58,7 @@ func TestTheOperationsHaveTheirJSON(t *testing.T) {
 		`{"checked":2,"published":1,"next_cursor":"c"}`: admin.Reconciled(feed.Reconciled{Checked: 2, Published: 1, Next: "c"}),
 		`{"checked":2,"published":0}`:                   admin.Reconciled{Checked: 2},
 		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","text":"x"}`: admin.Explanation{
-			Post: "p", Author: "a", InHome: true, Reason: feed.ReasonPushed, Chunk: 1, At: &at, DeadLetter: "l", Topic: "t", Text: "x",
+			Post: "p", Author: "a", InHome: true, Reason: home.ReasonPushed, Chunk: 1, At: &at, DeadLetter: "l", Topic: "t", Text: "x",
 		},
 	} {
 		got, err := json.Marshal(value)

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/fault"
 )
 
 // Reconciled is feed.Reconciled as JSON.
@@ -50,7 +50,7 @@ func handleReconcile(mux *http.ServeMux, posts Reconciler) {
 			return
 		}
 		done, err := posts.Reconcile(r.Context(), in.Since, in.Until, in.Cursor, in.Limit)
-		if bad, ok := errors.AsType[*feed.Error](err); ok && bad.Kind == feed.Malformed {
+		if bad, ok := errors.AsType[*fault.Error](err); ok && bad.Kind == fault.Malformed {
 			http.Error(w, bad.Detail, http.StatusBadRequest)
 			return
 		}

@@ -17,8 +17,9 @@ func (p *process) startCanary() error {
 		return err
 	}
 	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
+	users := p.newDomain(store)
 	c := &canary.Canary{
-		Feed: p.newFeed(store), Passed: seen.Passed, Failed: seen.Failed, Log: p.log.Named("canary"),
+		Feed: users.feed, Homes: users.homes, Passed: seen.Passed, Failed: seen.Failed, Log: p.log.Named("canary"),
 	}
 	p.roots.start("canary", c.Run)
 	return nil

@@ -237,11 +237,10 @@ func (p *process) register() error {
 
 // operate puts the operations and the metrics on their addresses.
 func (p *process) operate(audits audit.Config, pages http.Handler) {
-	domain := admin.Domain{
-		Posts: p.newFeed(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout))), Letters: p.eng.broker, Audit: audit.New(audits),
-	}
+	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
+	operations := admin.Domain{Posts: reads.feed, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits)}
 	p.operator.set(admin.NewHandler(admin.Config{
-		Metrics: p.reg, Health: p.health, Letters: p.eng.broker, Now: p.opt.Now, Posts: domain, Explain: domain, Verify: domain,
+		Metrics: p.reg, Health: p.health, Letters: p.eng.broker, Now: p.opt.Now, Posts: operations, Explain: operations, Verify: operations,
 		Backups: p.eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
 	}))
 	p.scrapes.set(admin.NewMetricsHandler(p.reg, p.health))

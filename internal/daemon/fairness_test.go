@@ -63,7 +63,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 	p.eng = &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1}}
 	p.cfg.TimelineTTL = time.Hour
-	users := p.newFeed(store)
+	users := p.newDomain(store).feed
 	profile := func(user string) {
 		t.Helper()
 		if _, err := users.PutProfile(t.Context(), user, feed.ProfileInput{Name: user}); err != nil {

@@ -8,6 +8,8 @@ import (
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue/sqs"
@@ -26,9 +28,11 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 		return nil, nil, err
 	}
 	ids := id.NewGenerator(time.Now)
-	posts := feed.New(feed.Config{Store: store, Publisher: broker, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL})
+	way := access.New(access.Config{Store: store, Publisher: broker, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL})
+	posts := feed.New(feed.Config{Access: way})
+	homes := home.New(home.Config{Access: way, Items: posts, Mutes: posts})
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL, LikesByUser: bool(cfg.LikesByUser),
 	})
-	return admin.Domain{Posts: posts, Letters: broker, Audit: checks}, broker.Close, nil
+	return admin.Domain{Posts: posts, Homes: homes, Letters: broker, Audit: checks}, broker.Close, nil
 }

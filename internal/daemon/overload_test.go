@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
@@ -40,8 +41,8 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 		p.cfg.TimelineTTL = 24 * time.Hour
 		p.eng = &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
-		setUp := p.newFeed(memory)
-		api := p.newFeed(p.pace.Store(limited, table.UrgencyAPI))
+		setUp := p.newDomain(memory).feed
+		api := p.newDomain(p.pace.Store(limited, table.UrgencyAPI)).feed
 
 		author := func(i int) string { return fmt.Sprintf("author%d", i) }
 		fan := func(i int) string { return fmt.Sprintf("fan%d", i) }
@@ -76,8 +77,8 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 				}
 				refused++
 				mu.Unlock()
-				failed, ok := errors.AsType[*feed.Error](err)
-				if !ok || failed.Kind != feed.Unavailable || failed.RetryAfter <= 0 {
+				failed, ok := errors.AsType[*fault.Error](err)
+				if !ok || failed.Kind != fault.Unavailable || failed.RetryAfter <= 0 {
 					t.Errorf("refused for good: %v", err)
 					return
 				}

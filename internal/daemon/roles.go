@@ -9,6 +9,8 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/obs"
@@ -34,13 +36,22 @@ func (p *process) startRoles(ctx context.Context) (string, error) {
 	return address, nil
 }
 
-func (p *process) newFeed(store table.Store) *feed.Service {
-	return feed.New(feed.Config{
-		Store: store, Local: p.eng.local, Authors: p.eng.authors, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), LikeWindow: p.cfg.LikeWindow,
-		HeadAge: time.Second, HeadsHeld: p.metrics.Heads, ActiveDays: p.cfg.ActiveDays,
-		MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post, RequestID: obs.RequestID, Log: p.log.Named("feed"),
+// domain is the feed and its homes, on one way to the table.
+type domain struct {
+	feed  *feed.Service
+	homes *home.Homes
+}
+
+func (p *process) newDomain(store table.Store) domain {
+	way := access.New(access.Config{
+		Store: store, Local: p.eng.local, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+		TimelineTTL: p.cfg.TimelineTTL, LikeWindow: p.cfg.LikeWindow, ActiveDays: p.cfg.ActiveDays,
+		RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
+	service := feed.New(feed.Config{
+		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post,
+	})
+	return domain{service, home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})}
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
@@ -53,8 +64,9 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	reads := p.newDomain(store)
 	api, err := httpapi.New(httpapi.Config{
-		Feed:     p.newFeed(store),
+		Feed: reads.feed, Homes: reads.homes,
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
 		OwnHost: p.authn.tokens != nil && p.cfg.DevAuthPublic == "",
 		Health:  p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), ServiceScope: p.serviceScope(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
@@ -98,7 +110,7 @@ func (p *process) startFanout() {
 		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, p.eng.workers.chunks, table.UrgencyChunks},
 	} {
 		store := p.pace.Store(measured, c.urgency)
-		posts := p.newFeed(store)
+		posts := p.newDomain(store).feed
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: posts, Users: users{posts}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,

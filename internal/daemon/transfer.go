@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"go.uber.org/zap"
 
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/transfer"
@@ -75,8 +78,10 @@ func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed
 		return nil, nil, errors.Join(err, closeTable())
 	}
 	u = feed.New(feed.Config{
-		Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, TimelineTTL: cfg.TimelineTTL,
-		LikesByUser: bool(cfg.LikesByUser), Log: log,
+		Access: access.New(access.Config{
+			Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, TimelineTTL: cfg.TimelineTTL, Log: log,
+		}),
+		LikesByUser: bool(cfg.LikesByUser),
 	})
 	return u, func() error { return errors.Join(broker.Close(), closeTable()) }, nil
 }
@@ -86,7 +91,7 @@ func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed
 // removed things. found reports whether there was a profile or anything else of the user.
 func Forget(ctx context.Context, u *feed.Service, user string, progress func(removed int)) (found bool, err error) {
 	_, err = u.User(ctx, user)
-	if e, ok := errors.AsType[*feed.Error](err); err != nil && (!ok || e.Kind != feed.NotFound) {
+	if e, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || e.Kind != fault.NotFound) {
 		return false, err
 	}
 	found = err == nil

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -62,9 +65,21 @@ func TestFanOutSkipsFollowersWhoAreAway(t *testing.T) {
 
 const reader = "reader"
 
+// domain is the feed and its homes.
+type domain struct {
+	*feed.Service
+	*home.Homes
+}
+
+func newDomain(way access.Config) domain {
+	a := access.New(way)
+	s := feed.New(feed.Config{Access: a})
+	return domain{s, home.New(home.Config{Access: a, Items: s, Mutes: s})}
+}
+
 // service is another process of the product, without hooks.
-func (w *world) service(days int) *feed.Service {
-	return feed.New(feed.Config{
+func (w *world) service(days int) domain {
+	return newDomain(access.Config{
 		Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL, ActiveDays: days,
 	})
 }

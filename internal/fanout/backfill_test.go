@@ -5,12 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -184,9 +187,9 @@ func TestALateFanOutShowsNoMoreThanPull(t *testing.T) {
 	for _, e := range late {
 		w.must(w.worker.HandlePosts(t.Context(), e))
 	}
-	home := feed.New(feed.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})
+	reader := newDomain(access.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})
 	shown := func(pull bool) (posts []string) {
-		list, err := home.Home(t.Context(), "new", feed.HomeQuery{Pull: pull}, feed.PageRequest{})
+		list, err := reader.Home(t.Context(), "new", home.Query{Pull: pull}, page.Request{})
 		w.must(err)
 		for _, it := range list.Items {
 			posts = append(posts, it.Post.ID)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -493,7 +495,7 @@ func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T
 			w.enqueue(e)
 			var units table.Units
 			store := table.Measure(w.mem, func(_ table.Op, u table.Units, _ error) { units = units.Plus(u) })
-			reader := feed.New(feed.Config{Store: store, Now: w.clock, TimelineTTL: timelineTTL})
+			reader := feed.New(feed.Config{Access: access.New(access.Config{Store: store, Now: w.clock, TimelineTTL: timelineTTL})})
 			ask := func() feed.Delivery {
 				t.Helper()
 				units = table.Units{}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -15,6 +18,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -47,8 +51,8 @@ func (w *world) mode() schema.Mode {
 // shown returns the posts of a user's home, as readers see it, oldest first.
 func (w *world) shown(user string) (posts []string) {
 	w.Helper()
-	home := feed.New(feed.Config{Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL})
-	list, err := home.Home(w.Context(), user, feed.HomeQuery{}, feed.PageRequest{Limit: 100})
+	reader := newDomain(access.Config{Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL})
+	list, err := reader.Home(w.Context(), user, home.Query{}, page.Request{Limit: 100})
 	w.must(err)
 	for _, it := range slices.Backward(list.Items) {
 		posts = append(posts, it.Post.ID)

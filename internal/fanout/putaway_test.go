@@ -7,17 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
 // hookedService is service with the hooks of the world.
-func (w *world) hookedService(days int) *feed.Service {
-	return feed.New(feed.Config{
+func (w *world) hookedService(days int) domain {
+	return newDomain(access.Config{
 		Store: table.HideExpired(w.store, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL, ActiveDays: days,
 	})
 }
@@ -74,8 +77,8 @@ func TestAReaderIsPutAwayWhileItsEdgesAreRaised(t *testing.T) {
 					meanwhile(w)
 				})
 				err = w.hookedService(14).PutAway(t.Context(), reader)
-				var refusal *feed.Error
-				require.True(t, err == nil || errors.As(err, &refusal) && refusal.Kind == feed.Unavailable, "%v", err)
+				var refusal *fault.Error
+				require.True(t, err == nil || errors.As(err, &refusal) && refusal.Kind == fault.Unavailable, "%v", err)
 				fired = change()
 				w.store.around = nil
 				w.drain(w.worker)

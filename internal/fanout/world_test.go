@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
@@ -280,7 +282,7 @@ func (w *world) record(postID string) []table.Item {
 
 func (w *world) delivery(postID string) feed.Delivery {
 	w.Helper()
-	d, err := feed.New(feed.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL}).Delivery(w.Context(), author, postID)
+	d, err := feed.New(feed.Config{Access: access.New(access.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})}).Delivery(w.Context(), author, postID)
 	w.must(err)
 	return d
 }

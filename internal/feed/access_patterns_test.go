@@ -19,7 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
@@ -52,7 +55,7 @@ const (
 	sampleUsers = 20
 )
 
-func newSample(t *testing.T, clock *clock, change ...func(*feed.Config)) *sample {
+func newSample(t *testing.T, clock *clock, change ...func(*config)) *sample {
 	t.Helper()
 	w := newWorldAt(t, clock, change...)
 	s := &sample{world: w}
@@ -87,10 +90,10 @@ func newSample(t *testing.T, clock *clock, change ...func(*feed.Config)) *sample
 	return s
 }
 
-func pageOf[T any](_ feed.List[T], err error) error { return err }
+func pageOf[T any](_ page.List[T], err error) error { return err }
 
 func readPatterns() []accessPattern {
-	var first feed.PageRequest
+	var first page.Request
 	return []accessPattern{
 		{"profile", "`u#U`", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
 		{"counts", "`u#U`, the same query", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
@@ -116,20 +119,20 @@ func readPatterns() []accessPattern {
 		{"did U like P", "`p#P` / `info`, then `p#P#likelist` / `u#U`", func(ctx context.Context, s *sample) error { _, err := s.LikeOf(ctx, s.post.ID, "viewer"); return err }},
 		{"posts liked by U", "GSI1 `u#U#like`, descending; `p#P` / `info` of them", func(ctx context.Context, s *sample) error { return pageOf(s.LikesByUser(ctx, "viewer", first)) }},
 		{"home by push", "`u#U#timeline` and `u#U#home`; then posts; authors and counts; own likes by GSI1 `u#U#like`", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().Home(ctx, "viewer", feed.HomeQuery{}, first))
+			return pageOf(s.cold().Home(ctx, "viewer", home.Query{}, first))
 		}},
 		{"home by pull", "`u#U#following` and the mutes of `u#U#home`; `u#A#post` of each, 100 at a time; then as by push", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().Home(ctx, "viewer", feed.HomeQuery{Pull: true}, first))
+			return pageOf(s.cold().Home(ctx, "viewer", home.Query{Pull: true}, first))
 		}},
 		{"home by push, names and counts known", "the same, within half a like window", func(ctx context.Context, s *sample) error {
-			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
+			return pageOf(s.Home(ctx, "viewer", home.Query{}, first))
 		}},
 		{"home by push, names known", "the same, within a minute", func(ctx context.Context, s *sample) error {
 			s.clock.add(likeWindow)
-			return pageOf(s.Home(ctx, "viewer", feed.HomeQuery{}, first))
+			return pageOf(s.Home(ctx, "viewer", home.Query{}, first))
 		}},
 		{"news of a home, none", "`u#U#timeline` above an id, and `u#U#home`", func(ctx context.Context, s *sample) error {
-			_, err := s.HomeNews(ctx, "viewer", feed.HomeQuery{After: s.post.ID}, first)
+			_, err := s.HomeNews(ctx, "viewer", home.Query{After: s.post.ID}, first)
 			return err
 		}},
 		{"view of a post", "as 9, which has the number of comments; with the author, the like count and the own like", func(ctx context.Context, s *sample) error {
@@ -186,7 +189,7 @@ func readPatterns() []accessPattern {
 				s.follow("latecomer", author)
 			}
 			s.measure()
-			return pageOf(s.cold().Home(ctx, "latecomer", feed.HomeQuery{}, first))
+			return pageOf(s.cold().Home(ctx, "latecomer", home.Query{}, first))
 		}},
 	}
 }
@@ -195,7 +198,7 @@ func readPatterns() []accessPattern {
 func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 	for _, post := range posts {
 		p, err := s.Post(ctx, post)
-		if e, ok := errors.AsType[*feed.Error](err); ok && e.Kind == feed.NotFound {
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
 			continue
 		}
 		if err != nil {
@@ -204,7 +207,7 @@ func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 		s.deletePosts(p)
 	}
 	s.measure()
-	return pageOf(s.cold().Home(ctx, "viewer", feed.HomeQuery{}, feed.PageRequest{}))
+	return pageOf(s.cold().Home(ctx, "viewer", home.Query{}, page.Request{}))
 }
 
 // cold makes the process forget all that it shares.
@@ -304,7 +307,7 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 	var mu sync.Mutex
 	var units table.Units
 	var tp *tap
-	s := newSample(t, clock, sharing, active(14), func(c *feed.Config) {
+	s := newSample(t, clock, sharing, active(14), func(c *config) {
 		tp = &tap{Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -10,8 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/backoff"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -39,11 +42,11 @@ func (u *uneven) Get(ctx context.Context, in table.GetInput) (table.GetResult, e
 func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
 	profile, post := schema.ProfileKey("nobody"), schema.PostByIDKey(id.Min)
 	for _, late := range []table.Key{profile, post} {
-		for lost, want := range map[table.Key]feed.Kind{
-			{}: feed.ProfileMissing, profile: feed.Unavailable, post: feed.Unavailable,
+		for lost, want := range map[table.Key]fault.Kind{
+			{}: fault.ProfileMissing, profile: fault.Unavailable, post: fault.Unavailable,
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, func(c *feed.Config) { c.Store = &uneven{c.Store, late, lost} })
+				w := newWorld(t, func(c *config) { c.Store = &uneven{c.Store, late, lost} })
 				_, err := w.CreateComment(t.Context(), "nobody", id.Min, "x")
 				wantKind(t, err, want)
 			})
@@ -56,7 +59,7 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	for _, local := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w, tp := tapped(t, func(c *feed.Config) { c.Local = local })
+			w, tp := tapped(t, func(c *config) { c.Local = local })
 			w.users("ann")
 			p := w.post("ann", "x")
 			tp.latency = latency
@@ -71,7 +74,7 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 			assert.Equal(t, time.Duration(reads)*latency, time.Since(began), "local %v", local)
 			tp.take()
 			_, err = w.LikeCount(t.Context(), id.Min)
-			wantKind(t, err, feed.NotFound)
+			wantKind(t, err, fault.NotFound)
 			assert.Len(t, tp.take(), map[bool]int{false: 2, true: 1}[local], "local %v", local)
 		})
 	}
@@ -87,7 +90,7 @@ func TestReadsAreSharedUnlessTheTableIsLocal(t *testing.T) {
 		call func(ctx context.Context, w *world, p feed.Post) error
 	}{
 		{"a post by key", func(p feed.Post) table.Key { return schema.PostKey("ann", p.ID) }, func(ctx context.Context, w *world, _ feed.Post) error {
-			return pageOf(w.Home(ctx, "ann", feed.HomeQuery{}, feed.PageRequest{}))
+			return pageOf(w.Home(ctx, "ann", home.Query{}, page.Request{}))
 		}},
 		{"a post by id", func(p feed.Post) table.Key { return schema.PostByIDKey(p.ID) }, func(ctx context.Context, w *world, p feed.Post) error {
 			return w.Like(ctx, "ann", p.ID)
@@ -99,7 +102,7 @@ func TestReadsAreSharedUnlessTheTableIsLocal(t *testing.T) {
 	} {
 		for _, local := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				w, tp := tapped(t, func(c *feed.Config) { c.Local = local })
+				w, tp := tapped(t, func(c *config) { c.Local = local })
 				w.users("ann")
 				p := w.post("ann", "x")
 				w.deliver()
@@ -137,10 +140,10 @@ func TestAConflictIsTriedAgainAfterWaitsThatDouble(t *testing.T) {
 		sent            int
 	}{{time.Hour, all * time.Millisecond, 10}, {50 * time.Millisecond, 50 * time.Millisecond, 3}} {
 		synctest.Test(t, func(t *testing.T) {
-			w, tp := tapped(t, func(c *feed.Config) { c.Jitter = func() float64 { return 0.5 } })
+			w, tp := tapped(t, func(c *config) { c.Jitter = func() float64 { return 0.5 } })
 			w.users("ann", "bob")
 			sent := 0
-			tp.set(func(c call) fault {
+			tp.set(func(c call) failure {
 				if c.op == table.OpTransact {
 					sent++
 					return conflicts
@@ -150,7 +153,7 @@ func TestAConflictIsTriedAgainAfterWaitsThatDouble(t *testing.T) {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), c.patience)
 			defer cancel()
-			wantKind(t, w.Mute(ctx, "ann", "bob"), feed.Unavailable)
+			wantKind(t, w.Mute(ctx, "ann", "bob"), fault.Unavailable)
 			assert.Equal(t, c.takes, time.Since(began))
 			assert.Equal(t, c.sent, sent)
 		})

@@ -10,15 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
 // watch returns the part of viewer's home that a stream has seen that goes on after last.
-func (w *world) watch(viewer, last string) *feed.Streamed {
+func (w *world) watch(viewer, last string) *home.Streamed {
 	w.t.Helper()
 	seen, err := w.HomeStreamed(w.t.Context(), viewer, last)
 	require.NoError(w.t, err)
@@ -26,7 +29,7 @@ func (w *world) watch(viewer, last string) *feed.Streamed {
 }
 
 // arrivals returns the posts that a stream sends now.
-func (w *world) arrivals(viewer string, seen *feed.Streamed) []string {
+func (w *world) arrivals(viewer string, seen *home.Streamed) []string {
 	w.t.Helper()
 	var posts []string
 	for looks, more := 0, true; more; looks, more = looks+1, seen.Behind() {
@@ -98,7 +101,7 @@ func TestAStreamGoesOnAfterAPost(t *testing.T) {
 	assert.Empty(t, w.arrivals("ann", w.watch("ann", "")), "without an id the stream begins with what comes")
 	for _, last := range []string{"x", posts[0].ID[1:], seen.Position("bob"), seen.Position("ann") + "A"} {
 		_, err := w.HomeStreamed(t.Context(), "ann", last)
-		wantKind(t, err, feed.Malformed)
+		wantKind(t, err, fault.Malformed)
 	}
 	late := w.post(names[0], "late")
 	mine := w.post("ann", "mine") // in the home at once
@@ -141,7 +144,7 @@ func TestAnEntryBeforeItsPostIsStreamedWithThePost(t *testing.T) {
 	assert.Empty(t, w.arrivals("ann", before))
 	between := w.watch("ann", "")
 	w.put(p.Item())
-	for _, seen := range []*feed.Streamed{before, between} {
+	for _, seen := range []*home.Streamed{before, between} {
 		assert.Equal(t, []string{p.ID}, w.arrivals("ann", seen))
 	}
 }
@@ -181,12 +184,12 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	w.addLikes(posts[19].Post.ID, 2)
 	w.addLikes(posts[20].Post.ID, 7)
 	seen := w.watch("ann", "")
-	changes := func() []feed.PostLikes {
+	changes := func() []home.PostLikes {
 		likes, err := w.LikeChanges(t.Context(), seen)
 		require.NoError(t, err)
 		return likes
 	}
-	assert.Equal(t, []feed.PostLikes{{PostID: posts[19].Post.ID, Count: 2}}, changes())
+	assert.Equal(t, []home.PostLikes{{PostID: posts[19].Post.ID, Count: 2}}, changes())
 	assert.Empty(t, changes())
 	p := w.post(names[0], "new")
 	w.deliver()
@@ -195,9 +198,9 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	w.addLikes(posts[0].Post.ID, 1)
 	w.addLikes(posts[19].Post.ID, 1) // not among the newest 20 any more
 	require.NoError(t, w.DeletePost(t.Context(), names[0], posts[0].Post.ID))
-	assert.Equal(t, []feed.PostLikes{{PostID: p.ID, Count: 1}}, changes())
+	assert.Equal(t, []home.PostLikes{{PostID: p.ID, Count: 1}}, changes())
 	w.addLikes(p.ID, -1)
-	assert.Equal(t, []feed.PostLikes{{PostID: p.ID}}, changes())
+	assert.Equal(t, []home.PostLikes{{PostID: p.ID}}, changes())
 }
 
 // A reader that returns streams a home by pull, while its entries are built and after that.
@@ -324,10 +327,10 @@ func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 		w := newWorld(t)
 		names := w.crowd("ann", 2, 0)
 		seen := w.watch("ann", "")
-		posts := w.ids(feed.DefaultLimit + hidden + 1)
+		posts := w.ids(page.DefaultLimit + hidden + 1)
 		last := len(posts) - 1
-		w.stored("ann", names[0], posts[:feed.DefaultLimit]...)
-		w.stored("ann", names[1], posts[feed.DefaultLimit:last]...)
+		w.stored("ann", names[0], posts[:page.DefaultLimit]...)
+		w.stored("ann", names[1], posts[page.DefaultLimit:last]...)
 		w.stored("ann", names[0], posts[last])
 		var got []string
 		for items, err := range w.Arrivals(t.Context(), "ann", seen) {
@@ -338,7 +341,7 @@ func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 			}
 			got = append(got, homeIDs(items)...)
 		}
-		assert.Equal(t, append(slices.Clone(posts[:feed.DefaultLimit]), posts[last]), got)
+		assert.Equal(t, append(slices.Clone(posts[:page.DefaultLimit]), posts[last]), got)
 	}
 }
 
@@ -381,12 +384,12 @@ func TestADeletedPostCostsOneLook(t *testing.T) {
 
 // Each read of a stream may fail. Its client is told, and the next look sends what came.
 func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
-	for name, do := range map[string]func(w *world, seen *feed.Streamed) error{
-		"start": func(w *world, _ *feed.Streamed) error {
+	for name, do := range map[string]func(w *world, seen *home.Streamed) error{
+		"start": func(w *world, _ *home.Streamed) error {
 			_, err := w.HomeStreamed(t.Context(), "ann", "")
 			return err
 		},
-		"look": func(w *world, seen *feed.Streamed) error {
+		"look": func(w *world, seen *home.Streamed) error {
 			for items, err := range w.Arrivals(t.Context(), "ann", seen) {
 				if err != nil {
 					assert.Empty(t, items)
@@ -395,7 +398,7 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 			}
 			return nil
 		},
-		"likes": func(w *world, seen *feed.Streamed) error {
+		"likes": func(w *world, seen *home.Streamed) error {
 			_, err := w.LikeChanges(t.Context(), seen)
 			return err
 		},
@@ -409,7 +412,7 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 			w.entry("ann", author, w.ids(1)[0], 1) // its post is not visible yet
 			w.deliver()
 			reads := 0
-			tp.set(func(call) fault {
+			tp.set(func(call) failure {
 				if reads++; reads == nth {
 					return lost
 				}
@@ -418,7 +421,7 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 			err := do(w, seen)
 			tp.set(nil)
 			if failed = reads >= nth; failed {
-				wantKind(t, err, feed.Unavailable)
+				wantKind(t, err, fault.Unavailable)
 				assert.Equal(t, []string{p.ID}, w.arrivals("ann", seen), "%s, read %d", name, nth)
 				continue
 			}
@@ -434,7 +437,7 @@ func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	w.followees("viewer", pageLists+1)
 	w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() - 1}.Item())
 	_, err := w.HomeStreamed(t.Context(), "viewer", "")
-	wantKind(t, err, feed.Unavailable)
+	wantKind(t, err, fault.Unavailable)
 }
 
 // A stream tells a count once, of the newest 20 posts. It forgets the counts of the others.
@@ -446,12 +449,12 @@ func TestAStreamTellsACountAgainWhereItForgotIt(t *testing.T) {
 	w.addLikes(posts[5].Post.ID, 3)
 	w.addLikes(posts[19].Post.ID, 2)
 	seen := w.watch("ann", "")
-	changes := func(seen *feed.Streamed) []feed.PostLikes {
+	changes := func(seen *home.Streamed) []home.PostLikes {
 		likes, err := w.LikeChanges(t.Context(), seen)
 		require.NoError(t, err)
 		return likes
 	}
-	want := []feed.PostLikes{{PostID: posts[5].Post.ID, Count: 3}, {PostID: posts[19].Post.ID, Count: 2}}
+	want := []home.PostLikes{{PostID: posts[5].Post.ID, Count: 3}, {PostID: posts[19].Post.ID, Count: 2}}
 	assert.Equal(t, want, changes(seen))
 	assert.Equal(t, want, changes(seen.Clone()), "another reader")
 	w.follow("ann", "bob")

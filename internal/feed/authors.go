@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 )
 
@@ -74,7 +75,7 @@ func (a *Authors) known(author string, now time.Time) (newest string, read autho
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k, found := a.kept.Get(author)
-	if !found || k.read.shards == 0 || k.read.at.After(now) || now.Sub(k.read.at) >= keptAuthors { // after now: the clock was set back
+	if !found || k.read.shards == 0 || k.read.at.After(now) || now.Sub(k.read.at) >= access.KeptAuthors { // after now: the clock was set back
 		return "", authorRead{}, false
 	}
 	return k.newest, k.read, true

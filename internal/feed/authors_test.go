@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -20,7 +21,7 @@ import (
 func knowing(t *testing.T) (*world, *tap, *feed.Authors) {
 	t.Helper()
 	calls, known := &tap{Store: tabletest.NewMemory()}, feed.NewAuthors()
-	w := newWorld(t, func(c *feed.Config) { c.Store, c.Local, c.Authors = calls, true, known })
+	w := newWorld(t, func(c *config) { c.Store, c.Local, c.Authors = calls, true, known })
 	return w, calls, known
 }
 
@@ -45,7 +46,7 @@ func TestAnUnknownAuthorIsReadUntilItHasAProfile(t *testing.T) {
 	w, _, _ := knowing(t)
 	for range 2 {
 		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "hello"})
-		wantKind(t, err, feed.ProfileMissing)
+		wantKind(t, err, fault.ProfileMissing)
 	}
 	w.users("ann")
 	w.post("ann", "hello")
@@ -59,9 +60,9 @@ func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 	before := w.post("ann", "in the table")
 	ahead := id.Floor(w.clock.now().Add(time.Minute))
 	// The workers have a Service of their own.
-	worker := feed.New(feed.Config{
-		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, Local: true, Authors: known,
-	})
+	worker := newDomain(config{way: way{
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, Local: true,
+	}, service: service{Authors: known}})
 	_, err := worker.EnsurePost(t.Context(), &messages.PostCreated{
 		Header: messages.Header{EventID: ahead, Time: w.clock.now()}, PostID: ahead, AuthorID: "ann", Text: "in the queue",
 	})
@@ -76,7 +77,7 @@ func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 func TestTheMemoryOfAuthorsIsBounded(t *testing.T) {
 	const most = 4 << 20
 	known := feed.NewAuthors()
-	w := newWorld(t, func(c *feed.Config) { c.Local, c.Authors = true, known })
+	w := newWorld(t, func(c *config) { c.Local, c.Authors = true, known })
 	worst := int64(0)
 	for i := range 20_000 {
 		// A post that is there already takes one read.
@@ -130,7 +131,7 @@ func TestTheMemoryOfAnAuthor(t *testing.T) {
 		require.NoError(t, w.DeleteProfile(t.Context(), author))
 		assert.Zero(t, known.Bytes())
 		_, err := w.CreatePost(t.Context(), author, feed.PostInput{Text: "x"})
-		wantKind(t, err, feed.ProfileMissing)
+		wantKind(t, err, fault.ProfileMissing)
 	}
 	assert.Equal(t, int64(2*(len("annabelle")-len("ann"))), sizes["annabelle"]-sizes["ann"], "its id, and its name with the id in it")
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/home"
+
 	fanclock "fanfare/internal/clock"
-	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -20,7 +22,7 @@ import (
 
 const aDay = 24 * time.Hour
 
-func active(days int) func(*feed.Config) { return func(c *feed.Config) { c.ActiveDays = days } }
+func active(days int) func(*config) { return func(c *config) { c.ActiveDays = days } }
 
 // today returns the day of the world's clock.
 func (w *world) today() schema.Day { return schema.DayOf(w.clock.now()) }
@@ -52,8 +54,8 @@ func (w *world) upto(user string) schema.Day {
 }
 
 // with returns another process on the same table.
-func (w *world) with(change ...func(*feed.Config)) *world {
-	return newWorldAt(w.t, w.clock, append(change, func(c *feed.Config) { c.Store = w.store })...)
+func (w *world) with(change ...func(*config)) *world {
+	return newWorldAt(w.t, w.clock, append(change, func(c *config) { c.Store = w.store })...)
 }
 
 // asked reads viewer's home and returns the events that the read published.
@@ -103,7 +105,7 @@ func TestAFollowHeedsDaysThatAreBeingRaised(t *testing.T) {
 			if enrolled {
 				w.with(active(2)).follow("ann", "cid")
 			}
-			tp.set(func(c call) fault {
+			tp.set(func(c call) failure {
 				if c.op == table.OpTransact && raised == 0 {
 					raised = w.today() + 100
 					for _, it := range []table.Item{
@@ -123,11 +125,11 @@ func TestAFollowHeedsDaysThatAreBeingRaised(t *testing.T) {
 }
 
 func TestAFollowAboveTheLimitOfFollowsEnrolsNobody(t *testing.T) {
-	w := newWorld(t, active(14), func(c *feed.Config) { c.MaxFollowing = 1 })
+	w := newWorld(t, active(14), func(c *config) { c.MaxFollowing = 1 })
 	w.users("ann", "bob", "cid")
 	w.follow("ann", "bob")
-	wantKind(t, w.Follow(t.Context(), "ann", "cid"), feed.FollowingLimit)
-	wantKind(t, w.with(func(c *feed.Config) { c.MaxFollowing = 1 }).Follow(t.Context(), "ann", "cid"), feed.FollowingLimit)
+	wantKind(t, w.Follow(t.Context(), "ann", "cid"), fault.FollowingLimit)
+	wantKind(t, w.with(func(c *config) { c.MaxFollowing = 1 }).Follow(t.Context(), "ann", "cid"), fault.FollowingLimit)
 	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
 }
 
@@ -264,9 +266,9 @@ func TestPagesInAGapAreMerged(t *testing.T) {
 			p.Lo, p.Hi, p.V = ids[lo], ids[hi], 1
 			w.put(p.Item())
 			for limit := 1; limit <= posts; limit += 2 {
-				require.Equalf(t, want, texts(w.home("ann", limit, feed.HomeQuery{})), "gap from %d to %d, pages of %d", lo, hi, limit)
+				require.Equalf(t, want, texts(w.home("ann", limit, home.Query{})), "gap from %d to %d, pages of %d", lo, hi, limit)
 			}
-			news := w.news("ann", feed.HomeQuery{After: ids[0]}, 3)
+			news := w.news("ann", home.Query{After: ids[0]}, 3)
 			require.Equal(t, posts-1, news.Unread)
 		}
 	}
@@ -317,7 +319,7 @@ func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
 func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)
-	w := newWorldAt(t, at, active(14), func(c *feed.Config) { c.Clock = clk })
+	w := newWorldAt(t, at, active(14), func(c *config) { c.Clock = clk })
 	w.users("ann", "bob")
 	w.follow("ann", "bob")
 	w.post("bob", "not delivered")
@@ -334,7 +336,7 @@ func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 // A return that another read began, or that the table did not take, is not asked for. The home
 // is complete all the same.
 func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
-	for name, f := range map[string]fault{"the table fails": lost, "another read began it": works} {
+	for name, f := range map[string]failure{"the table fails": lost, "another read began it": works} {
 		w, tp := tapped(t, active(14))
 		w.users("ann", "bob")
 		w.follow("ann", "bob")
@@ -342,7 +344,7 @@ func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
 		p := *w.presence("ann")
 		p.Until = w.today() - 2
 		w.put(p.Item())
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if c.op != table.OpPut {
 				return works
 			}

@@ -11,13 +11,15 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/table/embedded"
 )
 
 // onDisk returns a Service on a durable embedded table in a new directory. deliver
 // handles all events that the Service has published, and lets the home marks expire.
-func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
+func onDisk(b *testing.B) (s *domain, deliver func()) {
 	b.Helper()
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -27,9 +29,9 @@ func onDisk(b *testing.B) (s *feed.Service, deliver func()) {
 		assert.NoError(b, store.Close())
 	})
 	published, ids := &recorder{}, id.NewGenerator(now)
-	s = feed.New(feed.Config{
-		Store: store, Publisher: published, IDs: ids, Now: now, TimelineTTL: timelineTTL, LikesByUser: true,
-	})
+	s = newDomain(config{way: way{
+		Store: store, Publisher: published, IDs: ids, Now: now, TimelineTTL: timelineTTL,
+	}, service: service{LikesByUser: true}})
 	worker := fanout.New(fanout.Config{Store: store, Posts: s, Publisher: published, IDs: ids, Now: now, TimelineTTL: timelineTTL})
 	return s, func() {
 		for _, e := range published.take() {
@@ -63,7 +65,7 @@ func BenchmarkFollowsOfOneAuthor(b *testing.B) {
 
 // BenchmarkHome reads a page of 20 from a home of 20 authors, by push and by pull.
 func BenchmarkHome(b *testing.B) {
-	for name, query := range map[string]feed.HomeQuery{"push": {}, "pull": {Pull: true}} {
+	for name, query := range map[string]home.Query{"push": {}, "pull": {Pull: true}} {
 		b.Run(name, func(b *testing.B) {
 			s, deliver := onDisk(b)
 			users := append(numbered(20, "author"), "ann")
@@ -80,7 +82,7 @@ func BenchmarkHome(b *testing.B) {
 			}
 			deliver()
 			for b.Loop() {
-				l, err := s.Home(b.Context(), "ann", query, feed.PageRequest{})
+				l, err := s.Home(b.Context(), "ann", query, page.Request{})
 				if err != nil || len(l.Items) != 20 {
 					b.Fatal(len(l.Items), err)
 				}

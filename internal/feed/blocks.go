@@ -5,6 +5,9 @@ import (
 	"maps"
 	"time"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -18,7 +21,7 @@ import (
 // (I4). No follow outlasts it: the transaction of a follow checks that there is no block, and
 // that of a block that no follow was made since it looked.
 func (s *Service) Block(ctx context.Context, user, other string) error {
-	return s.blockAt(ctx, user, other, s.cfg.Now())
+	return s.blockAt(ctx, user, other, s.access.Now())
 }
 
 // blockAt is Block for a block of the time since.
@@ -26,7 +29,7 @@ func (s *Service) blockAt(ctx context.Context, user, other string, since time.Ti
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
 	}
-	return s.retryChanged(func() (bool, error) { return s.block(ctx, user, other, since) })
+	return s.access.RetryChanged(func() (bool, error) { return s.block(ctx, user, other, since) })
 }
 
 // block tries once. changed says that another call has changed the blocks or the follows
@@ -69,11 +72,11 @@ func (s *Service) block(ctx context.Context, user, other string, since time.Time
 	if len(ops) == 2 && follows == 0 { // nothing but the checks of the follows
 		return false, nil
 	}
-	err = s.transactFollow(ctx, user, other, ops...)
-	if conditionFailed(err) {
+	err = s.access.TransactFollow(ctx, user, other, ops...)
+	if access.ConditionFailed(err) {
 		return true, err
 	}
-	return false, unavailable("table", err)
+	return false, fault.Wrap("table", err)
 }
 
 // Unblock ends user's block of other, and may be repeated too. A block by other stays, and
@@ -82,7 +85,7 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
 	}
-	return s.retryChanged(func() (bool, error) {
+	return s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readBlocks(ctx, user, other)
 		if err != nil {
 			return false, err
@@ -115,11 +118,11 @@ func (s *Service) endBlocks(ctx context.Context, user, other string, now pair, e
 	if len(ops) == 0 {
 		return false, nil
 	}
-	err = s.transact(ctx, ops...)
-	if conditionFailed(err) {
+	err = s.access.Transact(ctx, ops...)
+	if access.ConditionFailed(err) {
 		return true, err
 	}
-	return false, unavailable("table", err)
+	return false, fault.Wrap("table", err)
 }
 
 // MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
@@ -130,7 +133,7 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	if err != nil {
 		return false, err
 	}
-	notes, err := s.batchGet(ctx, []table.Key{schema.ForgottenKey(user), schema.ForgottenKey(other)}, true)
+	notes, err := s.access.BatchGet(ctx, []table.Key{schema.ForgottenKey(user), schema.ForgottenKey(other)}, true)
 	if err != nil {
 		return false, err
 	}
@@ -156,11 +159,11 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	if !ends {
 		ops = append(ops, notRemoved(now, user), notRemoved(now, other))
 	}
-	err = s.transact(ctx, ops...)
-	if conditionFailed(err) {
+	err = s.access.Transact(ctx, ops...)
+	if access.ConditionFailed(err) {
 		return false, nil
 	}
-	return err == nil, unavailable("table", err)
+	return err == nil, fault.Wrap("table", err)
 }
 
 // pair is the stored state between two users: blocks and follows in both directions, and the
@@ -174,16 +177,16 @@ func (s *Service) readBlocks(ctx context.Context, user, other string) (pair, err
 		keys = append(keys, schema.BlockKey(of[0], of[1]), schema.FollowingKey(of[0], of[1]), schema.MarkKey(of[0], of[1]),
 			schema.ProfileKey(of[0]), schema.HasBlocksKey(of[0]))
 	}
-	return s.batchGet(ctx, keys, true)
+	return s.access.BatchGet(ctx, keys, true)
 }
 
 // users returns the error of a user without a profile.
 func (p pair) users(user, other string) error {
 	if _, ok := p[schema.ProfileKey(user)]; !ok {
-		return profileMissing(user)
+		return fault.NoProfile(user)
 	}
 	if _, ok := p[schema.ProfileKey(other)]; !ok {
-		return notFound("there is no user %s", other)
+		return fault.NotFoundf("there is no user %s", other)
 	}
 	return nil
 }
@@ -201,7 +204,7 @@ func (p pair) times(user, other string) (own, back time.Time, err error) {
 		}
 		b, err := schema.ParseBlock(it)
 		if err != nil {
-			return own, back, unavailable("table", err)
+			return own, back, fault.Wrap("table", err)
 		}
 		*of.time = b.Since
 	}
@@ -251,7 +254,7 @@ func unchangedAttr(old table.Item, name string) table.Cond {
 
 func notSelfBlocked(user, other string) error {
 	if user == other {
-		return &Error{Kind: Invalid, Detail: "you cannot block yourself", Fields: []FieldError{{"id", "is your own id"}}}
+		return &fault.Error{Kind: fault.Invalid, Detail: "you cannot block yourself", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
 	}
 	return nil
 }
@@ -262,9 +265,9 @@ func (s *Service) notBlocked(ctx context.Context, user, author string) error {
 	if user == author {
 		return nil
 	}
-	it, err := s.get(ctx, schema.BlockKey(user, author), true)
+	it, err := s.access.Get(ctx, schema.BlockKey(user, author), true)
 	if err == nil && it != nil {
-		err = blocked(author)
+		err = fault.BlockedBy(author)
 	}
 	return err
 }
@@ -275,33 +278,33 @@ func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error
 	if user == author {
 		return nil
 	}
-	noted, err := s.recent.one(ctx, schema.HasBlocksKey(author))
+	noted, err := s.access.Recent.One(ctx, schema.HasBlocksKey(author))
 	if err != nil || noted == nil {
 		return err
 	}
-	it, err := s.get(ctx, schema.BlockKey(user, author), false)
+	it, err := s.access.Get(ctx, schema.BlockKey(user, author), false)
 	if err == nil && it != nil {
-		err = blocked(author)
+		err = fault.BlockedBy(author)
 	}
 	return err
 }
 
 // Blocks lists the users whom user blocks, by user id.
-func (s *Service) Blocks(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
-	scope := byUser("blocks", user)
-	position, err := scope.position(in.Cursor)
+func (s *Service) Blocks(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
+	scope := page.ListByUser("blocks", user)
+	position, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[Edge]{}, err
+		return page.List[Edge]{}, err
 	}
 	q := table.Query{PK: schema.BlocksPK(user), Consistent: true}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
 	// Blocks by others may be in the way, as many as there are.
-	fill := refill{budget: budgetAfter(1), calls: 1, most: mostRefill}
-	blocks, err := collect(ctx, s.cfg.Store, q, in.limit()+1, fill, each(func(it table.Item) (Edge, bool, error) {
+	fill := page.Refill{Budget: page.BudgetAfter(1), Calls: 1, Most: page.MostRefill}
+	blocks, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, page.Each(func(it table.Item) (Edge, bool, error) {
 		b, err := schema.ParseBlock(it)
 		return Edge{b.Other, b.Since}, !b.Since.IsZero(), err
 	}))
-	return page(blocks, in.limit(), scope, edgeUser), err
+	return page.Of(blocks, in.Size(), scope, edgeUser), err
 }

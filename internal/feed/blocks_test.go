@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -44,8 +46,8 @@ func (w *world) refused(posts map[string]feed.Post, user, other string, want boo
 			"follow": func() error { return w.Follow(w.t.Context(), pair[0], pair[1]) },
 		} {
 			err := do()
-			e, ok := errors.AsType[*feed.Error](err)
-			if refused := ok && e.Kind == feed.Blocked; refused != want || !refused && err != nil {
+			e, ok := errors.AsType[*fault.Error](err)
+			if refused := ok && e.Kind == fault.Blocked; refused != want || !refused && err != nil {
 				w.t.Errorf("%s by %s to %s: %v, refused should be %v", what, pair[0], pair[1], err, want)
 			}
 		}
@@ -91,12 +93,12 @@ func TestABlockEndsFollowsAndRefusesWhatTheTwoDo(t *testing.T) {
 func TestRefusedBlocks(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
-	wantKind(t, w.Block(t.Context(), "ann", "ann"), feed.Invalid)
-	wantKind(t, w.Unblock(t.Context(), "ann", "ann"), feed.Invalid)
-	wantKind(t, w.Block(t.Context(), "ann", "nobody"), feed.NotFound)
-	wantKind(t, w.Unblock(t.Context(), "ann", "nobody"), feed.NotFound)
-	wantKind(t, w.Block(t.Context(), "new", "ann"), feed.ProfileMissing)
-	wantKind(t, w.Unblock(t.Context(), "new", "ann"), feed.ProfileMissing)
+	wantKind(t, w.Block(t.Context(), "ann", "ann"), fault.Invalid)
+	wantKind(t, w.Unblock(t.Context(), "ann", "ann"), fault.Invalid)
+	wantKind(t, w.Block(t.Context(), "ann", "nobody"), fault.NotFound)
+	wantKind(t, w.Unblock(t.Context(), "ann", "nobody"), fault.NotFound)
+	wantKind(t, w.Block(t.Context(), "new", "ann"), fault.ProfileMissing)
+	wantKind(t, w.Unblock(t.Context(), "new", "ann"), fault.ProfileMissing)
 }
 
 // A list of blocks leaves out those by others. Where many others block its user, it ends pages
@@ -118,10 +120,10 @@ func TestBlocksAreListedByUserID(t *testing.T) {
 	}
 	w.put(items...)
 	for _, limit := range []int{1, 3, 100} {
-		got := wholeList(t, tp, limit, tableCalls, 20_000/8000+6, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Blocks(t.Context(), "ann", in) })
+		got := wholeList(t, tp, limit, tableCalls, 20_000/8000+6, func(in page.Request) (page.List[feed.Edge], error) { return w.Blocks(t.Context(), "ann", in) })
 		assert.Equal(t, want, got)
 	}
-	views, err := w.BlockViews(t.Context(), "ann", feed.PageRequest{Limit: 1})
+	views, err := w.BlockViews(t.Context(), "ann", page.Request{Limit: 1})
 	require.NoError(t, err)
 	assert.Equal(t, feed.UserView{HomeAuthor: feed.HomeAuthor{ID: names[0], Name: "Name of " + names[0]}}, views.Items[0].User)
 }
@@ -145,7 +147,7 @@ func (s *between) Transact(ctx context.Context, in table.TransactInput) (table.W
 func TestNoFollowOutlastsABlock(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		first, second func(w *world, process *feed.Service) error
+		first, second func(w *world, process *domain) error
 	}{
 		{"block, then follow", follows("ann", "bob"), blocks("bob", "ann")},
 		{"block by the follower, then follow", follows("ann", "bob"), blocks("ann", "bob")},
@@ -155,13 +157,13 @@ func TestNoFollowOutlastsABlock(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &between{}
-			w := newWorld(t, func(cfg *feed.Config) { store.Store = cfg.Store; cfg.Store = store })
+			w := newWorld(t, func(cfg *config) { store.Store = cfg.Store; cfg.Store = store })
 			w.users("ann", "bob")
 			w.follow("bob", "ann")
-			other := w.with().Service
+			other := w.with().domain
 			store.do = func() { assert.NoError(t, c.second(w, other)) }
-			if err := c.first(w, w.Service); err != nil {
-				wantKind(t, err, feed.Blocked)
+			if err := c.first(w, w.domain); err != nil {
+				wantKind(t, err, fault.Blocked)
 			}
 			w.checkCounts("ann", "bob")
 			assert.NotEmpty(t, w.partition(schema.BlocksPK("ann")))
@@ -171,12 +173,12 @@ func TestNoFollowOutlastsABlock(t *testing.T) {
 	}
 }
 
-func follows(follower, author string) func(*world, *feed.Service) error {
-	return func(w *world, s *feed.Service) error { return s.Follow(w.t.Context(), follower, author) }
+func follows(follower, author string) func(*world, *domain) error {
+	return func(w *world, s *domain) error { return s.Follow(w.t.Context(), follower, author) }
 }
 
-func blocks(user, other string) func(*world, *feed.Service) error {
-	return func(w *world, s *feed.Service) error { return s.Block(w.t.Context(), user, other) }
+func blocks(user, other string) func(*world, *domain) error {
+	return func(w *world, s *domain) error { return s.Block(w.t.Context(), user, other) }
 }
 
 // Three processes follow, unfollow, block and unblock at the same time.
@@ -186,7 +188,7 @@ func TestFollowsAndBlocksAtOnceEndExact(t *testing.T) {
 			store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
 			processes := make([]*world, 3)
 			for i := range processes {
-				processes[i] = newWorld(t, func(c *feed.Config) { c.Store, c.Jitter = store, nil })
+				processes[i] = newWorld(t, func(c *config) { c.Store, c.Jitter = store, nil })
 			}
 			users := numbered(4, "user")
 			processes[0].users(users...)
@@ -199,7 +201,7 @@ func TestFollowsAndBlocksAtOnceEndExact(t *testing.T) {
 						user, other := users[rng.IntN(len(users))], users[rng.IntN(len(users))]
 						acts := []func(context.Context, string, string) error{w.Follow, w.Follow, w.Unfollow, w.Block, w.Unblock}
 						err := acts[rng.IntN(len(acts))](t.Context(), user, other)
-						if e, ok := errors.AsType[*feed.Error](err); err != nil && (!ok || user != other && e.Kind != feed.Blocked && e.Kind != feed.Unavailable) {
+						if e, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || user != other && e.Kind != fault.Blocked && e.Kind != fault.Unavailable) {
 							t.Errorf("%s and %s: %v", user, other, err)
 						}
 					}
@@ -244,7 +246,7 @@ func TestALikeIsRefusedSoonAfterABlock(t *testing.T) {
 	require.NoError(t, w.with(sharing).Block(t.Context(), "ann", "bob"))
 	w.clock.add(2 * time.Second)
 	_, err = like("bob")
-	wantKind(t, err, feed.Blocked)
+	wantKind(t, err, fault.Blocked)
 	calls, err = like("cid")
 	require.NoError(t, err)
 	assert.Equal(t, 4, calls, "with the look for a block between the two")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"fanfare/internal/backoff"
-	"fanfare/internal/feed"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -85,7 +84,7 @@ func TestAThousandFollowersAtOnceAllSucceed(t *testing.T) {
 				store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
 				processes := make([]*world, test.processes)
 				for i := range processes {
-					processes[i] = newWorld(t, func(c *feed.Config) { c.Store, c.Jitter = store, nil })
+					processes[i] = newWorld(t, func(c *config) { c.Store, c.Jitter = store, nil })
 				}
 				w, fans := processes[0], numbered(crowd, "fan")
 				w.users(append(fans, "star")...)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -103,7 +104,7 @@ func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
 		if step.changes {
 			w.published.failWith(errors.New("queue down"))
 			_, err := w.PutProfile(t.Context(), "ann", step.in)
-			wantKind(t, err, feed.Unavailable)
+			wantKind(t, err, fault.Unavailable)
 			assert.Equal(t, last, w.profile("ann").V, "nothing was changed")
 			w.published.failWith(nil)
 		}
@@ -149,7 +150,7 @@ func TestAChangeThatIsOvertakenAgainAndAgainEnds(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
 	v := w.profile("ann").V
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpPut && c.key == schema.ProfileKey("ann") {
 			v += 1000
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: schema.Profile{User: "ann", Name: "Other", V: v}.Item()})
@@ -159,7 +160,7 @@ func TestAChangeThatIsOvertakenAgainAndAgainEnds(t *testing.T) {
 	})
 	w.published.take()
 	_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Mine"})
-	wantKind(t, err, feed.Unavailable)
+	wantKind(t, err, fault.Unavailable)
 	assert.Len(t, w.published.take(), 3)
 }
 
@@ -188,7 +189,7 @@ func TestNoTwoNamesHaveOneVersion(t *testing.T) {
 			w, tp := tapped(t)
 			before(w)
 			var other int64
-			tp.set(func(c call) fault {
+			tp.set(func(c call) failure {
 				if c.op == table.OpPut && c.key == schema.ProfileKey("ann") && other == 0 {
 					other = w.clock.now().UnixMilli() + 1
 					_, err := tp.Store.Put(t.Context(), table.PutInput{Item: schema.Profile{User: "ann", Name: "Other", V: other}.Item()})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/backoff"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -40,7 +41,7 @@ func TestACommentIsCountedAtOnce(t *testing.T) {
 	w.comment("bob", p.ID)
 	assert.Equal(t, int64(2), w.comments(p.ID))
 	require.NoError(t, w.DeleteComment(t.Context(), "bob", p.ID, first.ID))
-	wantKind(t, w.DeleteComment(t.Context(), "bob", p.ID, first.ID), feed.NotFound)
+	wantKind(t, w.DeleteComment(t.Context(), "bob", p.ID, first.ID), fault.NotFound)
 	assert.Equal(t, int64(1), w.comments(p.ID))
 	text := "edited"
 	_, err := w.EditPost(t.Context(), "bob", p.ID, feed.PostEdit{Text: &text})
@@ -71,7 +72,7 @@ func TestCommentsAtOnceEndExact(t *testing.T) {
 		store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
 		processes := make([]*world, 4)
 		for i := range processes {
-			processes[i] = newWorld(t, func(c *feed.Config) { c.Store, c.Jitter = store, nil })
+			processes[i] = newWorld(t, func(c *config) { c.Store, c.Jitter = store, nil })
 		}
 		w := processes[0]
 		w.users("ann", "bob")
@@ -106,7 +107,7 @@ func TestACrowdCommentsOnOnePost(t *testing.T) {
 	const crowd = 300
 	synctest.Test(t, func(t *testing.T) {
 		store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
-		w := newWorld(t, func(c *feed.Config) { c.Store = store })
+		w := newWorld(t, func(c *config) { c.Store = store })
 		w.users("ann", "bob")
 		p := w.post("bob", "x")
 		var all sync.WaitGroup
@@ -130,7 +131,7 @@ func TestACommentThatMeetsTheDeletionOfItsPostIsNotFound(t *testing.T) {
 	p := w.post("bob", "x")
 	old := w.comment("ann", p.ID)
 	// The post goes after both calls have seen it.
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpTransact && c.key.PK == schema.CommentsPK(p.ID) {
 			_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("bob", p.ID)})
 			assert.NoError(t, err)
@@ -138,15 +139,15 @@ func TestACommentThatMeetsTheDeletionOfItsPostIsNotFound(t *testing.T) {
 		return works
 	})
 	_, err := w.CreateComment(t.Context(), "ann", p.ID, "x")
-	wantKind(t, err, feed.NotFound)
-	wantKind(t, w.DeleteComment(t.Context(), "ann", p.ID, old.ID), feed.NotFound)
+	wantKind(t, err, fault.NotFound)
+	wantKind(t, w.DeleteComment(t.Context(), "ann", p.ID, old.ID), fault.NotFound)
 	assert.Len(t, w.partition(schema.CommentsPK(p.ID)), 1)
 }
 
 // onNth runs change just before the nth call that is like c, by another process.
 func onNth(tp *tap, nth int, c call, change func()) {
 	met := 0
-	tp.set(func(now call) fault {
+	tp.set(func(now call) failure {
 		if now.op == c.op && now.key == c.key {
 			if met++; met == nth {
 				change()
@@ -168,7 +169,7 @@ func TestACommentThatIsDeletedMeanwhileIsNotFoundAndNothingIsCounted(t *testing.
 	})
 	tp.take()
 	err := w.DeleteComment(t.Context(), "ann", p.ID, c.ID)
-	wantKind(t, err, feed.NotFound)
+	wantKind(t, err, fault.NotFound)
 	assert.ErrorContains(t, err, "comment "+c.ID+" was deleted")
 	for _, c := range tp.take() {
 		assert.NotContains(t, []table.Op{table.OpQuery, table.OpUpdate}, c.op)

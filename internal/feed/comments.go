@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -14,41 +17,41 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if err := validateComment(text); err != nil {
 		return Comment{}, err
 	}
-	byID, err := s.writerAndPost(ctx, user, post)
+	byID, err := s.access.WriterAndPost(ctx, user, post)
 	if err != nil {
 		return Comment{}, err
 	}
 	if err := s.notBlocked(ctx, user, byID.Author); err != nil {
 		return Comment{}, err
 	}
-	comment, err := s.cfg.IDs.New()
+	comment, err := s.access.IDs.New()
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
 	if err := s.transactComment(ctx, byID.Author, post, 1, write); err != nil {
-		return Comment{}, unavailable("table", err)
+		return Comment{}, fault.Wrap("table", err)
 	}
 	return commentOf(c), nil
 }
 
 // Comments lists a living post's comments, oldest first.
-func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (List[Comment], error) {
-	scope := byID("comments", post, "")
-	after, err := scope.position(in.Cursor)
+func (s *Service) Comments(ctx context.Context, post string, in page.Request) (page.List[Comment], error) {
+	scope := page.ListByID("comments", post, "")
+	after, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[Comment]{}, err
+		return page.List[Comment]{}, err
 	}
 	q := table.Query{PK: schema.CommentsPK(post), Consistent: true}
 	if after != "" {
 		q.After = schema.CommentSK(after)
 	}
-	var comments stretch[Comment]
-	err = s.all(ctx,
-		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
+	var comments page.Stretch[Comment]
+	err = s.access.All(ctx,
+		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
-			comments, err = collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Comment, bool, error) {
+			comments, err = page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Comment, bool, error) {
 				c, err := schema.ParseComment(it)
 				return commentOf(c), true, err
 			}))
@@ -56,9 +59,9 @@ func (s *Service) Comments(ctx context.Context, post string, in PageRequest) (Li
 		},
 	)
 	if err != nil {
-		return List[Comment]{}, err
+		return page.List[Comment]{}, err
 	}
-	return page(comments, in.limit(), scope, func(c Comment) string { return c.ID }), nil
+	return page.Of(comments, in.Size(), scope, func(c Comment) string { return c.ID }), nil
 }
 
 // DeleteComment deletes a comment. Its author may do so, and the author of the post.
@@ -66,58 +69,58 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	key := schema.CommentKey(post, comment)
 	var byID schema.PostRef
 	var it *table.Item
-	err := s.all(ctx,
-		func(ctx context.Context) (err error) { byID, err = s.livingPost(ctx, post); return err },
-		func(ctx context.Context) (err error) { it, err = s.get(ctx, key, true); return err },
+	err := s.access.All(ctx,
+		func(ctx context.Context) (err error) { byID, err = s.access.LivingPost(ctx, post); return err },
+		func(ctx context.Context) (err error) { it, err = s.access.Get(ctx, key, true); return err },
 	)
 	if err != nil {
 		return err
 	}
 	if it == nil {
-		return notFound("there is no comment %s of post %s", comment, post)
+		return fault.NotFoundf("there is no comment %s of post %s", comment, post)
 	}
 	c, err := schema.ParseComment(*it)
 	if err != nil {
-		return unavailable("table", err)
+		return fault.Wrap("table", err)
 	}
 	if user != c.Author && user != byID.Author {
-		return s.refuse(ctx, user, "neither the comment nor its post is yours")
+		return s.access.Refuse(ctx, user, "neither the comment nor its post is yours")
 	}
 	err = s.transactComment(ctx, byID.Author, post, -1, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: table.Exists{}}})
-	if conditionFailed(err) {
-		return notFound("comment %s was deleted", comment)
+	if access.ConditionFailed(err) {
+		return fault.NotFoundf("comment %s was deleted", comment)
 	}
-	return unavailable("table", err)
+	return fault.Wrap("table", err)
 }
 
 // CommentsByUser lists user's comments of living posts, newest first.
-func (s *Service) CommentsByUser(ctx context.Context, user string, in PageRequest) (List[Comment], error) {
+func (s *Service) CommentsByUser(ctx context.Context, user string, in page.Request) (page.List[Comment], error) {
 	list, _, _, err := s.commentsByUser(ctx, user, in)
 	return list, err
 }
 
 // commentsByUser also returns the posts by id, and the scope of the cursor.
-func (s *Service) commentsByUser(ctx context.Context, user string, in PageRequest) (List[Comment], map[string]schema.PostRef, scope, error) {
-	scope := byID("comments-by-user", user, "")
-	before, err := scope.position(in.Cursor)
+func (s *Service) commentsByUser(ctx context.Context, user string, in page.Request) (page.List[Comment], map[string]schema.PostRef, page.Scope, error) {
+	scope := page.ListByID("comments-by-user", user, "")
+	before, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[Comment]{}, nil, scope, err
+		return page.List[Comment]{}, nil, scope, err
 	}
 	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}
 	if before != "" {
 		q.After = schema.CommentSK(before)
 	}
-	parse := each(func(it table.Item) (Comment, bool, error) {
+	parse := page.Each(func(it table.Item) (Comment, bool, error) {
 		c, err := schema.ParseComment(it)
 		return commentOf(c), true, err
 	})
 	refs := map[string]schema.PostRef{}
 	postID := func(c Comment) string { return c.PostID }
-	comments, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID, refs))
+	comments, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, access.RefillOfLivingPosts(), access.OfLivingPosts(ctx, s.access, parse, postID, refs))
 	if err != nil {
-		return List[Comment]{}, nil, scope, err
+		return page.List[Comment]{}, nil, scope, err
 	}
-	list, err := userPage(ctx, s, comments, in, scope, func(c Comment) string { return c.ID })
+	list, err := access.UserPage(ctx, s.access, comments, in, scope, func(c Comment) string { return c.ID })
 	return list, refs, scope, err
 }
 
@@ -126,14 +129,14 @@ func (s *Service) commentsByUser(ctx context.Context, user string, in PageReques
 // item, so those of a post take turns in this process. The error is the transaction's own if
 // op's condition failed.
 func (s *Service) transactComment(ctx context.Context, author, post string, delta int64, op table.TransactOp) error {
-	count := addTo(schema.PostKey(author, post), schema.AttrComments, delta)
+	count := access.AddTo(schema.PostKey(author, post), schema.AttrComments, delta)
 	count.If = table.Exists{}
-	err := s.transactInTurn(ctx, lane{author: post}, op, table.TransactOp{Update: count})
-	if !conditionFailed(err) {
-		return unavailable("table", err)
+	err := s.access.TransactInTurn(ctx, access.Lane{Author: post}, op, table.TransactOp{Update: count})
+	if !access.ConditionFailed(err) {
+		return fault.Wrap("table", err)
 	}
 	if cancelled, _ := errors.AsType[*table.CancelledError](err); cancelled.Failed(0) {
 		return err
 	}
-	return notFound("post %s was deleted", post)
+	return fault.NotFoundf("post %s was deleted", post)
 }

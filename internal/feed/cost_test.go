@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 )
 
 // The units of each call are those of docs/ACCESS_PATTERNS.md.
@@ -29,8 +30,8 @@ func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 		}, []int{2, 4}},
 	}
 	for name, c := range calls {
-		ctx, cost := feed.WithCost(t.Context())
-		_, other := feed.WithCost(t.Context())
+		ctx, cost := access.WithCost(t.Context())
+		_, other := access.WithCost(t.Context())
 		assert.Zero(t, cost.Units(), name)
 		before := m.sum()
 		for _, want := range append(c.units, -1) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -45,19 +47,19 @@ type Delivery struct {
 // Delivery computes the state of a post's delivery from its stored plan and chain.
 // Only the post's author may see it, also after the post was deleted.
 func (s *Service) Delivery(ctx context.Context, user, post string) (Delivery, error) {
-	ref, err := s.postByID(ctx, post)
+	ref, err := s.access.PostByID(ctx, post)
 	if err != nil {
 		return Delivery{}, err
 	}
 	if ref.Author != user {
-		return Delivery{}, forbidden("only the author of a post can see its delivery")
+		return Delivery{}, fault.NotYours("only the author of a post can see its delivery")
 	}
 	return s.delivery(ctx, ref)
 }
 
 // AnyDelivery is Delivery for operators: of every post.
 func (s *Service) AnyDelivery(ctx context.Context, post string) (Delivery, error) {
-	ref, err := s.postByID(ctx, post)
+	ref, err := s.access.PostByID(ctx, post)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -67,9 +69,9 @@ func (s *Service) AnyDelivery(ctx context.Context, post string) (Delivery, error
 func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, error) {
 	plan, chain, err := s.readDelivery(ctx, ref.ID)
 	if err != nil {
-		return Delivery{}, unavailable("table", err)
+		return Delivery{}, fault.Wrap("table", err)
 	}
-	d := Delivery{State: DeliveryQueued, AcceptedAt: timeOf(ref.ID)}
+	d := Delivery{State: DeliveryQueued, AcceptedAt: access.TimeOf(ref.ID)}
 	if plan != nil {
 		delivered := chain.Delivered + 1
 		d.State, d.Attempts, d.StartedAt = DeliveryRunning, plan.Attempts, &plan.Started
@@ -85,20 +87,20 @@ func (s *Service) delivery(ctx context.Context, ref schema.PostRef) (Delivery, e
 		d.State, d.CompletedAt = DeliveryComplete, &chain.Last
 	case ref.Deleted:
 		d.State = DeliveryCancelled
-	case plan == nil && s.cfg.Now().Sub(d.AcceptedAt) >= s.cfg.TimelineTTL+schema.DeliveryKept:
+	case plan == nil && s.access.Now().Sub(d.AcceptedAt) >= s.access.TimelineTTL+schema.DeliveryKept:
 		d.State = DeliveryComplete
 	}
 	return d, nil
 }
 
-// deliveryPage is the number of chunks that one read of a delivery looks at: the bound of
+// DeliveryPage is the number of chunks that one read of a delivery looks at: the bound of
 // its cost. It is far above the number that workers leave behind the plan's summary.
-const deliveryPage = 1000
+const DeliveryPage = 1000
 
 // readDelivery reads a post's plan, and then a page of its chunks from the end of the plan's
 // summary on. While a delivery runs, done chunks beyond that page are not counted yet.
 func (s *Service) readDelivery(ctx context.Context, post string) (*schema.Plan, schema.Chain, error) {
-	it, err := s.get(ctx, schema.DeliveryPlanKey(post), true)
+	it, err := s.access.Get(ctx, schema.DeliveryPlanKey(post), true)
 	if err != nil || it == nil {
 		return nil, schema.Chain{}, err
 	}
@@ -107,9 +109,9 @@ func (s *Service) readDelivery(ctx context.Context, post string) (*schema.Plan, 
 		return nil, schema.Chain{}, err
 	}
 	links := plan.Sum
-	for page, err := range s.cfg.Store.Query(ctx, table.Query{
+	for page, err := range s.access.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(post), Low: schema.ChunkSK(links.Upto), High: schema.SortChunkEnd,
-		PageSize: deliveryPage, Consistent: true,
+		PageSize: DeliveryPage, Consistent: true,
 	}) {
 		if err != nil {
 			return nil, links, err

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -171,7 +172,7 @@ func TestADeliveryFollowsFromWhatIsStored(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, got)
 			_, err = d.Delivery(t.Context(), "bob", d.post.ID)
-			wantKind(t, err, feed.Forbidden)
+			wantKind(t, err, fault.Forbidden)
 		})
 	}
 }
@@ -209,14 +210,14 @@ func TestADeliveryThatCannotBeReadIsUnavailable(t *testing.T) {
 	d.plan("")
 	for nth := 1; nth <= 3; nth++ {
 		reads := 0
-		tp.set(func(call) fault {
+		tp.set(func(call) failure {
 			if reads++; reads == nth {
 				return lost
 			}
 			return works
 		})
 		got, err := d.Delivery(t.Context(), "ann", d.post.ID)
-		wantKind(t, err, feed.Unavailable)
+		wantKind(t, err, fault.Unavailable)
 		assert.Zero(t, got)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 
 	"fanfare/internal/awsclient"
-	"fanfare/internal/feed"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 	"fanfare/internal/table/tabletest"
@@ -70,7 +69,7 @@ func TestOperationsInAnyOrderMatchTheModelOnDynamoDB(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := present()
 		store := engine(t, "E2E_DYNOXIDE_URL")
-		w := newWorldAt(t, clock, func(c *feed.Config) { c.FollowersPerLikeShard, c.Store = 1, store })
+		w := newWorldAt(t, clock, func(c *config) { c.FollowersPerLikeShard, c.Store = 1, store })
 		m := newModel(w, false)
 		rt.Repeat(m.actions())
 		m.quiesce(rt)

@@ -14,8 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -64,8 +67,8 @@ type waiting struct {
 func newStory(t *testing.T, store func(*clock) table.Store, set settings) *story {
 	t.Helper()
 	s, at := &story{}, newClock()
-	s.world = newWorldAt(t, at, func(c *feed.Config) { c.Store, c.Publisher, c.RecentPosts, c.ActiveDays = store(at), s, 3, set.days })
-	faulty := &tap{Store: s.store, fault: func(c call) fault {
+	s.world = newWorldAt(t, at, func(c *config) { c.Store, c.Publisher, c.RecentPosts, c.ActiveDays = store(at), s, 3, set.days })
+	faulty := &tap{Store: s.store, fault: func(c call) failure {
 		if s.fault != "" && (c.op == table.OpPut || c.op == table.OpUpdate) && c.key.SK == s.fault {
 			return lost
 		}
@@ -167,7 +170,7 @@ func (s *story) away() feed.Post {
 type telling struct {
 	name   string
 	set    settings
-	reason feed.Reason
+	reason home.Reason
 	tell   func(*story) feed.Post
 	says   string
 }
@@ -175,44 +178,44 @@ type telling struct {
 // stories lead to each reason by a sequence of events. Each returns the post that is explained
 // to fan.
 var stories = []telling{
-	{"own", settings{}, feed.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
-	{"pushed to all at once", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
+	{"own", settings{}, home.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
+	{"pushed to all at once", settings{}, home.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		return p
 	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
-	{"pushed by the second chunk", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
+	{"pushed by the second chunk", settings{}, home.ReasonPushed, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		s.workAll()
 		return p
 	}, "chunk 2 pushed it, done at 2026-11-21T13:00:00Z"},
-	{"pushed by a worker that died", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
+	{"pushed by a worker that died", settings{}, home.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.fault = schema.ChunkSK("")
 		assert.Error(s.t, s.work())
 		return p
 	}, "it was pushed, by a chunk that is not done yet"},
-	{"copied", settings{}, feed.ReasonCopied, func(s *story) feed.Post {
+	{"copied", settings{}, home.ReasonCopied, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.clock.add(time.Hour)
 		s.followed()
 		s.clock.add(time.Hour)
 		return p
 	}, "the backfill copied it, after fan followed ann at 2026-11-21T13:00:00Z"},
-	{"merged", settings{}, feed.ReasonMerged, func(s *story) feed.Post {
+	{"merged", settings{}, home.ReasonMerged, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.follow("fan", "ann")
 		return p
 	}, "the mark of the follow merges it in, until the posts of ann are copied"},
-	{"merged for a minute more", settings{}, feed.ReasonMerged, func(s *story) feed.Post {
+	{"merged for a minute more", settings{}, home.ReasonMerged, func(s *story) feed.Post {
 		s.follow("fan", "ann")
 		s.workAll()
 		return s.post("ann", "hello")
 	}, "the mark of the follow merges it in until 2026-11-21T12:01:00Z"},
-	{"pulled", settings{limit: 1}, feed.ReasonPulled, func(s *story) feed.Post {
+	{"pulled", settings{limit: 1}, home.ReasonPulled, func(s *story) feed.Post {
 		s.crowd()
 		s.post("ann", "after which the mode changes")
 		s.workAll()
@@ -220,50 +223,50 @@ var stories = []telling{
 		s.workAll()
 		return p
 	}, "a mark merges it in, because ann is pulled"},
-	{"skipped", settings{days: 2}, feed.ReasonSkipped, func(s *story) feed.Post { return s.away() },
+	{"skipped", settings{days: 2}, home.ReasonSkipped, func(s *story) feed.Post { return s.away() },
 		"fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
-	{"skipped, and the return has begun", settings{days: 2}, feed.ReasonSkipped, func(s *story) feed.Post {
+	{"skipped, and the return has begun", settings{days: 2}, home.ReasonSkipped, func(s *story) feed.Post {
 		p := s.away()
-		s.home("fan", 10, feed.HomeQuery{})
+		s.home("fan", 10, home.Query{})
 		return p
 	}, "fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
-	{"skipped, and in the gap", settings{days: 2}, feed.ReasonSkipped, func(s *story) feed.Post {
+	{"skipped, and in the gap", settings{days: 2}, home.ReasonSkipped, func(s *story) feed.Post {
 		p := s.away()
 		for range 200 { // as many as a return writes
 			s.post("ann", "newer")
 		}
 		s.workAll()
-		s.home("fan", 10, feed.HomeQuery{})
+		s.home("fan", 10, home.Query{})
 		s.workAll()
 		s.clock.add(time.Hour)
 		return p
 	}, "fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
-	{"returned", settings{days: 2}, feed.ReasonReturned, func(s *story) feed.Post {
+	{"returned", settings{days: 2}, home.ReasonReturned, func(s *story) feed.Post {
 		p := s.away()
 		s.clock.add(time.Hour)
-		s.home("fan", 10, feed.HomeQuery{})
+		s.home("fan", 10, home.Query{})
 		s.workAll()
 		return p
 	}, "the return of fan wrote it, done at 2026-11-26T14:00:00Z"},
-	{"queued while fan is away", settings{days: 2}, feed.ReasonByPull, func(s *story) feed.Post {
+	{"queued while fan is away", settings{days: 2}, home.ReasonByPull, func(s *story) feed.Post {
 		s.away()
 		return s.post("ann", "hello")
 	}, "the home is read by pull, as fan is away since 2026-11-24T00:00:00Z or returns"},
-	{"deleted", settings{}, feed.ReasonDeleted, func(s *story) feed.Post {
+	{"deleted", settings{}, home.ReasonDeleted, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		require.NoError(s.t, s.DeletePost(s.t.Context(), "ann", p.ID))
 		return p
 	}, "its author deleted it"},
-	{"expired", settings{}, feed.ReasonExpired, func(s *story) feed.Post {
+	{"expired", settings{}, home.ReasonExpired, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		s.clock.add(timelineTTL)
 		return p
 	}, "it expired at 2026-12-21T13:00:00Z"},
-	{"unfollowed", settings{}, feed.ReasonUnfollowed, func(s *story) feed.Post {
+	{"unfollowed", settings{}, home.ReasonUnfollowed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
@@ -271,7 +274,7 @@ var stories = []telling{
 		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
 		return p
 	}, "fan unfollowed ann at 2026-11-21T14:00:00Z"},
-	{"muted", settings{}, feed.ReasonMuted, func(s *story) feed.Post {
+	{"muted", settings{}, home.ReasonMuted, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
@@ -279,12 +282,12 @@ var stories = []telling{
 		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
 		return p
 	}, "it is hidden by a mute: fan muted ann at 2026-11-21T14:00:00Z"},
-	{"not followed", settings{}, feed.ReasonNotFollowed, func(s *story) feed.Post {
+	{"not followed", settings{}, home.ReasonNotFollowed, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		s.workAll()
 		return p
 	}, "fan does not follow ann"},
-	{"before the follow", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+	{"before the follow", settings{}, home.ReasonBeforeFollow, func(s *story) feed.Post {
 		p := s.post("ann", "hello")
 		for range 3 {
 			s.post("ann", "newer")
@@ -292,7 +295,7 @@ var stories = []telling{
 		s.followed()
 		return p
 	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T12:00:00Z"},
-	{"before the second follow", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+	{"before the second follow", settings{}, home.ReasonBeforeFollow, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll() // its entry stays
@@ -303,17 +306,17 @@ var stories = []telling{
 		s.followed()
 		return p
 	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
-	{"no worker has begun", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"no worker has begun", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.followed()
 		return s.post("ann", "hello")
 	}, "its delivery is still queued"},
-	{"not planned so far", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"not planned so far", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		require.NoError(s.t, s.work())
 		return p
 	}, "its delivery is still queued"},
-	{"the second chunk waits", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"the second chunk waits", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		for range 3 { // the post, the plan, the first chunk
@@ -321,7 +324,7 @@ var stories = []telling{
 		}
 		return p
 	}, "its delivery is still queued: chunk 2 is not done"},
-	{"another chunk is dead", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"another chunk is dead", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		for range 2 {
@@ -330,27 +333,27 @@ var stories = []telling{
 		s.bury()
 		return p
 	}, "its delivery is still queued: chunk 2 is not done"},
-	{"a dead message of a stranger", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"a dead message of a stranger", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.waiting[0].event.(*messages.PostCreated).AuthorID = "zed"
 		s.bury()
 		return p
 	}, "its delivery is still queued"},
-	{"a dead post", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead post", settings{}, home.ReasonDeadLetter, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter m1 of posts at 2026-11-21T13:00:00Z: too often received"},
-	{"a dead plan", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead plan", settings{}, home.ReasonDeadLetter, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		require.NoError(s.t, s.work())
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter m1 of chunks at 2026-11-21T13:00:00Z: too often received"},
-	{"a dead chunk", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead chunk", settings{}, home.ReasonDeadLetter, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
 		for range 3 {
@@ -359,26 +362,26 @@ var stories = []telling{
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter m1 of chunks at 2026-11-21T13:00:00Z: too often received"},
-	{"a dead post that never was in the table", settings{}, feed.ReasonDeadLetter, func(s *story) feed.Post {
+	{"a dead post that never was in the table", settings{}, home.ReasonDeadLetter, func(s *story) feed.Post {
 		post, err := id.NewGenerator(s.clock.now).New()
 		require.NoError(s.t, err)
 		p := s.produced(post)
 		s.bury()
 		return p
 	}, "its delivery stopped at dead letter m1 of posts at 2026-11-21T12:00:00Z: too often received"},
-	{"lost", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
+	{"lost", settings{}, home.ReasonMissing, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		s.lose(p)
 		return p
 	}, "nothing accounts for it: please report this as a defect"},
-	{"lost by its author", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
+	{"lost by its author", settings{}, home.ReasonMissing, func(s *story) feed.Post {
 		p := s.post("fan", "mine")
 		s.lose(p)
 		return p
 	}, "nothing accounts for it: please report this as a defect"},
-	{"lost with the mark of a pulled author", settings{limit: 1}, feed.ReasonMissing, func(s *story) feed.Post {
+	{"lost with the mark of a pulled author", settings{limit: 1}, home.ReasonMissing, func(s *story) feed.Post {
 		s.crowd()
 		s.post("ann", "after which the mode changes")
 		s.workAll()
@@ -392,82 +395,82 @@ var stories = []telling{
 
 // edgeStories are of the oldest posts that follows and homes show, and of the ends of chunks.
 var edgeStories = []telling{
-	{"copied, as the oldest of a follow", settings{}, feed.ReasonCopied, func(s *story) feed.Post {
+	{"copied, as the oldest of a follow", settings{}, home.ReasonCopied, func(s *story) feed.Post {
 		p := s.oldest(2)
 		s.followed()
 		return p
 	}, "the backfill copied it, after fan followed ann at 2026-11-21T13:00:00Z"},
-	{"merged, as the oldest of a follow", settings{}, feed.ReasonMerged, func(s *story) feed.Post {
+	{"merged, as the oldest of a follow", settings{}, home.ReasonMerged, func(s *story) feed.Post {
 		p := s.oldest(2)
 		s.follow("fan", "ann")
 		return p
 	}, "the mark of the follow merges it in, until the posts of ann are copied"},
-	{"before a follow that merges", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+	{"before a follow that merges", settings{}, home.ReasonBeforeFollow, func(s *story) feed.Post {
 		p := s.oldest(3)
 		s.follow("fan", "ann")
 		return p
 	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
-	{"muted, as the oldest of a follow", settings{}, feed.ReasonMuted, func(s *story) feed.Post {
+	{"muted, as the oldest of a follow", settings{}, home.ReasonMuted, func(s *story) feed.Post {
 		p := s.oldest(2)
 		s.followed()
 		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
 		return p
 	}, "it is hidden by a mute: fan muted ann at 2026-11-21T14:00:00Z"},
-	{"muted, and before the follow", settings{}, feed.ReasonBeforeFollow, func(s *story) feed.Post {
+	{"muted, and before the follow", settings{}, home.ReasonBeforeFollow, func(s *story) feed.Post {
 		p := s.oldest(3)
 		s.followed()
 		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
 		return p
 	}, "it is older than the posts that are shown since fan followed ann at 2026-11-21T13:00:00Z"},
-	{"muted, and not followed", settings{}, feed.ReasonNotFollowed, func(s *story) feed.Post {
+	{"muted, and not followed", settings{}, home.ReasonNotFollowed, func(s *story) feed.Post {
 		p := s.oldest(0)
 		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
 		return p
 	}, "fan does not follow ann"},
-	{"muted, and unfollowed", settings{}, feed.ReasonUnfollowed, func(s *story) feed.Post {
+	{"muted, and unfollowed", settings{}, home.ReasonUnfollowed, func(s *story) feed.Post {
 		p := s.oldest(0)
 		s.followed()
 		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "ann"))
 		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
 		return p
 	}, "fan unfollowed ann at 2026-11-21T14:00:00Z"},
-	{"lost, as the oldest of a follow", settings{}, feed.ReasonMissing, func(s *story) feed.Post {
+	{"lost, as the oldest of a follow", settings{}, home.ReasonMissing, func(s *story) feed.Post {
 		p := s.oldest(2)
 		s.followed()
 		s.lose(p)
 		return p
 	}, "nothing accounts for it: please report this as a defect"},
-	{"pushed before the reader went away and came back", settings{days: 2}, feed.ReasonPushed, func(s *story) feed.Post {
+	{"pushed before the reader went away and came back", settings{days: 2}, home.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.workAll()
 		s.clock.add(5 * 24 * time.Hour)
-		s.home("fan", 10, feed.HomeQuery{})
+		s.home("fan", 10, home.Query{})
 		s.workAll()
 		s.clock.add(time.Hour)
 		return p
 	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
-	{"the oldest that a home shows", settings{}, feed.ReasonPushed, func(s *story) feed.Post {
+	{"the oldest that a home shows", settings{}, home.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.produced(id.Floor(s.clock.now()))
 		s.workAll()
 		s.clock.add(timelineTTL - time.Second)
 		return p
 	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
-	{"the newest that a home does not show", settings{}, feed.ReasonExpired, func(s *story) feed.Post {
+	{"the newest that a home does not show", settings{}, home.ReasonExpired, func(s *story) feed.Post {
 		s.followed()
 		p := s.produced(id.Floor(s.clock.now().Add(-time.Millisecond)))
 		s.workAll()
 		s.clock.add(timelineTTL - time.Second)
 		return p
 	}, "it expired at 2026-12-21T12:59:59Z"},
-	{"planned for the users below fan", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"planned for the users below fan", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.put(schema.Plan{Post: p.ID, Author: "ann"}.Item(), schema.Chunk{Post: p.ID, End: "fan", Done: s.clock.now()}.Item())
 		return p
 	}, "its delivery is still queued"},
-	{"planned for fan and users above", settings{}, feed.ReasonQueued, func(s *story) feed.Post {
+	{"planned for fan and users above", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
 		s.put(schema.Plan{Post: p.ID, Author: "ann"}.Item(), schema.Chunk{Post: p.ID, End: "fan"}.Item(), schema.Chunk{Post: p.ID, First: "fan", End: "zed"}.Item())
@@ -521,7 +524,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 				assert.Equal(t, tt.reason, all[0].Reason)
 				assert.Equal(t, tt.says, all[0].String())
 				assert.Equal(t, p.AuthorID, all[0].Author)
-				home := homeIDs(s.home("fan", 100, feed.HomeQuery{}))
+				home := homeIDs(s.home("fan", 100, home.Query{}))
 				assert.Equal(t, slices.Contains(home, p.ID), all[0].Reason.Shown(), "the home has %v", home)
 			})
 		}
@@ -532,11 +535,11 @@ func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
 	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.users("bob")
 	var want []string
-	for i := range feed.DefaultLimit {
+	for i := range page.DefaultLimit {
 		p := s.post([]string{"ann", "bob"}[i%2], fmt.Sprint("post ", i))
-		reason := feed.ReasonBeforeFollow
-		if i >= feed.DefaultLimit-2*3 { // RecentPosts of each
-			reason = feed.ReasonCopied
+		reason := home.ReasonBeforeFollow
+		if i >= page.DefaultLimit-2*3 { // RecentPosts of each
+			reason = home.ReasonCopied
 		}
 		want = append([]string{p.ID + " " + string(reason)}, want...)
 	}
@@ -547,7 +550,7 @@ func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
 	s.follow("fan", "bob")
 	s.followed()
 	p := s.post("ann", "waits")
-	want = append([]string{p.ID + " queued"}, want...)[:feed.DefaultLimit]
+	want = append([]string{p.ID + " queued"}, want...)[:page.DefaultLimit]
 	all, err := s.Explain(t.Context(), s, "fan", "")
 	require.NoError(t, err)
 	var got []string
@@ -561,10 +564,10 @@ func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {
 	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	for user, post := range map[string]string{"nobody": "", "fan": id.Min} {
 		_, err := s.Explain(t.Context(), s, user, post)
-		wantKind(t, err, feed.NotFound)
+		wantKind(t, err, fault.NotFound)
 	}
 	_, err := s.AnyDelivery(t.Context(), id.Min)
-	wantKind(t, err, feed.NotFound)
+	wantKind(t, err, fault.NotFound)
 	p := s.post("ann", "hello")
 	d, err := s.AnyDelivery(t.Context(), p.ID)
 	require.NoError(t, err)
@@ -579,10 +582,10 @@ func TestAnExplanationOfAMovingFollowIsRight(t *testing.T) {
 	s.follow("fan", "ann")
 	mark := schema.MarkKey("fan", "ann")
 	hidden := &withoutOnce{Store: s.store, key: mark}
-	other := feed.New(feed.Config{Store: hidden, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+	other := newDomain(config{way: way{Store: hidden, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
 	all, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
-	assert.Equal(t, feed.ReasonMerged, all[0].Reason)
+	assert.Equal(t, home.ReasonMerged, all[0].Reason)
 	assert.True(t, hidden.done)
 }
 
@@ -609,13 +612,13 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 	s.workAll()
 	for n := range 5 {
 		calls := 0
-		broken := &tap{Store: s.store, fault: func(call) fault {
+		broken := &tap{Store: s.store, fault: func(call) failure {
 			if calls++; calls == n+1 {
 				return lost
 			}
 			return works
 		}}
-		other := feed.New(feed.Config{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+		other := newDomain(config{way: way{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
 		_, err := other.Explain(t.Context(), s, "fan", p.ID)
 		assert.ErrorIsf(t, err, errDown, "call %d", n+1)
 	}
@@ -634,7 +637,7 @@ func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
 		defer mu.Unlock()
 		units = units.Plus(u)
 	})
-	other := feed.New(feed.Config{Store: measured, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+	other := newDomain(config{way: way{Store: measured, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
 	_, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, table.Units{Read: 10}, units)
@@ -657,18 +660,18 @@ func TestAPresenceExplainsAPostWithoutAnEntry(t *testing.T) {
 	next := id.Floor(p.CreatedAt.Add(time.Millisecond))
 	for name, c := range map[string]struct {
 		presence schema.Presence
-		want     feed.Reason
+		want     home.Reason
 		at       time.Time
 	}{
-		"here":                        {schema.Presence{Until: day + 1}, feed.ReasonMissing, time.Time{}},
-		"away since today":            {schema.Presence{Until: day}, feed.ReasonByPull, (day + 1).Start()},
-		"away for long":               {schema.Presence{Until: day - 9}, feed.ReasonByPull, (day - 8).Start()},
-		"returning":                   {schema.Presence{Until: day + 1, State: schema.PresenceReturning}, feed.ReasonByPull, (day + 2).Start()},
-		"back for less than a minute": {schema.Presence{Until: day + 1, At: now.Add(-time.Minute + time.Millisecond)}, feed.ReasonByPull, (day + 2).Start()},
-		"back for a minute":           {schema.Presence{Until: day + 1, At: now.Add(-time.Minute)}, feed.ReasonMissing, time.Time{}},
-		"first of the gap":            {schema.Presence{Until: day + 1, Lo: p.ID, Hi: next}, feed.ReasonByPull, p.CreatedAt},
-		"below the gap":               {schema.Presence{Until: day + 1, Lo: next, Hi: id.Max}, feed.ReasonMissing, time.Time{}},
-		"first above the gap":         {schema.Presence{Until: day + 1, Lo: id.Min, Hi: p.ID}, feed.ReasonMissing, time.Time{}},
+		"here":                        {schema.Presence{Until: day + 1}, home.ReasonMissing, time.Time{}},
+		"away since today":            {schema.Presence{Until: day}, home.ReasonByPull, (day + 1).Start()},
+		"away for long":               {schema.Presence{Until: day - 9}, home.ReasonByPull, (day - 8).Start()},
+		"returning":                   {schema.Presence{Until: day + 1, State: schema.PresenceReturning}, home.ReasonByPull, (day + 2).Start()},
+		"back for less than a minute": {schema.Presence{Until: day + 1, At: now.Add(-time.Minute + time.Millisecond)}, home.ReasonByPull, (day + 2).Start()},
+		"back for a minute":           {schema.Presence{Until: day + 1, At: now.Add(-time.Minute)}, home.ReasonMissing, time.Time{}},
+		"first of the gap":            {schema.Presence{Until: day + 1, Lo: p.ID, Hi: next}, home.ReasonByPull, p.CreatedAt},
+		"below the gap":               {schema.Presence{Until: day + 1, Lo: next, Hi: id.Max}, home.ReasonMissing, time.Time{}},
+		"first above the gap":         {schema.Presence{Until: day + 1, Lo: id.Min, Hi: p.ID}, home.ReasonMissing, time.Time{}},
 	} {
 		c.presence.User = "fan"
 		if c.presence.State == "" {
@@ -690,22 +693,22 @@ func TestADeadLetterIsTheReasonOfItsPostOnly(t *testing.T) {
 	s.followed()
 	s.letters = []queue.DeadLetter{{ID: "m0", Topic: queue.TopicPosts, Payload: []byte("{")}}
 	var want []string
-	tell := func(author string, reason feed.Reason, work func()) {
+	tell := func(author string, reason home.Reason, work func()) {
 		p := s.post(author, "hello")
 		work()
 		want = append([]string{p.ID + " " + author + " " + string(reason)}, want...)
 	}
-	tell("ann", feed.ReasonPushed, s.workAll)
-	tell("ann", feed.ReasonDeadLetter, s.bury)
-	tell("bob", feed.ReasonPushed, s.workAll)
-	tell("bob", feed.ReasonQueued, func() { s.take() })
-	tell("ann", feed.ReasonQueued, func() { s.take() })
+	tell("ann", home.ReasonPushed, s.workAll)
+	tell("ann", home.ReasonDeadLetter, s.bury)
+	tell("bob", home.ReasonPushed, s.workAll)
+	tell("bob", home.ReasonQueued, func() { s.take() })
+	tell("ann", home.ReasonQueued, func() { s.take() })
 	all, err := s.Explain(t.Context(), s, "fan", "")
 	require.NoError(t, err)
 	var got []string
 	for _, e := range all {
 		got = append(got, e.Post+" "+e.Author+" "+string(e.Reason))
-		if e.Reason == feed.ReasonDeadLetter {
+		if e.Reason == home.ReasonDeadLetter {
 			assert.Equal(t, s.letters[1], e.Letter)
 		} else {
 			assert.Zero(t, e.Letter)
@@ -736,10 +739,10 @@ func TestOnlyQueuedDeliveriesNeedTheDeadLetters(t *testing.T) {
 	for _, topic := range []string{queue.TopicPosts, queue.TopicChunks} {
 		all, err := s.Explain(t.Context(), brokenGraveyard{topic: topic}, "fan", pushed.ID)
 		require.NoError(t, err)
-		assert.Equal(t, feed.ReasonPushed, all[0].Reason)
+		assert.Equal(t, home.ReasonPushed, all[0].Reason)
 		for _, post := range []string{queued.ID, ""} {
 			_, err = s.Explain(t.Context(), brokenGraveyard{topic: topic}, "fan", post)
-			wantKind(t, err, feed.Unavailable)
+			wantKind(t, err, fault.Unavailable)
 			assert.ErrorIs(t, err, errDown)
 		}
 	}
@@ -770,7 +773,7 @@ func TestAChunkAboveAThousandHasNoNumber(t *testing.T) {
 		assert.Equal(t, c.says, all[0].String())
 	}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	e := feed.Explanation{User: "fan", Reason: feed.ReasonPushed, At: at}
+	e := home.Explanation{User: "fan", Reason: home.ReasonPushed, At: at}
 	assert.Equal(t, "chunk above 1000 pushed it, done at 2026-11-21T12:00:00Z", e.String())
 }
 
@@ -780,7 +783,7 @@ func TestAFailedReadExplainsNoHome(t *testing.T) {
 	s.post("ann", "hello")
 	s.workAll()
 	broken := &tap{Store: s.store}
-	other := feed.New(feed.Config{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL})
+	other := newDomain(config{way: way{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
 	calls := failEachCall(t, broken, func() error {
 		_, err := other.Explain(t.Context(), s, "fan", "")
 		return err

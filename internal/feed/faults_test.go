@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -106,7 +109,7 @@ type operation struct {
 	durable int
 	// repeated is the kind of error that a repeat may answer after the operation was
 	// done, 0 for none.
-	repeated feed.Kind
+	repeated fault.Kind
 	// done reports whether the operation had its effect once.
 	done func(w *world, s stage) bool
 }
@@ -156,7 +159,7 @@ func operations() []operation {
 			name: "Mute", writes: 1, durable: never,
 			do: func(w *world, _ stage) error { return w.Mute(ctx, "ann", "bob") },
 			done: func(w *world, _ stage) bool {
-				l, err := w.Mutes(ctx, "ann", feed.PageRequest{})
+				l, err := w.Mutes(ctx, "ann", page.Request{})
 				return err == nil && len(l.Items) == 2
 			},
 		},
@@ -164,7 +167,7 @@ func operations() []operation {
 			name: "Unmute", writes: 1, durable: never,
 			do: func(w *world, _ stage) error { return w.Unmute(ctx, "ann", "eve") },
 			done: func(w *world, _ stage) bool {
-				l, err := w.Mutes(ctx, "ann", feed.PageRequest{})
+				l, err := w.Mutes(ctx, "ann", page.Request{})
 				return err == nil && len(l.Items) == 0
 			},
 		},
@@ -172,7 +175,7 @@ func operations() []operation {
 			name: "Block", writes: 1, durable: never,
 			do: func(w *world, _ stage) error { return w.Block(ctx, "cid", "ann") },
 			done: func(w *world, _ stage) bool {
-				l, err := w.Blocks(ctx, "cid", feed.PageRequest{})
+				l, err := w.Blocks(ctx, "cid", page.Request{})
 				r, err2 := w.Relationship(ctx, "ann", "cid")
 				return err == nil && err2 == nil && len(l.Items) == 1 && !r.Following
 			},
@@ -181,7 +184,7 @@ func operations() []operation {
 			name: "Unblock", writes: 1, durable: never,
 			do: func(w *world, _ stage) error { return w.Unblock(ctx, "eve", "ann") },
 			done: func(w *world, _ stage) bool {
-				l, err := w.Blocks(ctx, "eve", feed.PageRequest{})
+				l, err := w.Blocks(ctx, "eve", page.Request{})
 				return err == nil && len(l.Items) == 0
 			},
 		},
@@ -192,7 +195,7 @@ func operations() []operation {
 				return err
 			},
 			done: func(w *world, _ stage) bool {
-				return strings.Join(texts(w.home("ann", 5, feed.HomeQuery{})), " ") == "new"
+				return strings.Join(texts(w.home("ann", 5, home.Query{})), " ") == "new"
 			},
 		},
 		{
@@ -202,7 +205,7 @@ func operations() []operation {
 				return err
 			},
 			done: func(w *world, _ stage) bool {
-				return strings.Join(texts(w.home("ann", 5, feed.HomeQuery{})), " ") == "new"
+				return strings.Join(texts(w.home("ann", 5, home.Query{})), " ") == "new"
 			},
 		},
 		{
@@ -218,27 +221,27 @@ func operations() []operation {
 			},
 		},
 		{
-			name: "DeletePost", writes: 1, durable: never, repeated: feed.NotFound,
+			name: "DeletePost", writes: 1, durable: never, repeated: fault.NotFound,
 			do: func(w *world, s stage) error { return w.DeletePost(ctx, "bob", s.post.ID) },
 			done: func(w *world, s stage) bool {
 				_, err := w.Post(ctx, s.post.ID)
-				e, ok := errors.AsType[*feed.Error](err)
-				return ok && e.Kind == feed.NotFound
+				e, ok := errors.AsType[*fault.Error](err)
+				return ok && e.Kind == fault.NotFound
 			},
 		},
 		{
 			name: "CreateComment", writes: 1, durable: never,
 			do: func(w *world, s stage) error { _, err := w.CreateComment(ctx, "cid", s.post.ID, "new"); return err },
 			done: func(w *world, s stage) bool {
-				l, err := w.Comments(ctx, s.post.ID, feed.PageRequest{})
+				l, err := w.Comments(ctx, s.post.ID, page.Request{})
 				return err == nil && len(l.Items) > 1
 			},
 		},
 		{
-			name: "DeleteComment", writes: 1, durable: never, repeated: feed.NotFound,
+			name: "DeleteComment", writes: 1, durable: never, repeated: fault.NotFound,
 			do: func(w *world, s stage) error { return w.DeleteComment(ctx, "ann", s.post.ID, s.comment.ID) },
 			done: func(w *world, s stage) bool {
-				l, err := w.Comments(ctx, s.post.ID, feed.PageRequest{})
+				l, err := w.Comments(ctx, s.post.ID, page.Request{})
 				return err == nil && len(l.Items) == 0
 			},
 		},
@@ -265,7 +268,7 @@ func newStage(t *testing.T) (*world, *tap, stage) {
 func TestEveryWriteMayFailInEachWay(t *testing.T) {
 	for _, op := range operations() {
 		for nth := 1; nth <= op.writes; nth++ {
-			for _, f := range []fault{lost, answerLost, conflicts} {
+			for _, f := range []failure{lost, answerLost, conflicts} {
 				t.Run(fmt.Sprintf("%s, write %d %s", op.name, nth, f), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { failOneWrite(t, op, nth, f) })
 				})
@@ -274,11 +277,11 @@ func TestEveryWriteMayFailInEachWay(t *testing.T) {
 	}
 }
 
-func failOneWrite(t *testing.T, op operation, nth int, f fault) {
+func failOneWrite(t *testing.T, op operation, nth int, f failure) {
 	t.Helper()
 	w, tp, s := newStage(t)
 	writes, transaction := 0, false
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if !isWrite(c) {
 			return works
 		}
@@ -295,8 +298,8 @@ func failOneWrite(t *testing.T, op operation, nth int, f fault) {
 	case f == conflicts && transaction, nth >= op.durable:
 		require.NoError(t, err, "it failed")
 	default:
-		wantKind(t, err, feed.Unavailable)
-		if e, _ := errors.AsType[*feed.Error](err); e.RetryAfter <= 0 {
+		wantKind(t, err, fault.Unavailable)
+		if e, _ := errors.AsType[*fault.Error](err); e.RetryAfter <= 0 {
 			t.Error("the error has no RetryAfter")
 		}
 	}
@@ -325,7 +328,7 @@ func TestLastingConflictsAreUnavailable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, tp, s := newStage(t)
 				transactions := 0
-				tp.set(func(c call) fault {
+				tp.set(func(c call) failure {
 					if c.op != table.OpTransact {
 						return works
 					}
@@ -338,7 +341,7 @@ func TestLastingConflictsAreUnavailable(t *testing.T) {
 				case transactions == 0, op.durable <= op.writes:
 					assert.NoError(t, err)
 				default:
-					wantKind(t, err, feed.Unavailable)
+					wantKind(t, err, fault.Unavailable)
 					assert.False(t, op.done(w, s), "it was done")
 				}
 				w.checkCounts("ann", "bob", "cid")
@@ -354,7 +357,7 @@ func TestEveryReadMayFail(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, read %d", op.name, nth), func(t *testing.T) {
 				w, tp, s := newStage(t)
 				reads := 0
-				tp.set(func(c call) fault {
+				tp.set(func(c call) failure {
 					if isWrite(c) {
 						return works
 					}
@@ -369,7 +372,7 @@ func TestEveryReadMayFail(t *testing.T) {
 				if !fired {
 					return
 				}
-				wantKind(t, err, feed.Unavailable)
+				wantKind(t, err, fault.Unavailable)
 				assert.False(t, op.done(w, s), "it was done")
 				w.checkCounts("ann", "bob", "cid")
 				assert.Empty(t, w.published.take(), "something was published")
@@ -397,7 +400,7 @@ func TestAFailedPublishOfAPostWritesNothing(t *testing.T) {
 		w.users("ann")
 		w.published.failWith(errors.New("queue down"))
 		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key})
-		wantKind(t, err, feed.Unavailable)
+		wantKind(t, err, fault.Unavailable)
 		w.checkCounts("ann")
 		w.homes("ann")
 		w.published.failWith(nil)
@@ -412,7 +415,7 @@ func TestAFailedPublishOfAPostWritesNothing(t *testing.T) {
 func TestAPublishWhoseAnswerWasLostIsOnePostWithAKey(t *testing.T) {
 	rec := &recorder{}
 	lossy := true
-	w := newWorld(t, func(c *feed.Config) {
+	w := newWorld(t, func(c *config) {
 		c.Publisher = publishFunc(func(topic string, msgs ...*message.Message) error {
 			if lossy {
 				return lossyPublisher{rec}.Publish(topic, msgs...)
@@ -424,7 +427,7 @@ func TestAPublishWhoseAnswerWasLostIsOnePostWithAKey(t *testing.T) {
 	w.users("ann")
 	in := feed.PostInput{Text: "new", IdempotencyKey: "k"}
 	_, err := w.CreatePost(t.Context(), "ann", in)
-	wantKind(t, err, feed.Unavailable)
+	wantKind(t, err, fault.Unavailable)
 	lossy = false
 	_, err = w.CreatePost(t.Context(), "ann", in)
 	require.NoError(t, err)
@@ -465,6 +468,6 @@ func TestAFollowWhosePublishFailedIsAFollow(t *testing.T) {
 func TestALikeThatWasNotPublishedIsUnavailable(t *testing.T) {
 	w, _, s := newStage(t)
 	w.published.failWith(errors.New("queue down"))
-	wantKind(t, w.Like(t.Context(), "ann", s.post.ID), feed.Unavailable)
-	wantKind(t, w.Unlike(t.Context(), "ann", s.post.ID), feed.Unavailable)
+	wantKind(t, w.Like(t.Context(), "ann", s.post.ID), fault.Unavailable)
+	wantKind(t, w.Unlike(t.Context(), "ann", s.post.ID), fault.Unavailable)
 }

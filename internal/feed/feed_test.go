@@ -12,8 +12,12 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -96,33 +100,60 @@ func (r *recorder) failWith(err error) {
 	r.fail = err
 }
 
-// world is a Service on a table in memory. A test that wants its posts delivered calls
+type (
+	way     = access.Config
+	service = feed.Config
+	homes   = home.Config
+)
+
+// config has the settings of all parts of the domain.
+type config struct {
+	way
+	service
+	homes
+}
+
+// domain has all parts of the domain.
+type domain struct {
+	*feed.Service
+	*home.Homes
+}
+
+func newDomain(c config) *domain {
+	a := access.New(c.way)
+	c.service.Access = a
+	s := feed.New(c.service)
+	c.homes.Access, c.homes.Items, c.homes.Mutes = a, s, s
+	return &domain{s, home.New(c.homes)}
+}
+
+// world is a domain on a table in memory. A test that wants its posts delivered calls
 // deliver.
 type world struct {
-	*feed.Service
+	*domain
 	t         *testing.T
 	store     table.Store
 	clock     *clock
 	published *recorder
 }
 
-func newWorld(t *testing.T, change ...func(*feed.Config)) *world {
+func newWorld(t *testing.T, change ...func(*config)) *world {
 	t.Helper()
 	return newWorldAt(t, newClock(), change...)
 }
 
-func newWorldAt(t *testing.T, clock *clock, change ...func(*feed.Config)) *world {
+func newWorldAt(t *testing.T, clock *clock, change ...func(*config)) *world {
 	t.Helper()
 	w := &world{t: t, store: tabletest.NewMemory(), clock: clock, published: &recorder{}}
-	cfg := feed.Config{
+	cfg := config{way: way{
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now,
-		TimelineTTL: timelineTTL, LikesByUser: true, Jitter: func() float64 { return 0 },
-	}
+		TimelineTTL: timelineTTL, Jitter: func() float64 { return 0 },
+	}, service: service{LikesByUser: true}}
 	for _, c := range change {
 		c(&cfg)
 	}
 	w.store = cfg.Store
-	w.Service = feed.New(cfg)
+	w.domain = newDomain(cfg)
 	return w
 }
 
@@ -252,12 +283,12 @@ func (w *world) partition(pk string) []table.Item {
 
 // list reads a list page by page to its end. It fails the test if a page with a cursor
 // is empty or a cursor appears twice.
-func list[T any](t *testing.T, limit int, read func(feed.PageRequest) (feed.List[T], error)) []T {
+func list[T any](t *testing.T, limit int, read func(page.Request) (page.List[T], error)) []T {
 	t.Helper()
 	var items []T
 	seen := map[string]bool{}
 	for cursor := ""; ; {
-		l, err := read(feed.PageRequest{Limit: limit, Cursor: cursor})
+		l, err := read(page.Request{Limit: limit, Cursor: cursor})
 		require.NoError(t, err)
 		require.LessOrEqualf(t, len(l.Items), limit, "a page of %d has %d items", limit, len(l.Items))
 		items = append(items, l.Items...)
@@ -271,9 +302,9 @@ func list[T any](t *testing.T, limit int, read func(feed.PageRequest) (feed.List
 	}
 }
 
-func (w *world) home(viewer string, limit int, query feed.HomeQuery) []feed.HomeItem {
+func (w *world) home(viewer string, limit int, query home.Query) []feed.HomeItem {
 	w.t.Helper()
-	return list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+	return list(w.t, limit, func(in page.Request) (page.List[feed.HomeItem], error) {
 		return w.Home(w.t.Context(), viewer, query, in)
 	})
 }
@@ -292,16 +323,16 @@ func (w *world) homes(viewer string, want ...string) {
 	w.t.Helper()
 	for _, pull := range []bool{false, true} {
 		for _, limit := range []int{1, 3, 100} {
-			if got := texts(w.home(viewer, limit, feed.HomeQuery{Pull: pull})); !slices.Equal(got, want) {
+			if got := texts(w.home(viewer, limit, home.Query{Pull: pull})); !slices.Equal(got, want) {
 				w.t.Errorf("home of %s (pull %v, limit %d): %q, want %q", viewer, pull, limit, got, want)
 			}
 		}
 	}
 }
 
-func wantKind(t *testing.T, err error, kind feed.Kind) {
+func wantKind(t *testing.T, err error, kind fault.Kind) {
 	t.Helper()
-	if e, ok := errors.AsType[*feed.Error](err); !ok || e.Kind != kind {
+	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != kind {
 		t.Fatalf("got %v, want the kind %s", err, kind)
 	}
 }

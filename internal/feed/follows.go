@@ -8,7 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -45,7 +48,7 @@ func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
 	}
-	return s.retryChanged(func() (bool, error) { return s.follow(ctx, follower, author) })
+	return s.access.RetryChanged(func() (bool, error) { return s.follow(ctx, follower, author) })
 }
 
 // follow tries once. changed says that another call has changed the follow since this
@@ -59,15 +62,15 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	if err != nil {
 		return false, err
 	}
-	version, changed, err := s.makeFollow(ctx, follower, author, now, from, s.cfg.Now())
+	version, changed, err := s.makeFollow(ctx, follower, author, now, from, s.access.Now())
 	if changed || err != nil {
 		return changed, err
 	}
 	// The follow is durable, and the mark makes the home right. If the event is lost
 	// here, a home read that finds the old mark publishes it again.
-	err = s.publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
+	err = s.access.Publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
 	if err != nil {
-		s.cfg.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
+		s.access.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("follower", follower), zap.String("author", author), zap.Error(err))
 	}
 	return false, nil
@@ -76,7 +79,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 // makeFollow makes a follow's transaction, with the home mark of this version. changed says
 // that another call has changed the follow since now was read.
 func (s *Service) makeFollow(ctx context.Context, follower, author string, now following, from string, since time.Time) (version string, changed bool, err error) {
-	version, err = s.cfg.IDs.New()
+	version, err = s.access.IDs.New()
 	if err != nil {
 		return "", false, err
 	}
@@ -86,7 +89,7 @@ func (s *Service) makeFollow(ctx context.Context, follower, author string, now f
 		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
 		{Update: s.oneMoreFollowing(follower, until, enrols)},
-		{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
+		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}
 	if enrols {
@@ -94,20 +97,20 @@ func (s *Service) makeFollow(ctx context.Context, follower, author string, now f
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: first.Item(), If: table.Absent{}}})
 	}
 	ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})
-	err = s.transactFollow(ctx, follower, author, ops...)
+	err = s.access.TransactFollow(ctx, follower, author, ops...)
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(len(ops)-1) {
-		return "", false, blocked(author)
+		return "", false, fault.BlockedBy(author)
 	}
-	if conditionFailed(err) {
+	if access.ConditionFailed(err) {
 		if s.followsMost(err) {
-			return "", false, &Error{
-				Kind: FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
+			return "", false, &fault.Error{
+				Kind: fault.FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
 			}
 		}
 		return "", true, err
 	}
 	if err != nil {
-		return "", false, unavailable("table", err)
+		return "", false, fault.Wrap("table", err)
 	}
 	return version, false, nil
 }
@@ -124,7 +127,7 @@ func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
 	}
-	return s.retryChanged(func() (bool, error) { return s.unfollow(ctx, follower, author) })
+	return s.access.RetryChanged(func() (bool, error) { return s.unfollow(ctx, follower, author) })
 }
 
 // unfollow tries once. changed says that another call has changed the follow since
@@ -144,29 +147,29 @@ func (s *Service) endFollow(ctx context.Context, follower, author string, now fo
 	if err != nil {
 		return false, err
 	}
-	err = s.transactFollow(ctx, follower, author, ops...)
-	if conditionFailed(err) {
+	err = s.access.TransactFollow(ctx, follower, author, ops...)
+	if access.ConditionFailed(err) {
 		return true, err
 	}
-	return false, unavailable("table", err)
+	return false, fault.Wrap("table", err)
 }
 
 // endOf returns the operations of an unfollow's transaction.
 func (s *Service) endOf(follower, author string, now following) ([]table.TransactOp, error) {
-	version, err := s.cfg.IDs.New()
+	version, err := s.access.IDs.New()
 	if err != nil {
 		return nil, err
 	}
 	mark := schema.Mark{
 		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
-		TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack),
+		TTL: s.access.Now().Add(s.access.TimelineTTL + unfollowedSlack),
 	}
 	same := table.Equal{Name: schema.AttrSince, Value: now.edge.Get(schema.AttrSince)}
 	return []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
 		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: same}},
-		{Update: addTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
-		{Update: addTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
+		{Update: access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
+		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}, nil
 }
@@ -176,7 +179,7 @@ func (s *Service) endOf(follower, author string, now following) ([]table.Transac
 // then finds another mark and fails, and does not undo the later ones (I2).
 func (s *Service) unchanged(mark *table.Item) table.Cond {
 	if mark == nil { // absent, or expired and not deleted yet
-		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.cfg.Now().Unix() + 1)}}
+		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Now().Unix() + 1)}}
 	}
 	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
 }
@@ -185,10 +188,10 @@ func (s *Service) unchanged(mark *table.Item) table.Cond {
 // none: that is the presence's day at least. enrols reports whether the follow makes the
 // presence, because an edge has a day only beside one.
 func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
-	if upto == 0 && s.cfg.ActiveDays == 0 {
+	if upto == 0 && s.access.ActiveDays == 0 {
 		return 0, false
 	}
-	return max(upto, schema.DayOf(s.cfg.Now())+schema.DaysAhead(s.cfg.ActiveDays)), upto == 0
+	return max(upto, schema.DayOf(s.access.Now())+schema.DaysAhead(s.access.ActiveDays)), upto == 0
 }
 
 // oneMoreFollowing adds 1 to the number of users whom follower follows, which must be below
@@ -196,7 +199,7 @@ func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
 // be below a day that the reader's edges are being raised to: whoever raises them may have
 // read the edges before this one.
 func (s *Service) oneMoreFollowing(follower string, until schema.Day, enrols bool) *table.UpdateInput {
-	update := addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)
+	update := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)
 	raised := table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}}
 	if until != 0 {
 		raised = append(raised, table.Less{Name: schema.AttrUptoDay, Value: table.N(int64(until) + 1)})
@@ -226,7 +229,7 @@ func (s *Service) followsMost(err error) bool {
 
 func notSelf(user, other string) error {
 	if user == other {
-		return &Error{Kind: Invalid, Detail: "you cannot follow yourself", Fields: []FieldError{{"id", "is your own id"}}}
+		return &fault.Error{Kind: fault.Invalid, Detail: "you cannot follow yourself", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
 	}
 	return nil
 }
@@ -242,15 +245,15 @@ type following struct {
 // other keys.
 func (s *Service) readFollow(ctx context.Context, follower, author string, also ...table.Key) (following, error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.batchGet(ctx, append([]table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, also...), true)
+	found, err := s.access.BatchGet(ctx, append([]table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, also...), true)
 	if err != nil {
 		return following{}, err
 	}
 	if _, ok := found[schema.ProfileKey(follower)]; !ok {
-		return following{}, profileMissing(follower)
+		return following{}, fault.NoProfile(follower)
 	}
 	if _, ok := found[schema.ProfileKey(author)]; !ok {
-		return following{}, notFound("there is no user %s", author)
+		return following{}, fault.NotFoundf("there is no user %s", author)
 	}
 	var now following
 	if it, ok := found[edge]; ok {
@@ -269,43 +272,43 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 // the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look
 // at posts that homes no longer show because of their age.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
-	recent, err := s.postsBy(ctx, nil, author, span{low: s.oldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
+	recent, err := s.access.PostsBy(ctx, nil, author, access.Span{Low: s.access.OldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
 	if err != nil {
 		return "", err
 	}
-	if len(recent.items) < s.cfg.RecentPosts {
+	if len(recent.Items) < s.cfg.RecentPosts {
 		return id.Min, nil
 	}
-	return recent.items[s.cfg.RecentPosts-1].post, nil
+	return recent.Items[s.cfg.RecentPosts-1].Post, nil
 }
 
 // Followers lists the users who follow user, by user id.
-func (s *Service) Followers(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
-	return s.edges(ctx, schema.FollowersPK(user), byUser("followers", user), in)
+func (s *Service) Followers(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
+	return s.edges(ctx, schema.FollowersPK(user), page.ListByUser("followers", user), in)
 }
 
 // Following lists the users that user follows, by user id.
-func (s *Service) Following(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
-	return s.edges(ctx, schema.FollowingPK(user), byUser("following", user), in)
+func (s *Service) Following(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
+	return s.edges(ctx, schema.FollowingPK(user), page.ListByUser("following", user), in)
 }
 
-func (s *Service) edges(ctx context.Context, pk string, scope scope, in PageRequest) (List[Edge], error) {
-	position, err := scope.position(in.Cursor)
+func (s *Service) edges(ctx context.Context, pk string, scope page.Scope, in page.Request) (page.List[Edge], error) {
+	position, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[Edge]{}, err
+		return page.List[Edge]{}, err
 	}
 	q := table.Query{PK: pk, Consistent: true}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	edges, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refill{}, each(func(it table.Item) (Edge, bool, error) {
+	edges, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Edge, bool, error) {
 		edge, err := schema.ParseEdge(it)
 		return Edge{edge.Other, edge.Since}, true, err
 	}))
 	if err != nil {
-		return List[Edge]{}, err
+		return page.List[Edge]{}, err
 	}
-	return userPage(ctx, s, edges, in, scope, edgeUser)
+	return access.UserPage(ctx, s.access, edges, in, scope, edgeUser)
 }
 
 func edgeUser(e Edge) string { return e.UserID }
@@ -318,16 +321,16 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 	if user != other {
 		keys = append(keys, back)
 	}
-	found, err := s.batchGet(ctx, keys, true)
+	found, err := s.access.BatchGet(ctx, keys, true)
 	if err != nil {
 		return Relationship{}, err
 	}
 	_, following := found[there]
 	_, followedBy := found[back]
 	if !following && !followedBy { // an edge proves that both users exist
-		if err := s.all(ctx,
-			func(ctx context.Context) error { return s.requireUser(ctx, user) },
-			func(ctx context.Context) error { return s.requireUser(ctx, other) },
+		if err := s.access.All(ctx,
+			func(ctx context.Context) error { return s.access.RequireUser(ctx, user) },
+			func(ctx context.Context) error { return s.access.RequireUser(ctx, other) },
 		); err != nil {
 			return Relationship{}, err
 		}

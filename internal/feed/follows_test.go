@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -38,10 +39,10 @@ func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(other *world)
-		kind      feed.Kind
+		kind      fault.Kind
 	}{
 		"the same follow": {func(other *world) { other.follow("ann", "bob") }, 0},
-		"another follow":  {func(other *world) { other.follow("ann", "cid") }, feed.FollowingLimit},
+		"another follow":  {func(other *world) { other.follow("ann", "cid") }, fault.FollowingLimit},
 		"higher days": {func(other *world) {
 			raised := other.today() + 100
 			other.put(
@@ -51,11 +52,11 @@ func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, tp := tapped(t, active(2), func(c *feed.Config) { c.MaxFollowing = 1 })
+			w, tp := tapped(t, active(2), func(c *config) { c.MaxFollowing = 1 })
 			w.users("ann", "bob", "cid")
-			other := newWorldAt(t, w.clock, active(2), func(c *feed.Config) { c.Store = tp.Store })
+			other := newWorldAt(t, w.clock, active(2), func(c *config) { c.Store = tp.Store })
 			first := true
-			tp.set(func(made call) fault {
+			tp.set(func(made call) failure {
 				if made.op == table.OpTransact && first {
 					first = false
 					c.meanwhile(other)

@@ -7,6 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -20,11 +22,11 @@ import (
 // nothing more. The user may make a new profile, and keeps all that is made after that.
 func (s *Service) AskToForget(ctx context.Context, user string) (event string, err error) {
 	e := &messages.UserForgotten{UserID: user}
-	if err := s.publish(ctx, queue.TopicBackfills, e); err != nil {
+	if err := s.access.Publish(ctx, queue.TopicBackfills, e); err != nil {
 		return "", err
 	}
 	if _, err := s.forgetProfile(ctx, user, e.EventID); err != nil {
-		s.cfg.Log.Warn("profile not removed: a worker will remove it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
+		s.access.Log.Warn("profile not removed: a worker will remove it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("user_id", user), zap.Error(err))
 	}
 	return e.EventID, nil
@@ -33,7 +35,7 @@ func (s *Service) AskToForget(ctx context.Context, user string) (event string, e
 // DeleteProfile is AskToForget for a user with a profile. Without one, nothing is to be done:
 // the event was sent before the profile went.
 func (s *Service) DeleteProfile(ctx context.Context, user string) error {
-	it, err := s.get(ctx, schema.ProfileKey(user), true)
+	it, err := s.access.Get(ctx, schema.ProfileKey(user), true)
 	if err != nil || it == nil {
 		return err
 	}
@@ -53,14 +55,14 @@ func (f Forgotten) Sum() int {
 // newer one is there. Where no profile is, a note of the removal is: one transaction writes the
 // note and deletes the profile, and another one writes a new profile and deletes the note. So nobody takes a user who is being removed for damage.
 func (s *Service) forgetProfile(ctx context.Context, user, event string) (again bool, err error) {
-	err = s.retryChanged(func() (changed bool, err error) {
+	err = s.access.RetryChanged(func() (changed bool, err error) {
 		var ops []table.TransactOp
 		if ops, again, err = s.profileGoes(ctx, user, event); err != nil || len(ops) == 0 {
 			return false, err
 		}
 		s.cfg.Authors.forget(user)
-		err = s.transact(ctx, ops...)
-		return conditionFailed(err), err
+		err = s.access.Transact(ctx, ops...)
+		return access.ConditionFailed(err), err
 	})
 	return again, err
 }
@@ -68,15 +70,15 @@ func (s *Service) forgetProfile(ctx context.Context, user, event string) (again 
 // profileGoes returns the transaction of forgetProfile, none if it has nothing to do.
 func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []table.TransactOp, again bool, err error) {
 	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
-	found, err := s.batchGet(ctx, []table.Key{profile, note}, true)
+	found, err := s.access.BatchGet(ctx, []table.Key{profile, note}, true)
 	if err != nil {
 		return nil, false, err
 	}
 	it, there := found[profile]
 	if there {
 		p, err := schema.ParseProfile(it)
-		if err != nil || p.CreatedAt.After(timeOf(event)) {
-			return nil, err == nil, unavailable("table", err)
+		if err != nil || p.CreatedAt.After(access.TimeOf(event)) {
+			return nil, err == nil, fault.Wrap("table", err)
 		}
 		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{
 			Key: profile, If: table.Equal{Name: schema.AttrCreated, Value: it.Get(schema.AttrCreated)},
@@ -84,7 +86,7 @@ func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []ta
 	}
 	switch old := found[note]; {
 	case old.Str(schema.AttrEvent) < event:
-		removal := schema.Removal{User: user, Event: event, At: s.cfg.Now()}
+		removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{
 			Item: removal.Item(), If: table.Any{table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}},
 		}})
@@ -109,9 +111,9 @@ var errEnough = errors.New("enough removed")
 // Events of the user that were on their way may still be applied, so it is repeated later. If
 // the user has a new profile by then, only things from before the event go.
 func (s *Service) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
-	began := id.Floor(s.cfg.Now())
-	if err := s.cfg.Clock.Doubt(); err != nil {
-		return done, unavailable("clock", err)
+	began := id.Floor(s.access.Now())
+	if err := s.access.Clock.Doubt(); err != nil {
+		return done, fault.Wrap("clock", err)
 	}
 	again, err := s.forgetProfile(ctx, user, event)
 	if err != nil {
@@ -129,9 +131,9 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 	}
 	for _, walk := range []func() error{
 		func() error { return s.forgetPosts(ctx, user, before, &done, enough) },
-		func() error { return s.forgetFollows(ctx, user, timeOf(before), &done, enough) },
-		func() error { return s.forgetMutes(ctx, user, timeOf(before), &done, enough) },
-		func() error { return s.forgetBlocks(ctx, user, timeOf(before), &done, enough) },
+		func() error { return s.forgetFollows(ctx, user, access.TimeOf(before), &done, enough) },
+		func() error { return s.forgetMutes(ctx, user, access.TimeOf(before), &done, enough) },
+		func() error { return s.forgetBlocks(ctx, user, access.TimeOf(before), &done, enough) },
 		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
 		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
 	} {
@@ -148,13 +150,13 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 
 func (s *Service) forgetPosts(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
 	q := table.Query{PK: schema.PostsPK(user), High: schema.PostSK(before), Consistent: true, Project: []string{}}
-	return s.eachItem(ctx, q, func(it table.Item) error {
+	return s.access.EachItem(ctx, q, func(it table.Item) error {
 		post, err := schema.ParsePost(it)
 		if err != nil {
-			return unavailable("table", err)
+			return fault.Wrap("table", err)
 		}
 		err = s.DeletePost(ctx, user, post.ID)
-		if gone, ok := errors.AsType[*Error](err); ok && gone.Kind == NotFound {
+		if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound {
 			return nil
 		}
 		if err != nil {
@@ -167,16 +169,16 @@ func (s *Service) forgetPosts(ctx context.Context, user, before string, done *Fo
 
 func (s *Service) forgetFollows(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
 	for _, pk := range []string{schema.FollowingPK(user), schema.FollowersPK(user)} {
-		err := s.eachItem(ctx, table.Query{PK: pk, Consistent: true}, func(it table.Item) error {
+		err := s.access.EachItem(ctx, table.Query{PK: pk, Consistent: true}, func(it table.Item) error {
 			edge, err := schema.ParseEdge(it)
 			if err != nil || edge.Since.After(before) {
-				return unavailable("table", err)
+				return fault.Wrap("table", err)
 			}
 			follower, author := user, edge.Other
 			if pk == schema.FollowersPK(user) {
 				follower, author = edge.Other, user
 			}
-			err = s.retryChanged(func() (bool, error) {
+			err = s.access.RetryChanged(func() (bool, error) {
 				now, err := s.readEdge(ctx, follower, author)
 				if err != nil || now.edge == nil {
 					return false, err
@@ -202,10 +204,10 @@ func (s *Service) forgetMutes(ctx context.Context, user string, before time.Time
 		{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true},
 		{PK: schema.MutersPK(user), Consistent: true},
 	} {
-		err := s.eachItem(ctx, q, func(it table.Item) error {
+		err := s.access.EachItem(ctx, q, func(it table.Item) error {
 			m, err := schema.ParseMute(it)
 			if err != nil || m.Since.After(before) {
-				return unavailable("table", err)
+				return fault.Wrap("table", err)
 			}
 			if err := s.endMute(ctx, m.User, m.Author); err != nil {
 				return err
@@ -223,12 +225,12 @@ func (s *Service) forgetMutes(ctx context.Context, user string, before time.Time
 // forgetBlocks ends the user's blocks, and those of others of the user.
 func (s *Service) forgetBlocks(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
 	old := func(at time.Time) bool { return !at.After(before) }
-	return s.eachItem(ctx, table.Query{PK: schema.BlocksPK(user), Consistent: true}, func(it table.Item) error {
+	return s.access.EachItem(ctx, table.Query{PK: schema.BlocksPK(user), Consistent: true}, func(it table.Item) error {
 		b, err := schema.ParseBlock(it)
 		if err != nil || (b.Since.IsZero() || !old(b.Since)) && (b.By.IsZero() || !old(b.By)) {
-			return unavailable("table", err)
+			return fault.Wrap("table", err)
 		}
-		err = s.retryChanged(func() (bool, error) {
+		err = s.access.RetryChanged(func() (bool, error) {
 			now, err := s.readBlocks(ctx, user, b.Other)
 			if err != nil {
 				return false, err
@@ -246,7 +248,7 @@ func (s *Service) forgetBlocks(ctx context.Context, user string, before time.Tim
 // readEdge is readFollow for users whose profile may be gone.
 func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.batchGet(ctx, []table.Key{edge, mark}, true)
+	found, err := s.access.BatchGet(ctx, []table.Key{edge, mark}, true)
 	if it, ok := found[edge]; ok {
 		now.edge = &it
 	}
@@ -258,21 +260,21 @@ func (s *Service) readEdge(ctx context.Context, follower, author string) (now fo
 
 // foundNothing reports whether a call found nothing.
 func foundNothing(err error) bool {
-	failed, ok := errors.AsType[*Error](err)
-	return ok && failed.Kind == NotFound
+	failed, ok := errors.AsType[*fault.Error](err)
+	return ok && failed.Kind == fault.NotFound
 }
 
 func (s *Service) forgetComments(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
 	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), High: schema.CommentSK(before)}
-	return s.eachItem(ctx, q, func(it table.Item) error {
+	return s.access.EachItem(ctx, q, func(it table.Item) error {
 		c, err := schema.ParseComment(it)
 		if err != nil {
-			return unavailable("table", err)
+			return fault.Wrap("table", err)
 		}
 		err = s.DeleteComment(ctx, user, c.Post, c.ID) // and the post's count of it (I4)
 		if foundNothing(err) {                         // the index is behind, or the post's purge has missed the comment
-			_, err := s.cfg.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
-			return unavailable("table", err)
+			_, err := s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
+			return fault.Wrap("table", err)
 		}
 		if err != nil {
 			return err
@@ -283,21 +285,21 @@ func (s *Service) forgetComments(ctx context.Context, user, before string, done 
 }
 
 func (s *Service) forgetLikes(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
-	return s.eachItem(ctx, table.Query{Index: true, PK: schema.UserLikesPK(user)}, func(it table.Item) error {
+	return s.access.EachItem(ctx, table.Query{Index: true, PK: schema.UserLikesPK(user)}, func(it table.Item) error {
 		like, err := schema.ParseLike(it)
 		if err != nil || !like.Liked || like.Version > before {
-			return unavailable("table", err)
+			return fault.Wrap("table", err)
 		}
-		_, err = s.livingPost(ctx, like.Post)
+		_, err = s.access.LivingPost(ctx, like.Post)
 		if foundNothing(err) { // no aggregator counts for it any more, and its purge has missed the like
-			_, err := s.cfg.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
-			return unavailable("table", err)
+			_, err := s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
+			return fault.Wrap("table", err)
 		}
 		if err != nil {
 			return err
 		}
 		e := &messages.Unliked{Like: messages.Like{PostID: like.Post, UserID: user}}
-		if err := s.publishAbove(ctx, queue.TopicLikes, e, like.Version); err != nil {
+		if err := s.access.PublishAbove(ctx, queue.TopicLikes, e, like.Version); err != nil {
 			return err
 		}
 		done.Likes++

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
+
 	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -200,9 +202,9 @@ func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
 	for nth, fired := 1, true; fired; nth++ {
 		w, tp := tapped(t)
 		event, others := everything(w)
-		worker := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = tp.Store })
+		worker := newWorldAt(t, w.clock, func(c *config) { c.Store = tp.Store })
 		calls := 0
-		tp.set(func(call) fault {
+		tp.set(func(call) failure {
 			if calls++; calls == nth {
 				done, err := worker.Forget(t.Context(), "ann", event, 1000)
 				require.NoError(t, err)
@@ -334,14 +336,14 @@ func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
 	w.users("ann")
 	w.published.failWith(errors.New("queue down"))
 	_, err := w.AskToForget(t.Context(), "ann")
-	wantKind(t, err, feed.Unavailable)
-	wantKind(t, w.DeleteProfile(t.Context(), "ann"), feed.Unavailable)
+	wantKind(t, err, fault.Unavailable)
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), fault.Unavailable)
 	_, err = w.User(t.Context(), "ann")
 	require.NoError(t, err)
 	w.published.failWith(nil)
 
-	tp.set(func(call) fault { return lost })
-	wantKind(t, w.DeleteProfile(t.Context(), "ann"), feed.Unavailable)
+	tp.set(func(call) failure { return lost })
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), fault.Unavailable)
 	assert.Empty(t, w.published.take())
 	event, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
@@ -354,7 +356,7 @@ func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
 	require.NoError(t, err)
 	w.forget("ann", event, 1000)
 	_, err = w.User(t.Context(), "ann")
-	wantKind(t, err, feed.NotFound)
+	wantKind(t, err, fault.NotFound)
 }
 
 // The user makes a new profile between the read and the removal of the old one.
@@ -363,7 +365,7 @@ func TestANewProfileIsNotRemoved(t *testing.T) {
 	event, _ := everything(w)
 	w.put(schema.Profile{User: "ann", Name: "Old", CreatedAt: longAgo}.Item())
 	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpTransact && c.key == again.Key {
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: again})
 			require.NoError(t, err)
@@ -381,7 +383,7 @@ func TestANewProfileIsNotRemoved(t *testing.T) {
 func TestARemovalLeavesANote(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		assert.Falsef(t, c.op == table.OpDelete && c.key == schema.ProfileKey("ann"), "%s leaves no note", c)
 		return works
 	})
@@ -429,7 +431,7 @@ func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
 	require.NoError(t, err)
 	w.clock.add(time.Minute)
 	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpTransact && c.key == note {
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: again})
 			require.NoError(t, err)
@@ -446,11 +448,11 @@ func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
 func TestNobodyIsForgottenWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)
-	w := newWorldAt(t, at, func(c *feed.Config) { c.Clock = clk })
+	w := newWorldAt(t, at, func(c *config) { c.Clock = clk })
 	event, others := everything(w)
 	clk.Observe(at.now().Add(-time.Hour), 0)
 	done, err := w.Forget(t.Context(), "ann", event, 1000)
-	wantKind(t, err, feed.Unavailable)
+	wantKind(t, err, fault.Unavailable)
 	assert.Zero(t, done)
 	assert.Len(t, w.partition(schema.PostsPK("ann")), 2)
 	clk.Observe(at.now(), 0)

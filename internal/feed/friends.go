@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -18,27 +20,27 @@ const friendsPage = 64
 // stores no extra items and holds two small pages in memory (I9). Two long lists without a
 // common user would take many calls: then the page ends after the last user read of the
 // side that lags, since all users up to that one have been compared.
-func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (List[Edge], error) {
-	scope := byUser("friends", user)
-	position, err := scope.position(in.Cursor)
+func (s *Service) Friends(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
+	scope := page.ListByUser("friends", user)
+	position, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[Edge]{}, err
+		return page.List[Edge]{}, err
 	}
 	sides := [2]*edgeReader{{s: s, pk: schema.FollowingPK(user)}, {s: s, pk: schema.FollowersPK(user)}}
 	low := ""
 	if position != "" {
 		low = justAfter(position)
 	}
-	calls := budgetAfter(3) // the first pages, and the check of the user
+	calls := page.BudgetAfter(3) // the first pages, and the check of the user
 	var heads [2]*schema.Edge
-	if err := s.all(ctx,
+	if err := s.access.All(ctx,
 		func(ctx context.Context) (err error) { heads[0], err = sides[0].seek(ctx, low); return err },
 		func(ctx context.Context) (err error) { heads[1], err = sides[1].seek(ctx, low); return err },
 	); err != nil {
-		return List[Edge]{}, err
+		return page.List[Edge]{}, err
 	}
-	var friends stretch[Edge]
-	for heads[0] != nil && heads[1] != nil && len(friends.items) <= in.limit() {
+	var friends page.Stretch[Edge]
+	for heads[0] != nil && heads[1] != nil && len(friends.Items) <= in.Size() {
 		lagging, low := 0, ""
 		switch strings.Compare(heads[0].Other, heads[1].Other) {
 		case 0:
@@ -46,22 +48,22 @@ func (s *Service) Friends(ctx context.Context, user string, in PageRequest) (Lis
 			if heads[1].Since.After(since) {
 				since = heads[1].Since
 			}
-			friends.items = append(friends.items, Edge{heads[0].Other, since})
+			friends.Items = append(friends.Items, Edge{heads[0].Other, since})
 			low = justAfter(heads[0].Other)
 		case -1:
 			low = heads[1].Other
 		case 1:
 			lagging, low = 1, heads[0].Other
 		}
-		if sides[lagging].reads(low) && !calls.take(1) {
-			friends.cut = sides[lagging].last
+		if sides[lagging].reads(low) && !calls.Take(1) {
+			friends.Cut = sides[lagging].last
 			break
 		}
 		if heads[lagging], err = sides[lagging].seek(ctx, low); err != nil {
-			return List[Edge]{}, err
+			return page.List[Edge]{}, err
 		}
 	}
-	return userPage(ctx, s, friends, in, scope, edgeUser)
+	return access.UserPage(ctx, s.access, friends, in, scope, edgeUser)
 }
 
 // justAfter returns a string that sorts after user and before every greater user id:
@@ -91,14 +93,14 @@ func (r *edgeReader) seek(ctx context.Context, low string) (*schema.Edge, error)
 	r.read = r.read[at:]
 	if len(r.read) == 0 && !r.end {
 		q := table.Query{PK: r.pk, Low: schema.UserSK(low), Consistent: true}
-		page, err := collect(ctx, r.s.cfg.Store, q, friendsPage, refill{}, each(func(it table.Item) (schema.Edge, bool, error) {
+		page, err := page.Collect(ctx, r.s.access.Store, q, friendsPage, page.Refill{}, page.Each(func(it table.Item) (schema.Edge, bool, error) {
 			edge, err := schema.ParseEdge(it)
 			return edge, true, err
 		}))
 		if err != nil {
 			return nil, err
 		}
-		r.read, r.end = page.items, !page.more
+		r.read, r.end = page.Items, !page.More
 		if n := len(r.read); n > 0 {
 			r.last = r.read[n-1].Other
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -20,7 +21,7 @@ func TestAFriendshipIsAsOldAsItsYoungerHalf(t *testing.T) {
 		schema.FollowingItem("ann", "bob", early, ""), schema.FollowerItem("ann", "bob", late),
 		schema.FollowingItem("ann", "cid", late, ""), schema.FollowerItem("ann", "cid", early),
 	)
-	l, err := w.Friends(t.Context(), "ann", feed.PageRequest{})
+	l, err := w.Friends(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: late}, {UserID: "cid", Since: late}}, l.Items)
 }
@@ -42,7 +43,7 @@ func TestALeapToTheLastEdgeThatWasReadTakesNoCall(t *testing.T) {
 	}
 	w.put(edges...)
 	tp.take()
-	l, err := w.Friends(t.Context(), "ann", feed.PageRequest{Limit: 100})
+	l, err := w.Friends(t.Context(), "ann", page.Request{Limit: 100})
 	require.NoError(t, err)
 	assert.Equal(t, want, edgeUsers(l.Items))
 	assert.Empty(t, l.NextCursor)

@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
-func sharingHeads(c *feed.Config) { c.HeadAge = time.Second }
+func sharingHeads(c *config) { c.HeadAge = time.Second }
 
 // pull makes viewer follow large authors: homes merge in their posts from since on.
 func (w *world) pull(viewer, since string, authors ...string) {
@@ -36,7 +37,7 @@ func (w *world) pull(viewer, since string, authors ...string) {
 
 // pulling returns a world in which viewer follows large authors, who posted in turns, and
 // an ordinary one. No list was read yet.
-func pulling(t *testing.T, authors, posts int, change ...func(*feed.Config)) (*world, *tap) {
+func pulling(t *testing.T, authors, posts int, change ...func(*config)) (*world, *tap) {
 	t.Helper()
 	w, tp := tapped(t, append(change, sharingHeads)...)
 	names := numbered(authors, "large")
@@ -93,13 +94,13 @@ func TestFirstPagesShareTheNewestPostsOfALargeAuthorForASecond(t *testing.T) {
 		w.clock.add(-time.Hour)
 		assert.Equal(t, 1, lists(), "a clock that was set back makes nothing live longer")
 		w.clock.add(time.Hour)
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if isList(c) {
 				return lost
 			}
 			return works
 		})
-		_, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+		_, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
 		assert.Error(t, err)
 		tp.set(nil)
 		tp.take()
@@ -110,7 +111,7 @@ func TestFirstPagesShareTheNewestPostsOfALargeAuthorForASecond(t *testing.T) {
 func TestOnlyFirstPagesAreASecondLate(t *testing.T) {
 	w, _ := pulling(t, 1, 30)
 	page := func(limit int, cursor string) (shown []string, next string) {
-		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{Limit: limit, Cursor: cursor})
+		l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{Limit: limit, Cursor: cursor})
 		require.NoError(t, err)
 		return texts(l.Items), l.NextCursor
 	}
@@ -137,7 +138,7 @@ func TestSharedHeadsShowWhatEachReaderWouldHaveRead(t *testing.T) {
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(t, sharingHeads)
-		alone := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = w.store })
+		alone := newWorldAt(t, w.clock, func(c *config) { c.Store = w.store })
 		names := numbered(1+random.IntN(3), "large")
 		w.users(names...)
 		posts := []string{id.Min}
@@ -155,7 +156,7 @@ func TestSharedHeadsShowWhatEachReaderWouldHaveRead(t *testing.T) {
 			w.pull(reader, posts[random.IntN(len(posts))], names...)
 		}
 		for range 40 {
-			reader, limit, query := readers[random.IntN(len(readers))], 1+random.IntN(100), feed.HomeQuery{}
+			reader, limit, query := readers[random.IntN(len(readers))], 1+random.IntN(100), home.Query{}
 			if random.IntN(3) == 0 {
 				query.After = posts[random.IntN(len(posts))]
 			}
@@ -170,7 +171,7 @@ func TestTheMemoryOfSharedHeadsIsBounded(t *testing.T) {
 	const most = 20_000
 	var mu sync.Mutex
 	var held []int
-	w := newWorld(t, sharingHeads, func(c *feed.Config) {
+	w := newWorld(t, sharingHeads, func(c *config) {
 		c.HeadBytes, c.HeadsHeld = most, func(bytes int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -309,14 +310,14 @@ func TestASlowReadTakesNoYoungerHeadAway(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &held{goOn: make(chan struct{}), failed: fails}
-			w := newWorld(t, sharingHeads, func(c *feed.Config) { store.Store, c.Store = c.Store, store })
-			other := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = store.Store })
+			w := newWorld(t, sharingHeads, func(c *config) { store.Store, c.Store = c.Store, store })
+			other := newWorldAt(t, w.clock, func(c *config) { c.Store = store.Store })
 			other.users("viewer", "large0000")
 			other.pull("viewer", id.Min, "large0000")
 			other.post("large0000", "first")
 			var slow sync.WaitGroup
 			slow.Go(func() {
-				_, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+				_, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
 				assert.Equal(t, fails, err != nil)
 			})
 			synctest.Wait()
@@ -334,7 +335,7 @@ func TestASlowReadTakesNoYoungerHeadAway(t *testing.T) {
 // A head takes 512 bytes, and 96 for each of its posts.
 func TestTheMemoryOfHeadsIsTold(t *testing.T) {
 	var held []int
-	w, tp := tapped(t, sharingHeads, func(c *feed.Config) {
+	w, tp := tapped(t, sharingHeads, func(c *config) {
 		c.HeadsHeld = func(bytes int) { held = append(held, bytes) }
 	})
 	w.users("ann", "bob", "large0000", "other")
@@ -349,19 +350,19 @@ func TestTheMemoryOfHeadsIsTold(t *testing.T) {
 	w.page("bob", 20)
 	assert.Equal(t, []int{one + 512, one + 512}, held[2:], "an author without posts")
 	w.clock.add(time.Second)
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if isList(c) {
 			return lost
 		}
 		return works
 	})
-	_, err := w.Home(t.Context(), "ann", feed.HomeQuery{}, feed.PageRequest{})
+	_, err := w.Home(t.Context(), "ann", home.Query{}, page.Request{})
 	require.Error(t, err)
 	assert.Equal(t, []int{2 * 512, 512}, held[4:], "the read of a head failed")
 }
 
 func TestWithoutAnAgeNoHeadIsKept(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.HeadsHeld = func(bytes int) { t.Errorf("%d bytes are held", bytes) } })
+	w := newWorld(t, func(c *config) { c.HeadsHeld = func(bytes int) { t.Errorf("%d bytes are held", bytes) } })
 	w.users("ann", "large")
 	w.pull("ann", id.Min, "large")
 	w.post("large", "x")
@@ -380,7 +381,7 @@ func TestAHomeOfOnePulledAuthorIsWhole(t *testing.T) {
 		want = append([]string{w.post("large", text).Text}, want...)
 	}
 	for _, limit := range []int{1, 19, 20, 21, 99, 100} {
-		wantSame(t, limit, texts(w.home("ann", limit, feed.HomeQuery{})), want)
-		wantSame(t, limit, texts(w.home("ann", limit, feed.HomeQuery{})), want)
+		wantSame(t, limit, texts(w.home("ann", limit, home.Query{})), want)
+		wantSame(t, limit, texts(w.home("ann", limit, home.Query{})), want)
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -47,7 +49,7 @@ func TestHomesShowFolloweesAndOneself(t *testing.T) {
 }
 
 func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+	w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
 	w.users("ann", "bob", "cid")
 	w.follow("ann", "bob")
 	w.follow("cid", "bob")
@@ -57,7 +59,7 @@ func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
 	w.deliver()
 	for _, pull := range []bool{false, true} {
 		for viewer, liked := range map[string]bool{"ann": true, "cid": false} {
-			items := w.home(viewer, 20, feed.HomeQuery{Pull: pull})
+			items := w.home(viewer, 20, home.Query{Pull: pull})
 			want := feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 1, Liked: liked}
 			if len(items) != 1 || items[0] != want {
 				t.Errorf("%s, pull %v: %+v, want %+v", viewer, pull, items, want)
@@ -131,7 +133,7 @@ func TestHomesOfThousandsOfFolloweesByPull(t *testing.T) {
 			want = append([]string{name}, want...)
 		}
 	}
-	got := texts(w.home("ann", 50, feed.HomeQuery{Pull: true}))
+	got := texts(w.home("ann", 50, home.Query{Pull: true}))
 	assert.Truef(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
@@ -169,7 +171,7 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	w.homes("ann", "new", "old")
 	for range 40 { // push and pull agree at every fraction of the second
 		w.clock.add(100 * time.Millisecond)
-		pushed, pulled := texts(w.home("ann", 9, feed.HomeQuery{})), texts(w.home("ann", 9, feed.HomeQuery{Pull: true}))
+		pushed, pulled := texts(w.home("ann", 9, home.Query{})), texts(w.home("ann", 9, home.Query{Pull: true}))
 		assert.Truef(t, slices.Equal(pushed, pulled), "by push %q, by pull %q", pushed, pulled)
 	}
 	w.homes("ann", "new")
@@ -199,8 +201,8 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 		w.clock.add(2 * time.Minute)
 		seen := map[string]int{}
 		n := 0
-		list(t, 7, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-			l, err := w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, in)
+		list(t, 7, func(in page.Request) (page.List[feed.HomeItem], error) {
+			l, err := w.Home(t.Context(), "ann", home.Query{Pull: pull}, in)
 			for _, item := range l.Items {
 				seen[item.Post.ID]++
 			}
@@ -262,7 +264,7 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 	}
 	w.published.take() // the events are lost
 	reminded := func() int {
-		w.home("ann", 20, feed.HomeQuery{})
+		w.home("ann", 20, home.Query{})
 		return len(w.published.take())
 	}
 	assert.Zero(t, reminded(), "young marks were reminded of")
@@ -292,7 +294,7 @@ func TestOnlyBackfillsThatHaveNotEndedAreLate(t *testing.T) {
 	w.pull("ann", id.Min, "large")
 	w.published.take()
 	w.clock.add(30 * time.Second)
-	w.home("ann", 20, feed.HomeQuery{})
+	w.home("ann", 20, home.Query{})
 	again := w.published.take()
 	require.Len(t, again, 1)
 	want, got := late[0].(*messages.Followed), again[0].(*messages.Followed)
@@ -312,7 +314,7 @@ func TestAHomeIsReadThoughRemindersFail(t *testing.T) {
 
 func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
 	panicked, broken := false, false
-	w := newWorld(t, func(c *feed.Config) {
+	w := newWorld(t, func(c *config) {
 		works := c.Publisher
 		c.Publisher = publishFunc(func(topic string, msgs ...*message.Message) error {
 			if panicked = broken; broken {
@@ -350,7 +352,7 @@ func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 			var got []int
 			read := 0 // posts on all pages: the last one of a home by push meets the deleted post
 			for cursor, more := "", true; more; more = cursor != "" {
-				l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: pull}, feed.PageRequest{Limit: c.limit, Cursor: cursor})
+				l, err := w.Home(t.Context(), "viewer", home.Query{Pull: pull}, page.Request{Limit: c.limit, Cursor: cursor})
 				require.NoError(t, err)
 				got, cursor = append(got, len(l.Items)), l.NextCursor
 			}
@@ -402,7 +404,7 @@ func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 		{0, 2500, true, []int{20, 100}},
 		{0, 2500, false, []int{20, 100}},
 	} {
-		w, tp := tapped(t, func(cfg *feed.Config) { cfg.LikesByUser = c.index })
+		w, tp := tapped(t, func(cfg *config) { cfg.LikesByUser = c.index })
 		want := w.sparse("viewer", 5)
 		for _, author := range numbered(c.merged, "merged") {
 			w.put(schema.Mark{User: "viewer", Author: author, Kind: schema.MarkBackfill, From: id.Min, Version: w.ids(1)[0]}.Item())
@@ -411,8 +413,8 @@ func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 			w.put(schema.Mark{User: "viewer", Author: author, Kind: schema.MarkUnfollowed, Version: id.Min}.Item())
 		}
 		for _, limit := range c.limits {
-			got := wholeList(t, tp, limit, tableCalls+smallCalls+c.merged, 40, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-				return w.Home(t.Context(), "viewer", feed.HomeQuery{}, in)
+			got := wholeList(t, tp, limit, tableCalls+smallCalls+c.merged, 40, func(in page.Request) (page.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "viewer", home.Query{}, in)
 			})
 			wantSame(t, limit, texts(got), want)
 		}
@@ -435,7 +437,7 @@ func TestAFilledUpPageHasACursorIfAPostFollows(t *testing.T) {
 		w.deliver()
 		var got []int
 		for cursor, more := "", true; more; more = cursor != "" {
-			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{Limit: 3, Cursor: cursor})
+			l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{Limit: 3, Cursor: cursor})
 			require.NoError(t, err)
 			got, cursor = append(got, len(l.Items)), l.NextCursor
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -21,7 +23,7 @@ type meter struct {
 	units table.Units
 }
 
-func (m *meter) onto(c *feed.Config) {
+func (m *meter) onto(c *config) {
 	c.Store = table.Measure(c.Store, func(_ table.Op, u table.Units, _ error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -45,7 +47,7 @@ func (m *meter) read() float64 {
 // page reads the first page of viewer's home.
 func (w *world) page(viewer string, limit int) []feed.HomeItem {
 	w.t.Helper()
-	l, err := w.Home(w.t.Context(), viewer, feed.HomeQuery{}, feed.PageRequest{Limit: limit})
+	l, err := w.Home(w.t.Context(), viewer, home.Query{}, page.Request{Limit: limit})
 	require.NoError(w.t, err)
 	return l.Items
 }
@@ -64,7 +66,7 @@ func TestAHomePageReadsOwnLikesByOneQuery(t *testing.T) {
 		{index: false, want: timeline + posts + others + byKey},
 	} {
 		var m meter
-		s := newSample(t, newClock(), m.onto, func(cfg *feed.Config) { cfg.LikesByUser = c.index })
+		s := newSample(t, newClock(), m.onto, func(cfg *config) { cfg.LikesByUser = c.index })
 		liked := 0
 		got := m.of(func() {
 			for _, item := range s.page("viewer", 20) {
@@ -94,7 +96,7 @@ func TestOwnLikesOfAViewerWhoLikesVeryMuch(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("page of %d, index %v", c.limit, c.index), func(t *testing.T) {
 			var m meter
-			w := newWorld(t, m.onto, func(cfg *feed.Config) { cfg.LikesByUser = c.index })
+			w := newWorld(t, m.onto, func(cfg *config) { cfg.LikesByUser = c.index })
 			names := w.crowd("viewer", 21, 0)
 			w.users("stranger")
 			want := map[string]bool{}
@@ -123,7 +125,7 @@ func TestOwnLikesOfAViewerWhoLikesVeryMuch(t *testing.T) {
 
 const likeWindow = time.Second
 
-func sharing(c *feed.Config) { c.LikeWindow = likeWindow }
+func sharing(c *config) { c.LikeWindow = likeWindow }
 
 // A process shares names for a minute and counts for half the like window. Posts of the last day
 // tell their authors' names themselves.
@@ -177,14 +179,14 @@ func TestHomeReadsAtTheSameTimeShareOneReadOfNamesAndCounts(t *testing.T) {
 		}
 		assert.Equal(t, 1, read())
 		assert.Equal(t, 0, read())
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if c.op == table.OpBatchGet && !c.consistent {
 				return lost
 			}
 			return works
 		})
 		w.clock.add(time.Minute)
-		_, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+		_, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
 		assert.Error(t, err)
 		tp.set(nil)
 		tp.take()
@@ -196,7 +198,7 @@ func TestSharedNamesAndCountsAreReadAnewInTime(t *testing.T) {
 	w := newWorld(t, sharing)
 	w.crowd("viewer", 1, 1)
 	w.clock.add(schema.BylineShown + 2*time.Hour) // the post no longer tells the name
-	other := newWorldAt(t, w.clock, sharing, func(c *feed.Config) { c.Store = w.store })
+	other := newWorldAt(t, w.clock, sharing, func(c *config) { c.Store = w.store })
 	shown := func(w *world) string {
 		item := w.page("viewer", 20)[0]
 		return fmt.Sprintf("%s %d", item.Author.Name, item.LikeCount)

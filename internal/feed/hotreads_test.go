@@ -15,7 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/backoff"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -121,7 +124,7 @@ type hotReads struct {
 // crowdReads are in the order in which a crowd comes to them: each needs those before it.
 func crowdReads() []hotReads {
 	ctx := context.Background()
-	var first feed.PageRequest
+	var first page.Request
 	const star = "star"
 	return []hotReads{
 		{"likes", func(w *world, u string, p feed.Post) error { return w.Like(ctx, u, p.ID) }, 10, 0},
@@ -136,10 +139,10 @@ func crowdReads() []hotReads {
 		{"reads the post", func(w *world, _ string, p feed.Post) error { _, err := w.Post(ctx, p.ID); return err }, 10, 0},
 		{"views the post", func(w *world, u string, p feed.Post) error { _, err := w.PostView(ctx, u, p.ID); return err }, 10, 0},
 		{"views posts by id", func(w *world, u string, p feed.Post) error { _, err := w.PostViews(ctx, u, []string{p.ID}); return err }, 10, 0},
-		{"reads a home", func(w *world, u string, _ feed.Post) error { return pageOf(w.Home(ctx, u, feed.HomeQuery{}, first)) }, 10, 1},
+		{"reads a home", func(w *world, u string, _ feed.Post) error { return pageOf(w.Home(ctx, u, home.Query{}, first)) }, 10, 1},
 		{"reads a home of old posts", func(w *world, u string, _ feed.Post) error {
 			w.clock.add(schema.BylineShown / crowd)
-			return pageOf(w.Home(ctx, u, feed.HomeQuery{}, first))
+			return pageOf(w.Home(ctx, u, home.Query{}, first))
 		}, 10, 1},
 		{"looks at the likes of a live home", func(w *world, u string, _ feed.Post) error {
 			seen, err := w.HomeStreamed(ctx, u, "")
@@ -172,7 +175,7 @@ func crowdReads() []hotReads {
 func TestACrowdSharesItsReadsOfAnItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateTable{}
-		w := newWorld(t, sharing, func(c *feed.Config) { late.Store, c.Store = c.Store, late })
+		w := newWorld(t, sharing, func(c *config) { late.Store, c.Store = c.Store, late })
 		users := numbered(crowd, "user")
 		w.users("star")
 		w.users(users...)
@@ -203,7 +206,7 @@ func TestACrowdSharesItsReadsOfAnItem(t *testing.T) {
 // showsPost holds calls that show a post, or do something with it. Each reports whether the post is there.
 func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	ctx := context.Background()
-	var first feed.PageRequest
+	var first page.Request
 	return map[string]func(w *world, p feed.Post) (bool, error){
 		"like":       func(w *world, p feed.Post) (bool, error) { return true, w.Like(ctx, "ann", p.ID) },
 		"unlike":     func(w *world, p feed.Post) (bool, error) { return true, w.Unlike(ctx, "ann", p.ID) },
@@ -218,7 +221,7 @@ func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 			return len(found.Items) > 0, err
 		},
 		"home": func(w *world, _ feed.Post) (bool, error) {
-			l, err := w.Home(ctx, "ann", feed.HomeQuery{}, first)
+			l, err := w.Home(ctx, "ann", home.Query{}, first)
 			return len(l.Items) > 0, err
 		},
 		"likes by user": func(w *world, _ feed.Post) (bool, error) {
@@ -240,8 +243,8 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				late := &lateTable{}
-				w := newWorld(t, func(c *feed.Config) { late.Store, c.Store = c.Store, late })
-				elsewhere := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = late.Store })
+				w := newWorld(t, func(c *config) { late.Store, c.Store = c.Store, late })
+				elsewhere := newWorldAt(t, w.clock, func(c *config) { c.Store = late.Store })
 				w.users("ann", "bob")
 				w.follow("ann", "bob")
 				p := w.post("bob", "x")
@@ -255,7 +258,7 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 				for range 20 { // one reads alone, one makes a train, and the others wait for the next train
 					all.Go(func() {
 						_, err := call(w, p)
-						if e, ok := errors.AsType[*feed.Error](err); !ok || e.Kind != feed.NotFound { // its last read may see the deletion
+						if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.NotFound { // its last read may see the deletion
 							assert.NoError(t, err)
 						}
 					})
@@ -265,7 +268,7 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 				for range 20 {
 					all.Go(func() {
 						shown, err := call(w, p)
-						if e, ok := errors.AsType[*feed.Error](err); ok && e.Kind == feed.NotFound {
+						if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
 							return
 						}
 						assert.NoError(t, err)
@@ -283,8 +286,8 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 func TestACallAfterAChangeOfAProfileSharesNoReadFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateTable{}
-		w := newWorld(t, func(c *feed.Config) { late.Store, c.Store = c.Store, late })
-		elsewhere := newWorldAt(t, w.clock, func(c *feed.Config) { c.Store = late.Store })
+		w := newWorld(t, func(c *config) { late.Store, c.Store = c.Store, late })
+		elsewhere := newWorldAt(t, w.clock, func(c *config) { c.Store = late.Store })
 		w.users("ann")
 		late.latency = time.Second
 		var all sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -20,12 +21,12 @@ const keyLife = 24 * time.Hour
 // table, deleted or not, else as bound. A bound post has to be published and written,
 // because the earlier call may have died before it did so.
 func (s *Service) bindKey(ctx context.Context, key string, p schema.Post) (bound schema.Post, found *schema.Post, err error) {
-	now := s.cfg.Now()
+	now := s.access.Now()
 	record := schema.Idempotency{
 		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Text, p.ImageURL),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
-	_, err = s.cfg.Store.Put(ctx, table.PutInput{Item: record.Item(), If: table.Any{
+	_, err = s.access.Store.Put(ctx, table.PutInput{Item: record.Item(), If: table.Any{
 		table.Absent{},
 		table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}, // expired, but not removed yet
 	}})
@@ -34,16 +35,16 @@ func (s *Service) bindKey(ctx context.Context, key string, p schema.Post) (bound
 	}
 	failed, ok := errors.AsType[*table.ConditionError](err)
 	if !ok || failed.Old == nil {
-		return schema.Post{}, nil, unavailable("table", err)
+		return schema.Post{}, nil, fault.Wrap("table", err)
 	}
 	earlier, err := schema.ParseIdempotency(*failed.Old)
 	if err != nil {
-		return schema.Post{}, nil, unavailable("table", err)
+		return schema.Post{}, nil, fault.Wrap("table", err)
 	}
 	if earlier.BodyHash != record.BodyHash {
-		return schema.Post{}, nil, &Error{
-			Kind: Invalid, Detail: "the Idempotency-Key was used with another body",
-			Fields: []FieldError{{"Idempotency-Key", "belongs to another post: use a new key"}},
+		return schema.Post{}, nil, &fault.Error{
+			Kind: fault.Invalid, Detail: "the Idempotency-Key was used with another body",
+			Fields: []fault.FieldError{{Field: "Idempotency-Key", Detail: "belongs to another post: use a new key"}},
 		}
 	}
 	p.ID, p.LikeShards = earlier.Post, earlier.LikeShards

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 )
 
@@ -19,8 +20,8 @@ func TestAKeyTellsBodiesApartByTheirFields(t *testing.T) {
 		return err
 	}
 	require.NoError(t, create("x", "http://e.com/a"))
-	wantKind(t, create("xhttp://e.com/a", ""), feed.Invalid)
-	wantKind(t, create("x", ""), feed.Invalid)
+	wantKind(t, create("xhttp://e.com/a", ""), fault.Invalid)
+	wantKind(t, create("x", ""), fault.Invalid)
 	require.NoError(t, create("x", "http://e.com/a"))
 	w.checkCounts("ann")
 }

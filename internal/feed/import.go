@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -13,16 +15,16 @@ import (
 // be repeated, and leaves things that are there as they are. None publishes an event.
 
 // Check returns the faults of a profile.
-func (in ProfileInput) Check() []FieldError { return faults(in.validate()) }
+func (in ProfileInput) Check() []fault.FieldError { return faults(in.validate()) }
 
 // Check returns the faults of a post.
-func (in PostInput) Check() []FieldError { return faults(in.validate()) }
+func (in PostInput) Check() []fault.FieldError { return faults(in.validate()) }
 
 // CheckComment returns the faults of a comment's text.
-func CheckComment(text string) []FieldError { return faults(validateComment(text)) }
+func CheckComment(text string) []fault.FieldError { return faults(validateComment(text)) }
 
-func faults(err error) []FieldError {
-	if invalid, ok := errors.AsType[*Error](err); ok {
+func faults(err error) []fault.FieldError {
+	if invalid, ok := errors.AsType[*fault.Error](err); ok {
 		return invalid.Fields
 	}
 	return nil
@@ -33,17 +35,17 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	if err := in.validate(); err != nil {
 		return err
 	}
-	found, err := s.batchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
+	found, err := s.access.BatchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
 	if _, there := found[schema.ProfileKey(user)]; there || err != nil {
 		return err
 	}
 	_, noted := found[schema.ForgottenKey(user)]
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: made}
 	err = s.writeProfile(ctx, profile, table.Absent{}, noted)
-	if _, there := errors.AsType[*table.ConditionError](err); there || conditionFailed(err) {
+	if _, there := errors.AsType[*table.ConditionError](err); there || access.ConditionFailed(err) {
 		return nil
 	}
-	return unavailable("table", err)
+	return fault.Wrap("table", err)
 }
 
 // ImportFollow makes a follow of a time before that shows the author's posts from the id
@@ -53,7 +55,7 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 	if err := notSelf(follower, author); err != nil {
 		return false, err
 	}
-	err = s.retryChanged(func() (bool, error) {
+	err = s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
 		if err != nil {
 			return false, err
@@ -91,7 +93,7 @@ func (s *Service) ImportPost(ctx context.Context, in ImportedPost) (schema.PostR
 	if err := (PostInput{Text: in.Text, ImageURL: in.ImageURL}).validate(); err != nil {
 		return schema.PostRef{}, err
 	}
-	it, err := s.get(ctx, schema.PostByIDKey(in.ID), true)
+	it, err := s.access.Get(ctx, schema.PostByIDKey(in.ID), true)
 	if err != nil {
 		return schema.PostRef{}, err
 	}
@@ -107,12 +109,12 @@ func (s *Service) ImportPost(ctx context.Context, in ImportedPost) (schema.PostR
 		return schema.PostRef{}, err
 	}
 	if profile == nil {
-		return schema.PostRef{}, profileMissing(in.Author)
+		return schema.PostRef{}, fault.NoProfile(in.Author)
 	}
 	post := schema.Post{
 		ID: in.ID, Author: in.Author, Text: in.Text, ImageURL: in.ImageURL, EditedAt: in.EditedAt, LikeShards: s.likeShards(counts),
 	}
-	ref, _, err := s.putPost(ctx, post, false, in.ID >= s.oldestShown())
+	ref, _, err := s.putPost(ctx, post, false, in.ID >= s.access.OldestShown())
 	return ref, err
 }
 
@@ -122,21 +124,21 @@ func (s *Service) ImportComment(ctx context.Context, c Comment) error {
 		return err
 	}
 	stored := schema.Comment{ID: c.ID, Post: c.PostID, Author: c.AuthorID, Text: c.Text}
-	found, err := s.batchGet(ctx, []table.Key{stored.Item().Key, schema.PostByIDKey(c.PostID)}, true)
+	found, err := s.access.BatchGet(ctx, []table.Key{stored.Item().Key, schema.PostByIDKey(c.PostID)}, true)
 	if err != nil {
 		return err
 	}
 	post, ok := found[schema.PostByIDKey(c.PostID)]
 	if !ok {
-		return notFound("there is no post %s", c.PostID)
+		return fault.NotFoundf("there is no post %s", c.PostID)
 	}
 	if _, there := found[stored.Item().Key]; there || post.Int(schema.AttrDeleted) != 0 {
 		return nil
 	}
 	write := table.TransactOp{Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}
 	err = s.transactComment(ctx, post.Str(schema.AttrAuthor), c.PostID, 1, write)
-	if deleted, ok := errors.AsType[*Error](err); conditionFailed(err) || ok && deleted.Kind == NotFound {
+	if deleted, ok := errors.AsType[*fault.Error](err); access.ConditionFailed(err) || ok && deleted.Kind == fault.NotFound {
 		return nil // it is there, or the post was deleted meanwhile
 	}
-	return unavailable("table", err)
+	return fault.Wrap("table", err)
 }

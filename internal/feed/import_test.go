@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -20,14 +22,14 @@ var longAgo = time.Date(2019, 3, 4, 5, 6, 7, 8_000_000, time.UTC)
 
 // eachCallFails has each call to the table fail in turn, in a world of its own. The operation
 // is then Unavailable, and a repeat of it completes it.
-func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check func(*world), change ...func(*feed.Config)) {
+func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check func(*world), change ...func(*config)) {
 	t.Helper()
-	for _, f := range []fault{lost, answerLost} {
+	for _, f := range []failure{lost, answerLost} {
 		for nth, fired := 1, true; fired; nth++ {
 			w, tp := tapped(t, change...)
 			set(w)
 			calls := 0
-			tp.set(func(call) fault {
+			tp.set(func(call) failure {
 				if calls++; calls == nth {
 					return f
 				}
@@ -36,7 +38,7 @@ func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check 
 			err := do(w)
 			tp.set(nil)
 			if fired = calls >= nth; fired {
-				wantKind(t, err, feed.Unavailable)
+				wantKind(t, err, fault.Unavailable)
 				err = do(w)
 			}
 			require.NoErrorf(t, err, "after call %d: %s", nth, f)
@@ -49,14 +51,14 @@ func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check 
 func wantDamage(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorAs(t, err, new(*schema.ParseError))
-	assert.NotErrorAs(t, err, new(*feed.Error))
+	assert.NotErrorAs(t, err, new(*fault.Error))
 }
 
 // onTransact runs do before the first transaction, as another process would.
-func onTransact(t *testing.T, change ...func(*feed.Config)) (*world, *between) {
+func onTransact(t *testing.T, change ...func(*config)) (*world, *between) {
 	t.Helper()
 	store := &between{}
-	w := newWorld(t, append(change, func(c *feed.Config) { store.Store = c.Store; c.Store = store })...)
+	w := newWorld(t, append(change, func(c *config) { store.Store = c.Store; c.Store = store })...)
 	return w, store
 }
 
@@ -64,7 +66,7 @@ func TestAnImportNamesTheFaultsOfItsThings(t *testing.T) {
 	assert.Empty(t, feed.ProfileInput{Name: "Ann"}.Check())
 	assert.Empty(t, feed.PostInput{Text: "a"}.Check())
 	assert.Empty(t, feed.CheckComment("a"))
-	for field, faults := range map[string][]feed.FieldError{
+	for field, faults := range map[string][]fault.FieldError{
 		"name": feed.ProfileInput{}.Check(), "text": feed.PostInput{}.Check(), "image_url": feed.PostInput{Text: "a", ImageURL: "x"}.Check(),
 	} {
 		require.Len(t, faults, 1, field)
@@ -92,14 +94,14 @@ func TestAnImportedUserWasMadeWhenItSays(t *testing.T) {
 			assert.Empty(t, w.published.take())
 		})
 	w := newWorld(t)
-	wantKind(t, w.ImportUser(t.Context(), "ann", feed.ProfileInput{}, longAgo), feed.Invalid)
+	wantKind(t, w.ImportUser(t.Context(), "ann", feed.ProfileInput{}, longAgo), fault.Invalid)
 	assert.Nil(t, w.item(schema.ProfileKey("ann")))
 }
 
 func TestAnImportedUserWhoIsMadeMeanwhileStaysAsItIs(t *testing.T) {
 	w, tp := tapped(t)
 	other := schema.Profile{User: "ann", Name: "Other", CreatedAt: w.clock.now()}.Item()
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpPut {
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: other})
 			require.NoError(t, err)
@@ -165,27 +167,27 @@ func TestRefusedImportsOfFollows(t *testing.T) {
 	w.users("ann", "bob")
 	for _, c := range []struct {
 		follower, author string
-		kind             feed.Kind
-	}{{"ann", "ann", feed.Invalid}, {"ann", "nobody", feed.NotFound}, {"new", "ann", feed.ProfileMissing}} {
+		kind             fault.Kind
+	}{{"ann", "ann", fault.Invalid}, {"ann", "nobody", fault.NotFound}, {"new", "ann", fault.ProfileMissing}} {
 		pending, err := w.ImportFollow(t.Context(), c.follower, c.author, id.Min, longAgo)
 		wantKind(t, err, c.kind)
-		assert.False(t, pending && c.kind == feed.Invalid)
+		assert.False(t, pending && c.kind == fault.Invalid)
 	}
 	assert.Empty(t, w.partition(schema.FollowingPK("ann")))
 }
 
 // The follow is made, or ended, between the read and the transaction of an import.
 func TestAnImportOfAFollowThatChangesMeanwhileLooksAgain(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world, process *feed.Service) error{
+	for name, meanwhile := range map[string]func(w *world, process *domain) error{
 		"follow": follows("ann", "bob"),
-		"follow and unfollow": func(w *world, process *feed.Service) error {
+		"follow and unfollow": func(w *world, process *domain) error {
 			require.NoError(t, process.Follow(t.Context(), "ann", "bob"))
 			return process.Unfollow(t.Context(), "ann", "bob")
 		},
 	} {
 		w, store := onTransact(t)
 		w.users("ann", "bob")
-		process := w.with().Service
+		process := w.with().domain
 		store.do = func() { require.NoError(t, meanwhile(w, process)) }
 		pending, err := w.ImportFollow(t.Context(), "ann", "bob", id.Min, longAgo)
 		require.NoError(t, err, name)
@@ -205,15 +207,15 @@ func TestImportedMutesAndBlocksHaveTheirTime(t *testing.T) {
 		require.NoError(t, w.ImportMute(t.Context(), "ann", "bob", longAgo))
 		require.NoError(t, w.ImportBlock(t.Context(), "ann", "cid", longAgo))
 	}
-	mutes, err := w.Mutes(t.Context(), "ann", feed.PageRequest{})
+	mutes, err := w.Mutes(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: longAgo}}, mutes.Items)
-	blocks, err := w.Blocks(t.Context(), "ann", feed.PageRequest{})
+	blocks, err := w.Blocks(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "cid", Since: longAgo}}, blocks.Items)
 	w.checkCounts("ann", "bob", "cid")
-	wantKind(t, w.ImportMute(t.Context(), "ann", "nobody", longAgo), feed.NotFound)
-	wantKind(t, w.ImportBlock(t.Context(), "ann", "ann", longAgo), feed.Invalid)
+	wantKind(t, w.ImportMute(t.Context(), "ann", "nobody", longAgo), fault.NotFound)
+	wantKind(t, w.ImportBlock(t.Context(), "ann", "ann", longAgo), fault.Invalid)
 }
 
 func TestAnImportedPostIsStoredAsItWas(t *testing.T) {
@@ -245,7 +247,7 @@ func TestAnImportedPostIsStoredAsItWas(t *testing.T) {
 			assert.Equal(t, want, post, "a post that is there stays as it is")
 			w.checkCounts("ann", "bob", "cid")
 			assert.Empty(t, w.published.take(), "an import publishes nothing")
-		}, func(c *feed.Config) { c.FollowersPerLikeShard = 2 })
+		}, func(c *config) { c.FollowersPerLikeShard = 2 })
 }
 
 // An entry expires in the second in which its post becomes too old for homes.
@@ -278,9 +280,9 @@ func TestRefusedImportsOfPosts(t *testing.T) {
 	}
 	own := w.post("bob", "his")
 	in := feed.ImportedPost{ID: id.Floor(longAgo), Author: "ann"}
-	wantKind(t, try(in), feed.Invalid)
+	wantKind(t, try(in), fault.Invalid)
 	in.Text, in.Author = "a text", "new"
-	wantKind(t, try(in), feed.ProfileMissing)
+	wantKind(t, try(in), fault.ProfileMissing)
 	in.Author, in.ID = "ann", own.ID
 	require.EqualError(t, try(in), fmt.Sprintf("post %s of ann: the id belongs to a post of bob", own.ID))
 	w.checkCounts("ann", "bob")
@@ -321,12 +323,12 @@ func TestImportsOfCommentsThatHaveNoPlace(t *testing.T) {
 	w.users("ann", "bob")
 	kept, gone := w.post("bob", "x"), w.post("bob", "y")
 	c := feed.Comment{ID: id.Floor(longAgo), PostID: kept.ID, AuthorID: "ann"}
-	wantKind(t, w.ImportComment(t.Context(), c), feed.Invalid)
+	wantKind(t, w.ImportComment(t.Context(), c), fault.Invalid)
 	c.Text, c.PostID = "a word", id.Floor(longAgo)
-	wantKind(t, w.ImportComment(t.Context(), c), feed.NotFound)
+	wantKind(t, w.ImportComment(t.Context(), c), fault.NotFound)
 
 	c.PostID = kept.ID // another import makes the comment between the read and the transaction
-	process := w.with().Service
+	process := w.with().domain
 	store.do = func() { require.NoError(t, process.ImportComment(t.Context(), c)) }
 	require.NoError(t, w.ImportComment(t.Context(), c))
 	assert.Equal(t, int64(1), w.comments(kept.ID))

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -15,35 +18,35 @@ import (
 // each post of the page. They cost a fifth of the page's likes by key.
 const likesForEachPost = 3
 
-// hydrate turns references into home items and leaves out deleted posts.
+// Hydrate turns references into home items and leaves out deleted posts.
 //
 // Posts are read consistently, so that no post shows after its deletion was answered
 // (I2). Authors, counts and the viewer's likes are not.
-func (s *Service) hydrate(ctx context.Context, calls *budget, viewer string, refs []ref) ([]HomeItem, error) {
+func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) ([]HomeItem, error) {
 	items, _, err := s.hydrateWith(ctx, calls, viewer, refs, nil)
 	return items, err
 }
 
-// hydrateWith is hydrate for posts that were read already; it reads them if posts is nil. It
+// hydrateWith is Hydrate for posts that were read already; it reads them if posts is nil. It
 // also returns them.
-func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string, refs []ref, posts map[table.Key]table.Item) ([]HomeItem, map[table.Key]table.Item, error) {
+func (s *Service) hydrateWith(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, map[table.Key]table.Item, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var liked map[string]bool
 	signed := s.signedFrom()
-	authors := authorKeys(keys, func(i int) bool { return refs[i].post < signed })
-	ifKept := authorKeys(keys, func(i int) bool { return refs[i].post >= signed })
+	authors := authorKeys(keys, func(i int) bool { return refs[i].Post < signed })
+	ifKept := authorKeys(keys, func(i int) bool { return refs[i].Post >= signed })
 	reads := []func(context.Context) error{
 		func(ctx context.Context) (err error) {
-			found, err = s.recent.get(ctx, append(countKeys(keys), authors...), ifKept...)
+			found, err = s.access.Recent.Get(ctx, append(countKeys(keys), authors...), ifKept...)
 			return err
 		},
 		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, refs); return err },
 	}
 	if posts == nil {
-		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.posts(ctx, postKeys(keys)); return err })
+		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.access.Posts(ctx, itemPosts(keys)); return err })
 	}
-	if err := s.all(ctx, reads...); err != nil {
+	if err := s.access.All(ctx, reads...); err != nil {
 		return nil, nil, err
 	}
 	unsigned := authorKeys(keys, func(i int) bool {
@@ -52,8 +55,8 @@ func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string,
 		return there && !known && isUnsigned(it) && !slices.Contains(authors, keys[i].author)
 	})
 	if len(unsigned) > 0 {
-		calls.spend(batches(len(unsigned)))
-		profiles, err := s.recent.get(ctx, unsigned)
+		calls.Spend(access.Batches(len(unsigned)))
+		profiles, err := s.access.Recent.Get(ctx, unsigned)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -63,23 +66,23 @@ func (s *Service) hydrateWith(ctx context.Context, calls *budget, viewer string,
 	return items, posts, err
 }
 
-// fillUp is hydrate for a page that lacks missing items because posts were deleted, so
+// FillUp is Hydrate for a page that lacks missing items because posts were deleted, so
 // more of the next ones may be. It reads the posts first, and the rest only of those to
 // show. more reports whether a living post follows them.
-func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing int) (items []HomeItem, more bool, err error) {
-	posts, err := s.posts(ctx, postKeys(homeKeysOf(refs)))
+func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (items []HomeItem, more bool, err error) {
+	posts, err := s.access.Posts(ctx, access.PostKeys(refs))
 	if err != nil {
 		return nil, false, err
 	}
-	living := slices.DeleteFunc(slices.Clone(refs), func(r ref) bool {
-		_, ok := posts[schema.PostKey(r.author, r.post)]
+	living := slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool {
+		_, ok := posts[schema.PostKey(r.Author, r.Post)]
 		return !ok
 	})
 	shown := living[:min(missing, len(living))]
 	keys := homeKeysOf(shown)
 	signed := s.signedFrom()
-	authors := authorKeys(keys, func(i int) bool { return shown[i].post < signed || isUnsigned(posts[keys[i].post]) })
-	found, err := s.batchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false)
+	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < signed || isUnsigned(posts[keys[i].post]) })
+	found, err := s.access.BatchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -92,20 +95,21 @@ func (s *Service) fillUp(ctx context.Context, viewer string, refs []ref, missing
 }
 
 // signedFrom returns the id from which on posts show their bylines.
-func (s *Service) signedFrom() string { return id.Floor(s.cfg.Now().Add(-schema.BylineShown)) }
+func (s *Service) signedFrom() string { return id.Floor(s.access.Now().Add(-schema.BylineShown)) }
 
 // homeKeys are the keys of the items of one ref. Each is made once: it is two strings.
 type homeKeys struct{ post, count, author table.Key }
 
-func homeKeysOf(refs []ref) []homeKeys {
+func homeKeysOf(refs []access.Ref) []homeKeys {
 	keys := make([]homeKeys, len(refs))
 	for i, r := range refs {
-		keys[i] = homeKeys{schema.PostKey(r.author, r.post), schema.LikeCountKey(r.post), schema.ProfileKey(r.author)}
+		keys[i] = homeKeys{schema.PostKey(r.Author, r.Post), schema.LikeCountKey(r.Post), schema.ProfileKey(r.Author)}
 	}
 	return keys
 }
 
-func postKeys(of []homeKeys) []table.Key {
+// itemPosts returns the keys of the posts.
+func itemPosts(of []homeKeys) []table.Key {
 	keys := make([]table.Key, len(of))
 	for i, k := range of {
 		keys[i] = k.post
@@ -139,7 +143,7 @@ func isUnsigned(post table.Item) bool { return post.Str(schema.AttrBylineName) =
 // homeItems returns the items of the living posts among refs, whose keys are keys. Of a post
 // with the id signed or above it takes the byline, unless found has the same profile or a newer
 // one.
-func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool, signed string) ([]HomeItem, error) {
+func homeItems(refs []access.Ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool, signed string) ([]HomeItem, error) {
 	items := make([]HomeItem, 0, len(refs))
 	for i, r := range refs {
 		it, ok := posts[keys[i].post]
@@ -148,17 +152,17 @@ func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Ite
 		}
 		p, err := schema.ParsePost(it)
 		if err != nil {
-			return nil, unavailable("table", err)
+			return nil, fault.Wrap("table", err)
 		}
-		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.author}, Liked: liked[r.post]}
+		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.Author}, Liked: liked[r.Post]}
 		by := schema.Byline{V: -1}
-		if r.post >= signed && p.Byline.Name != "" {
+		if r.Post >= signed && p.Byline.Name != "" {
 			by = p.Byline
 		}
 		if it, ok := found[keys[i].author]; ok {
 			profile, err := schema.ParseProfile(it)
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
 			if profile.V >= by.V {
 				by.Name, by.ImageURL = profile.Name, profile.ImageURL
@@ -177,23 +181,23 @@ func homeItems(refs []ref, keys []homeKeys, posts, found map[table.Key]table.Ite
 // the likes between the page's oldest and newest post. If viewer has liked very many posts
 // in that time, it reads the rest of the page by key (docs/decisions/0020). Neither read is
 // consistent. The caller has counted one table call.
-func (s *Service) ownLikes(ctx context.Context, calls *budget, viewer string, refs []ref) (map[string]bool, error) {
+func (s *Service) ownLikes(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]bool, error) {
 	liked := make(map[string]bool, len(refs))
 	if s.cfg.LikesByUser && len(refs) > 1 {
-		older := func(a, b ref) int { return strings.Compare(a.post, b.post) }
+		older := func(a, b access.Ref) int { return strings.Compare(a.Post, b.Post) }
 		q := table.Query{
 			Index: true, PK: schema.UserLikesPK(viewer), Descending: true, PageSize: likesForEachPost * len(refs),
-			Low: schema.PostSK(slices.MinFunc(refs, older).post), High: schema.PostSK(slices.MaxFunc(refs, older).post),
+			Low: schema.PostSK(slices.MinFunc(refs, older).Post), High: schema.PostSK(slices.MaxFunc(refs, older).Post),
 		}
 		rest := "" // the sort key below which likes are left
-		for page, err := range s.cfg.Store.Query(ctx, q) {
+		for page, err := range s.access.Store.Query(ctx, q) {
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
 			for _, it := range page.Items {
 				like, err := schema.ParseLike(it)
 				if err != nil {
-					return nil, unavailable("table", err)
+					return nil, fault.Wrap("table", err)
 				}
 				liked[like.Post] = like.Liked
 			}
@@ -202,10 +206,10 @@ func (s *Service) ownLikes(ctx context.Context, calls *budget, viewer string, re
 				break
 			}
 		}
-		refs = slices.DeleteFunc(slices.Clone(refs), func(r ref) bool { return schema.PostSK(r.post) >= rest })
-		calls.spend(batches(len(refs)))
+		refs = slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool { return schema.PostSK(r.Post) >= rest })
+		calls.Spend(access.Batches(len(refs)))
 	}
-	found, err := s.batchGet(ctx, likeKeys(viewer, refs), false)
+	found, err := s.access.BatchGet(ctx, likeKeys(viewer, refs), false)
 	if err != nil {
 		return nil, err
 	}
@@ -214,24 +218,24 @@ func (s *Service) ownLikes(ctx context.Context, calls *budget, viewer string, re
 	return liked, err
 }
 
-func likeKeys(viewer string, refs []ref) []table.Key {
+func likeKeys(viewer string, refs []access.Ref) []table.Key {
 	keys := make([]table.Key, len(refs))
 	for i, r := range refs {
-		keys[i] = schema.LikeKey(r.post, viewer, r.likeShards)
+		keys[i] = schema.LikeKey(r.Post, viewer, r.LikeShards)
 	}
 	return keys
 }
 
 // likedOf returns which of the posts viewer likes by the items of likeKeys.
-func likedOf(viewer string, refs []ref, found map[table.Key]table.Item) (map[string]bool, error) {
+func likedOf(viewer string, refs []access.Ref, found map[table.Key]table.Item) (map[string]bool, error) {
 	liked := make(map[string]bool, len(refs))
 	for _, r := range refs {
-		if it, ok := found[schema.LikeKey(r.post, viewer, r.likeShards)]; ok {
+		if it, ok := found[schema.LikeKey(r.Post, viewer, r.LikeShards)]; ok {
 			like, err := schema.ParseLike(it)
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
-			liked[r.post] = like.Liked
+			liked[r.Post] = like.Liked
 		}
 	}
 	return liked, nil

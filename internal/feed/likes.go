@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -24,7 +27,7 @@ func (s *Service) Like(ctx context.Context, user, post string) error {
 	if err := s.notBlockedSoon(ctx, user, like.AuthorID); err != nil {
 		return err
 	}
-	return s.publishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, stored)
+	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, stored)
 }
 
 // Unlike accepts that user no longer likes a post.
@@ -33,7 +36,7 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
-	return s.publishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, stored)
+	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, stored)
 }
 
 // likeEvent returns the content of an action, and the version of the stored one, "" for
@@ -41,14 +44,14 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, stored string, err error) {
 	var byID schema.PostRef
 	read := func(ctx context.Context, shards int) error {
-		it, err := s.get(ctx, schema.LikeKey(post, user, shards), false)
+		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), false)
 		if it != nil {
 			stored = it.Str(schema.AttrVersion)
 		}
 		return err
 	}
-	err = s.all(ctx,
-		func(ctx context.Context) (err error) { byID, err = s.writerAndPost(ctx, user, post); return err },
+	err = s.access.All(ctx,
+		func(ctx context.Context) (err error) { byID, err = s.access.WriterAndPost(ctx, user, post); return err },
 		func(ctx context.Context) error { return read(ctx, 1) },
 	)
 	if err == nil && byID.LikeShards > 1 {
@@ -59,79 +62,79 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (like messag
 
 // Likers lists the users who like a post, by user id. If the like list has many
 // shards, it reads a page of each and merges the pages.
-func (s *Service) Likers(ctx context.Context, post string, in PageRequest) (List[Liker], error) {
-	scope := byUser("likers", post)
-	position, err := scope.position(in.Cursor)
+func (s *Service) Likers(ctx context.Context, post string, in page.Request) (page.List[Liker], error) {
+	scope := page.ListByUser("likers", post)
+	position, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[Liker]{}, err
+		return page.List[Liker]{}, err
 	}
-	byID, err := s.livingPost(ctx, post)
+	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
-		return List[Liker]{}, err
+		return page.List[Liker]{}, err
 	}
-	want := in.limit() + 1
+	want := in.Size() + 1
 	shards := make([]int, byID.LikeShards)
 	for i := range shards {
 		shards[i] = i
 	}
-	calls := budgetAfter(2) // the post, and the first shard
+	calls := page.BudgetAfter(2) // the post, and the first shard
 	userID := func(l Liker) string { return l.UserID }
-	var likers stretch[Liker]
-	for part := range slices.Chunk(shards, readers) {
-		lists := make([]mergedList[Liker], len(part))
+	var likers page.Stretch[Liker]
+	for part := range slices.Chunk(shards, access.Readers) {
+		lists := make([]page.MergedList[Liker], len(part))
 		for i, shard := range part {
-			lists[i] = func(ctx context.Context, after string, want, size int) (stretch[Liker], error) {
+			lists[i] = func(ctx context.Context, after string, want, size int) (page.Stretch[Liker], error) {
 				return s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), cmp.Or(after, position), want, size)
 			}
 		}
-		if likers, err = mergeLists(ctx, s.all, calls, want, strings.Compare, userID, likers, lists); err != nil {
-			return List[Liker]{}, err
+		if likers, err = page.MergeLists(ctx, s.access.All, calls, want, strings.Compare, userID, likers, lists); err != nil {
+			return page.List[Liker]{}, err
 		}
 	}
-	return page(likers, in.limit(), scope, userID), nil
+	return page.Of(likers, in.Size(), scope, userID), nil
 }
 
-func (s *Service) likersOfShard(ctx context.Context, pk, position string, want, size int) (stretch[Liker], error) {
+func (s *Service) likersOfShard(ctx context.Context, pk, position string, want, size int) (page.Stretch[Liker], error) {
 	q := table.Query{PK: pk, PageSize: size}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	return collect(ctx, s.cfg.Store, q, want, refill{budget: &budget{}, calls: 1}, each(func(it table.Item) (Liker, bool, error) {
+	return page.Collect(ctx, s.access.Store, q, want, page.Refill{Budget: &page.Budget{}, Calls: 1}, page.Each(func(it table.Item) (Liker, bool, error) {
 		like, err := schema.ParseLike(it)
-		return Liker{like.User, timeOf(like.Version)}, like.Liked, err
+		return Liker{like.User, access.TimeOf(like.Version)}, like.Liked, err
 	}))
 }
 
 // LikeOf returns user's like of a post.
 func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) {
-	byID, err := s.livingPost(ctx, post)
+	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
 		return Liker{}, err
 	}
-	it, err := s.get(ctx, schema.LikeKey(post, user, byID.LikeShards), false)
+	it, err := s.access.Get(ctx, schema.LikeKey(post, user, byID.LikeShards), false)
 	if err != nil {
 		return Liker{}, err
 	}
 	var like schema.Like
 	if it != nil {
 		if like, err = schema.ParseLike(*it); err != nil {
-			return Liker{}, unavailable("table", err)
+			return Liker{}, fault.Wrap("table", err)
 		}
 	}
 	if !like.Liked {
-		return Liker{}, notFound("user %s does not like post %s", user, post)
+		return Liker{}, fault.NotFoundf("user %s does not like post %s", user, post)
 	}
-	return Liker{user, timeOf(like.Version)}, nil
+	return Liker{user, access.TimeOf(like.Version)}, nil
 }
 
 // LikeCount returns a post's like count. The count of a post that nobody ever liked is
 // 0, as of its creation.
 func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
 	var it *table.Item
-	err := s.all(ctx,
-		func(ctx context.Context) error { _, err := s.livingPost(ctx, post); return err },
+	err := s.access.All(ctx,
+		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, post); return err },
 		func(ctx context.Context) (err error) {
-			it, err = s.recent.one(ctx, schema.LikeCountKey(post))
+			it, err = s.access.Recent.One(ctx, schema.LikeCountKey(post))
 			return err
 		},
 	)
@@ -140,42 +143,42 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 	}
 	count := schema.ParseLikeCount(it)
 	if count.AsOf.IsZero() {
-		count.AsOf = timeOf(post)
+		count.AsOf = access.TimeOf(post)
 	}
 	return LikeCount{count.Shown(), count.AsOf}, nil
 }
 
 // LikesByUser lists the living posts that user likes, newest post first, from the
 // index.
-func (s *Service) LikesByUser(ctx context.Context, user string, in PageRequest) (List[LikedPost], error) {
+func (s *Service) LikesByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
 	list, _, _, err := s.likesByUser(ctx, user, in)
 	return list, err
 }
 
 // likesByUser also returns the posts by id, and the scope of the list.
-func (s *Service) likesByUser(ctx context.Context, user string, in PageRequest) (List[LikedPost], map[string]schema.PostRef, scope, error) {
+func (s *Service) likesByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, page.Scope, error) {
 	if !s.cfg.LikesByUser {
-		return List[LikedPost]{}, nil, scope{}, &Error{Kind: IndexOff, Detail: "likes by user are switched off here"}
+		return page.List[LikedPost]{}, nil, page.Scope{}, &fault.Error{Kind: fault.IndexOff, Detail: "likes by user are switched off here"}
 	}
-	scope := byID("likes-by-user", user, "")
-	before, err := scope.position(in.Cursor)
+	scope := page.ListByID("likes-by-user", user, "")
+	before, err := scope.Position(in.Cursor)
 	if err != nil {
-		return List[LikedPost]{}, nil, scope, err
+		return page.List[LikedPost]{}, nil, scope, err
 	}
 	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}
 	if before != "" {
 		q.After = schema.PostSK(before)
 	}
-	parse := each(func(it table.Item) (LikedPost, bool, error) {
+	parse := page.Each(func(it table.Item) (LikedPost, bool, error) {
 		like, err := schema.ParseLike(it)
-		return LikedPost{like.Post, timeOf(like.Version)}, like.Liked, err
+		return LikedPost{like.Post, access.TimeOf(like.Version)}, like.Liked, err
 	})
 	refs := map[string]schema.PostRef{}
 	postID := func(l LikedPost) string { return l.PostID }
-	likes, err := collect(ctx, s.cfg.Store, q, in.limit()+1, refillOfLivingPosts(), ofLivingPosts(ctx, s, parse, postID, refs))
+	likes, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, access.RefillOfLivingPosts(), access.OfLivingPosts(ctx, s.access, parse, postID, refs))
 	if err != nil {
-		return List[LikedPost]{}, nil, scope, err
+		return page.List[LikedPost]{}, nil, scope, err
 	}
-	list, err := userPage(ctx, s, likes, in, scope, postID)
+	list, err := access.UserPage(ctx, s.access, likes, in, scope, postID)
 	return list, refs, scope, err
 }

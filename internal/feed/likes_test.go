@@ -15,7 +15,7 @@ import (
 // whichever of the post's shards has it.
 func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 	for shards := 1; shards <= 4; shards++ {
-		w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
 		w.users("ann", "bob")
 		for _, fan := range numbered(shards-1, "fan") {
 			w.users(fan)
@@ -24,9 +24,9 @@ func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 		p := w.post("ann", "x")
 		w.deliver()
 		fast := func() time.Time { return w.clock.now().Add(time.Minute) }
-		ahead := feed.New(feed.Config{
+		ahead := newDomain(config{way: way{
 			Store: w.store, Publisher: w.published, Now: fast, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fast),
-		})
+		}})
 		act := func(do func() error) string {
 			require.NoError(t, do())
 			events := w.published.take()

@@ -15,6 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -53,7 +55,7 @@ func TestFriendsAreTheUsersInBothLists(t *testing.T) {
 			}
 		}
 		limit := rapid.IntRange(1, 100).Draw(rt, "limit")
-		got := list(t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Friends(t.Context(), "ann", in) })
+		got := list(t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Friends(t.Context(), "ann", in) })
 		if !slices.Equal(got, want) {
 			rt.Fatalf("%q, want %q", edgeUsers(got), edgeUsers(want))
 		}
@@ -70,14 +72,14 @@ func TestFriendsOfACelebrityLeap(t *testing.T) {
 		w.edge(schema.FollowingItem("ann", user, w.clock.now(), ""))
 	}
 	tp.take()
-	l, err := w.Friends(t.Context(), "ann", feed.PageRequest{})
+	l, err := w.Friends(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"u00100", "u02500", "u04900"}, edgeUsers(l.Items))
 	assert.LessOrEqual(t, len(tp.take()), 8, "queries for four followees among 5,000 followers")
 }
 
 func TestLikersOfManyShardsComeInOrder(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+	w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
 	names := numbered(30, "user")
 	w.users("ann")
 	w.users(names...)
@@ -99,7 +101,7 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 	w.deliver()
 	for _, limit := range []int{1, 7, 20, 100} {
 		var got []string
-		for _, l := range list(t, limit, func(in feed.PageRequest) (feed.List[feed.Liker], error) { return w.Likers(t.Context(), p.ID, in) }) {
+		for _, l := range list(t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(t.Context(), p.ID, in) }) {
 			got = append(got, l.UserID)
 		}
 		assert.Truef(t, slices.Equal(got, want), "limit %d: %q, want %q", limit, got, want)
@@ -118,7 +120,7 @@ func TestACountIsNeverShownBelowZero(t *testing.T) {
 	w.deliver()
 	w.addLikes(p.ID, -1)
 	count, err := w.LikeCount(t.Context(), p.ID)
-	home := w.home("ann", 20, feed.HomeQuery{})
+	home := w.home("ann", 20, home.Query{})
 	if err != nil || count.Count != 0 || len(home) != 1 || home[0].LikeCount != 0 {
 		t.Errorf("%+v, %v, home %+v", count, err, home)
 	}
@@ -135,12 +137,12 @@ func TestACountOfNoLikesIsAsOfThePost(t *testing.T) {
 
 func TestFollowsThatConflictEndExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, tp := tapped(t, func(c *feed.Config) { c.Jitter = nil })
+		w, tp := tapped(t, func(c *config) { c.Jitter = nil })
 		names := numbered(100, "user")
 		w.users("ann")
 		w.users(names...)
 		attempts := map[table.Key]int{}
-		tp.set(func(c call) fault { // called under a lock
+		tp.set(func(c call) failure { // called under a lock
 			if c.op != table.OpTransact {
 				return works
 			}
@@ -190,23 +192,23 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 			}
 			w.deliver()
 			w.clock.add(2 * time.Minute)
-			home := func(query feed.HomeQuery) int {
-				return len(pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+			readHome := func(query home.Query) int {
+				return len(pagesOf(t, most, func(in page.Request) (page.List[feed.HomeItem], error) {
 					return w.Home(t.Context(), "ann", query, in)
 				}))
 			}
-			posts := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+			posts := pagesOf(t, most, func(in page.Request) (page.List[feed.Post], error) {
 				return w.PostsByUser(t.Context(), "bob", feed.PostRange{}, in)
 			})
-			comments := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+			comments := pagesOf(t, most, func(in page.Request) (page.List[feed.Comment], error) {
 				return w.Comments(t.Context(), first.ID, in)
 			})
-			own := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+			own := pagesOf(t, most, func(in page.Request) (page.List[feed.Comment], error) {
 				return w.CommentsByUser(t.Context(), "ann", in)
 			})
-			n := home(feed.HomeQuery{})
+			n := readHome(home.Query{})
 			assert.Equalf(t, items+1, n, "the home has %d posts", n)
-			n = home(feed.HomeQuery{Pull: true})
+			n = readHome(home.Query{Pull: true})
 			assert.Equalf(t, items+1, n, "the home by pull has %d posts", n)
 			if len(posts) != items+1 || len(comments) != items || len(own) != items {
 				t.Errorf("%d posts, %d comments, %d of ann", len(posts), len(comments), len(own))
@@ -216,9 +218,9 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 }
 
 // pagesOf reads a list of pages of 100. Each page must be as full as most bytes allow.
-func pagesOf[T any](t *testing.T, most int, read func(feed.PageRequest) (feed.List[T], error)) (items []T) {
+func pagesOf[T any](t *testing.T, most int, read func(page.Request) (page.List[T], error)) (items []T) {
 	t.Helper()
-	for in := (feed.PageRequest{Limit: 100}); ; {
+	for in := (page.Request{Limit: 100}); ; {
 		l, err := read(in)
 		require.NoError(t, err)
 		body, err := json.Marshal(l.Items)

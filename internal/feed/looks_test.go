@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -25,7 +26,7 @@ const lookCalls = 500
 // slowed lets the clock run on by latency at each call of tp. A round of post lists is one call.
 func (w *world) slowed(tp *tap, latency time.Duration) {
 	lists := 0
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpQuery && strings.HasSuffix(c.key.PK, "#post") {
 			if lists++; lists%100 != 1 {
 				return works
@@ -116,7 +117,7 @@ func TestLooksOfAnySpeedSendEachPostOnce(t *testing.T) {
 type watching struct {
 	w     *world
 	names []string
-	seen  *feed.Streamed
+	seen  *home.Streamed
 	posts []feed.Post
 	// hidden holds the time from which the home shows nothing of an author.
 	hidden        map[string]time.Time

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -27,7 +29,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	for _, user := range []string{follower, author} {
 		keys = append(keys, schema.ProfileKey(user), schema.ForgottenKey(user))
 	}
-	found, err := s.batchGet(ctx, keys, true)
+	found, err := s.access.BatchGet(ctx, keys, true)
 	if err != nil {
 		return false, err
 	}
@@ -35,7 +37,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	var stored *table.Item
 	if it, ok := found[markKey]; ok {
 		if mark, err = schema.ParseMark(it); err != nil {
-			return false, unavailable("table", err)
+			return false, fault.Wrap("table", err)
 		}
 		stored = &it
 	}
@@ -48,11 +50,11 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed || ends && pushed && listed {
 		return false, nil
 	}
-	version, err := s.cfg.IDs.New()
+	version, err := s.access.IDs.New()
 	if err != nil {
 		return false, err
 	}
-	next := schema.Mark{User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack)}
+	next := schema.Mark{User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: s.access.Now().Add(s.access.TimelineTTL + unfollowedSlack)}
 	var event messages.Event = &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version}
 	ops := make([]table.TransactOp, 0, 6)
 	if follows {
@@ -70,12 +72,12 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		ops = append(ops, gone(found, under), gone(found, edge))
 	}
 	ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: next.Item(), If: s.unchanged(stored)}})
-	if err := s.transactFollow(ctx, follower, author, ops...); conditionFailed(err) {
+	if err := s.access.TransactFollow(ctx, follower, author, ops...); access.ConditionFailed(err) {
 		return false, nil
 	} else if err != nil {
-		return false, unavailable("table", err)
+		return false, fault.Wrap("table", err)
 	}
-	return true, s.publish(ctx, queue.TopicBackfills, event)
+	return true, s.access.Publish(ctx, queue.TopicBackfills, event)
 }
 
 // sameEdge holds while an edge is the one that was read.
@@ -103,17 +105,17 @@ func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 // post. It reports whether it did. Nothing can bring the text back. The count stays: it
 // counts the post that was lost.
 func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err error) {
-	ref, err := s.postByID(ctx, post)
+	ref, err := s.access.PostByID(ctx, post)
 	if err != nil || ref.Deleted {
 		return false, err
 	}
 	key := schema.CountsKey(ref.Author)
-	counts, err := s.get(ctx, key, true)
+	counts, err := s.access.Get(ctx, key, true)
 	if err != nil {
 		return false, err
 	}
 	s.askToPurge(ctx, ref.Author, post)
-	ref.Deleted, ref.TTL = true, s.cfg.Now().Add(s.cfg.TimelineTTL+schema.DeliveryKept)
+	ref.Deleted, ref.TTL = true, s.access.Now().Add(s.access.TimelineTTL+schema.DeliveryKept)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: ref.Item(), If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}}},
 		{Check: &table.CheckInput{Key: schema.PostKey(ref.Author, post), If: table.Absent{}}},
@@ -124,9 +126,9 @@ func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err e
 			If: table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}},
 		}})
 	}
-	err = s.transact(ctx, ops...)
-	if conditionFailed(err) {
+	err = s.access.Transact(ctx, ops...)
+	if access.ConditionFailed(err) {
 		return false, nil
 	}
-	return err == nil, unavailable("table", err)
+	return err == nil, fault.Wrap("table", err)
 }

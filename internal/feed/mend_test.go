@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -231,7 +232,7 @@ func TestALostPostIsBuried(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, buried)
 	_, err = w.BuryLost(t.Context(), id.Floor(w.clock.now()))
-	wantKind(t, err, feed.NotFound)
+	wantKind(t, err, fault.NotFound)
 }
 
 // The newest deleted post that the author's counts name never becomes an older one.

@@ -17,8 +17,11 @@ import (
 	"pgregory.net/rapid"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/internal/table/tabletest"
@@ -85,23 +88,23 @@ func (m *model) create(t *rapid.T) {
 }
 
 // answer compares an operation's error with the kind that the model expects.
-func answer(t *rapid.T, err error, want feed.Kind) {
+func answer(t *rapid.T, err error, want fault.Kind) {
 	t.Helper()
 	if want == 0 {
 		require.NoError(t, err)
 		return
 	}
-	if e, ok := errors.AsType[*feed.Error](err); !ok || e.Kind != want {
+	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != want {
 		t.Fatalf("got %v, want the kind %s", err, want)
 	}
 }
 
-func (m *model) living(p *modelPost, owner string) feed.Kind {
+func (m *model) living(p *modelPost, owner string) fault.Kind {
 	switch {
 	case p.deleted:
-		return feed.NotFound
+		return fault.NotFound
 	case owner != "" && owner != p.AuthorID:
-		return feed.Forbidden
+		return fault.Forbidden
 	}
 	return 0
 }
@@ -129,7 +132,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"follow": func(t *rapid.T) {
 			pair := [2]string{m.user(t, "follower"), m.user(t, "author")}
 			if pair[0] == pair[1] {
-				answer(t, w.Follow(ctx, pair[0], pair[1]), feed.Invalid)
+				answer(t, w.Follow(ctx, pair[0], pair[1]), fault.Invalid)
 				return
 			}
 			err := w.Follow(ctx, pair[0], pair[1])
@@ -141,7 +144,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"unfollow": func(t *rapid.T) {
 			pair := [2]string{m.user(t, "follower"), m.user(t, "author")}
 			if pair[0] == pair[1] {
-				answer(t, w.Unfollow(ctx, pair[0], pair[1]), feed.Invalid)
+				answer(t, w.Unfollow(ctx, pair[0], pair[1]), fault.Invalid)
 				return
 			}
 			answer(t, w.Unfollow(ctx, pair[0], pair[1]), 0)
@@ -175,9 +178,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			switch {
 			case want != 0:
 			case c.deleted:
-				want = feed.NotFound
+				want = fault.NotFound
 			case user != c.AuthorID && user != p.AuthorID:
-				want = feed.Forbidden
+				want = fault.Forbidden
 			}
 			err := w.DeleteComment(ctx, user, p.ID, c.ID)
 			answer(t, err, want)
@@ -196,7 +199,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				want = cmp.Or(want, m.between(user, p.AuthorID))
 			}
 			err := act(ctx, user, p.ID)
-			if !m.stale || want != feed.Blocked || err != nil { // a block refuses likes soon
+			if !m.stale || want != fault.Blocked || err != nil { // a block refuses likes soon
 				answer(t, err, want)
 			}
 			// The aggregator has its own tests. Here each like is counted at once.
@@ -241,11 +244,11 @@ func (m *model) actions() map[string]func(*rapid.T) {
 }
 
 // between returns the kind of error with which a block between two users refuses an action.
-func (m *model) between(user, other string) feed.Kind {
+func (m *model) between(user, other string) fault.Kind {
 	_, blocks := m.blocks[[2]string{user, other}]
 	_, blocked := m.blocks[[2]string{other, user}]
 	if blocks || blocked {
-		return feed.Blocked
+		return fault.Blocked
 	}
 	return 0
 }
@@ -255,7 +258,7 @@ func (m *model) hide(t *rapid.T, label string, all map[[2]string]time.Time, act 
 	pair := [2]string{m.user(t, "user"), m.user(t, label)}
 	err := act(m.w.t.Context(), pair[0], pair[1])
 	if pair[0] == pair[1] {
-		answer(t, err, feed.Invalid)
+		answer(t, err, fault.Invalid)
 		return pair
 	}
 	answer(t, err, 0)
@@ -310,9 +313,9 @@ func homeIDs(items []feed.HomeItem) []string {
 func (m *model) check(t *rapid.T, viewer string) {
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
 	want := m.homeOf(viewer)
-	got := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{Pull: true}))
+	got := homeIDs(m.w.home(viewer, limit, home.Query{Pull: true}))
 	require.Truef(t, slices.Equal(got, want), "%s's home by pull: %q, want %q", viewer, got, want)
-	pushed := homeIDs(m.w.home(viewer, limit, feed.HomeQuery{}))
+	pushed := homeIDs(m.w.home(viewer, limit, home.Query{}))
 	for i, post := range pushed {
 		require.Containsf(t, want, post, "%s's home by push shows %s: %q of %q", viewer, post, pushed, want)
 		if i > 0 && post >= pushed[i-1] {
@@ -324,12 +327,12 @@ func (m *model) check(t *rapid.T, viewer string) {
 		all, err := m.w.Explain(m.w.t.Context(), &graveyard{}, viewer, p.ID)
 		require.NoError(t, err)
 		require.Equalf(t, slices.Contains(pushed, p.ID), all[0].Reason.Shown(), "%s's home by push: %q; %s: %s", viewer, pushed, p.ID, all[0])
-		require.NotEqual(t, feed.ReasonMissing, all[0].Reason)
+		require.NotEqual(t, home.ReasonMissing, all[0].Reason)
 	}
 	if len(want) > 0 {
 		n := rapid.IntRange(0, len(want)-1).Draw(t, "newer")
-		query := feed.HomeQuery{Pull: true, After: want[n]}
-		news, err := m.w.HomeNews(m.w.t.Context(), viewer, query, feed.PageRequest{Limit: limit})
+		query := home.Query{Pull: true, After: want[n]}
+		news, err := m.w.HomeNews(m.w.t.Context(), viewer, query, page.Request{Limit: limit})
 		require.NoError(t, err)
 		require.LessOrEqual(t, news.Unread, n, "an eventually consistent read may miss a post")
 		got := homeIDs(m.w.home(viewer, limit, query))
@@ -353,7 +356,7 @@ func (m *model) quiesce(t *rapid.T) {
 	for range 2 { // with the marks and without
 		for _, viewer := range m.users {
 			m.check(t, viewer)
-			got, want := homeIDs(m.w.home(viewer, 3, feed.HomeQuery{})), m.homeOf(viewer)
+			got, want := homeIDs(m.w.home(viewer, 3, home.Query{})), m.homeOf(viewer)
 			require.Truef(t, slices.Equal(got, want), "%s's home by push: %q, want %q", viewer, got, want)
 		}
 		m.w.clock.add(2 * time.Minute)
@@ -394,14 +397,14 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 			posts = append(posts, p.Post)
 		}
 	}
-	same(t, "followers", followers, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Followers(ctx, user, in) }))
-	same(t, "following", following, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Following(ctx, user, in) }))
-	same(t, "friends", friends, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Friends(ctx, user, in) }))
+	same(t, "followers", followers, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Followers(ctx, user, in) }))
+	same(t, "following", following, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Following(ctx, user, in) }))
+	same(t, "friends", friends, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Friends(ctx, user, in) }))
 	mutes := edgesOf(m.mutes, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
-	same(t, "mutes", mutes, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Mutes(ctx, user, in) }))
+	same(t, "mutes", mutes, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Mutes(ctx, user, in) }))
 	blocks := edgesOf(m.blocks, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
-	same(t, "blocks", blocks, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Blocks(ctx, user, in) }))
-	same(t, "posts", posts, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+	same(t, "blocks", blocks, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Blocks(ctx, user, in) }))
+	same(t, "posts", posts, list(w.t, limit, func(in page.Request) (page.List[feed.Post], error) {
 		return w.PostsByUser(ctx, user, feed.PostRange{}, in)
 	}))
 	u, err := w.User(ctx, user)
@@ -422,14 +425,14 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 			comments = append(comments, c.Comment)
 		}
 	}
-	same(t, "comments by user", comments, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Comment], error) { return w.CommentsByUser(ctx, user, in) }))
+	same(t, "comments by user", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) { return w.CommentsByUser(ctx, user, in) }))
 	var likes []feed.LikedPost
 	for _, p := range slices.Backward(m.posts) {
 		if at, liked := m.likes[[2]string{user, p.ID}]; liked && !p.deleted {
 			likes = append(likes, feed.LikedPost{PostID: p.ID, LikedAt: at})
 		}
 	}
-	same(t, "likes by user", likes, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.LikedPost], error) { return w.LikesByUser(ctx, user, in) }))
+	same(t, "likes by user", likes, list(w.t, limit, func(in page.Request) (page.List[feed.LikedPost], error) { return w.LikesByUser(ctx, user, in) }))
 }
 
 func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
@@ -437,12 +440,12 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 	got, err := w.Post(ctx, p.ID)
 	answer(t, err, m.living(p, ""))
 	if p.deleted {
-		_, err := w.Comments(ctx, p.ID, feed.PageRequest{})
-		answer(t, err, feed.NotFound)
-		_, err = w.Likers(ctx, p.ID, feed.PageRequest{})
-		answer(t, err, feed.NotFound)
+		_, err := w.Comments(ctx, p.ID, page.Request{})
+		answer(t, err, fault.NotFound)
+		_, err = w.Likers(ctx, p.ID, page.Request{})
+		answer(t, err, fault.NotFound)
 		_, err = w.LikeCount(ctx, p.ID)
-		answer(t, err, feed.NotFound)
+		answer(t, err, fault.NotFound)
 		return
 	}
 	same(t, "post", p.Post, got)
@@ -452,7 +455,7 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 			comments = append(comments, c.Comment)
 		}
 	}
-	same(t, "comments", comments, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Comment], error) { return w.Comments(ctx, p.ID, in) }))
+	same(t, "comments", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) { return w.Comments(ctx, p.ID, in) }))
 	if m.stale {
 		return
 	}
@@ -461,14 +464,14 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 		at, liked := m.likes[[2]string{user, p.ID}]
 		l, err := w.LikeOf(ctx, p.ID, user)
 		if !liked {
-			answer(t, err, feed.NotFound)
+			answer(t, err, fault.NotFound)
 			continue
 		}
 		answer(t, err, 0)
 		same(t, "like", feed.Liker{UserID: user, LikedAt: at}, l)
 		likers = append(likers, l)
 	}
-	same(t, "likers", likers, list(w.t, limit, func(in feed.PageRequest) (feed.List[feed.Liker], error) { return w.Likers(ctx, p.ID, in) }))
+	same(t, "likers", likers, list(w.t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(ctx, p.ID, in) }))
 	count, err := w.LikeCount(ctx, p.ID)
 	answer(t, err, 0)
 	same(t, "like count", int64(len(likers)), count.Count)
@@ -503,7 +506,7 @@ func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {
 						require.NoError(rt, end())
 					}()
 				}
-				w := newWorldAt(t, clock, func(c *feed.Config) { c.FollowersPerLikeShard, c.Store = 1, store })
+				w := newWorldAt(t, clock, func(c *config) { c.FollowersPerLikeShard, c.Store = 1, store })
 				m := newModel(w, c.stale)
 				rt.Repeat(m.actions())
 				m.quiesce(rt)

@@ -8,8 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -49,7 +52,7 @@ func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 	w.homes("ann", "c1")
 	w.homes("bob", "b2", "b1")
 	for _, pull := range []bool{false, true} {
-		news := w.news("ann", feed.HomeQuery{Pull: pull, After: b1.ID}, 20)
+		news := w.news("ann", home.Query{Pull: pull, After: b1.ID}, 20)
 		assert.Equal(t, []string{c1.ID}, homeIDs(news.Items))
 		assert.Equal(t, 1, news.Unread)
 	}
@@ -99,18 +102,18 @@ func TestAMuteHidesDuringAReturn(t *testing.T) {
 func TestRefusedMutes(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
-	wantKind(t, w.Mute(t.Context(), "ann", "ann"), feed.Invalid)
-	wantKind(t, w.Unmute(t.Context(), "ann", "ann"), feed.Invalid)
-	wantKind(t, w.Mute(t.Context(), "ann", "nobody"), feed.NotFound)
-	wantKind(t, w.Unmute(t.Context(), "ann", "nobody"), feed.NotFound)
-	wantKind(t, w.Mute(t.Context(), "new", "ann"), feed.ProfileMissing)
+	wantKind(t, w.Mute(t.Context(), "ann", "ann"), fault.Invalid)
+	wantKind(t, w.Unmute(t.Context(), "ann", "ann"), fault.Invalid)
+	wantKind(t, w.Mute(t.Context(), "ann", "nobody"), fault.NotFound)
+	wantKind(t, w.Unmute(t.Context(), "ann", "nobody"), fault.NotFound)
+	wantKind(t, w.Mute(t.Context(), "new", "ann"), fault.ProfileMissing)
 	var items []table.Item
 	for _, name := range numbered(feed.MaxMutes, "muted") {
 		mute, muter := schema.Mute{User: "ann", Author: name, Since: w.clock.now()}.Items()
 		items = append(items, mute, muter)
 	}
 	w.put(items...)
-	wantKind(t, w.Mute(t.Context(), "ann", "bob"), feed.MuteLimit)
+	wantKind(t, w.Mute(t.Context(), "ann", "bob"), fault.MuteLimit)
 	w.mute("bob", "ann")
 	w.users("muted0007") // the other muted ones have no profile
 	w.unmute("ann", "muted0007")
@@ -128,18 +131,18 @@ func TestMutesAreListedByUserID(t *testing.T) {
 		want = append(want, feed.Edge{UserID: name, Since: w.clock.now()})
 	}
 	for _, limit := range []int{1, 3, 7, 100} {
-		assert.Equal(t, want, list(t, limit, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Mutes(t.Context(), "ann", in) }))
-		views := list(t, limit, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error) {
+		assert.Equal(t, want, list(t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Mutes(t.Context(), "ann", in) }))
+		views := list(t, limit, func(in page.Request) (page.List[feed.WithUser[feed.Edge]], error) {
 			return w.MuteViews(t.Context(), "ann", in)
 		})
 		require.Len(t, views, 7)
 		assert.Equal(t, want[6], views[6].Item)
 		assert.Equal(t, feed.UserView{HomeAuthor: feed.HomeAuthor{ID: names[6], Name: "Name of " + names[6]}, Following: true}, views[6].User)
 	}
-	l, err := w.Mutes(t.Context(), "ann", feed.PageRequest{Limit: 1})
+	l, err := w.Mutes(t.Context(), "ann", page.Request{Limit: 1})
 	require.NoError(t, err)
-	_, err = w.Mutes(t.Context(), names[0], feed.PageRequest{Cursor: l.NextCursor})
-	wantKind(t, err, feed.Malformed)
+	_, err = w.Mutes(t.Context(), names[0], page.Request{Cursor: l.NextCursor})
+	wantKind(t, err, fault.Malformed)
 }
 
 // Of the home's entries nearly all are of muted authors. A page skips them in large steps, and
@@ -163,8 +166,8 @@ func TestHomeBehindThousandsOfEntriesOfMutedAuthors(t *testing.T) {
 	}
 	w.put(items...)
 	for _, limit := range skippedLimits {
-		got := wholeList(t, tp, limit, tableCalls+1, 12_000/5000+3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+		got := wholeList(t, tp, limit, tableCalls+1, 12_000/5000+3, func(in page.Request) (page.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", home.Query{}, in)
 		})
 		wantSame(t, limit, texts(got), []string{"new", "old"})
 	}
@@ -230,7 +233,7 @@ func TestNothingIsLeftOfTheMutesOfAForgottenUser(t *testing.T) {
 		assert.Empty(t, w.partition(schema.MutersPK("ann")))
 		assert.Len(t, w.partition(schema.MutersPK("bob")), 1, "another user's")
 		for _, user := range []string{"ann", "cid"} {
-			mutes, err := w.Mutes(t.Context(), user, feed.PageRequest{})
+			mutes, err := w.Mutes(t.Context(), user, page.Request{})
 			require.NoError(t, err)
 			assert.Len(t, mutes.Items, map[string]int{"ann": 0, "cid": 1}[user])
 		}

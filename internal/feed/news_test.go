@@ -10,15 +10,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
-func (w *world) news(viewer string, query feed.HomeQuery, limit int) feed.HomeNews {
+func (w *world) news(viewer string, query home.Query, limit int) home.News {
 	w.t.Helper()
-	news, err := w.HomeNews(w.t.Context(), viewer, query, feed.PageRequest{Limit: limit})
+	news, err := w.HomeNews(w.t.Context(), viewer, query, page.Request{Limit: limit})
 	require.NoError(w.t, err)
 	return news
 }
@@ -45,10 +46,10 @@ func TestNewsAreThePostsAfterAnID(t *testing.T) {
 		for _, newer := range []int{0, 1, 20, 21, 28, 99, 100, 101, 140} {
 			after := posts[len(posts)-1-newer]
 			want := slices.DeleteFunc(slices.Clone(living), func(post string) bool { return post <= after })
-			query := feed.HomeQuery{Pull: pull, After: after}
+			query := home.Query{Pull: pull, After: after}
 			for _, limit := range []int{20, 100} {
 				news := w.news("viewer", query, limit)
-				assert.Equal(t, min(len(want), feed.MaxUnread), news.Unread, "%d newer, limit %d, pull %v", newer, limit, pull)
+				assert.Equal(t, min(len(want), home.MaxUnread), news.Unread, "%d newer, limit %d, pull %v", newer, limit, pull)
 				all := homeIDs(w.home("viewer", limit, query))
 				assert.Truef(t, slices.Equal(want, all), "%d newer, limit %d, pull %v: %q, want %q", newer, limit, pull, all, want)
 				assert.Equal(t, all[:min(len(want), limit)], homeIDs(news.Items))
@@ -60,18 +61,18 @@ func TestNewsAreThePostsAfterAnID(t *testing.T) {
 func TestCursorsOfNewsBelongToThem(t *testing.T) {
 	w := newWorld(t)
 	w.crowd("viewer", 1, 9)
-	items := w.home("viewer", 20, feed.HomeQuery{})
+	items := w.home("viewer", 20, home.Query{})
 	first, second := items[8].Post.ID, items[7].Post.ID
-	cursor := w.news("viewer", feed.HomeQuery{After: first}, 2).NextCursor
-	next, err := w.HomeNews(t.Context(), "viewer", feed.HomeQuery{After: first}, feed.PageRequest{Limit: 20, Cursor: cursor})
+	cursor := w.news("viewer", home.Query{After: first}, 2).NextCursor
+	next, err := w.HomeNews(t.Context(), "viewer", home.Query{After: first}, page.Request{Limit: 20, Cursor: cursor})
 	require.NoError(t, err)
 	assert.Equal(t, homeIDs(items[2:8]), homeIDs(next.Items))
-	next, err = w.HomeNews(t.Context(), "viewer", feed.HomeQuery{After: first}, feed.PageRequest{Limit: 2, Cursor: cursor})
+	next, err = w.HomeNews(t.Context(), "viewer", home.Query{After: first}, page.Request{Limit: 2, Cursor: cursor})
 	require.NoError(t, err)
 	assert.NotEmpty(t, next.NextCursor)
 	assert.Zero(t, next.Unread, "only the first page has the number")
-	for _, query := range []feed.HomeQuery{{}, {After: second}} {
-		_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{Cursor: cursor})
+	for _, query := range []home.Query{{}, {After: second}} {
+		_, err := w.Home(t.Context(), "viewer", query, page.Request{Cursor: cursor})
 		assert.ErrorContains(t, err, "does not belong")
 	}
 }
@@ -80,9 +81,9 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 func TestNewsOfAGatheredHomeCostAPage(t *testing.T) {
 	w, tp := tapped(t)
 	w.followees("viewer", 1001)
-	query := feed.HomeQuery{Pull: true, After: id.Min}
+	query := home.Query{Pull: true, After: id.Min}
 	tp.take()
-	_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{})
+	_, err := w.Home(t.Context(), "viewer", query, page.Request{})
 	require.NoError(t, err)
 	page := len(tp.take())
 	news := w.news("viewer", query, 20)
@@ -111,9 +112,9 @@ func TestPollsForNewsCost(t *testing.T) {
 		s.deliver()
 		s.clock.add(time.Minute) // nothing is shared any more
 		after := before
-		var news feed.HomeNews
-		got := m.of(func() { news = s.news("viewer", feed.HomeQuery{After: after}, 20) })
-		assert.Equal(t, min(step.posts, feed.MaxUnread), news.Unread)
+		var news home.News
+		got := m.of(func() { news = s.news("viewer", home.Query{After: after}, 20) })
+		assert.Equal(t, min(step.posts, home.MaxUnread), news.Unread)
 		assert.Equal(t, step.want, got, "%d posts: read units", step.posts)
 		before = s.page("viewer", 1)[0].Post.ID
 	}
@@ -154,7 +155,7 @@ func TestNewsByPullReadEachListTwice(t *testing.T) {
 			w.returning("viewer")
 		}
 		tp.take()
-		assert.Equal(t, 50, w.news("viewer", feed.HomeQuery{Pull: pull, After: posts[0]}, 20).Unread)
+		assert.Equal(t, 50, w.news("viewer", home.Query{Pull: pull, After: posts[0]}, 20).Unread)
 		lists := 0
 		for _, c := range tp.take() {
 			if c.op == table.OpQuery && strings.HasSuffix(c.key.PK, "#post") {
@@ -170,11 +171,11 @@ func TestUnreadPostsAreCountedBehindDeletedOnes(t *testing.T) {
 	for deleted, want := range map[int]int{0: 35, 75: 35, 95: 35, 100: 35, 195: 35, 385: 35, 3000: 25} {
 		w, tp, after := newsBehind(t, deleted)
 		for _, limit := range []int{1, 20} {
-			page, err := w.Home(t.Context(), "viewer", feed.HomeQuery{After: after}, feed.PageRequest{Limit: limit})
+			page, err := w.Home(t.Context(), "viewer", home.Query{After: after}, page.Request{Limit: limit})
 			require.NoError(t, err)
 			require.Len(t, page.Items, limit)
 			calls := len(tp.take())
-			news := w.news("viewer", feed.HomeQuery{After: after}, limit)
+			news := w.news("viewer", home.Query{After: after}, limit)
 			assert.Equal(t, want, news.Unread, "%d deleted, limit %d", deleted, limit)
 			calls = len(tp.take()) - calls
 			assert.LessOrEqual(t, calls, tableCalls, "%d deleted, limit %d: calls besides the page", deleted, limit)
@@ -189,11 +190,11 @@ func TestAPageOfAHundredNewsCountsNoMore(t *testing.T) {
 	w, tp := tapped(t)
 	w.crowd("viewer", 3, 110)
 	tp.take()
-	query := feed.HomeQuery{After: id.Min}
-	_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{Limit: feed.MaxUnread})
+	query := home.Query{After: id.Min}
+	_, err := w.Home(t.Context(), "viewer", query, page.Request{Limit: home.MaxUnread})
 	require.NoError(t, err)
 	page := len(tp.take())
-	assert.Equal(t, feed.MaxUnread, w.news("viewer", query, feed.MaxUnread).Unread)
+	assert.Equal(t, home.MaxUnread, w.news("viewer", query, home.MaxUnread).Unread)
 	assert.Len(t, tp.take(), page)
 }
 
@@ -202,7 +203,7 @@ func failEachCall(t *testing.T, tp *tap, do func() error) (calls int) {
 	t.Helper()
 	for {
 		n, failed := 0, call{}
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if n++; n == calls+1 {
 				failed = c
 				return lost
@@ -222,7 +223,7 @@ func failEachCall(t *testing.T, tp *tap, do func() error) (calls int) {
 
 // A page of which a read failed must not look like the end of the home.
 func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
-	w, tp := tapped(t, func(c *feed.Config) { c.Local = true })
+	w, tp := tapped(t, func(c *config) { c.Local = true })
 	names := w.crowd("viewer", 3, 30)
 	for i := range 90 {
 		p := w.post(names[i%3], "deleted")
@@ -233,13 +234,13 @@ func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
 	}
 	w.published.take()
 	for _, pull := range []bool{false, true} {
-		query := feed.HomeQuery{Pull: pull, After: id.Min}
+		query := home.Query{Pull: pull, After: id.Min}
 		home := failEachCall(t, tp, func() error {
-			_, err := w.Home(t.Context(), "viewer", query, feed.PageRequest{})
+			_, err := w.Home(t.Context(), "viewer", query, page.Request{})
 			return err
 		})
 		news := failEachCall(t, tp, func() error {
-			_, err := w.HomeNews(t.Context(), "viewer", query, feed.PageRequest{})
+			_, err := w.HomeNews(t.Context(), "viewer", query, page.Request{})
 			return err
 		})
 		assert.Greater(t, news, home, "the rest is counted")
@@ -255,7 +256,7 @@ func TestNewsOfAHomeThatGrowsAreThoseOfThePage(t *testing.T) {
 	for _, name := range names[:3] {
 		w.post(name, "x")
 	}
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpBatchGet {
 			it := schema.FollowingItem("viewer", "more", w.clock.now(), id.Min)
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: it})
@@ -263,7 +264,7 @@ func TestNewsOfAHomeThatGrowsAreThoseOfThePage(t *testing.T) {
 		}
 		return works
 	})
-	news := w.news("viewer", feed.HomeQuery{Pull: true, After: id.Min}, 2)
+	news := w.news("viewer", home.Query{Pull: true, After: id.Min}, 2)
 	assert.Len(t, news.Items, 2)
 	assert.Equal(t, 2, news.Unread)
 	assert.NotEmpty(t, news.NextCursor)

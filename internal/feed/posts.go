@@ -9,7 +9,10 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/backoff"
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -19,34 +22,34 @@ import (
 
 // Post returns a living post.
 func (s *Service) Post(ctx context.Context, post string) (Post, error) {
-	byID, err := s.livingPost(ctx, post)
+	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
 		return Post{}, err
 	}
 	key := schema.PostKey(byID.Author, post)
-	found, err := s.posts(ctx, []table.Key{key})
+	found, err := s.access.Posts(ctx, []table.Key{key})
 	if err != nil {
 		return Post{}, err
 	}
 	it, ok := found[key]
-	if !ok { // deleted after livingPost read it
-		return Post{}, notFound("post %s was deleted", post)
+	if !ok { // deleted after LivingPost read it
+		return Post{}, fault.NotFoundf("post %s was deleted", post)
 	}
 	p, err := schema.ParsePost(it)
 	if err != nil {
-		return Post{}, unavailable("table", err)
+		return Post{}, fault.Wrap("table", err)
 	}
 	return postOf(p), nil
 }
 
 // ownPost returns user's living post.
 func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRef, error) {
-	byID, err := s.livingPost(ctx, post)
+	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
 		return schema.PostRef{}, err
 	}
 	if byID.Author != user {
-		return schema.PostRef{}, s.refuse(ctx, user, "the post belongs to another user")
+		return schema.PostRef{}, s.access.Refuse(ctx, user, "the post belongs to another user")
 	}
 	return byID, nil
 }
@@ -62,7 +65,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	}
 	up := table.UpdateInput{
 		Key: schema.PostKey(user, post),
-		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.cfg.Now().UnixMilli())}},
+		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.access.Now().UnixMilli())}},
 		// If the post was deleted since the read, the deletion wins (I2).
 		If:        table.Exists{},
 		ReturnNew: true,
@@ -77,16 +80,16 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	default:
 		up.Set = append(up.Set, table.Attr{Name: schema.AttrImageURL, Value: table.S(*edit.ImageURL)})
 	}
-	res, err := s.cfg.Store.Update(ctx, up)
+	res, err := s.access.Store.Update(ctx, up)
 	if _, failed := errors.AsType[*table.ConditionError](err); failed {
-		return Post{}, notFound("post %s was deleted", post)
+		return Post{}, fault.NotFoundf("post %s was deleted", post)
 	}
 	if err != nil {
-		return Post{}, unavailable("table", err)
+		return Post{}, fault.Wrap("table", err)
 	}
 	p, err := schema.ParsePost(*res.Item)
 	if err != nil {
-		return Post{}, unavailable("table", err)
+		return Post{}, fault.Wrap("table", err)
 	}
 	return postOf(p), nil
 }
@@ -104,10 +107,10 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	var byID schema.PostRef
 	var counts *table.Item
-	err := s.all(ctx,
+	err := s.access.All(ctx,
 		func(ctx context.Context) (err error) { byID, err = s.ownPost(ctx, user, post); return err },
 		func(ctx context.Context) (err error) {
-			counts, err = s.get(ctx, schema.CountsKey(user), true)
+			counts, err = s.access.Get(ctx, schema.CountsKey(user), true)
 			return err
 		},
 	)
@@ -116,21 +119,21 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	}
 	s.askToPurge(ctx, user, post)
 	byID.Deleted = true
-	byID.TTL = s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)
-	lower := addTo(schema.CountsKey(user), schema.AttrPosts, -1)
+	byID.TTL = s.access.Now().Add(s.access.TimelineTTL + schema.DeliveryKept)
+	lower := access.AddTo(schema.CountsKey(user), schema.AttrPosts, -1)
 	if counts == nil || counts.Str(schema.AttrLastDel) < post {
 		raise := *lower
 		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
 		raise.If = table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}}
-		if err = s.bury(ctx, byID, &raise); !conditionFailed(err) {
-			return unavailable("table", err)
+		if err = s.bury(ctx, byID, &raise); !access.ConditionFailed(err) {
+			return fault.Wrap("table", err)
 		}
 		// The post is gone, or a newer one was deleted since the read.
 	}
-	if err = s.bury(ctx, byID, lower); conditionFailed(err) {
-		return notFound("post %s was deleted", post)
+	if err = s.bury(ctx, byID, lower); access.ConditionFailed(err) {
+		return fault.NotFoundf("post %s was deleted", post)
 	}
-	return unavailable("table", err)
+	return fault.Wrap("table", err)
 }
 
 // askForPurge bounds how long a deletion waits for the queue.
@@ -140,8 +143,8 @@ const askForPurge = time.Second
 func (s *Service) askToPurge(ctx context.Context, user, post string) {
 	ctx, cancel := context.WithTimeout(ctx, askForPurge)
 	defer cancel()
-	if err := s.publish(ctx, queue.TopicBackfills, &messages.PostDeleted{PostID: post, AuthorID: user}); err != nil {
-		s.cfg.Log.Warn("the comments and likes of a deleted post stay", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
+	if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.PostDeleted{PostID: post, AuthorID: user}); err != nil {
+		s.access.Log.Warn("the comments and likes of a deleted post stay", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post), zap.Error(err))
 	}
 }
@@ -149,7 +152,7 @@ func (s *Service) askToPurge(ctx context.Context, user, post string) {
 // bury makes the transaction of a deletion.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *table.UpdateInput) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
-	return s.transact(ctx,
+	return s.access.Transact(ctx,
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(tombstone.Author, tombstone.ID), If: table.Exists{}}},
 		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
 		table.TransactOp{Update: counts},
@@ -158,13 +161,13 @@ func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *ta
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin
 // with their time, so the range of time is a range of keys.
-func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req PageRequest) (List[Post], error) {
+func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], error) {
 	list, _, _, err := s.postsByUser(ctx, user, in, req)
 	return list, err
 }
 
 // postsByUser also returns the items that it read of the posts, and the scope of the list.
-func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, req PageRequest) (List[Post], map[table.Key]table.Item, scope, error) {
+func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], map[table.Key]table.Item, page.Scope, error) {
 	low, high := id.Min, ""
 	if !in.Since.IsZero() {
 		low = id.Floor(ceilMilli(in.Since))
@@ -172,10 +175,10 @@ func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, re
 	if !in.Until.IsZero() {
 		high = id.Floor(ceilMilli(in.Until))
 	}
-	scope := byID("posts", user, low+"-"+high)
-	before, err := scope.position(req.Cursor)
+	scope := page.ListByID("posts", user, low+"-"+high)
+	before, err := scope.Position(req.Cursor)
 	if err != nil {
-		return List[Post]{}, nil, scope, err
+		return page.List[Post]{}, nil, scope, err
 	}
 	q := table.Query{
 		PK: schema.PostsPK(user), Low: schema.PostSK(low),
@@ -186,18 +189,18 @@ func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, re
 		q.After = schema.PostSK(after)
 	}
 	if high != "" && high <= low {
-		return List[Post]{}, nil, scope, s.requireUser(ctx, user)
+		return page.List[Post]{}, nil, scope, s.access.RequireUser(ctx, user)
 	}
 	read := map[table.Key]table.Item{}
-	posts, err := collect(ctx, s.cfg.Store, q, req.limit()+1, refill{}, each(func(it table.Item) (Post, bool, error) {
+	posts, err := page.Collect(ctx, s.access.Store, q, req.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Post, bool, error) {
 		p, err := schema.ParsePost(it)
 		read[it.Key] = it
 		return postOf(p), true, err
 	}))
 	if err != nil {
-		return List[Post]{}, nil, scope, err
+		return page.List[Post]{}, nil, scope, err
 	}
-	list, err := userPage(ctx, s, posts, req, scope, func(p Post) string { return p.ID })
+	list, err := access.UserPage(ctx, s.access, posts, req, scope, func(p Post) string { return p.ID })
 	return list, read, scope, err
 }
 
@@ -215,29 +218,29 @@ func ceilMilli(t time.Time) time.Time {
 // id alone does not count: the items of a transaction may become visible one by one.
 func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
 	waits := backoff.Exponential{First: lookAgain, Most: lookFor}
-	if s.cfg.Local {
+	if s.access.Local {
 		waits.First = lookAgainLocal
 	}
 	waited := time.Duration(0)
 	for try := 1; ; try++ {
-		it, err := s.get(ctx, schema.PostKey(author, post), true)
+		it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
 		if err != nil {
 			return nil, err
 		}
 		if it != nil {
 			found, err := schema.ParsePost(*it)
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
 			return &found, nil
 		}
-		if it, err = s.get(ctx, schema.PostByIDKey(post), true); err != nil {
+		if it, err = s.access.Get(ctx, schema.PostByIDKey(post), true); err != nil {
 			return nil, err
 		}
 		if it != nil {
 			ref, err := schema.ParsePostRef(*it)
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
 			if ref.Deleted && ref.Author == author {
 				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, Deleted: true}, nil
@@ -248,7 +251,7 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 		}
 		wait := min(waits.Bound(try), lookFor-waited)
 		if err := backoff.Wait(ctx, wait); err != nil {
-			return nil, unavailable("table", err)
+			return nil, fault.Wrap("table", err)
 		}
 		waited += wait
 	}

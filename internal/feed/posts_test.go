@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -50,13 +52,12 @@ func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	ahead := feed.New(feed.Config{
-		Store: w.store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL,
-		IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(time.Minute) }),
-	})
+	ahead := newDomain(config{way: way{
+		Store: w.store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL, IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(time.Minute) }),
+	}})
 	last := ""
 	for i := range 10 {
-		s := w.Service
+		s := w.domain
 		if i%2 == 0 {
 			s = ahead
 		}
@@ -73,10 +74,9 @@ func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
-	behind := feed.New(feed.Config{
-		Store: tp.Store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL,
-		IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(-time.Minute) }),
-	})
+	behind := newDomain(config{way: way{
+		Store: tp.Store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL, IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(-time.Minute) }),
+	}})
 	posts := []feed.Post{w.post("ann", "1"), w.post("ann", "2"), w.post("ann", "3"), w.post("ann", "4")}
 	remove := func(s interface {
 		DeletePost(ctx context.Context, user, post string) error
@@ -85,7 +85,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 		require.NoError(t, s.DeletePost(t.Context(), "ann", posts[n].ID))
 	}
 	meanwhile := true
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpTransact && meanwhile { // between the read and the transaction of the older post's deletion
 			meanwhile = false
 			remove(behind, 3)
@@ -132,7 +132,7 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 			w.checkCounts("ann")
 			items := w.partition(schema.PostsPK("ann"))
 			assert.Lenf(t, items, 1, "the list has %d items", len(items))
-			got := wholeList(t, tp, 1, 1, 1, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+			got := wholeList(t, tp, 1, 1, 1, func(in page.Request) (page.List[feed.Post], error) {
 				return w.PostsByUser(t.Context(), "ann", feed.PostRange{}, in)
 			})
 			wantSame(t, 1, postTexts(got), []string{living.Text})
@@ -162,7 +162,7 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 		again(true)
 		w.clock.add(timelineTTL + 30*24*time.Hour) // now the tombstones have expired
 		_, err := w.Delivery(t.Context(), "ann", events[0].PostID)
-		wantKind(t, err, feed.NotFound)
+		wantKind(t, err, fault.NotFound)
 		again(false)
 	})
 }
@@ -177,18 +177,18 @@ func TestADeletionAsksForThePurgeFirst(t *testing.T) {
 	w.published.failWith(errors.New("queue down"))
 	require.NoError(t, w.DeletePost(t.Context(), "ann", first.ID))
 	w.published.failWith(nil)
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.op == table.OpTransact {
 			return answerLost
 		}
 		return works
 	})
-	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), feed.Unavailable)
+	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), fault.Unavailable)
 	if events := w.published.take(); len(events) != 1 || events[0].(*messages.PostDeleted).PostID != second.ID {
 		t.Errorf("published %+v", events)
 	}
 	tp.set(nil)
-	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), feed.NotFound)
+	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), fault.NotFound)
 	assert.Empty(t, w.published.take(), "a post that is gone")
 }
 
@@ -199,7 +199,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
 	fastNow := func() time.Time { return w.clock.now().Add(10 * time.Minute) }
-	fast := feed.New(feed.Config{Store: w.store, Publisher: w.published, Now: fastNow, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fastNow)})
+	fast := newDomain(config{way: way{Store: w.store, Publisher: w.published, Now: fastNow, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fastNow)}})
 	first, err := fast.CreatePost(t.Context(), "ann", feed.PostInput{Text: "fast"})
 	require.NoError(t, err)
 	event, isPost := w.published.take()[0].(*messages.PostCreated)
@@ -211,7 +211,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	}
 	for w.clock.now().Add(messages.MaxAhead).Before(first.CreatedAt) {
 		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "refused", IdempotencyKey: "key"})
-		if refused, ok := errors.AsType[*feed.Error](err); !ok || refused.Kind != feed.Unavailable || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
+		if refused, ok := errors.AsType[*fault.Error](err); !ok || refused.Kind != fault.Unavailable || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
 			t.Fatalf("a healthy process answers %v, want unavailable for a minute at most", err)
 		}
 		require.Empty(t, w.published.take(), "a refused post was published")
@@ -256,7 +256,7 @@ func TestPostsByUserInARangeOfTime(t *testing.T) {
 	} {
 		for _, limit := range []int{1, 2, 100} {
 			var got []string
-			for _, p := range list(t, limit, func(in feed.PageRequest) (feed.List[feed.Post], error) {
+			for _, p := range list(t, limit, func(in page.Request) (page.List[feed.Post], error) {
 				return w.PostsByUser(t.Context(), "ann", c.in, in)
 			}) {
 				got = append(got, p.ID)
@@ -299,7 +299,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 		for _, body := range []feed.PostInput{{Text: "y"}, {Text: "x", ImageURL: "http://e.com"}} {
 			body.IdempotencyKey = "key"
 			_, err := w.CreatePost(t.Context(), "ann", body)
-			wantKind(t, err, feed.Invalid)
+			wantKind(t, err, fault.Invalid)
 		}
 		require.NoError(t, w.DeletePost(t.Context(), "ann", first.ID))
 		w.published.take()
@@ -318,22 +318,22 @@ func TestOneKeyIsOnePost(t *testing.T) {
 func TestARefusedBodyDoesNotBindItsKey(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: "key"})
-	wantKind(t, err, feed.ProfileMissing)
+	wantKind(t, err, fault.ProfileMissing)
 	w.users("ann")
 	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{IdempotencyKey: "key"})
-	wantKind(t, err, feed.Invalid)
+	wantKind(t, err, fault.Invalid)
 	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "key"})
 	assert.NoError(t, err)
 }
 
 func TestARepeatKeepsTheLikeShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
 		w.users("ann", "bob")
 		w.published.failWith(errors.New("queue down"))
 		in := feed.PostInput{Text: "x", IdempotencyKey: "key"}
 		_, err := w.CreatePost(t.Context(), "ann", in)
-		wantKind(t, err, feed.Unavailable)
+		wantKind(t, err, fault.Unavailable)
 		w.published.failWith(nil)
 		w.follow("bob", "ann")
 		w.published.take()
@@ -348,7 +348,7 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
 		w.users("ann", "bob")
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if c.op == table.OpTransact {
 				return lost
 			}
@@ -356,7 +356,7 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 		})
 		p := w.post("ann", "x")
 		tp.set(nil)
-		wantKind(t, func() error { _, err := w.Post(t.Context(), p.ID); return err }(), feed.NotFound)
+		wantKind(t, func() error { _, err := w.Post(t.Context(), p.ID); return err }(), fault.NotFound)
 		e := w.published.take()[0].(*messages.PostCreated)
 		for range 2 {
 			if ref, err := w.EnsurePost(t.Context(), e); ref.Deleted || err != nil {
@@ -380,7 +380,7 @@ func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
 		w.users("ann")
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if c.op == table.OpTransact {
 				return lost
 			}
@@ -391,7 +391,7 @@ func TestEnsurePostLooksBeforeItWrites(t *testing.T) {
 		tp.take()
 		began := time.Now()
 		var wrote time.Duration
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if c.op == table.OpTransact {
 				wrote = time.Since(began)
 			}
@@ -414,7 +414,7 @@ func TestAWorkerWaitsForThePostAboutAsLongAsItsTransactionTakes(t *testing.T) {
 		{false, 20 * time.Millisecond, 37500 * time.Microsecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, func(c *feed.Config) { c.Local = tt.local })
+			w := newWorld(t, func(c *config) { c.Local = tt.local })
 			w.users("ann")
 			post, err := id.NewGenerator(w.clock.now).New()
 			require.NoError(t, err)
@@ -467,7 +467,7 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 // is writing at the same time as if another producer had sent it.
 func TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 1 })
+		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
 		w.users("ann", "bob", "cid")
 		w.follow("bob", "ann")
 		w.published.take()
@@ -489,7 +489,7 @@ func TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite(t *testing.T) {
 }
 
 func TestPostsOfOtherProducersGetTheirAuthorsLikeShards(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 2 })
+	w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 2 })
 	w.users("ann", "u1", "u2", "u3", "u4")
 	for i := range 4 {
 		w.follow(fmt.Sprintf("u%d", i+1), "ann")
@@ -537,7 +537,7 @@ func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 }
 
 func TestLikeShardsGrowWithTheFollowers(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 2 })
+	w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 2 })
 	w.users("ann", "u1", "u2", "u3", "u4")
 	for i, want := range []int{1, 1, 2, 2, 3} {
 		if i > 0 {
@@ -553,7 +553,7 @@ func TestLikeShardsGrowWithTheFollowers(t *testing.T) {
 func TestAPostIsCountedOnceHoweverOftenItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		posted := 0
-		w := newWorld(t, func(c *feed.Config) { c.Posted = func() { posted++ } })
+		w := newWorld(t, func(c *config) { c.Posted = func() { posted++ } })
 		w.users("ann")
 		send := func(key string, fails bool, want int) {
 			t.Helper()

@@ -8,6 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -37,7 +40,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 		}
 		post = bound
 	}
-	err = s.publish(ctx, queue.TopicPosts, &messages.PostCreated{
+	err = s.access.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
 		PostID: post.ID, AuthorID: author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
 	})
 	if err != nil {
@@ -45,7 +48,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	}
 	s.cfg.Posted()
 	if _, _, err := s.writePost(ctx, post, true); err != nil {
-		s.cfg.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.cfg.RequestID(ctx)), trace.ID(ctx),
+		s.access.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post.ID), zap.Error(err))
 	}
 	return postOf(post), nil
@@ -54,14 +57,14 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 // newPost gives a post its id and its number of like shards, which never change, and its
 // byline.
 func (s *Service) newPost(ctx context.Context, author string, in PostInput) (schema.Post, error) {
-	floor, read, known := s.cfg.Authors.known(author, s.cfg.Now())
+	floor, read, known := s.cfg.Authors.known(author, s.access.Now())
 	if !known {
 		var err error
 		if floor, read, err = s.readAuthor(ctx, author); err != nil {
 			return schema.Post{}, err
 		}
 	}
-	post, err := s.cfg.IDs.After(floor)
+	post, err := s.access.IDs.After(floor)
 	if err != nil {
 		return schema.Post{}, fmt.Errorf("feed: %w", err)
 	}
@@ -75,10 +78,10 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (sch
 // readAuthor returns the highest id of an author's posts, living or deleted, and what a new one
 // takes from the author, who must have a profile.
 func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, err error) {
-	read.at = s.cfg.Now()
+	read.at = s.access.Now()
 	var profile *schema.Profile
 	var counts schema.Counts
-	err = s.all(ctx,
+	err = s.access.All(ctx,
 		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
 		func(ctx context.Context) (err error) { highest, err = s.newestPost(ctx, author); return err },
 	)
@@ -86,7 +89,7 @@ func (s *Service) readAuthor(ctx context.Context, author string) (highest string
 		return "", read, err
 	}
 	if profile == nil {
-		return "", read, profileMissing(author)
+		return "", read, fault.NoProfile(author)
 	}
 	highest, read.shards, read.byline = max(highest, counts.LastDeleted), s.likeShards(counts), profile.Byline()
 	s.cfg.Authors.note(author, highest, read)
@@ -101,14 +104,14 @@ const mostRetryAfter = time.Minute
 // because the author's newest post is: it was made by a process whose clock is ahead, or
 // the clock of this one is behind.
 func (s *Service) checkAhead(post string) error {
-	ahead := timeOf(post).Sub(s.cfg.Now()) - messages.MaxAhead
+	ahead := access.TimeOf(post).Sub(s.access.Now()) - messages.MaxAhead
 	if ahead <= 0 {
 		return nil
 	}
-	return &Error{
-		Kind: Unavailable, RetryAfter: min(ahead, mostRetryAfter),
+	return &fault.Error{
+		Kind: fault.Unavailable, RetryAfter: min(ahead, mostRetryAfter),
 		Detail: "the author's newest post is ahead of this server's clock: try again later",
-		Err:    fmt.Errorf("a new post would be of %s: set the clocks of the processes right", timeOf(post).Format(time.RFC3339)),
+		Err:    fmt.Errorf("a new post would be of %s: set the clocks of the processes right", access.TimeOf(post).Format(time.RFC3339)),
 	}
 }
 
@@ -123,14 +126,14 @@ func (s *Service) likeShards(counts schema.Counts) int {
 // replicas make ids, and their clocks differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
 	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}}
-	read, err := collect(ctx, s.cfg.Store, q, 1, refill{}, each(func(it table.Item) (string, bool, error) {
+	read, err := page.Collect(ctx, s.access.Store, q, 1, page.Refill{}, page.Each(func(it table.Item) (string, bool, error) {
 		post, err := schema.ParsePost(it)
 		return post.ID, true, err
 	}))
-	if err != nil || len(read.items) == 0 {
+	if err != nil || len(read.Items) == 0 {
 		return "", err
 	}
-	return read.items[0], nil
+	return read.Items[0], nil
 }
 
 // EnsurePost makes sure that the post of an event is in the table before a worker
@@ -145,7 +148,7 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 // looks for such a post first. An event without like shards is of another producer:
 // nobody else writes its post, and no worker waits for it.
 func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error) {
-	if err := s.cfg.Clock.CheckAge("post_id", e.PostID, s.cfg.Now()); err != nil {
+	if err := s.access.Clock.CheckAge("post_id", e.PostID, s.access.Now()); err != nil {
 		return schema.Post{}, err
 	}
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards}
@@ -210,20 +213,20 @@ func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (stor
 func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
-		Attrs: schema.EntryAttrs(timeOf(p.ID).Add(s.cfg.TimelineTTL), p.LikeShards),
+		Attrs: schema.EntryAttrs(access.TimeOf(p.ID).Add(s.access.TimelineTTL), p.LikeShards),
 	}
 	byID := refOf(p)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
-		{Update: addTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
+		{Update: access.AddTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
 	}
 	if shown {
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})
 	}
-	err = s.transactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
-	if !conditionFailed(err) {
-		return byID, err == nil, unavailable("table", err)
+	err = s.access.TransactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
+	if !access.ConditionFailed(err) {
+		return byID, err == nil, fault.Wrap("table", err)
 	}
 	cancelled, _ := errors.AsType[*table.CancelledError](err)
 	for i, op := range cancelled.Reasons {
@@ -235,7 +238,7 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) 
 		}
 		there, err := schema.ParsePostRef(*op.Old)
 		if err != nil {
-			return byID, false, unavailable("table", err)
+			return byID, false, fault.Wrap("table", err)
 		}
 		if there.Author != p.Author {
 			return byID, false, &ownedError{p.ID, p.Author, there.Author}

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -19,7 +21,7 @@ import (
 // The list of likes gets one more partition for so many followers, up to a hundred.
 func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 	for followers, want := range map[int64]int{0: 1, 9: 1, 10: 2, 25: 3, 980: 99, 990: 100, 1_000_000: 100} {
-		w := newWorld(t, func(c *feed.Config) { c.FollowersPerLikeShard = 10 })
+		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 10 })
 		w.users("ann")
 		w.put(table.Item{Key: schema.FollowerCountKey("ann", "x"), Attrs: []table.Attr{{Name: schema.AttrN, Value: table.N(followers)}}})
 		p := w.post("ann", "x")
@@ -58,9 +60,9 @@ func TestAPostThatIsTooFarAheadIsRefused(t *testing.T) {
 			assert.Greater(t, p.ID, newest)
 			continue
 		}
-		var refused *feed.Error
+		var refused *fault.Error
 		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, feed.Unavailable, refused.Kind)
+		assert.Equal(t, fault.Unavailable, refused.Kind)
 		assert.Equal(t, wait, refused.RetryAfter)
 		assert.EqualError(t, refused.Err, fmt.Sprintf("a new post would be of %s: set the clocks of the processes right", w.clock.now().Add(ahead).Format(time.RFC3339)))
 		assert.Empty(t, w.published.take())
@@ -86,7 +88,7 @@ func TestAWorkerWaitsForThePostOfACall(t *testing.T) {
 				w.users("ann")
 				made := w.ids(1)[0]
 				began, written := time.Now(), c.after == 0
-				tp.set(func(call) fault {
+				tp.set(func(call) failure {
 					if !written && time.Since(began) >= c.after {
 						written = true
 						ref := schema.PostRef{ID: made, Author: "ann", LikeShards: 7}
@@ -167,6 +169,6 @@ func TestAWorkerThatCannotReadOrWriteAPostTriesAgain(t *testing.T) {
 		},
 		func(w *world) {
 			w.checkCounts("ann")
-			assert.Equal(t, []string{"x"}, texts(w.home("ann", 3, feed.HomeQuery{})))
+			assert.Equal(t, []string{"x"}, texts(w.home("ann", 3, home.Query{})))
 		})
 }

@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -39,9 +42,9 @@ func (w *world) followees(viewer string, n int) []string {
 }
 
 // pulled reads a page of viewer's home by pull.
-func (w *world) pulled(viewer string, in feed.PageRequest) feed.List[feed.HomeItem] {
+func (w *world) pulled(viewer string, in page.Request) page.List[feed.HomeItem] {
 	w.t.Helper()
-	l, err := w.Home(w.t.Context(), viewer, feed.HomeQuery{Pull: true}, in)
+	l, err := w.Home(w.t.Context(), viewer, home.Query{Pull: true}, in)
 	require.NoError(w.t, err)
 	return l
 }
@@ -63,7 +66,7 @@ func TestTheFirstPageOfThousandsOfFolloweesByPullMakesTwelveTableCalls(t *testin
 	w.deliver()
 	var calls, shown []int
 	tp.take()
-	got, _ := w.walk("viewer", "", 20, func(l feed.List[feed.HomeItem]) {
+	got, _ := w.walk("viewer", "", 20, func(l page.List[feed.HomeItem]) {
 		calls, shown = append(calls, len(tp.take())), append(shown, len(l.Items))
 	})
 	const lists, items = 2 + pageLists, 6 // the followees, the mutes and their lists; posts by id, mutes, edges, posts, the rest, own likes
@@ -71,7 +74,7 @@ func TestTheFirstPageOfThousandsOfFolloweesByPullMakesTwelveTableCalls(t *testin
 	assert.Equal(t, []int{0, 0, 0, 0, 0, 0, 20, 10}, shown, "posts on the pages")
 	assert.LessOrEqual(t, calls[0], tableCalls)
 	assert.Equal(t, want, homeIDs(got), "by pull")
-	assert.Equal(t, want, homeIDs(w.home("viewer", 100, feed.HomeQuery{})), "by push")
+	assert.Equal(t, want, homeIDs(w.home("viewer", 100, home.Query{})), "by push")
 }
 
 // One gathering fills pages of any size until its 100 posts are shown.
@@ -86,9 +89,9 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 	for limit, pages := range map[int]int{20: 5 + 3, 100: 2} {
 		const gathering = 2
 		requests, longest := 0, 0
-		got := wholeList(t, tp, limit, 2+pageLists, 2*gathering+pages, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
+		got := wholeList(t, tp, limit, 2+pageLists, 2*gathering+pages, func(in page.Request) (page.List[feed.HomeItem], error) {
 			requests, longest = requests+1, max(longest, len(in.Cursor))
-			return w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, in)
+			return w.Home(t.Context(), "viewer", home.Query{Pull: true}, in)
 		})
 		assert.Equal(t, want, homeIDs(got))
 		assert.Equal(t, 2*gathering+pages, requests)
@@ -98,10 +101,10 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 
 // walk reads viewer's home by pull from cursor on to its end, and returns its posts and
 // the number of requests. It calls each with each page, if each is not nil.
-func (w *world) walk(viewer, cursor string, limit int, each func(feed.List[feed.HomeItem])) (items []feed.HomeItem, requests int) {
+func (w *world) walk(viewer, cursor string, limit int, each func(page.List[feed.HomeItem])) (items []feed.HomeItem, requests int) {
 	w.t.Helper()
 	for ; ; requests++ {
-		l := w.pulled(viewer, feed.PageRequest{Limit: limit, Cursor: cursor})
+		l := w.pulled(viewer, page.Request{Limit: limit, Cursor: cursor})
 		if each != nil {
 			each(l)
 		}
@@ -143,7 +146,7 @@ func gathered(t *testing.T, n int) (w *world, posts []feed.Post, cursor string) 
 	w.clock.add(2 * time.Minute)
 	slices.Reverse(posts)
 	for range 2 {
-		l := w.pulled("viewer", feed.PageRequest{Cursor: cursor})
+		l := w.pulled("viewer", page.Request{Cursor: cursor})
 		require.Empty(t, l.Items, "a page of a gathering")
 		cursor = l.NextCursor
 	}
@@ -183,20 +186,20 @@ func TestGatheredPostsAreLeftOutIfTheyMustNotShowAnyMore(t *testing.T) {
 // Push and pull share their cursors, also those of a gathering.
 func TestCursorsOfGatherings(t *testing.T) {
 	w, posts, cursor := gathered(t, 9)
-	first := w.pulled("viewer", feed.PageRequest{Limit: 4, Cursor: cursor})
-	push := func(in feed.PageRequest) feed.List[feed.HomeItem] {
-		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, in)
+	first := w.pulled("viewer", page.Request{Limit: 4, Cursor: cursor})
+	push := func(in page.Request) page.List[feed.HomeItem] {
+		l, err := w.Home(t.Context(), "viewer", home.Query{}, in)
 		require.NoError(t, err)
 		return l
 	}
 	assert.Equal(t, ids(posts[:4]), homeIDs(first.Items))
-	assert.Equal(t, ids(posts), homeIDs(push(feed.PageRequest{Cursor: cursor}).Items), "by push, before the first page")
-	assert.Equal(t, ids(posts[4:]), homeIDs(push(feed.PageRequest{Cursor: first.NextCursor}).Items), "by push, after it")
-	rest, _ := w.walk("viewer", push(feed.PageRequest{Limit: 4}).NextCursor, 3, nil)
+	assert.Equal(t, ids(posts), homeIDs(push(page.Request{Cursor: cursor}).Items), "by push, before the first page")
+	assert.Equal(t, ids(posts[4:]), homeIDs(push(page.Request{Cursor: first.NextCursor}).Items), "by push, after it")
+	rest, _ := w.walk("viewer", push(page.Request{Limit: 4}).NextCursor, 3, nil)
 	assert.Equal(t, ids(posts[4:]), homeIDs(rest), "by pull from a cursor of push")
 	w.users("other")
-	_, err := w.Home(t.Context(), "other", feed.HomeQuery{Pull: true}, feed.PageRequest{Cursor: cursor})
-	wantKind(t, err, feed.Malformed)
+	_, err := w.Home(t.Context(), "other", home.Query{Pull: true}, page.Request{Cursor: cursor})
+	wantKind(t, err, fault.Malformed)
 }
 
 // A home that returns is read by pull, too. Its reader follows more than a thousand authors
@@ -214,7 +217,7 @@ func TestAReturningReaderOfThousandsOfFolloweesGetsAFewEmptyPages(t *testing.T) 
 	var got []string
 	var shown []int
 	for cursor, more := "", true; more; more = cursor != "" {
-		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{Cursor: cursor})
+		l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{Cursor: cursor})
 		require.NoError(t, err)
 		got, shown = append(got, homeIDs(l.Items)...), append(shown, len(l.Items))
 		cursor = l.NextCursor
@@ -241,7 +244,7 @@ func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	var got []string
 	most := 0
 	for cursor := ""; ; {
-		l := w.pulled("viewer", feed.PageRequest{Limit: 100, Cursor: cursor})
+		l := w.pulled("viewer", page.Request{Limit: 100, Cursor: cursor})
 		got, most = append(got, homeIDs(l.Items)...), max(most, len(l.Items))
 		if cursor = l.NextCursor; cursor == "" {
 			break
@@ -318,7 +321,7 @@ func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 			for range random.IntN(8) {
 				change()
 			}
-			l := w.pulled("viewer", feed.PageRequest{Limit: limit, Cursor: cursor})
+			l := w.pulled("viewer", page.Request{Limit: limit, Cursor: cursor})
 			for _, item := range l.Items {
 				p := item.Post
 				_, lives := living[p.ID]

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/fault"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -71,15 +71,15 @@ func TestAReaderIsPutAwayWithAllItsEdges(t *testing.T) {
 
 func TestAReaderWhoCannotBePutAway(t *testing.T) {
 	w := newWorld(t, active(1))
-	wantKind(t, w.PutAway(t.Context(), "ann"), feed.ProfileMissing)
+	wantKind(t, w.PutAway(t.Context(), "ann"), fault.ProfileMissing)
 	w.enrolled(true, 1)
-	wantKind(t, w.with().PutAway(t.Context(), "ann"), feed.NotFound)
+	wantKind(t, w.with().PutAway(t.Context(), "ann"), fault.NotFound)
 	returning := schema.Presence{User: "ann", State: schema.PresenceReturning, Until: w.today() - 5, V: 1}
 	w.put(returning.Item())
 	dated := w.dated("ann", "author0000")
 	err := w.PutAway(t.Context(), "ann")
-	wantKind(t, err, feed.Unavailable)
-	var refusal *feed.Error
+	wantKind(t, err, fault.Unavailable)
+	var refusal *fault.Error
 	require.ErrorAs(t, err, &refusal)
 	assert.Equal(t, time.Second, refusal.RetryAfter)
 	assert.Equal(t, "the home is being rebuilt: try again", refusal.Detail)

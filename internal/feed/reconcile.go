@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -42,15 +44,15 @@ const (
 // It fails if the clock is in doubt: it would leave posts out for their age without a word.
 func (s *Service) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
 	done, err := s.reconcile(ctx, since, until, cursor, limit)
-	if doubt := s.cfg.Clock.Doubt(); doubt != nil {
-		return Reconciled{}, unavailable("clock", doubt)
+	if doubt := s.access.Clock.Doubt(); doubt != nil {
+		return Reconciled{}, fault.Wrap("clock", doubt)
 	}
 	return done, err
 }
 
 func (s *Service) reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
-	taken := id.Floor(s.cfg.Now().Add(reconcileMargin - messages.MaxAge))
-	low, high := max(id.Floor(since), s.oldestShown(), taken), id.Floor(until)
+	taken := id.Floor(s.access.Now().Add(reconcileMargin - messages.MaxAge))
+	low, high := max(id.Floor(since), s.access.OldestShown(), taken), id.Floor(until)
 	at, err := parsePlace(cursor, low)
 	if err != nil {
 		return Reconciled{}, err
@@ -104,7 +106,7 @@ func parsePlace(cursor, first string) (place, error) {
 			return place{parts[0], shard, parts[2]}, nil
 		}
 	}
-	return place{}, &Error{Kind: Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
+	return place{}, &fault.Error{Kind: fault.Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
 }
 
 // endOf returns the last id of a stretch.
@@ -131,14 +133,14 @@ func (s *Service) postsMade(ctx context.Context, at place, low, high string, lim
 	if at.after != "" {
 		q.After = schema.PostSK(at.after)
 	}
-	for page, err := range s.cfg.Store.Query(ctx, q) {
+	for page, err := range s.access.Store.Query(ctx, q) {
 		if err != nil {
-			return nil, false, unavailable("table", err)
+			return nil, false, fault.Wrap("table", err)
 		}
 		for _, it := range page.Items {
 			ref, err := schema.ParsePostRef(it)
 			if err != nil {
-				return nil, false, unavailable("table", err)
+				return nil, false, fault.Wrap("table", err)
 			}
 			refs = append(refs, ref)
 		}
@@ -156,8 +158,8 @@ func (s *Service) publishIncomplete(ctx context.Context, refs []schema.PostRef) 
 	for i, ref := range refs {
 		works[i] = func(ctx context.Context) (err error) { again[i], err = s.redeliver(ctx, ref); return err }
 	}
-	for part := range slices.Chunk(works, readers) {
-		if err := s.all(ctx, part...); err != nil {
+	for part := range slices.Chunk(works, access.Readers) {
+		if err := s.access.All(ctx, part...); err != nil {
 			return 0, err
 		}
 	}
@@ -175,15 +177,15 @@ func (s *Service) redeliver(ctx context.Context, ref schema.PostRef) (published 
 	if err != nil || d.State != DeliveryQueued && d.State != DeliveryRunning {
 		return false, err
 	}
-	it, err := s.get(ctx, schema.PostKey(ref.Author, ref.ID), true)
+	it, err := s.access.Get(ctx, schema.PostKey(ref.Author, ref.ID), true)
 	if err != nil || it == nil {
 		return false, err
 	}
 	post, err := schema.ParsePost(*it)
 	if err != nil {
-		return false, unavailable("table", err)
+		return false, fault.Wrap("table", err)
 	}
-	return true, s.publish(ctx, queue.TopicPosts, &messages.PostCreated{
+	return true, s.access.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
 		PostID: post.ID, AuthorID: post.Author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
+
 	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -137,7 +139,7 @@ func TestAPostThatIsDeletedMeanwhileIsNotPublishedAgain(t *testing.T) {
 	p := w.post("ann", "x")
 	w.published.take()
 	key := schema.PostKey("ann", p.ID)
-	tp.set(func(c call) fault {
+	tp.set(func(c call) failure {
 		if c.key == key {
 			_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: key})
 			assert.NoError(t, err)
@@ -155,7 +157,7 @@ func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 	w := newWorld(t)
 	for _, cursor := range []string{"x", "01K9Z.1", "01K9Z.8.", "01K9Z.-1.", "01K9Z.0.x", "01K9Z.x.", "01K9Z..", "01K9Z.1..", "8ZZZZ.0.", "01K9.0.", id.Max + "Z.0."} {
 		_, err := w.Reconcile(t.Context(), time.Time{}, w.clock.now(), cursor, 1)
-		wantKind(t, err, feed.Malformed)
+		wantKind(t, err, fault.Malformed)
 	}
 }
 
@@ -163,7 +165,7 @@ func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)
-	w := newWorldAt(t, at, func(c *feed.Config) { c.Clock = clk })
+	w := newWorldAt(t, at, func(c *config) { c.Clock = clk })
 	w.users("ann")
 	w.post("ann", "lost")
 	since := at.now().Add(-time.Hour)
@@ -251,7 +253,7 @@ func TestReconcileFailsIfACallFails(t *testing.T) {
 	check := func() {
 		t.Helper()
 		got, err := w.Reconcile(t.Context(), since, since.Add(time.Hour), "", 100)
-		wantKind(t, err, feed.Unavailable)
+		wantKind(t, err, fault.Unavailable)
 		assert.Zero(t, got)
 	}
 	for _, of := range []call{
@@ -261,7 +263,7 @@ func TestReconcileFailsIfACallFails(t *testing.T) {
 		{op: table.OpGet, key: schema.PostKey("ann", p.ID)},
 	} {
 		fired := false
-		tp.set(func(c call) fault {
+		tp.set(func(c call) failure {
 			if c.op == of.op && c.key == of.key {
 				fired = true
 				return lost

@@ -15,18 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
 // tapped is a world whose table calls go through a tap.
-func tapped(t *testing.T, change ...func(*feed.Config)) (*world, *tap) {
+func tapped(t *testing.T, change ...func(*config)) (*world, *tap) {
 	t.Helper()
 	var tp *tap
-	w := newWorld(t, append(change, func(c *feed.Config) {
+	w := newWorld(t, append(change, func(c *config) {
 		tp = &tap{Store: c.Store}
 		c.Store = tp
 	})...)
@@ -76,7 +77,7 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 				tp.take()
 				tp.latency = time.Second
 				began := time.Now()
-				l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+				l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
 				require.NoError(t, err)
 				if took := time.Since(began); took != time.Duration(c.trips)*time.Second {
 					t.Errorf("it took %s, want %d round trips of a second", took, c.trips)
@@ -113,7 +114,7 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 	w, tp := tapped(t)
 	w.crowd("viewer", 3, 5)
 	tp.take()
-	w.home("viewer", 20, feed.HomeQuery{})
+	w.home("viewer", 20, home.Query{})
 	for _, call := range tp.take() {
 		_, isPost := schema.PostOfSK(call.key.SK)
 		isHome := call.op == table.OpQuery && call.key.PK != schema.UserLikesPK("viewer")
@@ -151,7 +152,7 @@ func TestPullReadsAHundredFolloweesARound(t *testing.T) {
 			tp.take()
 			tp.latency = time.Second
 			began := time.Now()
-			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{Pull: true}, feed.PageRequest{})
+			l, err := w.Home(t.Context(), "viewer", home.Query{Pull: true}, page.Request{})
 			require.NoError(t, err)
 			if took := time.Since(began); took != time.Duration(trips)*time.Second {
 				t.Errorf("%d followees: it took %s, want %d round trips of a second", followees, took, trips)
@@ -195,7 +196,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				events := make(chan messages.Event, 1000)
 				ids := id.NewGenerator(time.Now)
-				w, tp := tapped(t, func(c *feed.Config) { c.Now, c.IDs, c.Publisher = time.Now, ids, relay{events} })
+				w, tp := tapped(t, func(c *config) { c.Now, c.IDs, c.Publisher = time.Now, ids, relay{events} })
 				authors := numbered(followees, "author")
 				w.users("new")
 				w.users(authors...)
@@ -224,7 +225,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 				}
 				home := func() []string {
 					t.Helper()
-					l, err := w.Home(t.Context(), "new", feed.HomeQuery{}, feed.PageRequest{Limit: 100})
+					l, err := w.Home(t.Context(), "new", home.Query{}, page.Request{Limit: 100})
 					require.NoError(t, err)
 					return texts(l.Items)
 				}
@@ -272,7 +273,7 @@ func TestHomeReadsAHundredMarkedAuthorsARound(t *testing.T) {
 			tp.take()
 			tp.latency = time.Second
 			began := time.Now()
-			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+			l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
 			require.NoError(t, err)
 			if took := time.Since(began); took != time.Duration(trips)*time.Second {
 				t.Errorf("%d marked: it took %s, want %d round trips of a second", marked, took, trips)
@@ -323,7 +324,7 @@ func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &largest{pk: schema.MarksPK("viewer")}
-		w, tp := tapped(t, func(c *feed.Config) { store.Store, c.Store = c.Store, store })
+		w, tp := tapped(t, func(c *config) { store.Store, c.Store = c.Store, store })
 		w.users("viewer")
 		// The first and the last page hold each kind of mark.
 		var want []string
@@ -359,7 +360,7 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 		}
 		tp.latency = time.Second
 		began := time.Now()
-		l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, feed.PageRequest{})
+		l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
 		require.NoError(t, err)
 		got := texts(l.Items)
 		assert.Truef(t, slices.Equal(got, want), "the home is %q, want %q", got, want)

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -20,7 +22,7 @@ import (
 // Here lists and homes meet thousands of things that they must not show. Each page costs
 // a bounded number of table calls, and all pages together hold each item once.
 
-// tableCalls is the most that one page may cost, besides the first read of each list that
+// TableCalls is the most that one page may cost, besides the first read of each list that
 // it merges.
 const tableCalls = 12
 
@@ -72,12 +74,12 @@ func (w *world) deletedPosts(author string, n int) []string {
 
 // wholeList reads a list by its cursors. No page may cost more than most table calls, and
 // there may be at most pages pages, the number that the budget explains.
-func wholeList[T any](t *testing.T, tp *tap, limit, most, pages int, read func(feed.PageRequest) (feed.List[T], error)) []T {
+func wholeList[T any](t *testing.T, tp *tap, limit, most, pages int, read func(page.Request) (page.List[T], error)) []T {
 	t.Helper()
 	var items []T
 	for cursor, n := "", 1; ; n++ {
 		tp.take()
-		l, err := read(feed.PageRequest{Limit: limit, Cursor: cursor})
+		l, err := read(page.Request{Limit: limit, Cursor: cursor})
 		require.NoError(t, err)
 		calls := len(tp.take())
 		require.LessOrEqualf(t, calls, most, "page %d of limit %d took %d table calls", n, limit, calls)
@@ -116,8 +118,8 @@ func TestHomeBehindThousandsOfEntriesOfDeletedPosts(t *testing.T) {
 	w.post(names[1], "new")
 	w.deliver()
 	for _, limit := range skippedLimits {
-		got := wholeList(t, tp, limit, tableCalls+smallCalls, 3000/100+2, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+		got := wholeList(t, tp, limit, tableCalls+smallCalls, 3000/100+2, func(in page.Request) (page.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", home.Query{}, in)
 		})
 		wantSame(t, limit, texts(got), []string{"new", "old"})
 	}
@@ -133,8 +135,8 @@ func TestHomeBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
 		w.deliver()
 		require.NoError(t, w.Unfollow(t.Context(), "ann", names[0]))
 		for _, limit := range limits {
-			got := wholeList(t, tp, limit, tableCalls, entries/5000+3, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-				return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+			got := wholeList(t, tp, limit, tableCalls, entries/5000+3, func(in page.Request) (page.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "ann", home.Query{}, in)
 			})
 			wantSame(t, limit, texts(got), []string{"new", "old"})
 		}
@@ -170,7 +172,7 @@ func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 		want  int
 	}{{0, 1}, {0, 0}, {time.Minute, 1}} {
 		w.clock.add(step.after)
-		w.home("ann", 20, feed.HomeQuery{})
+		w.home("ann", 20, home.Query{})
 		requests := w.published.take()
 		for _, event := range requests {
 			if e, ok := event.(*messages.Unfollowed); !ok || e.FollowerID != "ann" || e.AuthorID != names[0] {
@@ -202,8 +204,8 @@ func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
 	require.NoError(t, w.Unfollow(t.Context(), "ann", names[0]))
 	w.follow("ann", "late")
 	for _, limit := range skippedLimits {
-		got := wholeList(t, tp, limit, tableCalls+1, 30, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-			return w.Home(t.Context(), "ann", feed.HomeQuery{}, in)
+		got := wholeList(t, tp, limit, tableCalls+1, 30, func(in page.Request) (page.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", home.Query{}, in)
 		})
 		wantSame(t, limit, texts(got), want)
 	}
@@ -233,8 +235,8 @@ func TestHomesOfAuthorsOfLongPosts(t *testing.T) {
 	}
 	for _, pull := range []bool{false, true} {
 		for _, limit := range skippedLimits {
-			got := wholeList(t, tp, limit, tableCalls+26, 200, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-				return w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, in)
+			got := wholeList(t, tp, limit, tableCalls+26, 200, func(in page.Request) (page.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "ann", home.Query{Pull: pull}, in)
 			})
 			wantSame(t, limit, homeIDs(got), want)
 		}
@@ -264,13 +266,13 @@ func TestCommentsAndLikesOfThousandsOfDeletedPosts(t *testing.T) {
 	living("new")
 	for _, limit := range skippedLimits {
 		var comments, likes []string
-		for _, c := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+		for _, c := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in page.Request) (page.List[feed.Comment], error) {
 			return w.CommentsByUser(t.Context(), "ann", in)
 		}) {
 			comments = append(comments, c.PostID)
 		}
 		wantSame(t, limit, comments, want)
-		for _, l := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in feed.PageRequest) (feed.List[feed.LikedPost], error) {
+		for _, l := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in page.Request) (page.List[feed.LikedPost], error) {
 			return w.LikesByUser(t.Context(), "ann", in)
 		}) {
 			likes = append(likes, l.PostID)
@@ -300,7 +302,7 @@ func TestLikersBehindThousandsOfTakenBackLikes(t *testing.T) {
 		slices.Sort(want)
 		for _, limit := range skippedLimits {
 			var got []string
-			for _, l := range wholeList(t, tp, limit, tableCalls+shards, 300, func(in feed.PageRequest) (feed.List[feed.Liker], error) {
+			for _, l := range wholeList(t, tp, limit, tableCalls+shards, 300, func(in page.Request) (page.List[feed.Liker], error) {
 				return w.Likers(t.Context(), post, in)
 			}) {
 				got = append(got, l.UserID)
@@ -327,7 +329,7 @@ func TestFriendsOfTwoLongListsWithHardlyAMatch(t *testing.T) {
 	}
 	w.put(edges...)
 	for _, limit := range skippedLimits {
-		got := wholeList(t, tp, limit, tableCalls, 4000/64/8+3, func(in feed.PageRequest) (feed.List[feed.Edge], error) {
+		got := wholeList(t, tp, limit, tableCalls, 4000/64/8+3, func(in page.Request) (page.List[feed.Edge], error) {
 			return w.Friends(t.Context(), "ann", in)
 		})
 		wantSame(t, limit, edgeUsers(got), want)
@@ -341,7 +343,7 @@ func TestPagesAreFullWhereNothingIsSkipped(t *testing.T) {
 	w.clock.add(time.Minute)
 	for _, pull := range []bool{false, true} {
 		for n, cursor := 0, ""; n == 0 || cursor != ""; n++ {
-			l, err := w.Home(t.Context(), "ann", feed.HomeQuery{Pull: pull}, feed.PageRequest{Cursor: cursor})
+			l, err := w.Home(t.Context(), "ann", home.Query{Pull: pull}, page.Request{Cursor: cursor})
 			if err != nil || len(l.Items) != 20 {
 				t.Fatalf("pull %v, page %d of %d authors: %d items, %v", pull, n, len(names), len(l.Items), err)
 			}

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -56,10 +58,10 @@ func TestAHomePageWithDeletedPostsReadsFewMore(t *testing.T) {
 		viewer := longName("viewer")
 		posts := w.fullHome(viewer, 200)
 		w.deletePosts(posts[4 : 4+deleted]...)
-		var l feed.List[feed.HomeItem]
+		var l page.List[feed.HomeItem]
 		got := m.of(func() {
 			var err error
-			l, err = w.Home(t.Context(), viewer, feed.HomeQuery{}, feed.PageRequest{})
+			l, err = w.Home(t.Context(), viewer, home.Query{}, page.Request{})
 			require.NoError(t, err)
 		})
 		assert.Equal(t, want, got, "read units of a page with %d deleted posts", deleted)
@@ -137,8 +139,8 @@ func TestNoPageEndsEarlierForASmallRefill(t *testing.T) {
 		post(c.living)
 		var pages []int
 		var got []string
-		for _, item := range wholeList(t, tp, c.limit, tableCalls+smallCalls, 200, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-			l, err := w.Home(t.Context(), "viewer", feed.HomeQuery{}, in)
+		for _, item := range wholeList(t, tp, c.limit, tableCalls+smallCalls, 200, func(in page.Request) (page.List[feed.HomeItem], error) {
+			l, err := w.Home(t.Context(), "viewer", home.Query{}, in)
 			pages = append(pages, len(l.Items))
 			return l, err
 		}) {
@@ -179,8 +181,8 @@ func TestPagesAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 		require.NoError(t, w.Unfollow(t.Context(), "viewer", names[2]))
 		w.follow("viewer", "merged")
 		for _, limit := range []int{1, 2, 3, 7, 20, 33, 50, 100} {
-			got := wholeList(t, tp, limit, tableCalls+smallCalls+1, 400, func(in feed.PageRequest) (feed.List[feed.HomeItem], error) {
-				return w.Home(t.Context(), "viewer", feed.HomeQuery{}, in)
+			got := wholeList(t, tp, limit, tableCalls+smallCalls+1, 400, func(in page.Request) (page.List[feed.HomeItem], error) {
+				return w.Home(t.Context(), "viewer", home.Query{}, in)
 			})
 			wantSame(t, limit, texts(got), want)
 		}
@@ -209,13 +211,13 @@ func TestListsOfLivingPostsAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 		}
 		for _, limit := range []int{1, 2, 3, 7, 20, 33, 50, 100} {
 			var likes, comments []string
-			for _, l := range wholeList(t, tp, limit, tableCalls+2, 400, func(in feed.PageRequest) (feed.List[feed.LikedPost], error) {
+			for _, l := range wholeList(t, tp, limit, tableCalls+2, 400, func(in page.Request) (page.List[feed.LikedPost], error) {
 				return w.LikesByUser(t.Context(), "ann", in)
 			}) {
 				likes = append(likes, l.PostID)
 			}
 			wantSame(t, limit, likes, want)
-			for _, c := range wholeList(t, tp, limit, tableCalls+2, 400, func(in feed.PageRequest) (feed.List[feed.Comment], error) {
+			for _, c := range wholeList(t, tp, limit, tableCalls+2, 400, func(in page.Request) (page.List[feed.Comment], error) {
 				return w.CommentsByUser(t.Context(), "ann", in)
 			}) {
 				comments = append(comments, c.PostID)
@@ -237,7 +239,7 @@ type skipping struct {
 
 func listsThatSkip() []skipping {
 	ctx := context.Background()
-	var first feed.PageRequest
+	var first page.Request
 	const at = 4
 	deleted := func(w *world, _ string, posts []feed.Post) { w.deletePosts(posts[at]) }
 	unliked := func(w *world, viewer string, posts []feed.Post) {
@@ -261,12 +263,12 @@ func listsThatSkip() []skipping {
 		_, err := w.store.Delete(ctx, table.DeleteInput{Key: schema.ProfileKey(posts[at].AuthorID)})
 		require.NoError(w.t, err)
 	}
-	home := func(query feed.HomeQuery) func(*world, string, []feed.Post) error {
+	readHome := func(query home.Query) func(*world, string, []feed.Post) error {
 		return func(w *world, viewer string, _ []feed.Post) error { return pageOf(w.Home(ctx, viewer, query, first)) }
 	}
 	news := func(pull bool, n int) func(*world, string, []feed.Post) error {
 		return func(w *world, viewer string, posts []feed.Post) error {
-			_, err := w.HomeNews(ctx, viewer, feed.HomeQuery{Pull: pull, After: posts[n].ID}, first)
+			_, err := w.HomeNews(ctx, viewer, home.Query{Pull: pull, After: posts[n].ID}, first)
 			return err
 		}
 	}
@@ -275,11 +277,11 @@ func listsThatSkip() []skipping {
 		return pageOf(w.CommentsByUser(ctx, viewer, first))
 	}
 	return []skipping{
-		{"home by push, a deleted post", deleted, home(feed.HomeQuery{}), 33, 37},
-		{"home by push, an author muted", muted, home(feed.HomeQuery{}), 33, 37},
-		{"home by push, an author unfollowed", unfollowed, home(feed.HomeQuery{}), 33, 37},
-		{"home by pull, a deleted post", deleted, home(feed.HomeQuery{Pull: true}), 74, 73},
-		{"home by pull, an author muted", muted, home(feed.HomeQuery{Pull: true}), 74, 72},
+		{"home by push, a deleted post", deleted, readHome(home.Query{}), 33, 37},
+		{"home by push, an author muted", muted, readHome(home.Query{}), 33, 37},
+		{"home by push, an author unfollowed", unfollowed, readHome(home.Query{}), 33, 37},
+		{"home by pull, a deleted post", deleted, readHome(home.Query{Pull: true}), 74, 73},
+		{"home by pull, an author muted", muted, readHome(home.Query{Pull: true}), 74, 72},
 		{"news, a deleted post", deleted, news(false, 10), 17.5, 17.5},
 		{"news of more than a page, a deleted post", deleted, news(false, 60), 56, 59.5},
 		{"news by pull, a deleted post", deleted, news(true, 10), 38.5, 37},

@@ -19,7 +19,7 @@ type tap struct {
 	mu    sync.Mutex
 	calls []call
 	// fault decides how a call ends. nil means that no call fails.
-	fault func(call) fault
+	fault func(call) failure
 }
 
 // call is one round trip.
@@ -33,12 +33,12 @@ type call struct {
 
 func (c call) String() string { return fmt.Sprintf("%s %s / %s", c.op, c.key.PK, c.key.SK) }
 
-// fault is a way in which a call fails.
-type fault uint8
+// failure is a way in which a call fails.
+type failure uint8
 
 const (
 	// works: the call succeeds.
-	works fault = iota
+	works failure = iota
 	// lost: the call fails, and nothing was written.
 	lost
 	// answerLost: the call fails, though it was written.
@@ -47,11 +47,11 @@ const (
 	conflicts
 )
 
-func (f fault) String() string {
+func (f failure) String() string {
 	return [...]string{"works", "not persisted", "persisted, answer lost", "conflict"}[f]
 }
 
-func (t *tap) enter(ctx context.Context, c call) (fault, error) {
+func (t *tap) enter(ctx context.Context, c call) (failure, error) {
 	if t.latency > 0 {
 		timer := time.NewTimer(t.latency)
 		defer timer.Stop()
@@ -79,7 +79,7 @@ func (t *tap) take() []call {
 	return calls
 }
 
-func (t *tap) set(fault func(call) fault) {
+func (t *tap) set(fault func(call) failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fault = fault

@@ -3,25 +3,10 @@ package feed
 import (
 	"time"
 
-	"fanfare/internal/id"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 )
-
-// PageRequest asks for one page of a list.
-type PageRequest struct {
-	// Limit is 1 to MaxLimit; 0 is DefaultLimit.
-	Limit int
-	// Cursor is a former page's NextCursor, "" for the first page.
-	Cursor string
-}
-
-// List is one page. NextCursor is "" on the last page. A page that has a cursor may be
-// short, and even empty, if the request met too much that must not show, and it is short
-// where one more item would make more than 256 KiB of JSON.
-type List[T any] struct {
-	Items      []T
-	NextCursor string
-}
 
 // ProfileInput is a profile as its user writes it.
 type ProfileInput struct{ Name, Bio, ImageURL string }
@@ -84,23 +69,6 @@ type LikedPost struct {
 	LikedAt time.Time
 }
 
-// HomeQuery says how to compute a home: from the timeline (push), or from the
-// followees' post lists alone (pull). Both give the same list and share their cursors.
-// After, if it is not "", leaves out that post and all older ones; such a list has cursors
-// of its own.
-type HomeQuery struct {
-	Pull  bool
-	After string
-}
-
-// HomeNews is a page of the part of a home that is newer than HomeQuery.After.
-type HomeNews struct {
-	List[HomeItem]
-	// Unread is the number of all newer posts, MaxUnread for that many or more. Only the
-	// first page has it.
-	Unread int
-}
-
 // HomeItem is one entry of a home.
 type HomeItem struct {
 	Post      Post
@@ -114,35 +82,20 @@ type HomeItem struct {
 // producer may have one, and an old post of a user who is being removed.
 type HomeAuthor struct{ ID, Name, ImageURL string }
 
-// timeOf returns the time of an id that the table holds, the zero time if it is not
-// a ULID.
-func timeOf(ulid string) time.Time {
-	at, err := id.Time(ulid)
-	if err != nil {
-		return time.Time{} // keys hold parsed ids only; a reader has no better answer
-	}
-	return at
+func (p Post) JSONBytes() int {
+	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL)
 }
 
-func (p Post) jsonBytes() int { return fieldBytes + jsonBytes(p.Text) + jsonBytes(p.ImageURL) }
+func (c Comment) JSONBytes() int { return page.FieldBytes + page.JSONBytes(c.Text) }
 
-func (c Comment) jsonBytes() int { return fieldBytes + jsonBytes(c.Text) }
-
-func (i HomeItem) jsonBytes() int {
-	return i.Post.jsonBytes() + jsonBytes(i.Author.Name) + jsonBytes(i.Author.ImageURL)
+func (i HomeItem) JSONBytes() int {
+	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL)
 }
 
 func postOf(p schema.Post) Post {
-	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: timeOf(p.ID), EditedAt: p.EditedAt}
+	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
 }
 
 func commentOf(c schema.Comment) Comment {
-	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, CreatedAt: timeOf(c.ID)}
-}
-
-// ref is a reference to a post. A home collects refs before it reads any post, so
-// that many post lists fit in memory.
-type ref struct {
-	post, author string
-	likeShards   int
+	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, CreatedAt: access.TimeOf(c.ID)}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/invariants"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -20,10 +22,10 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	if err := in.validate(); err != nil {
 		return User{}, err
 	}
-	err = s.retryChanged(func() (changed bool, err error) {
+	err = s.access.RetryChanged(func() (changed bool, err error) {
 		made, err = s.putProfile(ctx, user, in)
 		_, changed = errors.AsType[*table.ConditionError](err)
-		return changed || conditionFailed(err), err
+		return changed || access.ConditionFailed(err), err
 	})
 	return made, err
 }
@@ -39,7 +41,7 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	if err != nil {
 		return User{}, err
 	}
-	now := s.cfg.Now().UTC().Truncate(time.Millisecond)
+	now := s.access.Now().UTC().Truncate(time.Millisecond)
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: now}
 	same := table.Cond(table.Absent{})
 	if old != nil {
@@ -51,7 +53,7 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 		if old != nil || counts != (schema.Counts{}) {
 			// Before the change, so that no crash loses it (docs/decisions/0037). A user who never
 			// was here has no post that keeps another name.
-			if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
+			if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
 				return User{}, err
 			}
 		}
@@ -61,7 +63,7 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 		return User{}, err
 	}
 	s.cfg.Authors.forget(user)
-	s.recent.keep(profile.Item())
+	s.access.Recent.Keep(profile.Item())
 	return userOf(profile, counts), nil
 }
 
@@ -82,7 +84,7 @@ func (s *Service) User(ctx context.Context, user string) (User, error) {
 	}
 	stored := found[user]
 	if stored.profile == nil {
-		return User{}, notFound("there is no user %s", user)
+		return User{}, fault.NotFoundf("there is no user %s", user)
 	}
 	return userOf(*stored.profile, stored.counts), nil
 }
@@ -103,7 +105,7 @@ func (s *Service) readUsers(ctx context.Context, users []string) (map[string]sto
 			return err
 		}
 	}
-	if err := s.all(ctx, reads...); err != nil {
+	if err := s.access.All(ctx, reads...); err != nil {
 		return nil, err
 	}
 	found := make(map[string]storedUser, len(users))
@@ -118,16 +120,16 @@ func (s *Service) readUsers(ctx context.Context, users []string) (map[string]sto
 func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, noted bool) error {
 	put := table.PutInput{Item: profile.Item(), If: same}
 	if !noted {
-		_, err := s.cfg.Store.Put(ctx, put)
+		_, err := s.access.Store.Put(ctx, put)
 		return err
 	}
-	return s.transact(ctx, table.TransactOp{Put: &put}, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ForgottenKey(profile.User)}})
+	return s.access.Transact(ctx, table.TransactOp{Put: &put}, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ForgottenKey(profile.User)}})
 }
 
 // userItems reads the items of a user: the profile, the counts, and the note of a removal.
 func (s *Service) userItems(ctx context.Context, user string) ([]table.Item, error) {
-	items, _, err := table.Collect(s.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
-	return items, unavailable("table", err)
+	items, _, err := table.Collect(s.access.Store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
+	return items, fault.Wrap("table", err)
 }
 
 // readUser reads a profile, nil if there is none, and the counts.
@@ -143,7 +145,7 @@ func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, s
 func parseUser(user string, items []table.Item) (*schema.Profile, schema.Counts, error) {
 	profile, counts, err := schema.ParseUser(items)
 	if err != nil {
-		return nil, schema.Counts{}, unavailable("table", err)
+		return nil, schema.Counts{}, fault.Wrap("table", err)
 	}
 	invariants.Check(min(counts.Followers, counts.Following, counts.Posts) >= 0, "I4: the counts of %s are %+v", user, counts)
 	return profile, counts, nil

@@ -11,8 +11,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -100,7 +103,7 @@ func TestAnImageURLIsOneThatClientsCanShow(t *testing.T) {
 	} {
 		_, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann", ImageURL: url})
 		assert.Equalf(t, ok, err == nil, "%q: %v", url, err)
-		if e, refused := errors.AsType[*feed.Error](err); err != nil && (!refused || len(e.Fields) != 1 || e.Fields[0].Field != "image_url") {
+		if e, refused := errors.AsType[*fault.Error](err); err != nil && (!refused || len(e.Fields) != 1 || e.Fields[0].Field != "image_url") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
@@ -157,8 +160,8 @@ func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			wantKind(t, err, feed.Invalid)
-			e, _ := errors.AsType[*feed.Error](err)
+			wantKind(t, err, fault.Invalid)
+			e, _ := errors.AsType[*fault.Error](err)
 			var fields []string
 			for _, f := range e.Fields {
 				fields = append(fields, f.Field)
@@ -178,58 +181,58 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 	require.NoError(t, w.DeletePost(ctx, "bob", gone.ID))
 	unknown := "01J00000000000000000000000"
 	text := "x"
-	var first feed.PageRequest
+	var first page.Request
 	rows := map[string]struct {
 		do   func() error
-		want feed.Kind
+		want fault.Kind
 	}{
-		"an unknown user":                   {func() error { _, err := w.User(ctx, "nobody"); return err }, feed.NotFound},
-		"followers of an unknown user":      {func() error { return pageOf(w.Followers(ctx, "nobody", first)) }, feed.NotFound},
-		"following of an unknown user":      {func() error { return pageOf(w.Following(ctx, "nobody", first)) }, feed.NotFound},
-		"friends of an unknown user":        {func() error { return pageOf(w.Friends(ctx, "nobody", first)) }, feed.NotFound},
-		"posts of an unknown user":          {func() error { return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{}, first)) }, feed.NotFound},
-		"comments of an unknown user":       {func() error { return pageOf(w.CommentsByUser(ctx, "nobody", first)) }, feed.NotFound},
-		"likes of an unknown user":          {func() error { return pageOf(w.LikesByUser(ctx, "nobody", first)) }, feed.NotFound},
-		"relationship of an unknown user":   {func() error { _, err := w.Relationship(ctx, "nobody", "ann"); return err }, feed.NotFound},
-		"relationship with an unknown user": {func() error { _, err := w.Relationship(ctx, "ann", "nobody"); return err }, feed.NotFound},
+		"an unknown user":                   {func() error { _, err := w.User(ctx, "nobody"); return err }, fault.NotFound},
+		"followers of an unknown user":      {func() error { return pageOf(w.Followers(ctx, "nobody", first)) }, fault.NotFound},
+		"following of an unknown user":      {func() error { return pageOf(w.Following(ctx, "nobody", first)) }, fault.NotFound},
+		"friends of an unknown user":        {func() error { return pageOf(w.Friends(ctx, "nobody", first)) }, fault.NotFound},
+		"posts of an unknown user":          {func() error { return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{}, first)) }, fault.NotFound},
+		"comments of an unknown user":       {func() error { return pageOf(w.CommentsByUser(ctx, "nobody", first)) }, fault.NotFound},
+		"likes of an unknown user":          {func() error { return pageOf(w.LikesByUser(ctx, "nobody", first)) }, fault.NotFound},
+		"relationship of an unknown user":   {func() error { _, err := w.Relationship(ctx, "nobody", "ann"); return err }, fault.NotFound},
+		"relationship with an unknown user": {func() error { _, err := w.Relationship(ctx, "ann", "nobody"); return err }, fault.NotFound},
 		"relationship with oneself":         {func() error { _, err := w.Relationship(ctx, "ann", "ann"); return err }, 0},
-		"following an unknown user":         {func() error { return w.Follow(ctx, "ann", "nobody") }, feed.NotFound},
-		"unfollowing an unknown user":       {func() error { return w.Unfollow(ctx, "ann", "nobody") }, feed.NotFound},
+		"following an unknown user":         {func() error { return w.Follow(ctx, "ann", "nobody") }, fault.NotFound},
+		"unfollowing an unknown user":       {func() error { return w.Unfollow(ctx, "ann", "nobody") }, fault.NotFound},
 		"unfollowing someone not followed":  {func() error { return w.Unfollow(ctx, "ann", "bob") }, 0},
-		"following without a profile":       {func() error { return w.Follow(ctx, "nobody", "ann") }, feed.ProfileMissing},
-		"unfollowing without a profile":     {func() error { return w.Unfollow(ctx, "nobody", "ann") }, feed.ProfileMissing},
-		"posting without a profile":         {func() error { _, err := w.CreatePost(ctx, "nobody", feed.PostInput{Text: "x"}); return err }, feed.ProfileMissing},
-		"commenting without a profile":      {func() error { _, err := w.CreateComment(ctx, "nobody", s.post.ID, "x"); return err }, feed.ProfileMissing},
-		"editing without a profile":         {func() error { _, err := w.EditPost(ctx, "nobody", s.post.ID, feed.PostEdit{Text: &text}); return err }, feed.ProfileMissing},
-		"deleting without a profile":        {func() error { return w.DeletePost(ctx, "nobody", s.post.ID) }, feed.ProfileMissing},
-		"uncommenting without a profile":    {func() error { return w.DeleteComment(ctx, "nobody", s.post.ID, s.comment.ID) }, feed.ProfileMissing},
-		"liking without a profile":          {func() error { return w.Like(ctx, "nobody", s.post.ID) }, feed.ProfileMissing},
-		"liking nothing without a profile":  {func() error { return w.Like(ctx, "nobody", unknown) }, feed.ProfileMissing},
-		"unliking without a profile":        {func() error { return w.Unlike(ctx, "nobody", s.post.ID) }, feed.ProfileMissing},
-		"an unknown post":                   {func() error { _, err := w.Post(ctx, unknown); return err }, feed.NotFound},
-		"the delivery of an unknown post":   {func() error { _, err := w.Delivery(ctx, "bob", unknown); return err }, feed.NotFound},
+		"following without a profile":       {func() error { return w.Follow(ctx, "nobody", "ann") }, fault.ProfileMissing},
+		"unfollowing without a profile":     {func() error { return w.Unfollow(ctx, "nobody", "ann") }, fault.ProfileMissing},
+		"posting without a profile":         {func() error { _, err := w.CreatePost(ctx, "nobody", feed.PostInput{Text: "x"}); return err }, fault.ProfileMissing},
+		"commenting without a profile":      {func() error { _, err := w.CreateComment(ctx, "nobody", s.post.ID, "x"); return err }, fault.ProfileMissing},
+		"editing without a profile":         {func() error { _, err := w.EditPost(ctx, "nobody", s.post.ID, feed.PostEdit{Text: &text}); return err }, fault.ProfileMissing},
+		"deleting without a profile":        {func() error { return w.DeletePost(ctx, "nobody", s.post.ID) }, fault.ProfileMissing},
+		"uncommenting without a profile":    {func() error { return w.DeleteComment(ctx, "nobody", s.post.ID, s.comment.ID) }, fault.ProfileMissing},
+		"liking without a profile":          {func() error { return w.Like(ctx, "nobody", s.post.ID) }, fault.ProfileMissing},
+		"liking nothing without a profile":  {func() error { return w.Like(ctx, "nobody", unknown) }, fault.ProfileMissing},
+		"unliking without a profile":        {func() error { return w.Unlike(ctx, "nobody", s.post.ID) }, fault.ProfileMissing},
+		"an unknown post":                   {func() error { _, err := w.Post(ctx, unknown); return err }, fault.NotFound},
+		"the delivery of an unknown post":   {func() error { _, err := w.Delivery(ctx, "bob", unknown); return err }, fault.NotFound},
 		"the delivery of a deleted post":    {func() error { _, err := w.Delivery(ctx, "bob", gone.ID); return err }, 0},
-		"somebody else's delivery":          {func() error { _, err := w.Delivery(ctx, "ann", s.post.ID); return err }, feed.Forbidden},
-		"a deleted post":                    {func() error { _, err := w.Post(ctx, gone.ID); return err }, feed.NotFound},
-		"editing somebody else's post":      {func() error { _, err := w.EditPost(ctx, "ann", s.post.ID, feed.PostEdit{Text: &text}); return err }, feed.Forbidden},
-		"editing an unknown post":           {func() error { _, err := w.EditPost(ctx, "ann", unknown, feed.PostEdit{Text: &text}); return err }, feed.NotFound},
-		"editing a deleted post":            {func() error { _, err := w.EditPost(ctx, "bob", gone.ID, feed.PostEdit{Text: &text}); return err }, feed.NotFound},
-		"deleting somebody else's post":     {func() error { return w.DeletePost(ctx, "ann", s.post.ID) }, feed.Forbidden},
-		"deleting a deleted post":           {func() error { return w.DeletePost(ctx, "bob", gone.ID) }, feed.NotFound},
-		"commenting on a deleted post":      {func() error { _, err := w.CreateComment(ctx, "ann", gone.ID, "x"); return err }, feed.NotFound},
-		"comments of a deleted post":        {func() error { return pageOf(w.Comments(ctx, gone.ID, first)) }, feed.NotFound},
-		"comments of an unknown post":       {func() error { return pageOf(w.Comments(ctx, unknown, first)) }, feed.NotFound},
-		"deleting a comment of a gone post": {func() error { return w.DeleteComment(ctx, "ann", gone.ID, goneComment.ID) }, feed.NotFound},
-		"deleting an unknown comment":       {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, unknown) }, feed.NotFound},
-		"deleting another post's comment":   {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, goneComment.ID) }, feed.NotFound},
-		"deleting somebody else's comment":  {func() error { return w.DeleteComment(ctx, "cid", s.post.ID, s.comment.ID) }, feed.Forbidden},
-		"liking a deleted post":             {func() error { return w.Like(ctx, "ann", gone.ID) }, feed.NotFound},
-		"unliking a deleted post":           {func() error { return w.Unlike(ctx, "ann", gone.ID) }, feed.NotFound},
-		"liking an unknown post":            {func() error { return w.Like(ctx, "ann", unknown) }, feed.NotFound},
-		"likers of a deleted post":          {func() error { return pageOf(w.Likers(ctx, gone.ID, first)) }, feed.NotFound},
-		"like count of a deleted post":      {func() error { _, err := w.LikeCount(ctx, gone.ID); return err }, feed.NotFound},
-		"a like that is not there":          {func() error { _, err := w.LikeOf(ctx, s.post.ID, "ann"); return err }, feed.NotFound},
-		"a like of a deleted post":          {func() error { _, err := w.LikeOf(ctx, gone.ID, "ann"); return err }, feed.NotFound},
+		"somebody else's delivery":          {func() error { _, err := w.Delivery(ctx, "ann", s.post.ID); return err }, fault.Forbidden},
+		"a deleted post":                    {func() error { _, err := w.Post(ctx, gone.ID); return err }, fault.NotFound},
+		"editing somebody else's post":      {func() error { _, err := w.EditPost(ctx, "ann", s.post.ID, feed.PostEdit{Text: &text}); return err }, fault.Forbidden},
+		"editing an unknown post":           {func() error { _, err := w.EditPost(ctx, "ann", unknown, feed.PostEdit{Text: &text}); return err }, fault.NotFound},
+		"editing a deleted post":            {func() error { _, err := w.EditPost(ctx, "bob", gone.ID, feed.PostEdit{Text: &text}); return err }, fault.NotFound},
+		"deleting somebody else's post":     {func() error { return w.DeletePost(ctx, "ann", s.post.ID) }, fault.Forbidden},
+		"deleting a deleted post":           {func() error { return w.DeletePost(ctx, "bob", gone.ID) }, fault.NotFound},
+		"commenting on a deleted post":      {func() error { _, err := w.CreateComment(ctx, "ann", gone.ID, "x"); return err }, fault.NotFound},
+		"comments of a deleted post":        {func() error { return pageOf(w.Comments(ctx, gone.ID, first)) }, fault.NotFound},
+		"comments of an unknown post":       {func() error { return pageOf(w.Comments(ctx, unknown, first)) }, fault.NotFound},
+		"deleting a comment of a gone post": {func() error { return w.DeleteComment(ctx, "ann", gone.ID, goneComment.ID) }, fault.NotFound},
+		"deleting an unknown comment":       {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, unknown) }, fault.NotFound},
+		"deleting another post's comment":   {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, goneComment.ID) }, fault.NotFound},
+		"deleting somebody else's comment":  {func() error { return w.DeleteComment(ctx, "cid", s.post.ID, s.comment.ID) }, fault.Forbidden},
+		"liking a deleted post":             {func() error { return w.Like(ctx, "ann", gone.ID) }, fault.NotFound},
+		"unliking a deleted post":           {func() error { return w.Unlike(ctx, "ann", gone.ID) }, fault.NotFound},
+		"liking an unknown post":            {func() error { return w.Like(ctx, "ann", unknown) }, fault.NotFound},
+		"likers of a deleted post":          {func() error { return pageOf(w.Likers(ctx, gone.ID, first)) }, fault.NotFound},
+		"like count of a deleted post":      {func() error { _, err := w.LikeCount(ctx, gone.ID); return err }, fault.NotFound},
+		"a like that is not there":          {func() error { _, err := w.LikeOf(ctx, s.post.ID, "ann"); return err }, fault.NotFound},
+		"a like of a deleted post":          {func() error { _, err := w.LikeOf(ctx, gone.ID, "ann"); return err }, fault.NotFound},
 		"a post author deleting a comment": {func() error {
 			c, err := w.CreateComment(ctx, "ann", s.post.ID, "x")
 			if err != nil {
@@ -238,12 +241,12 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 			return w.DeleteComment(ctx, "bob", s.post.ID, c.ID)
 		}, 0},
 		"liking one's own post":            {func() error { return w.Like(ctx, "bob", s.post.ID) }, 0},
-		"an empty home of an unknown user": {func() error { return pageOf(w.Home(ctx, "nobody", feed.HomeQuery{}, first)) }, 0},
+		"an empty home of an unknown user": {func() error { return pageOf(w.Home(ctx, "nobody", home.Query{}, first)) }, 0},
 		"an empty list of likes":           {func() error { return pageOf(w.LikesByUser(ctx, "cid", first)) }, 0},
 		"an empty range of posts":          {func() error { return pageOf(w.PostsByUser(ctx, "cid", feed.PostRange{Until: time.Unix(1, 0)}, first)) }, 0},
 		"an empty range of an unknown user's": {func() error {
 			return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{Until: time.UnixMilli(-1)}, first))
-		}, feed.NotFound},
+		}, fault.NotFound},
 	}
 	for name, row := range rows {
 		err := row.do()
@@ -256,14 +259,14 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 }
 
 func TestLikesByUserCanBeOff(t *testing.T) {
-	w := newWorld(t, func(c *feed.Config) { c.LikesByUser = false })
+	w := newWorld(t, func(c *config) { c.LikesByUser = false })
 	w.users("ann")
-	wantKind(t, pageOf(w.LikesByUser(t.Context(), "ann", feed.PageRequest{})), feed.IndexOff)
+	wantKind(t, pageOf(w.LikesByUser(t.Context(), "ann", page.Request{})), fault.IndexOff)
 }
 
 func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	const most, tried = 5, 12
-	w := newWorld(t, func(c *feed.Config) { c.MaxFollowing = most })
+	w := newWorld(t, func(c *config) { c.MaxFollowing = most })
 	names := numbered(tried, "author")
 	w.users("ann")
 	w.users(names...)
@@ -272,16 +275,16 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	for _, name := range names {
 		calls.Go(func() {
 			err := w.Follow(t.Context(), "ann", name)
-			if e, refused := errors.AsType[*feed.Error](err); err == nil {
+			if e, refused := errors.AsType[*fault.Error](err); err == nil {
 				followed.Add(1)
-			} else if !refused || e.Kind != feed.FollowingLimit {
+			} else if !refused || e.Kind != fault.FollowingLimit {
 				t.Error(err)
 			}
 		})
 	}
 	calls.Wait()
 	following := func() []string {
-		return edgeUsers(list(t, 100, func(in feed.PageRequest) (feed.List[feed.Edge], error) { return w.Following(t.Context(), "ann", in) }))
+		return edgeUsers(list(t, 100, func(in page.Request) (page.List[feed.Edge], error) { return w.Following(t.Context(), "ann", in) }))
 	}
 	shown := following()
 	if followed.Load() != most || len(shown) != most {
@@ -291,11 +294,11 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	require.NoError(t, w.Unfollow(t.Context(), "ann", shown[0]))
 	w.follow("ann", shown[0])
 	// Another process has a lower limit: the follows of before stay.
-	lower := feed.New(feed.Config{
-		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, MaxFollowing: 2,
-	})
+	lower := newDomain(config{way: way{
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL,
+	}, service: service{MaxFollowing: 2}})
 	assert.NoError(t, lower.Follow(t.Context(), "ann", shown[1]))
 	assert.NoError(t, lower.Unfollow(t.Context(), "ann", shown[1]))
-	wantKind(t, lower.Follow(t.Context(), "ann", shown[1]), feed.FollowingLimit)
+	wantKind(t, lower.Follow(t.Context(), "ann", shown[1]), fault.FollowingLimit)
 	assert.Len(t, following(), most-1, "follows are left")
 }

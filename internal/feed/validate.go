@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"fanfare/internal/fault"
 	"fanfare/messages"
 )
 
@@ -21,10 +22,10 @@ const (
 
 // checks collects the faults of all fields of one call, so that users see them
 // together. No check changes a value: text is stored as it was sent.
-type checks []FieldError
+type checks []fault.FieldError
 
 func (c *checks) refuse(field, format string, args ...any) {
-	*c = append(*c, FieldError{field, fmt.Sprintf(format, args...)})
+	*c = append(*c, fault.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (c *checks) text(field, value string, least, most int) {
@@ -81,7 +82,7 @@ func (c *checks) err() error {
 	if len(*c) == 0 {
 		return nil
 	}
-	return &Error{Kind: Invalid, Detail: "some values are not valid", Fields: *c}
+	return &fault.Error{Kind: fault.Invalid, Detail: "some values are not valid", Fields: *c}
 }
 
 func (in ProfileInput) validate() error {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -31,15 +34,17 @@ type WithUser[T any] struct {
 	User UserView
 }
 
-func (w WithUser[T]) jsonBytes() int {
-	n := fieldBytes + jsonBytes(w.User.Name) + jsonBytes(w.User.ImageURL)
-	if item, ok := any(w.Item).(interface{ jsonBytes() int }); ok {
-		n += item.jsonBytes()
+func (w WithUser[T]) JSONBytes() int {
+	n := page.FieldBytes + page.JSONBytes(w.User.Name) + page.JSONBytes(w.User.ImageURL)
+	if item, ok := any(w.Item).(interface{ JSONBytes() int }); ok {
+		n += item.JSONBytes()
 	}
 	return n
 }
 
-func (u UserView) jsonBytes() int { return fieldBytes + jsonBytes(u.Name) + jsonBytes(u.ImageURL) }
+func (u UserView) JSONBytes() int {
+	return page.FieldBytes + page.JSONBytes(u.Name) + page.JSONBytes(u.ImageURL)
+}
 
 // Found is the answer to a question about several ids, in their order and each once. Missing
 // are the ids of nothing, or of deleted posts. Rest are those that do not fit into an answer.
@@ -50,16 +55,16 @@ type Found[T any] struct {
 
 // PostView returns the view of a living post.
 func (s *Service) PostView(ctx context.Context, viewer, post string) (PostView, error) {
-	byID, err := s.livingPost(ctx, post)
+	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
 		return PostView{}, err
 	}
-	views, err := s.views(ctx, viewer, []ref{refTo(byID)}, nil)
+	views, err := s.views(ctx, viewer, []access.Ref{refTo(byID)}, nil)
 	if err != nil {
 		return PostView{}, err
 	}
-	if len(views) == 0 { // deleted after livingPost read it
-		return PostView{}, notFound("post %s was deleted", post)
+	if len(views) == 0 { // deleted after LivingPost read it
+		return PostView{}, fault.NotFoundf("post %s was deleted", post)
 	}
 	return views[0], nil
 }
@@ -67,10 +72,10 @@ func (s *Service) PostView(ctx context.Context, viewer, post string) (PostView, 
 // PostViews returns the views of the living posts among posts, MaxLimit at most.
 func (s *Service) PostViews(ctx context.Context, viewer string, posts []string) (Found[PostView], error) {
 	living := map[string]schema.PostRef{}
-	if err := s.livingPosts(ctx, posts, living); err != nil {
+	if err := s.access.LivingPosts(ctx, posts, living); err != nil {
 		return Found[PostView]{}, err
 	}
-	var refs []ref
+	var refs []access.Ref
 	for _, post := range once(posts) {
 		if byID, ok := living[post]; ok {
 			refs = append(refs, refTo(byID))
@@ -81,30 +86,30 @@ func (s *Service) PostViews(ctx context.Context, viewer string, posts []string) 
 }
 
 // PostViewsByUser is PostsByUser with the views of the posts.
-func (s *Service) PostViewsByUser(ctx context.Context, viewer, user string, in PostRange, req PageRequest) (List[PostView], error) {
+func (s *Service) PostViewsByUser(ctx context.Context, viewer, user string, in PostRange, req page.Request) (page.List[PostView], error) {
 	list, read, scope, err := s.postsByUser(ctx, user, in, req)
 	if err != nil {
-		return List[PostView]{}, err
+		return page.List[PostView]{}, err
 	}
-	refs := make([]ref, len(list.Items))
+	refs := make([]access.Ref, len(list.Items))
 	for i, p := range list.Items {
 		stored, err := schema.ParsePost(read[schema.PostKey(user, p.ID)])
 		if err != nil {
-			return List[PostView]{}, unavailable("table", err)
+			return page.List[PostView]{}, fault.Wrap("table", err)
 		}
-		refs[i] = ref{p.ID, user, stored.LikeShards}
+		refs[i] = access.Ref{Post: p.ID, Author: user, LikeShards: stored.LikeShards}
 	}
 	views, err := s.views(ctx, viewer, refs, read)
-	return fit(views, list.NextCursor, scope, viewedPost), err
+	return page.Fit(views, list.NextCursor, scope, viewedPost), err
 }
 
 // LikedPostViews is LikesByUser with the views of the posts.
-func (s *Service) LikedPostViews(ctx context.Context, viewer, user string, in PageRequest) (List[PostView], error) {
+func (s *Service) LikedPostViews(ctx context.Context, viewer, user string, in page.Request) (page.List[PostView], error) {
 	list, living, scope, err := s.likesByUser(ctx, user, in)
 	if err != nil {
-		return List[PostView]{}, err
+		return page.List[PostView]{}, err
 	}
-	refs, at := make([]ref, len(list.Items)), map[string]time.Time{}
+	refs, at := make([]access.Ref, len(list.Items)), map[string]time.Time{}
 	for i, like := range list.Items {
 		refs[i], at[like.PostID] = refTo(living[like.PostID]), like.LikedAt
 	}
@@ -112,7 +117,7 @@ func (s *Service) LikedPostViews(ctx context.Context, viewer, user string, in Pa
 	for i := range views {
 		views[i].LikedAt = at[views[i].Post.ID]
 	}
-	return fit(views, list.NextCursor, scope, viewedPost), err
+	return page.Fit(views, list.NextCursor, scope, viewedPost), err
 }
 
 // CommentOnPost is a comment with the view of its post.
@@ -121,25 +126,25 @@ type CommentOnPost struct {
 	On PostView
 }
 
-func (c CommentOnPost) jsonBytes() int { return c.Comment.jsonBytes() + c.On.jsonBytes() }
+func (c CommentOnPost) JSONBytes() int { return c.Comment.JSONBytes() + c.On.JSONBytes() }
 
 // CommentViewsByUser is CommentsByUser with the views of the posts.
-func (s *Service) CommentViewsByUser(ctx context.Context, viewer, user string, in PageRequest) (List[CommentOnPost], error) {
+func (s *Service) CommentViewsByUser(ctx context.Context, viewer, user string, in page.Request) (page.List[CommentOnPost], error) {
 	list, living, scope, err := s.commentsByUser(ctx, user, in)
 	if err != nil {
-		return List[CommentOnPost]{}, err
+		return page.List[CommentOnPost]{}, err
 	}
 	posts := make([]string, len(list.Items))
 	for i, c := range list.Items {
 		posts[i] = c.PostID
 	}
-	var refs []ref
+	var refs []access.Ref
 	for _, post := range once(posts) {
 		refs = append(refs, refTo(living[post]))
 	}
 	views, err := s.views(ctx, viewer, refs, nil)
 	if err != nil {
-		return List[CommentOnPost]{}, err
+		return page.List[CommentOnPost]{}, err
 	}
 	byID := map[string]PostView{}
 	for _, v := range views {
@@ -151,21 +156,23 @@ func (s *Service) CommentViewsByUser(ctx context.Context, viewer, user string, i
 			items = append(items, CommentOnPost{c, on})
 		}
 	}
-	return fit(items, list.NextCursor, scope, func(c CommentOnPost) string { return c.ID }), nil
+	return page.Fit(items, list.NextCursor, scope, func(c CommentOnPost) string { return c.ID }), nil
 }
 
 func viewedPost(v PostView) string { return v.Post.ID }
 
-func refTo(byID schema.PostRef) ref { return ref{byID.ID, byID.Author, byID.LikeShards} }
+func refTo(byID schema.PostRef) access.Ref {
+	return access.Ref{Post: byID.ID, Author: byID.Author, LikeShards: byID.LikeShards}
+}
 
 // views returns the views of the living posts among refs. posts has the posts if they were
 // read already. It takes one round trip and 5 table calls at most. A round trip and a call
 // more is for authors of posts without a byline.
-func (s *Service) views(ctx context.Context, viewer string, refs []ref, posts map[table.Key]table.Item) ([]PostView, error) {
+func (s *Service) views(ctx context.Context, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]PostView, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	items, posts, err := s.hydrateWith(ctx, &budget{}, viewer, refs, posts)
+	items, posts, err := s.hydrateWith(ctx, &page.Budget{}, viewer, refs, posts)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +180,7 @@ func (s *Service) views(ctx context.Context, viewer string, refs []ref, posts ma
 	for i, item := range items {
 		p, err := schema.ParsePost(posts[schema.PostKey(item.Author.ID, item.Post.ID)])
 		if err != nil {
-			return nil, unavailable("table", err)
+			return nil, fault.Wrap("table", err)
 		}
 		views[i] = PostView{HomeItem: item, CommentCount: max(0, p.Comments)}
 	}
@@ -202,42 +209,42 @@ func (s *Service) Relations(ctx context.Context, viewer, user string) (UserView,
 }
 
 // FollowerViews is Followers with the views of the users.
-func (s *Service) FollowerViews(ctx context.Context, viewer, user string, in PageRequest) (List[WithUser[Edge]], error) {
+func (s *Service) FollowerViews(ctx context.Context, viewer, user string, in page.Request) (page.List[WithUser[Edge]], error) {
 	list, err := s.Followers(ctx, user, in)
-	return withUsers(ctx, s, viewer, list, err, byUser("followers", user), edgeUser, edgeUser)
+	return withUsers(ctx, s, viewer, list, err, page.ListByUser("followers", user), edgeUser, edgeUser)
 }
 
 // FollowingViews is Following with the views of the users.
-func (s *Service) FollowingViews(ctx context.Context, viewer, user string, in PageRequest) (List[WithUser[Edge]], error) {
+func (s *Service) FollowingViews(ctx context.Context, viewer, user string, in page.Request) (page.List[WithUser[Edge]], error) {
 	list, err := s.Following(ctx, user, in)
-	return withUsers(ctx, s, viewer, list, err, byUser("following", user), edgeUser, edgeUser)
+	return withUsers(ctx, s, viewer, list, err, page.ListByUser("following", user), edgeUser, edgeUser)
 }
 
 // FriendViews is Friends with the views of the users.
-func (s *Service) FriendViews(ctx context.Context, viewer, user string, in PageRequest) (List[WithUser[Edge]], error) {
+func (s *Service) FriendViews(ctx context.Context, viewer, user string, in page.Request) (page.List[WithUser[Edge]], error) {
 	list, err := s.Friends(ctx, user, in)
-	return withUsers(ctx, s, viewer, list, err, byUser("friends", user), edgeUser, edgeUser)
+	return withUsers(ctx, s, viewer, list, err, page.ListByUser("friends", user), edgeUser, edgeUser)
 }
 
 // LikerViews is Likers with the views of the users.
-func (s *Service) LikerViews(ctx context.Context, viewer, post string, in PageRequest) (List[WithUser[Liker]], error) {
+func (s *Service) LikerViews(ctx context.Context, viewer, post string, in page.Request) (page.List[WithUser[Liker]], error) {
 	list, err := s.Likers(ctx, post, in)
 	user := func(l Liker) string { return l.UserID }
-	return withUsers(ctx, s, viewer, list, err, byUser("likers", post), user, user)
+	return withUsers(ctx, s, viewer, list, err, page.ListByUser("likers", post), user, user)
 }
 
 // CommentViews is Comments with the views of the authors.
-func (s *Service) CommentViews(ctx context.Context, viewer, post string, in PageRequest) (List[WithUser[Comment]], error) {
+func (s *Service) CommentViews(ctx context.Context, viewer, post string, in page.Request) (page.List[WithUser[Comment]], error) {
 	list, err := s.Comments(ctx, post, in)
-	return withUsers(ctx, s, viewer, list, err, byID("comments", post, ""),
+	return withUsers(ctx, s, viewer, list, err, page.ListByID("comments", post, ""),
 		func(c Comment) string { return c.ID }, func(c Comment) string { return c.AuthorID })
 }
 
 // withUsers adds the views of the users to a page of a list. It takes two round trips and 5
 // table calls at most: the profiles, and the viewer's edges in both directions.
-func withUsers[T any](ctx context.Context, s *Service, viewer string, list List[T], err error, scope scope, position, user func(T) string) (List[WithUser[T]], error) {
+func withUsers[T any](ctx context.Context, s *Service, viewer string, list page.List[T], err error, scope page.Scope, position, user func(T) string) (page.List[WithUser[T]], error) {
 	if err != nil || len(list.Items) == 0 {
-		return List[WithUser[T]]{NextCursor: list.NextCursor}, err
+		return page.List[WithUser[T]]{NextCursor: list.NextCursor}, err
 	}
 	users := make([]string, len(list.Items))
 	for i, item := range list.Items {
@@ -245,13 +252,13 @@ func withUsers[T any](ctx context.Context, s *Service, viewer string, list List[
 	}
 	views, err := s.userViews(ctx, viewer, users, false)
 	if err != nil {
-		return List[WithUser[T]]{}, err
+		return page.List[WithUser[T]]{}, err
 	}
 	items := make([]WithUser[T], len(users))
 	for i, item := range list.Items {
 		items[i] = WithUser[T]{item, views[users[i]]}
 	}
-	return fit(items, list.NextCursor, scope, func(w WithUser[T]) string { return position(w.Item) }), nil
+	return page.Fit(items, list.NextCursor, scope, func(w WithUser[T]) string { return position(w.Item) }), nil
 }
 
 // userViews returns the views of users by their ids. A name may be a minute old.
@@ -265,8 +272,8 @@ func (s *Service) userViews(ctx context.Context, viewer string, users []string, 
 	}
 	var profiles map[table.Key]table.Item
 	var views map[string]UserView
-	err := s.all(ctx,
-		func(ctx context.Context) (err error) { profiles, err = s.recent.get(ctx, keys); return err },
+	err := s.access.All(ctx,
+		func(ctx context.Context) (err error) { profiles, err = s.access.Recent.Get(ctx, keys); return err },
 		func(ctx context.Context) (err error) { views, err = s.relations(ctx, viewer, users); return err },
 	)
 	if err != nil {
@@ -274,7 +281,7 @@ func (s *Service) userViews(ctx context.Context, viewer string, users []string, 
 	}
 	if ask {
 		absent := slices.DeleteFunc(keys, func(key table.Key) bool { _, ok := profiles[key]; return ok })
-		found, err := s.batchGet(ctx, absent, true)
+		found, err := s.access.BatchGet(ctx, absent, true)
 		if err != nil {
 			return nil, err
 		}
@@ -289,7 +296,7 @@ func (s *Service) userViews(ctx context.Context, viewer string, users []string, 
 		if ok {
 			profile, err := schema.ParseProfile(it)
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
 			view.Name, view.ImageURL = profile.Name, profile.ImageURL
 		}
@@ -301,7 +308,7 @@ func (s *Service) userViews(ctx context.Context, viewer string, users []string, 
 // relations returns views of users with their ids and follows alone.
 func (s *Service) relations(ctx context.Context, viewer string, users []string) (map[string]UserView, error) {
 	var following, followers map[string]bool
-	err := s.all(ctx,
+	err := s.access.All(ctx,
 		func(ctx context.Context) (err error) {
 			following, err = s.edgesTo(ctx, schema.FollowingPK(viewer), users)
 			return err
@@ -333,17 +340,17 @@ func (s *Service) edgesTo(ctx context.Context, pk string, users []string) (map[s
 			PageSize: edgesForEachUser * len(users), Consistent: true, Project: []string{},
 		}
 		last := "" // the sort key up to which all edges were read
-		for page, err := range s.cfg.Store.Query(ctx, q) {
+		for read, err := range s.access.Store.Query(ctx, q) {
 			if err != nil {
-				return nil, unavailable("table", err)
+				return nil, fault.Wrap("table", err)
 			}
-			for _, it := range page.Items {
-				has[positionOf(it.Key.SK)], last = true, it.Key.SK
+			for _, it := range read.Items {
+				has[page.PositionOf(it.Key.SK)], last = true, it.Key.SK
 			}
-			if !page.More {
+			if !read.More {
 				return has, nil
 			}
-			if len(page.Items) > 0 {
+			if len(read.Items) > 0 {
 				break
 			}
 		}
@@ -353,9 +360,9 @@ func (s *Service) edgesTo(ctx context.Context, pk string, users []string) (map[s
 	for i, user := range users {
 		keys[i] = table.Key{PK: pk, SK: schema.UserSK(user)}
 	}
-	found, err := s.batchGet(ctx, keys, true)
+	found, err := s.access.BatchGet(ctx, keys, true)
 	for key := range found {
-		has[positionOf(key.SK)] = true
+		has[page.PositionOf(key.SK)] = true
 	}
 	return has, err
 }
@@ -372,7 +379,7 @@ func once(ids []string) []string {
 
 // found sorts ids into those of items, which it cuts to fit into an answer, and the others.
 func found[T any](ids []string, items []T, id func(T) string) Found[T] {
-	n := fitting(items)
+	n := page.Fitting(items)
 	out := Found[T]{Items: items[:n]}
 	for _, item := range items[n:] {
 		out.Rest = append(out.Rest, id(item))
@@ -386,13 +393,13 @@ func found[T any](ids []string, items []T, id func(T) string) Found[T] {
 }
 
 // BlockViews is Blocks with the views of the users.
-func (s *Service) BlockViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
+func (s *Service) BlockViews(ctx context.Context, user string, in page.Request) (page.List[WithUser[Edge]], error) {
 	list, err := s.Blocks(ctx, user, in)
-	return withUsers(ctx, s, user, list, err, byUser("blocks", user), edgeUser, edgeUser)
+	return withUsers(ctx, s, user, list, err, page.ListByUser("blocks", user), edgeUser, edgeUser)
 }
 
 // MuteViews is Mutes with the views of the users.
-func (s *Service) MuteViews(ctx context.Context, user string, in PageRequest) (List[WithUser[Edge]], error) {
+func (s *Service) MuteViews(ctx context.Context, user string, in page.Request) (page.List[WithUser[Edge]], error) {
 	list, err := s.Mutes(ctx, user, in)
-	return withUsers(ctx, s, user, list, err, byUser("mutes", user), edgeUser, edgeUser)
+	return withUsers(ctx, s, user, list, err, page.ListByUser("mutes", user), edgeUser, edgeUser)
 }

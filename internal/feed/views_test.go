@@ -12,15 +12,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 )
 
 // A post looks the same wherever its view is shown: as a home shows it, with its comments.
 func TestAPostHasOneView(t *testing.T) {
 	for _, byIndex := range []bool{true, false} {
 		t.Run(fmt.Sprintf("likes by user %v", byIndex), func(t *testing.T) {
-			w := newWorld(t, func(c *feed.Config) { c.LikesByUser = byIndex })
+			w := newWorld(t, func(c *config) { c.LikesByUser = byIndex })
 			w.users("ann", "bob", "cid")
 			w.follow("ann", "bob")
 			p, gone, other := w.post("bob", "x"), w.post("bob", "gone"), w.post("bob", "other")
@@ -35,13 +38,13 @@ func TestAPostHasOneView(t *testing.T) {
 
 			want := feed.PostView{HomeItem: feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 2, Liked: true}, CommentCount: 1}
 			plain := feed.PostView{HomeItem: feed.HomeItem{Post: other, Author: want.Author}}
-			assert.Equal(t, []feed.HomeItem{plain.HomeItem, want.HomeItem}, w.home("ann", 5, feed.HomeQuery{}))
+			assert.Equal(t, []feed.HomeItem{plain.HomeItem, want.HomeItem}, w.home("ann", 5, home.Query{}))
 
 			one, err := w.PostView(t.Context(), "ann", p.ID)
 			require.NoError(t, err)
 			assert.Equal(t, want, one)
 			_, err = w.PostView(t.Context(), "ann", gone.ID)
-			wantKind(t, err, feed.NotFound)
+			wantKind(t, err, fault.NotFound)
 			found, err := w.PostViews(t.Context(), "ann", []string{p.ID, id.Min, gone.ID, other.ID, p.ID, id.Min})
 			require.NoError(t, err)
 			assert.Equal(t, feed.Found[feed.PostView]{Items: []feed.PostView{want, plain}, Missing: []string{id.Min, gone.ID}}, found)
@@ -49,17 +52,17 @@ func TestAPostHasOneView(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, feed.Found[feed.PostView]{Missing: []string{gone.ID}}, found)
 			for limit := range 3 {
-				posts := list(t, 1+limit, func(in feed.PageRequest) (feed.List[feed.PostView], error) {
+				posts := list(t, 1+limit, func(in page.Request) (page.List[feed.PostView], error) {
 					return w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, in)
 				})
 				assert.Equal(t, []feed.PostView{plain, want}, posts)
 			}
-			_, err = w.PostViewsByUser(t.Context(), "ann", "nobody", feed.PostRange{}, feed.PageRequest{})
-			wantKind(t, err, feed.NotFound)
+			_, err = w.PostViewsByUser(t.Context(), "ann", "nobody", feed.PostRange{}, page.Request{})
+			wantKind(t, err, fault.NotFound)
 
-			liked, err := w.LikedPostViews(t.Context(), "bob", "cid", feed.PageRequest{})
+			liked, err := w.LikedPostViews(t.Context(), "bob", "cid", page.Request{})
 			if !byIndex {
-				wantKind(t, err, feed.IndexOff)
+				wantKind(t, err, fault.IndexOff)
 				return
 			}
 			require.NoError(t, err)
@@ -82,7 +85,7 @@ func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
 	w.comment("cid", second.ID)
 	require.NoError(t, w.DeletePost(t.Context(), "bob", gone.ID))
 	for limit := range 4 {
-		comments := list(t, 1+limit, func(in feed.PageRequest) (feed.List[feed.CommentOnPost], error) {
+		comments := list(t, 1+limit, func(in page.Request) (page.List[feed.CommentOnPost], error) {
 			return w.CommentViewsByUser(t.Context(), "cid", "ann", in)
 		})
 		require.Len(t, comments, 3)
@@ -94,8 +97,8 @@ func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
 			assert.EqualValues(t, 2, want.CommentCount)
 		}
 	}
-	_, err := w.CommentViewsByUser(t.Context(), "cid", "nobody", feed.PageRequest{})
-	wantKind(t, err, feed.NotFound)
+	_, err := w.CommentViewsByUser(t.Context(), "cid", "nobody", page.Request{})
+	wantKind(t, err, fault.NotFound)
 }
 
 // Lists of users show each with the follows of their reader.
@@ -120,10 +123,10 @@ func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 		v.ID, v.Name = user, "Name of "+user
 		return v
 	}
-	edges := func(read func(context.Context, string, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error), users ...string) {
+	edges := func(read func(context.Context, string, string, page.Request) (page.List[feed.WithUser[feed.Edge]], error), users ...string) {
 		t.Helper()
 		for limit := range 4 {
-			items := list(t, 1+limit, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error) {
+			items := list(t, 1+limit, func(in page.Request) (page.List[feed.WithUser[feed.Edge]], error) {
 				return read(t.Context(), "ann", "dan", in)
 			})
 			require.Len(t, items, len(users))
@@ -136,10 +139,10 @@ func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 	edges(w.FollowerViews, "ann", "bob", "cid", "eve")
 	edges(w.FollowingViews, "ann", "bob", "eve")
 	edges(w.FriendViews, "ann", "bob", "eve")
-	likers := list(t, 2, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Liker]], error) {
+	likers := list(t, 2, func(in page.Request) (page.List[feed.WithUser[feed.Liker]], error) {
 		return w.LikerViews(t.Context(), "ann", p.ID, in)
 	})
-	comments := list(t, 3, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Comment]], error) {
+	comments := list(t, 3, func(in page.Request) (page.List[feed.WithUser[feed.Comment]], error) {
 		return w.CommentViews(t.Context(), "ann", p.ID, in)
 	})
 	require.Len(t, likers, 3)
@@ -178,7 +181,7 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 		}
 	}
 	tp.take()
-	page, err := w.FollowerViews(t.Context(), "ann", "dan", feed.PageRequest{})
+	page, err := w.FollowerViews(t.Context(), "ann", "dan", page.Request{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(shown))
 	for i, item := range page.Items {
@@ -197,7 +200,7 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 // A user that was asked for in vain is there at once when it comes, in the process that was asked.
 func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
 	w := newWorld(t, sharing)
-	other := newWorld(t, func(c *feed.Config) { c.Store = w.store })
+	other := newWorld(t, func(c *config) { c.Store = w.store })
 	found, err := w.UserViews(t.Context(), "ann", []string{"ann"})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"ann"}, found.Missing)
@@ -223,7 +226,7 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 		require.NoError(t, err)
 		w.follow(name, "dan")
 	}
-	followers := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error) {
+	followers := pagesOf(t, most, func(in page.Request) (page.List[feed.WithUser[feed.Edge]], error) {
 		return w.FollowerViews(t.Context(), "ann", "dan", in)
 	})
 	assert.Len(t, followers, items)
@@ -236,7 +239,7 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 	for range items {
 		ids = append(ids, w.post("dan", strings.Repeat("\u2028", 5000)).ID)
 	}
-	posts := pagesOf(t, most, func(in feed.PageRequest) (feed.List[feed.PostView], error) {
+	posts := pagesOf(t, most, func(in page.Request) (page.List[feed.PostView], error) {
 		return w.PostViewsByUser(t.Context(), "ann", "dan", feed.PostRange{}, in)
 	})
 	assert.Len(t, posts, items)
@@ -264,7 +267,7 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 	var ids []string
 	for _, author := range authors {
 		w.follow(author, "ann")
-		posts, err := w.PostsByUser(t.Context(), author, feed.PostRange{}, feed.PageRequest{})
+		posts, err := w.PostsByUser(t.Context(), author, feed.PostRange{}, page.Request{})
 		require.NoError(t, err)
 		p := posts.Items[0]
 		ids = append(ids, p.ID)
@@ -273,7 +276,7 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 		require.NoError(t, w.Like(t.Context(), author, ids[0]))
 	}
 	w.deliver()
-	page := feed.PageRequest{Limit: 100}
+	page := page.Request{Limit: 100}
 	for name, read := range map[string]struct {
 		do    func() error
 		calls int

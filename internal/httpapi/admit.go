@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/live"
 )
 
@@ -332,7 +332,7 @@ func (a *API) handle(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	defer a.work.finish()
-	withCost, cost := feed.WithCost(ctx.Context())
+	withCost, cost := access.WithCost(ctx.Context())
 	defer func() { a.charge(callerOf(withCost), cost.Units()) }()
 	next(huma.WithContext(ctx, withCost))
 }

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/feed/home"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	oteltrace "go.opentelemetry.io/otel/trace"
@@ -31,6 +33,7 @@ import (
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/live"
+	"fanfare/internal/page"
 )
 
 const (
@@ -58,6 +61,7 @@ type Counters interface {
 // Config holds the parts and settings of an API.
 type Config struct {
 	Feed     *feed.Service
+	Homes    *home.Homes
 	Verifier auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
@@ -93,6 +97,7 @@ type Config struct {
 // API is an http.Handler.
 type API struct {
 	feed     *feed.Service
+	homes    *home.Homes
 	verifier auth.Verifier
 	tokens   TokenIssuer
 	ownHost  bool
@@ -121,7 +126,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
+		feed: cfg.Feed, homes: cfg.Homes, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scope:   cmp.Or(cfg.ServiceScope, auth.ActScope),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
@@ -266,7 +271,7 @@ func (a *API) registerAway() {
 		"Become a reader that was last seen longer ago than FANFARE_ACTIVE_DAYS, until you read your home (only with FANFARE_AUTH=dev)",
 		http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 	register(a, op, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
-		return nil, a.feed.PutAway(ctx, userOf(ctx))
+		return nil, a.homes.PutAway(ctx, userOf(ctx))
 	})
 }
 
@@ -286,7 +291,7 @@ type Page struct {
 	Cursor string `query:"cursor" doc:"The next_cursor of the previous page."`
 }
 
-func (p Page) request() feed.PageRequest { return feed.PageRequest{Limit: p.Limit, Cursor: p.Cursor} }
+func (p Page) request() page.Request { return page.Request{Limit: p.Limit, Cursor: p.Cursor} }
 
 // List is a page of any list.
 type List[T any] struct {
@@ -308,11 +313,11 @@ func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 }
 
 // listed is converted for a list, by item.
-func listed[F, T any](item func(F) T) func(feed.List[F], error) (*listOut[T], error) {
-	return converted(func(in feed.List[F]) *listOut[T] { return &listOut[T]{toList(item, in)} })
+func listed[F, T any](item func(F) T) func(page.List[F], error) (*listOut[T], error) {
+	return converted(func(in page.List[F]) *listOut[T] { return &listOut[T]{toList(item, in)} })
 }
 
-func toList[F, T any](item func(F) T, in feed.List[F]) List[T] {
+func toList[F, T any](item func(F) T, in page.List[F]) List[T] {
 	out := List[T]{Items: make([]T, len(in.Items)), NextCursor: in.NextCursor}
 	for i, it := range in.Items {
 		out.Items[i] = item(it)

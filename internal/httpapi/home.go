@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 )
 
 // HomeItem is one post in a home.
@@ -57,15 +58,15 @@ func (a *API) registerHome() {
 		"Your own posts are there at once, deleted posts and the posts of users you unfollowed or mute are gone at once, and pages with a cursor are never late."
 	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}
 	register(a, op, func(ctx context.Context, in *homeIn) (*homeOut, error) {
-		query := feed.HomeQuery{Pull: in.Source == "pull", After: in.After}
+		query := home.Query{Pull: in.Source == "pull", After: in.After}
 		if in.After == "" {
-			page, err := a.feed.Home(ctx, userOf(ctx), query, in.request())
+			page, err := a.homes.Home(ctx, userOf(ctx), query, in.request())
 			if err != nil {
 				return nil, err
 			}
 			return &homeOut{Status: http.StatusOK, Body: HomePage{List: toList(toHomeItem, page)}}, nil
 		}
-		news, err := a.feed.HomeNews(ctx, userOf(ctx), query, in.request())
+		news, err := a.homes.HomeNews(ctx, userOf(ctx), query, in.request())
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +85,7 @@ func (a *API) registerHome() {
 }
 
 // etagOf returns the ETag of a page of news. It is weak: names and like counts may change.
-func etagOf(news feed.HomeNews) string {
+func etagOf(news home.News) string {
 	h := sha256.New()
 	fmt.Fprintln(h, news.Unread, news.NextCursor != "")
 	for _, item := range news.Items {

@@ -23,6 +23,9 @@ import (
 	"time"
 	"unsafe"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,6 +33,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
@@ -137,19 +141,25 @@ func newWorld(tb testing.TB, change ...func(*httpapi.Config)) *world {
 		store: &faulty{tabletest.NewMemory(), func(context.Context) error { return nil }}, published: &published{}, counted: &counted{ended: map[string]int{}}, dev: dev,
 	}
 	w.cfg = httpapi.Config{
-		Feed: feed.New(feed.Config{
-			Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now,
-			TimelineTTL: time.Hour, LikesByUser: true, RequestID: obs.RequestID, Log: zap.NewNop(),
-		}),
 		Verifier: dev, Tokens: dev, Health: admin.NewHealth(),
 		Counters: w.counted, Now: time.Now, Log: zap.NewNop(),
 	}
+	serve(&w.cfg, access.Config{
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, RequestID: obs.RequestID, Log: zap.NewNop(),
+	}, feed.Config{LikesByUser: true})
 	for _, c := range change {
 		c(&w.cfg)
 	}
 	w.api, err = httpapi.New(w.cfg)
 	require.NoError(tb, err)
 	return w
+}
+
+// serve makes the API serve a domain.
+func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
+	settings.Access = access.New(way)
+	c.Feed = feed.New(settings)
+	c.Homes = home.New(home.Config{Access: settings.Access, Items: c.Feed, Mutes: c.Feed})
 }
 
 func (w *world) token(t *testing.T, user string) string {
@@ -465,9 +475,9 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 
 func TestAFollowAboveTheLimitIsA409(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
-		c.Feed = feed.New(feed.Config{
-			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, MaxFollowing: 1,
-		})
+		serve(c, access.Config{
+			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
+		}, feed.Config{MaxFollowing: 1})
 	})
 	for _, user := range []string{"ann", "ben", "cid"} {
 		w.profile(t, user)
@@ -615,9 +625,9 @@ func TestADeveloperBecomesAnAwayReader(t *testing.T) {
 	off := problem(t, w.call(t, "ann", "POST", "/v1/dev/away", ""), 404, "not-found")
 	assert.Contains(t, off.Detail, "FANFARE_ACTIVE_DAYS")
 	w = newWorld(t, func(c *httpapi.Config) {
-		c.Feed = feed.New(feed.Config{
+		serve(c, access.Config{
 			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, ActiveDays: 14, Log: zap.NewNop(),
-		})
+		}, feed.Config{})
 	})
 	w.profile(t, "ann")
 	for range 2 {
@@ -685,7 +695,7 @@ func TestDocumentHasTheDomainsLimits(t *testing.T) {
 		}},
 	} {
 		assert.NoErrorf(t, tt.send(tt.most), "%s of %d characters", name, tt.most)
-		if e, ok := errors.AsType[*feed.Error](tt.send(tt.most + 1)); !ok || e.Kind != feed.Invalid {
+		if e, ok := errors.AsType[*fault.Error](tt.send(tt.most + 1)); !ok || e.Kind != fault.Invalid {
 			t.Errorf("%s of %d characters: %v, want invalid", name, tt.most+1, e)
 		}
 	}

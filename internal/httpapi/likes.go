@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 )
 
 // Liker is a user who likes a post.
@@ -96,8 +97,8 @@ func (a *API) registerLikes() {
 				page, err := a.feed.LikedPostViews(ctx, userOf(ctx), in.ID, in.request())
 				return anyOf(toPostViews, page, err)
 			}
-			page, err := a.feed.LikesByUser(ctx, in.ID, in.request())
-			return anyOf(func(l feed.List[feed.LikedPost]) List[LikedPost] { return toList(toLikedPost, l) }, page, err)
+			list, err := a.feed.LikesByUser(ctx, in.ID, in.request())
+			return anyOf(func(l page.List[feed.LikedPost]) List[LikedPost] { return toList(toLikedPost, l) }, list, err)
 		})
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 )
 
 // refusesBlocked describes the refusal of a call by a block.
@@ -45,8 +46,8 @@ func (a *API) registerMutes() {
 	}
 	for _, l := range []struct {
 		name, summary string
-		read          func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
-		views         func(context.Context, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error)
+		read          func(context.Context, string, page.Request) (page.List[feed.Edge], error)
+		views         func(context.Context, string, page.Request) (page.List[feed.WithUser[feed.Edge]], error)
 	}{
 		{"mutes", "List the users that you mute, by user id", a.feed.Mutes, a.feed.MuteViews},
 		{"blocks", "List the users that you block, by user id", a.feed.Blocks, a.feed.BlockViews},

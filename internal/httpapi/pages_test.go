@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -53,10 +55,10 @@ func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, re
 	store, units := tabletest.NewMemory(), &meter{}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at } // so the process forgets nothing
-	config := feed.Config{
-		Store: store, Publisher: &published{}, IDs: id.NewGenerator(now), Now: now, TimelineTTL: time.Hour, LikesByUser: true, LikeWindow: time.Second, Log: zap.NewNop(),
+	way := access.Config{
+		Store: store, Publisher: &published{}, IDs: id.NewGenerator(now), Now: now, TimelineTTL: time.Hour, LikeWindow: time.Second, Log: zap.NewNop(),
 	}
-	made := feed.New(config)
+	made := feed.New(feed.Config{Access: access.New(way), LikesByUser: true})
 	ctx, text := t.Context(), strings.Repeat("x", 280)
 	users := []string{"alice", "ann"}
 	for i := range 20 {
@@ -81,9 +83,9 @@ func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, re
 	}
 	require.NoError(t, made.Follow(ctx, "ann", "alice"))
 	w := newWorld(t, func(c *httpapi.Config) {
-		read := config
+		read := way
 		read.Store = table.Measure(store, units.add)
-		c.Feed = feed.New(read)
+		serve(c, read, feed.Config{LikesByUser: true})
 	})
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -86,10 +88,9 @@ func TestPanicOfTheTableIsA500OnAnyGoroutine(t *testing.T) {
 	core, logged := observer.New(zapcore.ErrorLevel)
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.Log = zap.New(core)
-		c.Feed = feed.New(feed.Config{
-			Store: store, Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now,
-			TimelineTTL: time.Hour, LikesByUser: true, RequestID: obs.RequestID, Log: zap.NewNop(),
-		})
+		serve(c, access.Config{
+			Store: store, Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, RequestID: obs.RequestID, Log: zap.NewNop(),
+		}, feed.Config{LikesByUser: true})
 	})
 	w.profile(t, "ann")
 	w.profile(t, "ben")

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 )
 
 // Post is a post.
@@ -120,8 +121,8 @@ func (a *API) registerPosts() {
 				page, err := a.feed.PostViewsByUser(ctx, userOf(ctx), in.ID, when, in.request())
 				return anyOf(toPostViews, page, err)
 			}
-			page, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())
-			return anyOf(func(l feed.List[feed.Post]) List[Post] { return toList(toPost, l) }, page, err)
+			list, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())
+			return anyOf(func(l page.List[feed.Post]) List[Post] { return toList(toPost, l) }, list, err)
 		})
 }
 

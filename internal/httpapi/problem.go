@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/auth"
-	"fanfare/internal/feed"
+	"fanfare/internal/fault"
 	"fanfare/internal/obs"
 	"fanfare/internal/panics"
 	"fanfare/internal/trace"
@@ -171,7 +171,7 @@ func (a *API) toProblem(err error) *Problem {
 	if _, ok := errors.AsType[*auth.UnavailableError](err); ok {
 		return unavailable("the token cannot be checked now, because the issuer's keys could not be fetched: try again", time.Second)
 	}
-	e, ok := errors.AsType[*feed.Error](err)
+	e, ok := errors.AsType[*fault.Error](err)
 	switch {
 	case ok:
 	case errors.Is(err, context.DeadlineExceeded): // the time of the request was over in a wait
@@ -180,11 +180,11 @@ func (a *API) toProblem(err error) *Problem {
 		return internal()
 	}
 	switch e.Kind {
-	case feed.NotFound:
+	case fault.NotFound:
 		return newProblem(http.StatusNotFound, typeNotFound, "Not found", e.Detail)
-	case feed.Forbidden:
+	case fault.Forbidden:
 		return newProblem(http.StatusForbidden, typeForbidden, "Forbidden", e.Detail)
-	case feed.Invalid:
+	case fault.Invalid:
 		fields := make([]FieldError, len(e.Fields))
 		for i, f := range e.Fields {
 			fields[i] = FieldError(f)
@@ -194,19 +194,19 @@ func (a *API) toProblem(err error) *Problem {
 			p.Detail = e.Detail
 		}
 		return p
-	case feed.Malformed:
+	case fault.Malformed:
 		return malformed(e.Detail)
-	case feed.ProfileMissing:
+	case fault.ProfileMissing:
 		return newProblem(http.StatusConflict, typeProfileMissing, "Profile missing", e.Detail)
-	case feed.FollowingLimit:
+	case fault.FollowingLimit:
 		return newProblem(http.StatusConflict, typeFollowingLimit, "Following limit", e.Detail)
-	case feed.Blocked:
+	case fault.Blocked:
 		return newProblem(http.StatusForbidden, typeBlocked, "Blocked", e.Detail)
-	case feed.MuteLimit:
+	case fault.MuteLimit:
 		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
-	case feed.IndexOff:
+	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
-	case feed.Unavailable:
+	case fault.Unavailable:
 		return unavailable(e.Detail, e.RetryAfter)
 	}
 	return internal()

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/live"
 )
 
@@ -45,12 +46,12 @@ type LikesChange struct {
 // those of answers do (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
 	hub := live.New(live.Config{
-		Homes: a.feed, Poll: cfg.Poll, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
+		Homes: a.homes, Poll: cfg.Poll, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
 		Frames: live.Frames{
 			Entry: func(item feed.HomeItem) ([]byte, error) {
 				return event("entry", item.Post.ID, toHomeItem(item))
 			},
-			Likes: func(likes feed.PostLikes) ([]byte, error) {
+			Likes: func(likes home.PostLikes) ([]byte, error) {
 				return event("likes", "", LikesChange(likes))
 			},
 			// A block without data is no event: it sets the client's Last-Event-ID.

@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -200,7 +202,7 @@ func TestAStreamIsRefusedWithAProblem(t *testing.T) {
 	res := w.call(t, "ann", "HEAD", path, "")
 	assert.Equal(t, "200 text/event-stream", fmt.Sprint(res.Code, " ", res.Header().Get("Content-Type")))
 	w = newWorld(t, func(c *httpapi.Config) {
-		c.Feed = feed.New(feed.Config{Store: down{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour})
+		serve(c, access.Config{Store: down{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour}, feed.Config{})
 	})
 	problem(t, w.call(t, "ann", "GET", path, ""), http.StatusServiceUnavailable, "unavailable")
 	problem(t, w.call(t, "ann", "GET", path, "", "Last-Event-ID", id.Min), http.StatusServiceUnavailable, "unavailable")
@@ -225,7 +227,7 @@ func (hung) Query(ctx context.Context, _ table.Query) iter.Seq2[table.Page, erro
 func TestStreamsThatWaitForAHungTableAreTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) {
-			c.Feed = feed.New(feed.Config{Store: hung{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour})
+			serve(c, access.Config{Store: hung{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour}, feed.Config{})
 		})
 		var calls sync.WaitGroup
 		for i := range 150 {

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 )
 
 // User is a profile.
@@ -72,8 +74,8 @@ func (a *API) registerUsers() {
 	register(a, operation(http.MethodGet, "/v1/me", "get-me", tag, "Get your profile", http.StatusOK, http.StatusConflict),
 		func(ctx context.Context, _ *struct{}) (*userOut, error) {
 			u, err := a.feed.User(ctx, userOf(ctx))
-			if e, ok := errors.AsType[*feed.Error](err); ok && e.Kind == feed.NotFound {
-				err = &feed.Error{Kind: feed.ProfileMissing, Detail: "you have no profile yet: make one first (PUT /v1/me)"}
+			if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
+				err = &fault.Error{Kind: fault.ProfileMissing, Detail: "you have no profile yet: make one first (PUT /v1/me)"}
 			}
 			return converted(toUser)(u, err)
 		})
@@ -114,8 +116,8 @@ func (a *API) registerFollows() {
 	}
 	for _, l := range []struct {
 		name, summary string
-		read          func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
-		views         func(context.Context, string, string, feed.PageRequest) (feed.List[feed.WithUser[feed.Edge]], error)
+		read          func(context.Context, string, page.Request) (page.List[feed.Edge], error)
+		views         func(context.Context, string, string, page.Request) (page.List[feed.WithUser[feed.Edge]], error)
 	}{
 		{"followers", "List the followers of a user, by user id", a.feed.Followers, a.feed.FollowerViews},
 		{"following", "List the users that a user follows, by user id", a.feed.Following, a.feed.FollowingViews},

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 )
 
 // PostView is a post with all that a page shows of it.
@@ -73,7 +74,7 @@ func toPostView(v feed.PostView) PostView {
 	return out
 }
 
-func toPostViews(in feed.List[feed.PostView]) List[PostView] { return toList(toPostView, in) }
+func toPostViews(in page.List[feed.PostView]) List[PostView] { return toList(toPostView, in) }
 
 func toUserView(v feed.UserView) UserView {
 	return UserView{v.ID, v.Name, v.ImageURL, v.Following, v.FollowedBy}
@@ -82,7 +83,7 @@ func toUserView(v feed.UserView) UserView {
 func toFound[F, T any](item func(F) T) func(feed.Found[F], error) (*foundOut[T], error) {
 	return converted(func(in feed.Found[F]) *foundOut[T] {
 		return &foundOut[T]{Found[T]{
-			Items: toList(item, feed.List[F]{Items: in.Items}).Items, Missing: append([]string{}, in.Missing...), Rest: in.Rest,
+			Items: toList(item, page.List[F]{Items: in.Items}).Items, Missing: append([]string{}, in.Missing...), Rest: in.Rest,
 		}}
 	})
 }

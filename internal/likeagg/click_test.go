@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +43,9 @@ func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
 				_, err := w.mem.Put(w.t.Context(), table.PutInput{Item: schema.Profile{User: "alice", Name: "Alice"}.Item()})
 				require.NoError(t, err)
 				service := feed.New(feed.Config{
-					Store: w.mem, Publisher: api{w.queue}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
+					Access: access.New(access.Config{
+						Store: w.mem, Publisher: api{w.queue}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
+					}),
 				})
 				w.run()
 				ahead := id.Floor(time.Now().Add(messages.MaxAhead - time.Second))

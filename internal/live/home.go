@@ -12,10 +12,12 @@ import (
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
 )
 
-// home is a home with open streams.
-type home struct {
+// userHome is a home with open streams.
+type userHome struct {
 	hub  *Hub
 	user string
 	open int             // under Hub.mu
@@ -28,7 +30,7 @@ type home struct {
 	// and units.
 	turn chan struct{}
 	// seen is what every joined stream has seen or does not want; nil before the first look.
-	seen *feed.Streamed
+	seen *home.Streamed
 	// looks counts the looks since the one that read like counts.
 	looks int
 	// units are used and not charged yet.
@@ -39,13 +41,13 @@ type home struct {
 	streams map[*Stream]struct{}
 }
 
-func newHome(h *Hub, user string) *home {
-	hm := &home{hub: h, user: user, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), streams: map[*Stream]struct{}{}}
+func newHome(h *Hub, user string) *userHome {
+	hm := &userHome{hub: h, user: user, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), streams: map[*Stream]struct{}{}}
 	hm.ctx, hm.stop = context.WithCancel(h.ctx)
 	return hm
 }
 
-func (hm *home) wake() {
+func (hm *userHome) wake() {
 	select {
 	case hm.woken <- struct{}{}:
 	default:
@@ -53,7 +55,7 @@ func (hm *home) wake() {
 }
 
 // run looks at the home until its last stream is closed.
-func (hm *home) run() {
+func (hm *userHome) run() {
 	defer hm.stop()
 	failed := backoff.Exponential{First: hm.hub.cfg.Poll, Most: mostGap}
 	failures, gap := 0, time.Duration(0)
@@ -85,7 +87,7 @@ func (hm *home) run() {
 }
 
 // locked runs f in the turn of this caller.
-func (hm *home) locked(ctx context.Context, f func() error) error {
+func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	select {
 	case hm.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -96,7 +98,7 @@ func (hm *home) locked(ctx context.Context, f func() error) error {
 }
 
 // poll looks at the home once, if it has streams, and returns the units that it used.
-func (hm *home) poll(ctx context.Context) (units int, err error) {
+func (hm *userHome) poll(ctx context.Context) (units int, err error) {
 	err = hm.locked(ctx, func() error {
 		if len(hm.joined()) > 0 {
 			units, err = hm.look(ctx)
@@ -107,7 +109,7 @@ func (hm *home) poll(ctx context.Context) (units int, err error) {
 }
 
 // joined returns the streams that have joined.
-func (hm *home) joined() []*Stream {
+func (hm *userHome) joined() []*Stream {
 	hm.mu.Lock()
 	defer hm.mu.Unlock()
 	return slices.Collect(maps.Keys(hm.streams))
@@ -115,8 +117,8 @@ func (hm *home) joined() []*Stream {
 
 // look sends to the streams the posts that have come into the home since the last look. The caller has
 // the turn.
-func (hm *home) look(ctx context.Context) (int, error) {
-	ctx, cost := feed.WithCost(ctx)
+func (hm *userHome) look(ctx context.Context) (int, error) {
+	ctx, cost := access.WithCost(ctx)
 	err := hm.hub.reading(ctx, func(ctx context.Context) error {
 		if len(hm.joined()) == 0 { // nobody waits for the posts since the last look
 			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
@@ -151,7 +153,7 @@ func (hm *home) look(ctx context.Context) (int, error) {
 }
 
 // charge counts units until they are a request's worth.
-func (hm *home) charge(units int) {
+func (hm *userHome) charge(units int) {
 	const worth = 100
 	if hm.units += units; hm.units >= worth {
 		hm.hub.cfg.Charge(hm.user, hm.units)
@@ -159,7 +161,7 @@ func (hm *home) charge(units int) {
 	}
 }
 
-func (hm *home) publish(items []feed.HomeItem) error {
+func (hm *userHome) publish(items []feed.HomeItem) error {
 	for _, item := range items {
 		frame, err := hm.hub.cfg.Frames.Entry(item)
 		if err != nil {
@@ -173,7 +175,7 @@ func (hm *home) publish(items []feed.HomeItem) error {
 }
 
 // lookAtLikes sends to streams the like counts that seen does not know.
-func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Streamed, streams ...*Stream) error {
+func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, streams ...*Stream) error {
 	changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, seen)
 	if err != nil {
 		return err
@@ -192,7 +194,7 @@ func (hm *home) lookAtLikes(ctx context.Context, seen *feed.Streamed, streams ..
 
 // join adds a stream that has seen everything that is visible now, and sends it the like
 // counts that it does not know. The caller has the turn.
-func (hm *home) join(ctx context.Context, st *Stream) error {
+func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	if len(hm.joined()) == 0 { // what came before is of no use to anybody
 		hm.seen = st.seen.Clone()
 	}
@@ -211,7 +213,7 @@ func (hm *home) join(ctx context.Context, st *Stream) error {
 	return nil
 }
 
-func (hm *home) remove(st *Stream) {
+func (hm *userHome) remove(st *Stream) {
 	hm.mu.Lock()
 	defer hm.mu.Unlock()
 	delete(hm.streams, st)

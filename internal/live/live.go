@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/panics"
 )
 
@@ -57,17 +58,17 @@ var (
 // ErrSlow is the end of a stream whose client does not keep up.
 var ErrSlow = errors.New("live: the client is too slow")
 
-// Homes is the part of feed.Service that streams use.
+// Homes is the part of home.Homes that streams use.
 type Homes interface {
-	HomeStreamed(ctx context.Context, viewer, last string) (*feed.Streamed, error)
-	Arrivals(ctx context.Context, viewer string, seen *feed.Streamed) iter.Seq2[[]feed.HomeItem, error]
-	LikeChanges(ctx context.Context, seen *feed.Streamed) ([]feed.PostLikes, error)
+	HomeStreamed(ctx context.Context, viewer, last string) (*home.Streamed, error)
+	Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error]
+	LikeChanges(ctx context.Context, seen *home.Streamed) ([]home.PostLikes, error)
 }
 
 // Frames encode what a stream sends.
 type Frames struct {
 	Entry    func(feed.HomeItem) ([]byte, error)
-	Likes    func(feed.PostLikes) ([]byte, error)
+	Likes    func(home.PostLikes) ([]byte, error)
 	Position func(string) []byte
 	// Heartbeat is a sign of life without a meaning.
 	Heartbeat []byte
@@ -114,7 +115,7 @@ type Hub struct {
 	open atomic.Int64
 
 	mu    sync.RWMutex
-	homes map[string]*home
+	homes map[string]*userHome
 }
 
 // New returns a Hub. It must be closed, or run.
@@ -122,7 +123,7 @@ func New(cfg Config) *Hub {
 	if cfg.Poll <= 0 {
 		cfg.Poll = DefaultPoll
 	}
-	h := &Hub{cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*home{}}
+	h := &Hub{cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*userHome{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -151,10 +152,10 @@ func (h *Hub) Wake(user string) {
 		return
 	}
 	h.mu.RLock()
-	home := h.homes[user]
+	watched := h.homes[user]
 	h.mu.RUnlock()
-	if home != nil {
-		home.wake()
+	if watched != nil {
+		watched.wake()
 	}
 }
 
@@ -171,7 +172,7 @@ func (h *Hub) reading(ctx context.Context, look func(context.Context) error) err
 	return panics.Catch(func() error { return look(ctx) })
 }
 
-// Open opens a stream of user's home that goes on after last (feed.Service.HomeStreamed). The
+// Open opens a stream of user's home that goes on after last (home.Homes.HomeStreamed). The
 // stream needs a Close, and does nothing before Serve.
 func (h *Hub) Open(ctx context.Context, user, last string) (*Stream, error) {
 	st, err := h.admit(user)
@@ -209,7 +210,7 @@ func (h *Hub) admit(user string) (*Stream, error) {
 }
 
 // leave ends the count of a stream, and the looks at a home without streams.
-func (h *Hub) leave(hm *home) {
+func (h *Hub) leave(hm *userHome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open.Add(-1)

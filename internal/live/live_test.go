@@ -13,11 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/live"
 	"fanfare/internal/schema"
@@ -46,19 +49,20 @@ func newAPI(t *testing.T, store table.Store) *api {
 	t.Helper()
 	wakes := new(live.Wakes)
 	a := &api{store: wakes.Store(store), ids: id.NewGenerator(time.Now)}
-	homes := feed.New(feed.Config{
+	way := access.New(access.Config{
 		Store: table.Measure(&failing{a.store, a}, func(_ table.Op, u table.Units, _ error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.units += u.Read
-		}),
-		IDs: a.ids, Now: time.Now, TimelineTTL: time.Hour,
+		}), IDs: a.ids, Now: time.Now, TimelineTTL: time.Hour,
 	})
+	service := feed.New(feed.Config{Access: way})
+	homes := home.New(home.Config{Access: way, Items: service, Mutes: service})
 	a.Hub = live.New(live.Config{
 		Homes: homes, Streams: 100, UserStreams: 10,
 		Frames: live.Frames{
 			Entry: func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
-			Likes: func(l feed.PostLikes) ([]byte, error) {
+			Likes: func(l home.PostLikes) ([]byte, error) {
 				return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil
 			},
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },

@@ -7,17 +7,18 @@ import (
 	"sync"
 	"time"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/panics"
 )
 
 // Stream is an open stream of a home.
 type Stream struct {
-	home *home
+	home *userHome
 	// joined, seen and moved belong to the holder of the home's turn; before the stream has
 	// joined, to catchUp.
 	joined bool
-	seen   *feed.Streamed
+	seen   *home.Streamed
 	// moved says that the client's position is older than seen.
 	moved bool
 
@@ -33,7 +34,7 @@ type Stream struct {
 	releases []func()
 }
 
-func newStream(hm *home) *Stream {
+func newStream(hm *userHome) *Stream {
 	st := &Stream{home: hm, filled: make(chan struct{}, 1)}
 	st.ended, st.end = context.WithCancelCause(hm.hub.ctx)
 	return st
@@ -169,7 +170,7 @@ func (st *Stream) tryToJoin(ctx context.Context) error {
 func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 	hm := st.home
 	var frames []byte
-	costly, cost := feed.WithCost(ctx)
+	costly, cost := access.WithCost(ctx)
 	err := hm.hub.reading(costly, func(ctx context.Context) error {
 		for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, st.seen) {
 			if err != nil {

@@ -33,11 +33,15 @@ type part struct {
 	alone bool
 	// files are those whose mutants are made, all if there are none.
 	files []string
+	// also is a folder whose tests see the package, too.
+	also string
 }
 
 func product() map[string]part {
 	return map[string]part{
-		"internal/likeagg": {alone: true}, "internal/fanout": {alone: true}, "internal/feed": {},
+		"internal/likeagg": {alone: true}, "internal/fanout": {alone: true},
+		"internal/feed": {}, "internal/feed/access": {also: "internal/feed"}, "internal/feed/home": {also: "internal/feed"},
+		"internal/fault": {also: "internal/feed"}, "internal/memory": {also: "internal/feed"}, "internal/page": {also: "internal/feed"},
 		"internal/queue": {files: []string{"consume.go", "session.go"}},
 	}
 }
@@ -124,7 +128,7 @@ type judge struct {
 	options
 	runner
 	out   io.Writer
-	tests map[string]suite // by folder
+	tests map[string][]suite // by folder
 	sim   suite
 
 	mu        sync.Mutex
@@ -160,16 +164,21 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack, idle: o.idle}, out: out, tests: map[string]suite{}, scores: map[string]*score{}}
+	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack, idle: o.idle}, out: out, tests: map[string][]suite{}, scores: map[string]*score{}}
 	if j.overlay, err = writeOverlay(o.root, temp, sources, chosen); err != nil {
 		return err
 	}
 	for folder := range sources {
 		j.scores[folder] = &score{}
-		if o.only != "sim" {
-			if j.tests[folder], err = j.ofPackage(ctx, folder); err != nil {
+		for _, of := range []string{folder, o.packages[folder].also} {
+			if o.only == "sim" || of == "" {
+				continue
+			}
+			tests, err := j.ofPackage(ctx, of)
+			if err != nil {
 				return err
 			}
+			j.tests[folder] = append(j.tests[folder], tests)
 		}
 	}
 	if o.only != "tests" {
@@ -193,9 +202,11 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 func (j *judge) judge(ctx context.Context, number int, m mutant) (err error) {
 	folder := m.folder()
 	var byTest, bySim string
-	if j.only != "sim" {
-		if byTest, err = j.kills(ctx, j.tests[folder], number); err != nil {
-			return err
+	for _, tests := range j.tests[folder] {
+		if byTest == "" {
+			if byTest, err = j.kills(ctx, tests, number); err != nil {
+				return err
+			}
 		}
 	}
 	asked := j.only != "tests" && (j.packages[folder].alone || j.only == "sim")

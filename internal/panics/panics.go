@@ -8,8 +8,11 @@
 package panics
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/invariants"
 )
@@ -34,4 +37,14 @@ func Catch(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// All runs works at the same time and returns the first error, which ends the context of the
+// other works. A panic becomes an error, because the caller's recover does not see other goroutines.
+func All(ctx context.Context, works ...func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, work := range works {
+		g.Go(func() error { return Catch(func() error { return work(ctx) }) })
+	}
+	return g.Wait()
 }

@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 )
 
 // comment is a comment whose creation was answered.
@@ -44,7 +46,7 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 	refused := l.refusedFor(p.user, l.owner[post])
 	return &operation{
 		name: "comment " + post, user: p.user,
-		do: func(ctx context.Context, s *feed.Service) (err error) {
+		do: func(ctx context.Context, s *domain) (err error) {
 			made, err = s.CreateComment(ctx, p.user, post, said)
 			return err
 		},
@@ -71,7 +73,7 @@ func (l *workload) uncomment(r *rand.Rand, user string) *operation {
 	c := l.comments[id]
 	return &operation{
 		name: "uncomment " + id, user: user,
-		do: func(ctx context.Context, s *feed.Service) error { return s.DeleteComment(ctx, user, c.post, id) },
+		do: func(ctx context.Context, s *domain) error { return s.DeleteComment(ctx, user, c.post, id) },
 		settle: func(err error) {
 			c.deleted = err == nil
 			c.doubtful = c.doubtful || err != nil
@@ -94,7 +96,7 @@ func (l *workload) edit(r *rand.Rand, p planned) *operation {
 	said := fmt.Sprintf("edited %d", p.number)
 	return &operation{
 		name: "edit " + post, user: p.user,
-		do: func(ctx context.Context, s *feed.Service) error {
+		do: func(ctx context.Context, s *domain) error {
 			_, err := s.EditPost(ctx, p.user, post, feed.PostEdit{Text: &said})
 			return err
 		},
@@ -119,7 +121,7 @@ func (l *workload) readComments(r *rand.Rand, user string) *operation {
 	var items []feed.Comment
 	return &operation{
 		name: fmt.Sprintf("comments %s limit %d", post, limit), user: user,
-		do: func(ctx context.Context, s *feed.Service) (err error) {
+		do: func(ctx context.Context, s *domain) (err error) {
 			items, err = allComments(ctx, s, post, limit)
 			return err
 		},
@@ -179,9 +181,9 @@ func (l *workload) deleting(id string) *operation {
 	return nil
 }
 
-func allComments(ctx context.Context, s *feed.Service, post string, limit int) ([]feed.Comment, error) {
+func allComments(ctx context.Context, s *domain, post string, limit int) ([]feed.Comment, error) {
 	var items []feed.Comment
-	page := feed.PageRequest{Limit: limit}
+	page := page.Request{Limit: limit}
 	for {
 		list, err := s.Comments(ctx, post, page)
 		if err != nil {
@@ -197,12 +199,12 @@ func allComments(ctx context.Context, s *feed.Service, post string, limit int) (
 
 // checkTexts checks the comments and the text of each post once the world is quiet. An
 // answered edit or comment is there (I5), and those of a deleted post are not (I2).
-func (w *World) checkTexts(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+func (w *World) checkTexts(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	for _, post := range l.posts {
 		items, err := allComments(ctx, service, post, 2)
 		if !living[l.owner[post]][post] {
-			if failure, ok := errors.AsType[*feed.Error](err); !ok || failure.Kind != feed.NotFound {
+			if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Kind != fault.NotFound {
 				l.fail("I2", "comments of %s, which was deleted: %v", post, err)
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 )
 
@@ -49,7 +50,7 @@ func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 	l.forgetSeen(user, other)
 	return &operation{
 		name: kind + " " + other, user: user,
-		do: func(ctx context.Context, s *feed.Service) error {
+		do: func(ctx context.Context, s *domain) error {
 			return map[string]func(context.Context, string, string) error{
 				"mute": s.Mute, "unmute": s.Unmute, "block": s.Block, "unblock": s.Unblock,
 			}[kind](ctx, user, other)
@@ -124,18 +125,18 @@ func (w *World) checkHidden(user string) {
 }
 
 // checkAnswered checks that mutes and blocks are as their answers say, and in their lists (I5).
-func (w *World) checkAnswered(ctx context.Context, service *feed.Service) {
+func (w *World) checkAnswered(ctx context.Context, service *domain) {
 	r := w.reader(service)
 	for _, kind := range []struct {
 		name string
 		all  map[pair]*hidden
-		read func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
+		read func(context.Context, string, page.Request) (page.List[feed.Edge], error)
 		is   func(user string) []string
 	}{{"mutes", w.load.mutes, service.Mutes, w.mutedBy}, {"blocks", w.load.blocks, service.Blocks, w.blockedBy}} {
 		there := map[string][]string{}
 		for _, user := range w.load.users {
 			there[user] = kind.is(user)
-			got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Edge], error) { return kind.read(ctx, user, page) })
+			got, err := whole(r, func(page page.Request) (page.List[feed.Edge], error) { return kind.read(ctx, user, page) })
 			r.same("I5", kind.name+" of "+user, lines(got, func(e feed.Edge) string { return e.UserID }), err, there[user])
 		}
 		for _, p := range w.load.pairs() {

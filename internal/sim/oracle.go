@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -97,7 +100,7 @@ func (w *World) checkByline(author string, p schema.Post) {
 
 // checkQuiet checks the invariants that hold once the world is quiet. service reads
 // without faults.
-func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
+func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	l := w.load
 	w.checkCounts()
 	w.checkAnswered(ctx, service)
@@ -152,7 +155,7 @@ func (w *World) checkQuiet(ctx context.Context, service *feed.Service) {
 }
 
 // checkDeleted checks that a deleted post is gone by its id too (I2).
-func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
+func (w *World) checkDeleted(ctx context.Context, service *domain) {
 	for _, post := range w.load.posts {
 		if !w.load.deleted[post] {
 			continue
@@ -160,7 +163,7 @@ func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
 		_, byID := service.Post(ctx, post)
 		_, likes := service.LikeCount(ctx, post)
 		for _, err := range []error{byID, likes} {
-			if failure, ok := errors.AsType[*feed.Error](err); !ok || failure.Kind != feed.NotFound {
+			if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Kind != fault.NotFound {
 				w.load.fail("I2", "post %s, whose delete was answered, is still there: %v", post, err)
 			}
 		}
@@ -169,7 +172,7 @@ func (w *World) checkDeleted(ctx context.Context, service *feed.Service) {
 
 // checkDeliveries checks that each delivery of a living post is complete and counts
 // nobody twice.
-func (w *World) checkDeliveries(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+func (w *World) checkDeliveries(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	for _, author := range w.load.users {
 		for _, post := range sorted(living[author]) {
 			w.checkRecord(author, post)
@@ -206,11 +209,11 @@ func (l *workload) pairs() []pair {
 // checkHome checks I1: a home shows each living, unexpired post of each followed author
 // with an id at or above the follow's from, and the user's own posts, each once, and
 // no other posts. It returns the posts that the home shows, without those about to expire.
-func (w *World) checkHome(ctx context.Context, service *feed.Service, user string, pull bool, living map[string]map[string]bool) (posts []string) {
+func (w *World) checkHome(ctx context.Context, service *domain, user string, pull bool, living map[string]map[string]bool) (posts []string) {
 	l := w.load
 	r := w.reader(service)
-	items, err := whole(r, func(page feed.PageRequest) (feed.List[feed.HomeItem], error) {
-		return service.Home(ctx, user, feed.HomeQuery{Pull: pull}, page)
+	items, err := whole(r, func(page page.Request) (page.List[feed.HomeItem], error) {
+		return service.Home(ctx, user, home.Query{Pull: pull}, page)
 	})
 	if err != nil {
 		l.fail("I1", "home of %s (pull %v): %v", user, pull, err)
@@ -256,7 +259,7 @@ func (w *World) checkHome(ctx context.Context, service *feed.Service, user strin
 
 // checkLikes checks I3: the count is the number of users whose latest durable action
 // was a like. It leaves out posts with such an action among the dead letters.
-func (w *World) checkLikes(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+func (w *World) checkLikes(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	held := map[string]bool{}
 	for _, d := range w.queue("likes").dead {

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 )
@@ -18,13 +20,13 @@ import (
 // reader reads whole lists through the product's service, in pages of drawn sizes.
 type reader struct {
 	w *World
-	*feed.Service
+	*domain
 	r    *rand.Rand
 	held map[string]bool // versions of likes among the dead letters
 }
 
 // reader returns a reader whose draws shift no other ones.
-func (w *World) reader(service *feed.Service) *reader {
+func (w *World) reader(service *domain) *reader {
 	held := map[string]bool{}
 	for _, d := range w.queue(queue.TopicLikes).dead {
 		held[d.ID] = true
@@ -33,9 +35,9 @@ func (w *World) reader(service *feed.Service) *reader {
 }
 
 // whole reads a list to its end. A page may be short, and even empty, and have a cursor.
-func whole[T any](r *reader, read func(feed.PageRequest) (feed.List[T], error)) ([]T, error) {
+func whole[T any](r *reader, read func(page.Request) (page.List[T], error)) ([]T, error) {
 	var items []T
-	page, met := feed.PageRequest{}, map[string]bool{}
+	page, met := page.Request{}, map[string]bool{}
 	for {
 		page.Limit = 1 + r.r.IntN(4)
 		list, err := read(page)
@@ -88,7 +90,7 @@ func stamped(subject, version string) string {
 
 // checkLists checks every list of the product once the world is quiet: likers, likes and
 // comments by user, posts by user, followers, followees and friends.
-func (w *World) checkLists(ctx context.Context, service *feed.Service, living map[string]map[string]bool) {
+func (w *World) checkLists(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	r := w.reader(service)
 	byUser := map[string][]schema.Comment{}
 	for _, author := range w.load.users {
@@ -125,14 +127,14 @@ func (r *reader) checkLikers(ctx context.Context, post string) {
 			want = append(want, stamped(user, p.version))
 		}
 		got, err := r.LikeOf(ctx, post, user)
-		if failure, ok := errors.AsType[*feed.Error](err); ok && failure.Kind == feed.NotFound && !p.liked {
+		if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Kind == fault.NotFound && !p.liked {
 			continue
 		}
 		if err != nil || !p.liked || at(got.UserID, got.LikedAt) != stamped(user, p.version) {
 			l.fail("I3", "like of %s by %s: %+v, want liked=%v by %s: %v", post, user, got, p.liked, p.version, err)
 		}
 	}
-	got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Liker], error) { return r.Likers(ctx, post, page) })
+	got, err := whole(r, func(page page.Request) (page.List[feed.Liker], error) { return r.Likers(ctx, post, page) })
 	got = slices.DeleteFunc(got, func(l feed.Liker) bool { return unsure[l.UserID] })
 	r.same("I3", "likers of "+post, lines(got, func(l feed.Liker) string { return at(l.UserID, l.LikedAt) }), err, want)
 }
@@ -166,7 +168,7 @@ func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[s
 	}
 	slices.Sort(want)
 	slices.Reverse(want)
-	got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.LikedPost], error) { return r.LikesByUser(ctx, user, page) })
+	got, err := whole(r, func(page page.Request) (page.List[feed.LikedPost], error) { return r.LikesByUser(ctx, user, page) })
 	got = slices.DeleteFunc(got, func(l feed.LikedPost) bool { return unsure[l.PostID] })
 	r.same("I3", "likes of "+user, lines(got, func(l feed.LikedPost) string { return at(l.PostID, l.LikedAt) }), err, want)
 }
@@ -174,7 +176,7 @@ func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[s
 // checkComments checks that a user's comments are those that the posts show (I5).
 func (r *reader) checkComments(ctx context.Context, user string, want []schema.Comment) {
 	slices.SortFunc(want, func(a, b schema.Comment) int { return strings.Compare(b.ID, a.ID) })
-	got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Comment], error) { return r.CommentsByUser(ctx, user, page) })
+	got, err := whole(r, func(page page.Request) (page.List[feed.Comment], error) { return r.CommentsByUser(ctx, user, page) })
 	r.same("I5", "comments of "+user,
 		lines(got, func(c feed.Comment) string { return c.ID + " of " + c.PostID + " " + c.AuthorID + ": " + c.Text }), err,
 		lines(want, func(c schema.Comment) string { return c.ID + " of " + c.Post + " " + c.Author + ": " + c.Text }))
@@ -200,7 +202,7 @@ func (r *reader) checkPosts(ctx context.Context, user string, posts []string) {
 			t, err := id.Time(post)
 			return err != nil || t.Before(in.Since) || !in.Until.IsZero() && !t.Before(in.Until)
 		})
-		got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Post], error) { return r.PostsByUser(ctx, user, in, page) })
+		got, err := whole(r, func(page page.Request) (page.List[feed.Post], error) { return r.PostsByUser(ctx, user, in, page) })
 		r.same("I5", fmt.Sprintf("posts of %s from %v to %v", user, in.Since, in.Until), lines(got, func(p feed.Post) string { return p.ID }), err, want)
 	}
 }
@@ -228,10 +230,10 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 	}
 	for _, list := range []struct {
 		name string
-		read func(context.Context, string, feed.PageRequest) (feed.List[feed.Edge], error)
+		read func(context.Context, string, page.Request) (page.List[feed.Edge], error)
 		want map[string]time.Time
 	}{{"followers", r.Followers, followers}, {"followees", r.Following, following}, {"friends", r.Friends, friends}} {
-		got, err := whole(r, func(page feed.PageRequest) (feed.List[feed.Edge], error) { return list.read(ctx, user, page) })
+		got, err := whole(r, func(page page.Request) (page.List[feed.Edge], error) { return list.read(ctx, user, page) })
 		r.same("I4", list.name+" of "+user, lines(got, func(e feed.Edge) string { return at(e.UserID, e.Since) }), err,
 			lines(sorted(list.want), func(other string) string { return at(other, list.want[other]) }))
 	}

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -46,8 +47,8 @@ func (w *World) askAgain() {
 func (l *workload) wholeHome(user string) *operation {
 	return &operation{
 		name: "home", user: user,
-		do: func(ctx context.Context, s *feed.Service) error {
-			_, err := s.Home(ctx, user, feed.HomeQuery{}, feed.PageRequest{Limit: feed.MaxLimit})
+		do: func(ctx context.Context, s *domain) error {
+			_, err := s.Home(ctx, user, home.Query{}, page.Request{Limit: page.MaxLimit})
 			return err
 		},
 		settle: func(error) {}, // its process may be killed even in quiet times
@@ -61,7 +62,7 @@ func (w *World) leftIn(user string) (work []string) {
 	timeline := w.partition(schema.TimelinePK(user))
 	shown := id.Floor(time.Now().Add(time.Hour - timelineTTL))
 	for _, it := range timeline {
-		if e, err := schema.ParseEntry(it); err == nil && e.Post > shown && len(timeline) <= feed.MaxLimit {
+		if e, err := schema.ParseEntry(it); err == nil && e.Post > shown && len(timeline) <= page.MaxLimit {
 			entries[e.Author]++
 		}
 	}

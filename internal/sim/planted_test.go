@@ -54,22 +54,22 @@ func bugs() []bug {
 		removal  = "internal/fanout/removal.go"
 		write    = "internal/fanout/write.go"
 		rebuild  = "internal/fanout/away.go"
-		presence = "internal/feed/away.go"
+		presence = "internal/feed/home/away.go"
 		walk     = "internal/fanout/walk.go"
 		mode     = "internal/fanout/mode.go"
 		follows  = "internal/feed/follows.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
-		home     = "internal/feed/home.go"
-		sources  = "internal/feed/sources.go"
+		home     = "internal/feed/home/home.go"
+		sources  = "internal/feed/home/sources.go"
 		items    = "internal/feed/items.go"
 		publish  = "internal/feed/publish.go"
 		deletion = "internal/feed/posts.go"
-		service  = "internal/feed/service.go"
-		timeline = "internal/feed/timeline.go"
-		heads    = "internal/feed/heads.go"
-		shared   = "internal/feed/shared_reads.go"
-		arrivals = "internal/feed/arrivals.go"
+		reads    = "internal/feed/access/table.go"
+		timeline = "internal/feed/home/timeline.go"
+		heads    = "internal/feed/home/heads.go"
+		shared   = "internal/memory/shared_reads.go"
+		arrivals = "internal/feed/home/arrivals.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
 		users    = "internal/feed/users.go"
@@ -93,15 +93,15 @@ func bugs() []bug {
 		{"nack that drops the rest of a batch", "I6 stuck", []edit{{collect, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
 		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {`, `error(nil); dlErr != nil {`}}},
 		{"event from ahead made a dead letter", "I6", []edit{{"messages/messages.go", `case wait > MaxWait:`, `case wait > 0:`}}},
-		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.cfg.Now().Add(s.cfg.TimelineTTL + unfollowedSlack),`, `TTL: s.cfg.Now().Add(time.Minute),`}}},
+		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.access.Now().Add(s.access.TimelineTTL + unfollowedSlack),`, `TTL: s.access.Now().Add(time.Minute),`}}},
 		{"mark not written on unfollow", "I1 I2", []edit{{follows,
 			"-1)},\n\t\t{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",
 			"-1)},\n\t\t{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
-		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.author]`, ``}}},
+		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.Author]`, ``}}},
 		{"posts of muted authors merged in", "I1 I2", []edit{{timeline, ` && !read.muted[m.Author]`, ``}}},
 		{"follow over a block", "I4", []edit{{follows, `schema.BlockKey(follower, author), If: table.Absent{}`, `schema.BlockKey(follower, follower), If: table.Absent{}`}}},
 		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
-		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.post) && !p`, `!p`}}},
+		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.Post) && !p`, `!p`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark, began)`,
 			`_, err = w.cfg.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkKey(mark.User, mark.Author)}); if err != nil { return false, err }; copied, err := w.copyPosts(ctx, mark, began)`}}},
@@ -117,19 +117,19 @@ func bugs() []bug {
 		}},
 		{"unprocessed items dropped", "I1", []edit{{write, "!unavailable || ctx.Err() != nil {\n\t\t\treturn err", "!unavailable || ctx.Err() != nil || unavailable {\n\t\t\treturn nil"}}},
 		{"tombstone not checked before a page", "I2", []edit{{chunk, "if err != nil || ref.Deleted {", "if ref.Deleted = false; err != nil {"}}},
-		{"posts of a home read with eventual consistency", "I1 I2", []edit{{service, `return s.batchGet(ctx, keys, true)`, `return s.batchGet(ctx, keys, false)`}}},
+		{"posts of a home read with eventual consistency", "I1 I2", []edit{{reads, `return a.BatchGet(ctx, keys, true)`, `return a.BatchGet(ctx, keys, false)`}}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
 			"\t\t{Update: s.oneMoreFollowing(follower, until, enrols)},\n", ""},
-			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.cfg.Store.Update(ctx, *addTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, unavailable(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
+			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.access.Store.Update(ctx, *access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, fault.Wrap(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
 		}},
 		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},
-		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/span.go", `q.After = schema.PostSK(s.high) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.high) + "~"`}}},
+		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `post, 1, write); err != nil {`, `post, 1, write); err != nil && text == "" {`}}},
 		{"comment counted outside of its transaction", "I4", []edit{{comments, `op, table.TransactOp{Update: count})
 	if`, `op)
 	if err == nil {
-		_, err = s.cfg.Store.Update(ctx, *count)
+		_, err = s.access.Store.Update(ctx, *count)
 	}
 	if`}}},
 		{"chunk skips the follower at its boundary", "I1", []edit{{chunk, `Low: schema.UserSK(r.first), After: after,`,
@@ -147,7 +147,7 @@ func bugs() []bug {
 		{"post deleted without its flag in the post by id", "I2", []edit{{deletion, "\tbyID.Deleted = true\n", ""}}},
 		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},`,
 			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}},`}}},
-		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.cfg.Now().Add(s.cfg.TimelineTTL + schema.DeliveryKept)`, `s.cfg.Now()`}}},
+		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.access.Now().Add(s.access.TimelineTTL + schema.DeliveryKept)`, `s.access.Now()`}}},
 		// About days, ages, the TTL, sleepers, stops and shards.
 		{"absence of an entry read as counted after a day", "I3", []edit{
 			{inc, "func dayOf(", "func daysOld(inc string) int64 {\n\tday, _ := strconv.ParseInt(inc[:dayDigits], dayBase, 64)\n\treturn dayOf(time.Now()) - day\n}\n\nfunc dayOf("},
@@ -166,16 +166,16 @@ func bugs() []bug {
 		{"marks that end when an author leaves pull", "I1 I7", []edit{{walk, `mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)`, `mark.TTL = mode.At.Add(time.Minute)`}}},
 		{"backfill that does not look at the mode", "I1 I11", []edit{{backfill, `if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {`, `if mode.State == "" {`}}},
 		{"older posts pulled that come late", "I1", []edit{{"internal/schema/users.go", `return m.State == ModePull && post >= m.Since`, `return m.State == ModePull`}}},
-		{"refill that skips a post", "I1 I7", []edit{{home, `before = looked[len(looked)-1].post`, `before = refs.items[len(refs.items)-1].post`}}},
+		{"refill that skips a post", "I1 I7", []edit{{home, `before = looked[len(looked)-1].Post`, `before = refs.Items[len(refs.Items)-1].Post`}}},
 		{"answer of a shared read that began before the request", "I1 I2", []edit{
 			{shared, `s.running, s.waiting = t, nil`, `s.running = t`},
 			{shared, "	s.running = nil\n", "	s.running = nil\n	if s.waiting == t {\n		s.waiting = nil\n	}\n"},
 		}},
 		{"posts shared for two seconds", "I1 I7", []edit{{heads, `now.Sub(it.at) >= h.age`, `now.Sub(it.at) >= 2*h.age`}}},
-		{"page with a cursor made of shared posts", "I7", []edit{{sources, `s.cfg.HeadAge > 0 && begins && last == ""`, `s.cfg.HeadAge > 0 && (begins || last == "") && last == ""`}}},
+		{"page with a cursor made of shared posts", "I7", []edit{{sources, `h.cfg.HeadAge > 0 && begins && last == ""`, `h.cfg.HeadAge > 0 && (begins || last == "") && last == ""`}}},
 		{"deleted post shown because it was shared", "I2", []edit{
-			{heads, `	if end < want && it.posts.cut > oldest {`, "	for i := range part.items {\n\t\tpart.items[i].likeShards += 1000\n\t}\n	if end < want && it.posts.cut > oldest {"},
-			{items, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.likeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.post, Author: r.author}.Item()\n\t\t} else if !ok {"},
+			{heads, `	if end < want && it.posts.Cut > oldest {`, "	for i := range part.Items {\n\t\tpart.Items[i].LikeShards += 1000\n\t}\n	if end < want && it.posts.Cut > oldest {"},
+			{items, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.LikeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.Post, Author: r.Author}.Item()\n\t\t} else if !ok {"},
 		}},
 		// About live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
@@ -184,36 +184,36 @@ func bugs() []bug {
 		{"stream that takes a home by pull for empty", "I7", []edit{{arrivals, "	// The reader returns, and its entries are not all there.\n", "	if errors.Is(err, errByPull) {\n		return refs, nil\n	}\n"}}},
 		// About away readers.
 		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},
-		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || s.cfg.ActiveDays == 0:`}}},
+		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || h.access.ActiveDays == 0:`}}},
 		{"skip by the clock", "I1", []edit{{worker, `day: schema.DayOf(at)`, `day: schema.DayOf(w.cfg.Now())`}}},
 		{"return that reads posts before it raises edges", "I1", []edit{
 			{rebuild, "	followees, err := w.raise(ctx, e.UserID, until)\n\tif err != nil {\n\t\treturn err\n\t}\n\tmost := w.cfg.ReturnPosts(followees)", "	most := w.cfg.ReturnPosts(0)"},
 			{rebuild, "\tif err := w.writeMissed(", "\tif _, err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\tif err := w.writeMissed("},
 		}},
-		{"home read by push while its return begins", "I1 I7", []edit{{presence, "s.beginReturn(ctx, *p)\n\t\treturn true", "s.beginReturn(ctx, *p)\n\t\treturn false"}}},
+		{"home read by push while its return begins", "I1 I7", []edit{{presence, "h.beginReturn(ctx, *p)\n\t\treturn true", "h.beginReturn(ctx, *p)\n\t\treturn false"}}},
 		{"refresh that writes the presence first", "I1", []edit{{rebuild, "\tif _, err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\t// If the refresh",
 			"\tif _, err := w.cfg.Store.Update(ctx, table.UpdateInput{Key: schema.PresenceKey(e.UserID), Set: []table.Attr{{Name: schema.AttrUntil, Value: table.N(int64(until))}}}); err != nil {\n\t\treturn err\n\t}\n\tif _, err := w.raise(ctx, e.UserID, until); err != nil {\n\t\treturn err\n\t}\n\t// If the refresh"}}},
 		{"edge raised that does not exist", "I4", []edit{{rebuild, `If: table.All{table.Exists{}, table.Any{`, `If: table.All{table.Any{`}}},
 		{"edge lowered by a slow worker", "I1", []edit{{rebuild, `table.Less{Name: schema.AttrUntil, Value: day}}`, `table.Exists{}}`}}},
 		{"refresh that ends too late", "I1", []edit{{rebuild, `if schema.DayOf(w.cfg.Now()) >= p.Until {`, `if p.Until < 0 {`}}},
 		{"return that sets another day than it raised to", "I1", []edit{{rebuild, "int64(until))},\n\t\t\t{Name: schema.AttrAsOf", "int64(schema.DayOf(w.cfg.Now())+schema.DaysAhead(w.cfg.ActiveDays)))},\n\t\t\t{Name: schema.AttrAsOf"}}},
-		{"second absence that forgets the gap", "I1", []edit{{presence, `if p.Hi > s.oldestShown() {`, `if p.Hi == "~" {`}}},
+		{"second absence that forgets the gap", "I1", []edit{{presence, `if p.Hi > h.access.OldestShown() {`, `if p.Hi == "~" {`}}},
 		{"return that forgets the gap", "I1", []edit{{rebuild, `if len(missed) < most {`, `if len(missed) <= most {`}}},
-		{"page in a gap read by push", "I1", []edit{{timeline, `if inGap(`, `if p.s == nil && inGap(`}}},
+		{"page in a gap read by push", "I1", []edit{{timeline, `if inGap(`, `if p.homes == nil && inGap(`}}},
 		{"edge with a day beside no presence", "I1", []edit{{follows, "\tif enrols {\n\t\tfirst", "\tif enrols && s == nil {\n\t\tfirst"}}},
 		{"raise that is not noted", "I1", []edit{{rebuild, `table.Less{Name: schema.AttrUptoDay, Value: day}}`, `table.Less{Name: schema.AttrUptoDay, Value: table.N(0)}}`}}},
 		{"follow that heeds no raise", "I1", []edit{
 			{follows, `raised := table.Any{table.AttrAbsent`, `raised := table.Any{table.Exists{}, table.Absent{}, table.AttrAbsent`},
 			{follows, `return max(upto, schema`, `return max(0, schema`},
 		}},
-		{"return that is asked for only once", "I6", []edit{{presence, `s.reminders.allow("return of "+viewer))`, `false)`}}},
+		{"return that is asked for only once", "I6", []edit{{presence, `h.reminders.allow("return of "+viewer))`, `false)`}}},
 		{"comments and likes purged of a post that lives", "I3 I7", []edit{{"internal/fanout/purge.go", `if err != nil || !ref.Deleted {`, `if err != nil {`}}},
-		{"like that was taken back listed among the likers", "I3", []edit{{likes, `timeOf(like.Version)}, like.Liked, err
-	}))`, `timeOf(like.Version)}, true, err
+		{"like that was taken back listed among the likers", "I3", []edit{{likes, `access.TimeOf(like.Version)}, like.Liked, err
+	}))`, `access.TimeOf(like.Version)}, true, err
 	}))`}}},
 		{"like that came back left out of the index", "I3", []edit{{like, `w.stamp, w.cfg.IndexLikes`, `w.stamp, w.cfg.IndexLikes && a.old == nil`}}},
 		{"home that shows one like too many", "I3", []edit{{items, `item.LikeCount = schema.ParseLikeCount(&it).Shown()`, `item.LikeCount = schema.ParseLikeCount(&it).Shown() + 1`}}},
-		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.post, viewer, r.likeShards)]`, `schema.LikeKey(r.post, viewer, 1)]`}}},
+		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.Post, viewer, r.LikeShards)]`, `schema.LikeKey(r.Post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
 		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.Exists{},`, ``}}},
 		{"backfill that ends the mark of a later follow", "I1 I2", []edit{{backfill, `If: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)},`, `If: table.Exists{},`}}},
@@ -268,8 +268,8 @@ func bugs() []bug {
 	if compare && profile != nil`},
 		}},
 		{"change of a name sent after it is made", "I5", []edit{
-			{users, `if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {`, `if err != nil {`},
-			{users, `s.cfg.Authors.forget(user)`, `if err := s.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
+			{users, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {`, `if err != nil {`},
+			{users, `s.cfg.Authors.forget(user)`, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
 		return User{}, err
 	}`},
 		}},
@@ -281,7 +281,7 @@ func bugs() []bug {
 			worker, `return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
 			`e.RequestID += "!"; return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
 		}}},
-		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(page.late, p.s.hiding(left))`, `late := p.s.hiding(left)`}}},
+		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}
 }
 

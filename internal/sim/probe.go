@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -97,7 +99,7 @@ func (w *World) measured(op *operation, refusals ...*refusal) time.Duration {
 }
 
 // call makes an operation of the calm part.
-func (w *World) call(name string, do func(ctx context.Context, s *feed.Service) error) *operation {
+func (w *World) call(name string, do func(ctx context.Context, s *domain) error) *operation {
 	return &operation{name: name, user: w.load.users[0], do: do, settle: func(error) {}}
 }
 
@@ -144,7 +146,7 @@ func (w *World) measureFollow() {
 		if h := w.load.blocks[p]; h != nil {
 			h.doubtful = true // the workload made no such call
 		}
-		w.within("the end of a block", w.measured(w.call("unblock "+p.author, func(ctx context.Context, s *feed.Service) error {
+		w.within("the end of a block", w.measured(w.call("unblock "+p.author, func(ctx context.Context, s *domain) error {
 			return s.Unblock(ctx, p.follower, p.author)
 		})), 0, atOnce, 0)
 	}
@@ -259,20 +261,20 @@ func (w *World) measureHeads() {
 		return
 	}
 	var post feed.Post
-	shown := func(before func(ctx context.Context, s *feed.Service) error) (is bool) {
-		w.measured(w.call("home", func(ctx context.Context, s *feed.Service) error {
+	shown := func(before func(ctx context.Context, s *domain) error) (is bool) {
+		w.measured(w.call("home", func(ctx context.Context, s *domain) error {
 			if err := before(ctx, s); err != nil {
 				return err
 			}
-			page, err := s.Home(ctx, measuredFollower(1), feed.HomeQuery{}, feed.PageRequest{})
+			page, err := s.Home(ctx, measuredFollower(1), home.Query{}, page.Request{})
 			is = slices.ContainsFunc(page.Items, func(it feed.HomeItem) bool { return it.Post.ID == post.ID })
 			return err
 		}))
 		return is
 	}
-	nothing := func(context.Context, *feed.Service) error { return nil }
+	nothing := func(context.Context, *domain) error { return nil }
 	shown(nothing)
-	w.measured(w.call("post", func(ctx context.Context, s *feed.Service) (err error) {
+	w.measured(w.call("post", func(ctx context.Context, s *domain) (err error) {
 		post, err = s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
 		return err
 	}))
@@ -280,7 +282,7 @@ func (w *World) measureHeads() {
 	if !shown(nothing) {
 		w.load.fail("I7", "in the calm part a home lacks a post that a pulled author made %s ago", headAge)
 	}
-	if shown(func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, poster, post.ID) }) {
+	if shown(func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, poster, post.ID) }) {
 		w.load.fail("I2", "in the calm part a home shows a deleted post of a pulled author")
 	}
 }
@@ -316,7 +318,7 @@ func (w *World) measureAgain(of sizes, post int, pulled bool) {
 func (w *World) measureShortage() {
 	for _, step := range []struct{ refuse, again, calls int }{{3, 1, 4}, {0, 0, 2}, {2, 0, 3}, {0, 0, 2}} {
 		time.Sleep(time.Second)
-		op := w.call("post", func(ctx context.Context, s *feed.Service) error {
+		op := w.call("post", func(ctx context.Context, s *domain) error {
 			_, err := s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
 			return err
 		})
@@ -330,7 +332,7 @@ func (w *World) measureShortage() {
 // measurePost lets the author post, and checks the delivery.
 func (w *World) measurePost(of sizes, pulled bool) string {
 	var post feed.Post
-	took := w.measured(w.call("post", func(ctx context.Context, s *feed.Service) (err error) {
+	took := w.measured(w.call("post", func(ctx context.Context, s *domain) (err error) {
 		post, err = s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
 		return err
 	}))
@@ -573,7 +575,7 @@ func (w *World) measurePrune(post string) {
 // measurePurge deletes the post with its comments and likes.
 func (w *World) measurePurge(post string) {
 	for i := range 2 {
-		took := w.measured(w.call("comment", func(ctx context.Context, s *feed.Service) error {
+		took := w.measured(w.call("comment", func(ctx context.Context, s *domain) error {
 			_, err := s.CreateComment(ctx, w.load.users[0], post, "calm "+strconv.Itoa(i))
 			return err
 		}))
@@ -588,7 +590,7 @@ func (w *World) measurePurge(post string) {
 	for _, pk := range lists {
 		pages += (len(w.partition(pk)) + w.shape.Page - 1) / w.shape.Page
 	}
-	took := w.measured(w.call("delete", func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, poster, post) }))
+	took := w.measured(w.call("delete", func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, poster, post) }))
 	w.within("a purge", took, messages.MaxAhead+time.Minute, messages.MaxAhead+2*time.Minute, 1+(pages-1)/purgedAtOnce)
 	left := 0
 	for _, pk := range lists {
@@ -611,7 +613,7 @@ func (w *World) measureForget(ctx context.Context) {
 	if len(w.queue(queue.TopicLikes).dead) > 0 {
 		return // a like among the dead letters stays
 	}
-	took := w.measured(w.call("forget", func(ctx context.Context, s *feed.Service) error {
+	took := w.measured(w.call("forget", func(ctx context.Context, s *domain) error {
 		_, err := s.AskToForget(ctx, user)
 		return err
 	}))

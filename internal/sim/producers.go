@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -27,7 +26,7 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 	}
 	return &operation{
 		name: "stray", user: p.user,
-		do: func(context.Context, *feed.Service) error { return nil },
+		do: func(context.Context, *domain) error { return nil },
 		settle: func(error) {
 			l.bad = append(l.bad, l.send(r, fmt.Sprintf("stray-%d", p.number), post, p.user, true))
 		},
@@ -85,7 +84,7 @@ func (l *workload) burst(r *rand.Rand, p planned) *operation {
 	post := l.choose(r, l.posts[:min(len(l.posts), 3)])
 	return &operation{
 		name: "burst " + post, user: p.user,
-		do: func(context.Context, *feed.Service) error { return nil },
+		do: func(context.Context, *domain) error { return nil },
 		settle: func(error) {
 			for n := range 1 + r.IntN(8) {
 				l.send(r, fmt.Sprintf("burst-%d>%d", p.number, n), post, l.users[r.IntN(len(l.users))], r.IntN(5) < 3)

@@ -14,6 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
@@ -271,11 +274,10 @@ func (w *World) idle() bool {
 
 // checkCalmly reads homes and counts through a service without faults and delays.
 func (w *World) checkCalmly(ctx context.Context) {
-	service := feed.New(feed.Config{
+	w.checkQuiet(ctx, newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
-		TimelineTTL: timelineTTL, LikesByUser: w.seed%2 == 0, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
-	})
-	w.checkQuiet(ctx, service)
+		TimelineTTL: timelineTTL, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
+	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{}))
 }
 
 // pass lets days or weeks pass in some worlds: entries and marks expire and are deleted
@@ -394,7 +396,7 @@ func (w *World) build(l *workload) {
 	}
 }
 
-func (w *World) service(p *Proc) *feed.Service {
+func (w *World) service(p *Proc) *domain {
 	var shared time.Duration // of names and counts, in half of the worlds
 	if w.seed%4 >= 2 {
 		shared = likeWindow
@@ -403,14 +405,30 @@ func (w *World) service(p *Proc) *feed.Service {
 	if w.shape.Heads {
 		heads = headAge
 	}
-	return feed.New(feed.Config{
+	return newDomain(access.Config{
 		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), RecentPosts: w.shape.Recent, StreamPart: 2, RemoveFrom: 1, LikesByUser: w.seed%2 == 0, LikeWindow: shared, HeadAge: heads, FollowersPerLikeShard: int64(w.shape.PerShard), Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
-	})
+		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+	}, feed.Config{
+		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard),
+	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
+}
+
+// domain is the part of a process that the API serves.
+type domain struct {
+	*feed.Service
+	*home.Homes
+}
+
+func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
+	a := access.New(way)
+	posts.Access = a
+	service := feed.New(posts)
+	homes.Access, homes.Items, homes.Mutes = a, service, service
+	return &domain{service, home.New(homes)}
 }
 
 // usersOf is the domain's Forget as the fan-out calls it.
-type usersOf struct{ feed *feed.Service }
+type usersOf struct{ feed *domain }
 
 func (u usersOf) Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error) {
 	done, err := u.feed.Forget(ctx, user, event, most)

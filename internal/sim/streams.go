@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 )
 
 // Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API
@@ -32,7 +33,7 @@ type watch struct {
 // look is one stream: the posts and like counts that were sent, and the position if the user got it.
 type look struct {
 	items    []feed.HomeItem
-	likes    []feed.PostLikes
+	likes    []home.PostLikes
 	position string
 }
 
@@ -46,7 +47,7 @@ type turn struct {
 }
 
 // make unfollows the author once, and waits for longer than references of posts may be old.
-func (t *turn) make(ctx context.Context, s *feed.Service, came int) error {
+func (t *turn) make(ctx context.Context, s *domain, came int) error {
 	if t == nil || t.made {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 	var op *operation
 	op = &operation{
 		name: "stream", user: user,
-		do: func(ctx context.Context, s *feed.Service) (err error) {
+		do: func(ctx context.Context, s *domain) (err error) {
 			ahead, late = l.farAhead(op.api), l.w.late(op.api, user, false)
 			got, err = watchHome(ctx, s, user, from, looks, whole, unfollow)
 			return err
@@ -141,7 +142,7 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 }
 
 // watchHome reads a live home after last. Unless it is whole, it is cut in its first look.
-func watchHome(ctx context.Context, s *feed.Service, user, last string, looks int, whole bool, unfollow *turn) (got look, err error) {
+func watchHome(ctx context.Context, s *domain, user, last string, looks int, whole bool, unfollow *turn) (got look, err error) {
 	seen, err := s.HomeStreamed(ctx, user, last)
 	for i := 0; i < looks || seen.Behind(); i++ {
 		if i > 0 && err == nil {
@@ -212,7 +213,7 @@ func (l *workload) came(user string, w *watch, got look, whole bool, deleted map
 
 // checkStreams resumes the live home of user, once the world is quiet: nothing is missing of
 // the posts that the home shows.
-func (l *workload) checkStreams(ctx context.Context, service *feed.Service, user string, home []string) {
+func (l *workload) checkStreams(ctx context.Context, service *domain, user string, home []string) {
 	w := l.watches[user]
 	if w == nil {
 		return

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -24,7 +26,7 @@ type operation struct {
 	api    *Proc
 	name   string
 	user   string
-	do     func(ctx context.Context, s *feed.Service) error
+	do     func(ctx context.Context, s *domain) error
 	settle func(err error) // runs on the driver after the answer
 	err    error
 	done   chan struct{}
@@ -55,7 +57,7 @@ type workload struct {
 	w     *World
 	users []string
 	apis  []*Proc
-	serve map[*Proc]*feed.Service
+	serve map[*Proc]*domain
 	due   []planned // operations still to start
 	made  int
 	busy  map[string]*operation
@@ -122,7 +124,7 @@ func draws(seed uint64, number, stream int) *rand.Rand {
 
 func newWorkload(w *World) *workload {
 	return &workload{
-		w: w, users: w.shape.names(), serve: map[*Proc]*feed.Service{}, busy: map[string]*operation{},
+		w: w, users: w.shape.names(), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
 		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
@@ -291,7 +293,7 @@ func (l *workload) choose(r *rand.Rand, posts []string) string {
 func (l *workload) profile(user, name string) *operation {
 	return &operation{
 		name: "profile", user: user,
-		do: func(ctx context.Context, s *feed.Service) error {
+		do: func(ctx context.Context, s *domain) error {
 			_, err := s.PutProfile(ctx, user, feed.ProfileInput{Name: name})
 			return err
 		},
@@ -309,7 +311,7 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	}
 	made := &operation{
 		name: "post " + in.Text, user: user,
-		do: func(ctx context.Context, s *feed.Service) (err error) {
+		do: func(ctx context.Context, s *domain) (err error) {
 			post, err = s.CreatePost(ctx, user, in)
 			return err
 		},
@@ -343,8 +345,8 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 
 // beside does two things of one user at the same time. Only the table says what becomes of the
 // other one.
-func beside(do, other func(context.Context, *feed.Service) error) func(context.Context, *feed.Service) error {
-	return func(ctx context.Context, s *feed.Service) error {
+func beside(do, other func(context.Context, *domain) error) func(context.Context, *domain) error {
+	return func(ctx context.Context, s *domain) error {
 		var both sync.WaitGroup
 		both.Go(func() { _ = other(withOp(ctx, opOf(ctx)+" beside"), s) }) // no answer is part of the oracle
 		defer both.Wait()
@@ -371,7 +373,7 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	l.doubtful[post] = true // its effect may come before its answer
 	return &operation{
 		name: "delete " + post, user: user,
-		do: func(ctx context.Context, s *feed.Service) error { return s.DeletePost(ctx, user, post) },
+		do: func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, user, post) },
 		settle: func(err error) {
 			l.deleted[post] = l.deleted[post] || err == nil
 		},
@@ -411,7 +413,7 @@ func (l *workload) followOf(user, author string, on bool, retries int) *operatio
 	l.forgetSeen(user, author)
 	return &operation{
 		name: name, user: user,
-		do: func(ctx context.Context, s *feed.Service) error {
+		do: func(ctx context.Context, s *domain) error {
 			do := s.Unfollow
 			if on {
 				do = s.Follow
@@ -454,7 +456,7 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 	before := l.likes[likeKey{post, user}].events
 	return &operation{
 		name: map[bool]string{true: "like ", false: "unlike "}[on] + post, user: user,
-		do: func(ctx context.Context, s *feed.Service) error {
+		do: func(ctx context.Context, s *domain) error {
 			if on {
 				return s.Like(ctx, user, post)
 			}
@@ -476,7 +478,7 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 	topic := topics[r.IntN(len(topics))]
 	return &operation{
 		name: "poison " + topic, user: p.user,
-		do: func(context.Context, *feed.Service) error { return nil },
+		do: func(context.Context, *domain) error { return nil },
 		settle: func(error) {
 			l.w.put(topic, name, name, []byte(payload))
 			l.bad = append(l.bad, name)
@@ -501,7 +503,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	var op *operation
 	op = &operation{
 		name: fmt.Sprintf("home limit %d pull %v", limit, pull), user: user,
-		do: func(ctx context.Context, s *feed.Service) (err error) {
+		do: func(ctx context.Context, s *domain) (err error) {
 			ahead = l.farAhead(op.api)
 			late = l.w.late(op.api, user, pull)
 			items, first, err = wholeHome(ctx, s, user, limit, pull)
@@ -577,10 +579,10 @@ func (l *workload) farAhead(api *Proc) bool {
 
 // wholeHome reads a home to its end. It also returns the last post of the first page, "" if
 // that is the only one.
-func wholeHome(ctx context.Context, s *feed.Service, user string, limit int, pull bool) (items []feed.HomeItem, first string, err error) {
-	page := feed.PageRequest{Limit: limit}
+func wholeHome(ctx context.Context, s *domain, user string, limit int, pull bool) (items []feed.HomeItem, first string, err error) {
+	page := page.Request{Limit: limit}
 	for {
-		list, err := s.Home(ctx, user, feed.HomeQuery{Pull: pull}, page)
+		list, err := s.Home(ctx, user, home.Query{Pull: pull}, page)
 		if err != nil {
 			return nil, "", err
 		}

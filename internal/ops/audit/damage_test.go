@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -59,9 +61,9 @@ func shown(w *world, post string) int64 {
 }
 
 func atHome(w *world, user, post string) bool {
-	home, err := w.Home(w.t.Context(), user, feed.HomeQuery{}, feed.PageRequest{Limit: 100})
+	list, err := w.Home(w.t.Context(), user, home.Query{}, page.Request{Limit: 100})
 	w.must(err)
-	return slices.ContainsFunc(home.Items, func(it feed.HomeItem) bool { return it.Post.ID == post })
+	return slices.ContainsFunc(list.Items, func(it feed.HomeItem) bool { return it.Post.ID == post })
 }
 
 func damages() []damage {
@@ -110,7 +112,7 @@ func damages() []damage {
 			w.drop(schema.BlockKey("fan8", "eve"))
 			return schema.BlockKey("fan8", "eve")
 		}, func(w *world, _ []string) bool {
-			l, err := w.Blocks(w.t.Context(), "fan8", feed.PageRequest{})
+			l, err := w.Blocks(w.t.Context(), "fan8", page.Request{})
 			w.must(err)
 			return len(l.Items) == 1
 		}},

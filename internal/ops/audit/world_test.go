@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -44,6 +47,7 @@ const timelineTTL = 30 * 24 * time.Hour
 // world is a whole system: the domain, its workers and an audit on one table.
 type world struct {
 	*feed.Service
+	*home.Homes
 	t     *testing.T
 	store table.Store
 	audit *audit.Audit
@@ -66,9 +70,11 @@ func newWorld(t *testing.T, store table.Store) *world {
 	})
 	require.NoError(t, err)
 	ids := id.NewGenerator(w.now)
-	w.Service = feed.New(feed.Config{
-		Store: store, Local: true, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, LikesByUser: true, ActiveDays: 14,
+	way := access.New(access.Config{
+		Store: store, Local: true, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14,
 	})
+	w.Service = feed.New(feed.Config{Access: way, LikesByUser: true})
+	w.Homes = home.New(home.Config{Access: way, Items: w.Service, Mutes: w.Service})
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14, ChunkSize: 4, PageSize: 2,
 	})

@@ -18,6 +18,8 @@ import (
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 )
 
 // The users of the canary. All processes share them.
@@ -51,7 +53,7 @@ const (
 	// cleaning bounds the delete at a stop.
 	cleaning = 2 * time.Second
 	// page is the number of posts that are looked at. Other processes have canaries, too.
-	page = 10
+	newest = 10
 )
 
 // Feed is the domain, as far as the canary uses it.
@@ -59,15 +61,20 @@ type Feed interface {
 	PutProfile(ctx context.Context, user string, in feed.ProfileInput) (feed.User, error)
 	Follow(ctx context.Context, follower, author string) error
 	CreatePost(ctx context.Context, author string, in feed.PostInput) (feed.Post, error)
-	Home(ctx context.Context, viewer string, query feed.HomeQuery, in feed.PageRequest) (feed.List[feed.HomeItem], error)
 	Like(ctx context.Context, user, post string) error
 	LikeCount(ctx context.Context, post string) (feed.LikeCount, error)
 	DeletePost(ctx context.Context, user, post string) error
 }
 
+// Homes reads homes. home.Homes does.
+type Homes interface {
+	Home(ctx context.Context, viewer string, query home.Query, in page.Request) (page.List[feed.HomeItem], error)
+}
+
 // Canary is one canary. All fields are required.
 type Canary struct {
-	Feed Feed
+	Feed  Feed
+	Homes Homes
 	// Passed is called for each step that succeeded, with the time that it took.
 	Passed func(step string, took time.Duration)
 	// Failed is called for each step that failed. The steps behind it are left out, except
@@ -167,8 +174,8 @@ func (c *Canary) post(ctx context.Context) (string, error) {
 }
 
 func (c *Canary) visible(ctx context.Context, post string) (bool, error) {
-	home, err := c.Feed.Home(ctx, Reader, feed.HomeQuery{}, feed.PageRequest{Limit: page})
-	return slices.ContainsFunc(home.Items, func(it feed.HomeItem) bool { return it.Post.ID == post }), err
+	shown, err := c.Homes.Home(ctx, Reader, home.Query{}, page.Request{Limit: newest})
+	return slices.ContainsFunc(shown.Items, func(it feed.HomeItem) bool { return it.Post.ID == post }), err
 }
 
 func (c *Canary) counted(ctx context.Context, post string) (bool, error) {

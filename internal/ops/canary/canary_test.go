@@ -15,7 +15,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/ops/canary"
+	"fanfare/internal/page"
 )
 
 // stage is a feed in which a post becomes visible after a time, and its like is counted
@@ -52,7 +54,7 @@ func (s *stage) CreatePost(context.Context, string, feed.PostInput) (feed.Post, 
 	return feed.Post{ID: id}, nil
 }
 
-func (s *stage) Home(context.Context, string, feed.HomeQuery, feed.PageRequest) (home feed.List[feed.HomeItem], err error) {
+func (s *stage) Home(context.Context, string, home.Query, page.Request) (home page.List[feed.HomeItem], err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, at := range s.posts {
@@ -97,7 +99,7 @@ func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed 
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		c := &canary.Canary{
-			Feed: s, Log: zap.New(logs),
+			Feed: s, Homes: s, Log: zap.New(logs),
 			Passed: func(step string, took time.Duration) { passed[step] = append(passed[step], took) },
 			Failed: func(step string) { failed = append(failed, step) },
 		}

@@ -7,13 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
@@ -32,7 +36,9 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 		units = units.Plus(u)
 	})
 	out, ids := &outbox{}, id.NewGenerator(clock)
-	f := feed.New(feed.Config{Store: store, Publisher: out, IDs: ids, Now: clock, TimelineTTL: month, ActiveDays: days})
+	way := access.New(access.Config{Store: store, Publisher: out, IDs: ids, Now: clock, TimelineTTL: month, ActiveDays: days})
+	f := feed.New(feed.Config{Access: way})
+	homes := home.New(home.Config{Access: way, Items: f, Mutes: f})
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: f, Publisher: out, IDs: ids, Now: clock, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize, ActiveDays: days,
 	})
@@ -60,7 +66,7 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 		_, err := f.CreatePost(t.Context(), author, feed.PostInput{Text: "missed"})
 		require.NoError(t, err)
 	}
-	_, err := f.Home(t.Context(), reader, feed.HomeQuery{}, feed.PageRequest{}) // makes the presence returning, by one write
+	_, err := homes.Home(t.Context(), reader, home.Query{}, page.Request{}) // makes the presence returning, by one write
 	require.NoError(t, err)
 	returned := handle(&messages.Returned{UserID: reader, V: 1})
 	returned.Write++

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -131,7 +133,7 @@ func holdFanOut(t *testing.T, followers int) {
 		units = units.Plus(u)
 	})
 	ids := id.NewGenerator(time.Now)
-	f := feed.New(feed.Config{Store: measured, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Log: zap.NewNop()})
+	f := feed.New(feed.Config{Access: access.New(access.Config{Store: measured, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Log: zap.NewNop()})})
 	worker := fanout.New(fanout.Config{
 		Store: measured, Posts: f, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize,
 	})

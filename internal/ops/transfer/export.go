@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"fanfare/internal/feed/access"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -214,7 +217,7 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out)}
-	s := feed.New(feed.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, TimelineTTL: cfg.TimelineTTL, LikesByUser: cfg.LikesByUser})
+	s := feed.New(feed.Config{Access: access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, TimelineTTL: cfg.TimelineTTL}), LikesByUser: cfg.LikesByUser})
 	profile, err := s.User(ctx, user)
 	if err != nil {
 		return err
@@ -241,13 +244,13 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	err = pages(func(page feed.PageRequest) (feed.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
+	err = pages(func(page page.Request) (page.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
 		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Text: c.Text, Time: c.CreatedAt})
 	})
 	if err != nil {
 		return err
 	}
-	err = pages(func(page feed.PageRequest) (feed.List[feed.LikedPost], error) { return s.LikesByUser(ctx, user, page) }, func(l feed.LikedPost) error {
+	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) { return s.LikesByUser(ctx, user, page) }, func(l feed.LikedPost) error {
 		return writeRecord(e.out, record{Type: kindLike, PostID: l.PostID, UserID: user, Time: l.LikedAt})
 	})
 	if err != nil {
@@ -278,8 +281,8 @@ func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) e
 }
 
 // pages calls visit with each item of a list.
-func pages[T any](read func(feed.PageRequest) (feed.List[T], error), visit func(T) error) error {
-	for page := (feed.PageRequest{Limit: feed.MaxLimit}); ; {
+func pages[T any](read func(page.Request) (page.List[T], error), visit func(T) error) error {
+	for page := (page.Request{Limit: page.MaxLimit}); ; {
 		list, err := read(page)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/ops/transfer"
+	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -46,7 +47,7 @@ func TestAnExportHasNothingThatWasDeleted(t *testing.T) {
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
 	s := service(store, today)
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	require.NoError(t, s.DeletePost(t.Context(), "ann", posts.Items[1].ID))
 	require.NoError(t, s.Unfollow(t.Context(), "cid", "bob"))

@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/ops/transfer"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -30,13 +31,13 @@ func TestMutesAndBlocksAreImportedAndExported(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{1, 2}, []int{done.Mutes, done.Blocks})
 	s := service(here, today)
-	mutes, err := s.Mutes(t.Context(), "cid", feed.PageRequest{})
+	mutes, err := s.Mutes(t.Context(), "cid", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-9 * day)}}, mutes.Items)
 	push, pull := texts(t, s, "cid")
 	assert.Equal(t, []string{"this week"}, push)
 	assert.Equal(t, push, pull)
-	blocks, err := s.Blocks(t.Context(), "ann", feed.PageRequest{})
+	blocks, err := s.Blocks(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "dan", Since: today.Add(-7 * day)}}, blocks.Items)
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -18,6 +20,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/fanout"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
@@ -116,8 +119,10 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	}
 	ids := id.NewGenerator(cfg.Now)
 	im.feed = feed.New(feed.Config{
-		Store: im.store, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL,
-		ActiveDays: cfg.ActiveDays, LikesByUser: cfg.LikesByUser, Log: cfg.Log,
+		Access: access.New(access.Config{
+			Store: im.store, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL, ActiveDays: cfg.ActiveDays, Log: cfg.Log,
+		}),
+		LikesByUser: cfg.LikesByUser,
 	})
 	im.worker = fanout.New(fanout.Config{
 		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL,
@@ -343,7 +348,7 @@ func retry(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		wait := waits.Jittered(try, rand.Float64())
-		down, isFeed := errors.AsType[*feed.Error](err)
+		down, isFeed := errors.AsType[*fault.Error](err)
 		later, isLater := errors.AsType[*queue.Later](err)
 		switch {
 		case err == nil:
@@ -352,7 +357,7 @@ func retry(ctx context.Context, do func() error) error {
 			return context.Cause(ctx)
 		case isLater:
 			wait = max(later.After, wait)
-		case try == tries, !queue.Transient(err) && (!isFeed || down.Kind != feed.Unavailable):
+		case try == tries, !queue.Transient(err) && (!isFeed || down.Kind != fault.Unavailable):
 			return err
 		}
 		if err := backoff.Wait(ctx, wait); err != nil {

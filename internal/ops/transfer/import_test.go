@@ -13,13 +13,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/feed/access"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/transfer"
+	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -76,9 +80,17 @@ func network() []any {
 	}
 }
 
-func service(store table.Store, now time.Time) *feed.Service {
+// domain is the feed and its homes.
+type domain struct {
+	*feed.Service
+	*home.Homes
+}
+
+func service(store table.Store, now time.Time) domain {
 	clock := func() time.Time { return now }
-	return feed.New(feed.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, TimelineTTL: timelineTTL, LikesByUser: true})
+	way := access.New(access.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, TimelineTTL: timelineTTL})
+	s := feed.New(feed.Config{Access: way, LikesByUser: true})
+	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s})}
 }
 
 // sink takes events that nobody handles.
@@ -89,13 +101,13 @@ func (sink) Publish(string, ...*message.Message) error { return nil }
 func (sink) Close() error { return nil }
 
 // texts returns the texts of a home, newest first, from both sources.
-func texts(t *testing.T, s *feed.Service, user string) (push, pull []string) {
+func texts(t *testing.T, s domain, user string) (push, pull []string) {
 	t.Helper()
 	for _, byPull := range []bool{false, true} {
-		home, err := s.Home(t.Context(), user, feed.HomeQuery{Pull: byPull}, feed.PageRequest{Limit: 100})
+		list, err := s.Home(t.Context(), user, home.Query{Pull: byPull}, page.Request{Limit: 100})
 		require.NoError(t, err)
 		var found []string
-		for _, item := range home.Items {
+		for _, item := range list.Items {
 			found = append(found, item.Post.Text)
 		}
 		if byPull {
@@ -125,7 +137,7 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	assert.Equal(t, []string{"this week"}, push)
 	assert.Equal(t, push, pull)
 
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	require.Len(t, posts.Items, 2)
 	old := posts.Items[1]
@@ -134,14 +146,14 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	count, err := s.LikeCount(t.Context(), old.ID)
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, count.Count, "a like of two years ago counts as any other")
-	likers, err := s.Likers(t.Context(), old.ID, feed.PageRequest{})
+	likers, err := s.Likers(t.Context(), old.ID, page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Liker{{UserID: "bob", LikedAt: today.Add(-700 * day)}, {UserID: "cid", LikedAt: today.Add(-2 * day)}}, likers.Items)
-	comments, err := s.Comments(t.Context(), old.ID, feed.PageRequest{})
+	comments, err := s.Comments(t.Context(), old.ID, page.Request{})
 	require.NoError(t, err)
 	require.Len(t, comments.Items, 1)
 	assert.Equal(t, today.Add(-699*day), comments.Items[0].CreatedAt)
-	edges, err := s.Followers(t.Context(), "ann", feed.PageRequest{})
+	edges, err := s.Followers(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-705 * day)}, {UserID: "cid", Since: today.Add(-704 * day)}}, edges.Items)
 }
@@ -155,7 +167,7 @@ func TestARepeatedImportChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, again.WCU, 10.0, "attempts of three deliveries, and the end of an aggregator")
 	s := service(store, today.Add(time.Hour))
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	count, err := s.LikeCount(t.Context(), posts.Items[1].ID)
 	require.NoError(t, err)
@@ -273,7 +285,7 @@ func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
-	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, feed.PageRequest{})
+	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 
 	more := []any{

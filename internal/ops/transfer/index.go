@@ -96,7 +96,7 @@ func (e *InvalidError) Error() string {
 // maxFaults is the number of faults that are named.
 const maxFaults = 20
 
-func (e *InvalidError) add(at place, f fault) {
+func (e *InvalidError) add(at place, f defect) {
 	if e.Total++; e.Total > maxFaults {
 		return
 	}
@@ -165,31 +165,31 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 }
 
 // define notes the names that a record adds, and returns its faults.
-func (ix *index) define(r *record) (faults []fault) {
-	again := fault{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}
+func (ix *index) define(r *record) (faults []defect) {
+	again := defect{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}
 	switch r.Type {
 	case kindUser:
 		if _, there := ix.users[r.ID]; there {
-			return []fault{again}
+			return []defect{again}
 		}
 		ix.users[r.ID] = 0
 	case kindPost:
 		if _, there := ix.posts[hashOf(r.ID)]; there {
-			return []fault{again}
+			return []defect{again}
 		}
 		made, err := r.madeID()
 		if err != nil {
-			return []fault{{"time", err.Error()}}
+			return []defect{{"time", err.Error()}}
 		}
 		ix.posts[hashOf(r.ID)] = hashed(id.Pack(made))
 	case kindComment:
 		if _, there := ix.comments[hashOf(r.ID)]; there {
-			return []fault{again}
+			return []defect{again}
 		}
 		ix.comments[hashOf(r.ID)] = struct{}{}
 	case kindMute:
 		if ix.mutes[r.UserID]++; ix.mutes[r.UserID] == feed.MaxMutes+1 {
-			return []fault{{"user_id", fmt.Sprintf("%s mutes more than %d users", r.UserID, feed.MaxMutes)}}
+			return []defect{{"user_id", fmt.Sprintf("%s mutes more than %d users", r.UserID, feed.MaxMutes)}}
 		}
 	case kindBlock:
 		ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
@@ -253,21 +253,21 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 		if post.field != "" {
 			if _, there := ix.posts[hashOf(post.value)]; !there {
 				if !id.Valid(post.value) {
-					invalid.add(at, fault{post.field, fmt.Sprintf("%q is not the id of a post of the files", post.value)})
+					invalid.add(at, defect{post.field, fmt.Sprintf("%q is not the id of a post of the files", post.value)})
 					return nil
 				}
 				ask(outside, schema.PostByIDKey(post.value), at, post.field)
 			}
 		}
 		if _, between := ix.blocks[pairOf(r.FollowerID, r.AuthorID)]; between && r.Type == kindFollow {
-			invalid.add(at, fault{"author_id", fmt.Sprintf("there is a block between %s and %s in the files", r.FollowerID, r.AuthorID)})
+			invalid.add(at, defect{"author_id", fmt.Sprintf("there is a block between %s and %s in the files", r.FollowerID, r.AuthorID)})
 		}
 		if r.Type == kindFollow {
 			followers[r.FollowerID] = struct{}{}
 		}
 		if _, there := ix.users[r.FollowerID]; there {
 			if ix.users[r.FollowerID]++; maxFollowing > 0 && ix.users[r.FollowerID] == maxFollowing+1 {
-				invalid.add(at, fault{"follower_id", fmt.Sprintf("%s follows more than %d users, the most of FANFARE_MAX_FOLLOWING", r.FollowerID, maxFollowing)})
+				invalid.add(at, defect{"follower_id", fmt.Sprintf("%s follows more than %d users, the most of FANFARE_MAX_FOLLOWING", r.FollowerID, maxFollowing)})
 			}
 		}
 		return nil
@@ -295,7 +295,7 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 	at := map[table.Key]place{}
 	look := func() error {
 		err := present(ctx, store, slices.Collect(maps.Keys(at)), func(key table.Key) {
-			invalid.add(at[key], fault{"author_id", "there is a block between the two users in the table"})
+			invalid.add(at[key], defect{"author_id", "there is a block between the two users in the table"})
 		})
 		clear(at)
 		return err
@@ -347,7 +347,7 @@ func findOutside(ctx context.Context, store table.Store, outside map[table.Key]a
 		if post, ok := schema.PostOfSK(key.PK); ok {
 			what = "post " + post
 		}
-		invalid.add(outside[key].at, fault{outside[key].field, what + " is neither in the files nor in the table"})
+		invalid.add(outside[key].at, defect{outside[key].field, what + " is neither in the files nor in the table"})
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"fanfare/internal/fault"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 )
@@ -86,16 +88,16 @@ type record struct {
 	EditedAt   *time.Time `json:"edited_at,omitempty"`
 }
 
-// fault is why a field of a line cannot be imported. Field is "" if it is the whole line.
-type fault struct{ field, detail string }
+// defect is why a field of a line cannot be imported. Field is "" if it is the whole line.
+type defect struct{ field, detail string }
 
 // maxOwnID bounds an id that the line's author made up, in bytes.
 const maxOwnID = 256
 
 // parse reads one line and returns all its faults.
-func parse(line []byte, now time.Time) (r record, faults []fault) {
+func parse(line []byte, now time.Time) (r record, faults []defect) {
 	refuse := func(field, format string, args ...any) {
-		faults = append(faults, fault{field, fmt.Sprintf(format, args...)})
+		faults = append(faults, defect{field, fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case bytes.HasPrefix(line, []byte("\xef\xbb\xbf")):
@@ -150,9 +152,9 @@ func parse(line []byte, now time.Time) (r record, faults []fault) {
 }
 
 // check returns the faults of the values. Names of other records are the index's to check.
-func (r *record) check(now time.Time) (faults []fault) {
+func (r *record) check(now time.Time) (faults []defect) {
 	refuse := func(field, format string, args ...any) {
-		faults = append(faults, fault{field, fmt.Sprintf(format, args...)})
+		faults = append(faults, defect{field, fmt.Sprintf(format, args...)})
 	}
 	user := func(field, value string) {
 		if !id.ValidUser(value) {
@@ -172,7 +174,7 @@ func (r *record) check(now time.Time) (faults []fault) {
 			refuse(field, "has %d bytes: it must have 1 to %d", len(value), maxOwnID)
 		}
 	}
-	values := func(found []feed.FieldError) {
+	values := func(found []fault.FieldError) {
 		for _, f := range found {
 			refuse(f.Field, "%s", f.Detail)
 		}

@@ -1,0 +1,139 @@
+// Package fault is the failures of the domain that a caller decides on. Each has a kind, by the
+// caller's next step, and a sentence for users.
+//
+// It must never choose an HTTP status, and never make a defect Unavailable: no retry mends one.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fanfare/internal/panics"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Kind is the class of an Error, by the caller's next step.
+type Kind uint8
+
+// The kinds of error.
+const (
+	// NotFound: the thing does not exist, or was deleted.
+	NotFound Kind = iota + 1
+	// Forbidden: the thing belongs to another user.
+	Forbidden
+	// Invalid: Fields are outside the domain.
+	Invalid
+	// Malformed: the cursor was changed or belongs to another list.
+	Malformed
+	// ProfileMissing: the user must make a profile before the first write.
+	ProfileMissing
+	// FollowingLimit: the user follows as many users as one may.
+	FollowingLimit
+	// MuteLimit: the user mutes as many users as one may.
+	MuteLimit
+	// Blocked: there is a block between the user and the other one.
+	Blocked
+	// IndexOff: the list needs the index of likes by user, which is switched off.
+	IndexOff
+	// Unavailable: try again after RetryAfter. The outcome of a write may be
+	// unknown, but every write may be repeated.
+	Unavailable
+)
+
+func (k Kind) String() string {
+	switch k {
+	case NotFound:
+		return "not found"
+	case Forbidden:
+		return "forbidden"
+	case Invalid:
+		return "invalid"
+	case Malformed:
+		return "malformed cursor"
+	case ProfileMissing:
+		return "profile missing"
+	case FollowingLimit:
+		return "following limit"
+	case MuteLimit:
+		return "mute limit"
+	case Blocked:
+		return "blocked"
+	case IndexOff:
+		return "index off"
+	case Unavailable:
+		return "unavailable"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// Error is a failure that a caller can act on. Any other error of this package is a
+// defect of the code or of the stored data.
+type Error struct {
+	Kind Kind
+	// Detail is a sentence for users: the fault, and the way out of it.
+	Detail string
+	// Fields names each bad field of an Invalid.
+	Fields []FieldError
+	// RetryAfter is how long to wait before another try of an Unavailable.
+	RetryAfter time.Duration
+	// Err is the cause, if there is one. It is for logs, not for users.
+	Err error
+}
+
+// FieldError is the fault of one field. Field is its name in the API (docs/openapi.json).
+type FieldError struct{ Field, Detail string }
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "feed: %s: %s", e.Kind, e.Detail)
+	for _, f := range e.Fields {
+		fmt.Fprintf(&b, "; %s: %s", f.Field, f.Detail)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// RetryAfter is short because a queue or a table comes back, or conflicts end, within
+// moments.
+const RetryAfter = time.Second
+
+func NotFoundf(format string, args ...any) error {
+	return &Error{Kind: NotFound, Detail: fmt.Sprintf(format, args...)}
+}
+
+func NotYours(detail string) error { return &Error{Kind: Forbidden, Detail: detail} }
+
+func NoProfile(user string) error {
+	return &Error{Kind: ProfileMissing, Detail: fmt.Sprintf("user %s has no profile yet: make one first (PUT /v1/me)", user)}
+}
+
+// Wrap wraps a failed call to the table or the queue. It does not make a
+// defect Unavailable, since no retry mends a defect. The ports say that after any
+// other error the outcome is unknown, so a retry makes sense.
+func Wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*Error](err); ok {
+		return err
+	}
+	_, isInvalid := errors.AsType[*table.InvalidError](err)
+	_, isParse := errors.AsType[*schema.ParseError](err)
+	_, isPanic := errors.AsType[*panics.Error](err)
+	if isInvalid || isParse || isPanic {
+		return fmt.Errorf("feed: %s: %w", what, err)
+	}
+	return &Error{Kind: Unavailable, Detail: "the " + what + " did not answer in time: try again", RetryAfter: RetryAfter, Err: err}
+}
+
+// BlockedBy is the refusal of a follow, a comment or a like between two users.
+func BlockedBy(other string) error {
+	return &Error{Kind: Blocked, Detail: fmt.Sprintf("there is a block between you and user %s", other)}
+}

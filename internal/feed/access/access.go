@@ -1,0 +1,95 @@
+// Package access is the way of the domain to its table and its queue: reads, transactions,
+// events, and the checks that several access patterns share. Each process has one Access, so its
+// requests share their reads: like counts and names as long as they may be old, and posts only
+// with requests that wait for the same read.
+//
+// # It must never
+//
+//   - Return a post from a read that began before the request (I2).
+//   - Decide more about users, posts and follows than whether they are there.
+//   - Read a whole partition into memory, or Scan (I9).
+package access
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/clock"
+	"fanfare/internal/id"
+	"fanfare/internal/memory"
+	"fanfare/internal/table"
+)
+
+// Config holds the parts and settings of an Access. The fields down to TimelineTTL are
+// required; the zero value of each other field takes its default.
+type Config struct {
+	// Store is the table. It may return expired items: New hides them.
+	Store table.Store
+	// Local says that Store is in this process. A request then makes its reads one after
+	// the other and shares none of those of posts and profiles.
+	Local bool
+	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked and
+	// Unliked.
+	Publisher message.Publisher
+	// IDs makes the ids of posts, comments and events. A process has one.
+	IDs *id.Generator
+	// Now is the clock.
+	Now func() time.Time
+	// Clock, if not nil, says when Now must not decide by age.
+	Clock *clock.Clock
+	// TimelineTTL is how long a post stays in homes, by the time of its id.
+	TimelineTTL time.Duration
+	// LikeWindow is the window of the like aggregators. The reads through this Access share
+	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
+	LikeWindow time.Duration
+	// ActiveDays is how many days ahead the edges of readers are dated. 0 enrols nobody.
+	ActiveDays int
+	// Jitter returns a number in [0, 1) that spreads retries. Default random.
+	Jitter func() float64
+	// RequestID returns the id of the request that ctx belongs to, for events and
+	// logs. Default "".
+	RequestID func(context.Context) string
+	// Log takes the warnings. Default none.
+	Log *zap.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Store = table.MeasureContext(table.HideExpired(c.Store, c.Now), addCost)
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64
+	}
+	if c.RequestID == nil {
+		c.RequestID = func(context.Context) string { return "" }
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// Access reads and writes the table, and sends events. Its methods may be called at the same
+// time.
+type Access struct {
+	Config
+	// Recent has the authors and like counts that may be a moment old.
+	Recent *Recent
+	// posts reads posts by their keys, and refs posts by their ids, consistently. Each has
+	// batches of its own, so that likes do not hold up homes.
+	posts, refs func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+	turns       *turns
+}
+
+// New returns an Access. Its Config has the defaults, and must not be changed.
+func New(cfg Config) *Access {
+	a := &Access{Config: cfg.withDefaults(), turns: newTurns()}
+	a.posts, a.refs = a.getAll, a.getAll
+	if !a.Local { // a local table has no bound for one item
+		a.posts, a.refs = memory.Share(a.getAll).Get, memory.Share(a.getAll).Get
+	}
+	a.Recent = newRecentReads(a)
+	return a
+}

@@ -1,0 +1,36 @@
+package access
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.uber.org/zap"
+
+	"fanfare/internal/table/tabletest"
+)
+
+func TestTheZeroValueOfASettingIsItsDefault(t *testing.T) {
+	c := Config{Store: tabletest.NewMemory(), Now: time.Now}.withDefaults()
+	assert.Empty(t, c.RequestID(t.Context()))
+	c.Log.Info("goes nowhere")
+	random := map[float64]bool{}
+	for range 100 {
+		r := c.Jitter()
+		assert.True(t, r >= 0 && r < 1, "%g", r)
+		random[r] = true
+	}
+	assert.Greater(t, len(random), 90)
+}
+
+func TestASettingThatIsGivenStays(t *testing.T) {
+	log := zap.NewExample()
+	c := Config{
+		Store: tabletest.NewMemory(), Now: time.Now, Log: log,
+		Jitter: func() float64 { return 0.25 }, RequestID: func(context.Context) string { return "r1" },
+	}.withDefaults()
+	assert.Same(t, log, c.Log)
+	assert.InDelta(t, 0.25, c.Jitter(), 0)
+	assert.Equal(t, "r1", c.RequestID(t.Context()))
+}

@@ -1,0 +1,30 @@
+package access
+
+import (
+	"context"
+	"sync/atomic"
+
+	"fanfare/internal/table"
+)
+
+// Cost counts the capacity units that the table calls of one request used. A read that
+// several requests share is counted for the one that makes it.
+type Cost struct{ halves atomic.Int64 } // half a unit is the least that a call uses
+
+type costKey struct{}
+
+// WithCost returns a context whose calls of a Service add to a Cost.
+func WithCost(ctx context.Context) (context.Context, *Cost) {
+	cost := new(Cost)
+	return context.WithValue(ctx, costKey{}, cost), cost
+}
+
+// Units returns the units that were used so far, rounded down.
+func (c *Cost) Units() int { return int(c.halves.Load() / 2) }
+
+// addCost is the observer of a Service's table calls.
+func addCost(ctx context.Context, _ table.Op, used table.Units, _ error) {
+	if cost, ok := ctx.Value(costKey{}).(*Cost); ok {
+		cost.halves.Add(int64(2 * (used.Read + used.Write)))
+	}
+}

@@ -1,0 +1,41 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+// Message fills the header of an event and encodes it. The event's id is above floor.
+func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*message.Message, error) {
+	eventID, err := a.IDs.After(floor)
+	if err != nil {
+		return nil, fmt.Errorf("feed: %w", err)
+	}
+	head := e.Head()
+	head.EventID, head.Time, head.RequestID = eventID, a.Now().UTC(), a.RequestID(ctx)
+	msg, err := queue.Message(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("feed: %w", err)
+	}
+	return msg, nil
+}
+
+// Publish puts an event on a topic. When it returns nil the event is durable (I5).
+func (a *Access) Publish(ctx context.Context, topic string, e messages.Event) error {
+	return a.PublishAbove(ctx, topic, e, "")
+}
+
+// PublishAbove is publish for an event whose id must be above floor.
+func (a *Access) PublishAbove(ctx context.Context, topic string, e messages.Event, floor string) error {
+	msg, err := a.Message(ctx, e, floor)
+	if err != nil {
+		return err
+	}
+	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))
+}

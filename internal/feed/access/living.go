@@ -1,0 +1,177 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// PostByID reads a post's author and state by its id. The read is consistent: it must
+// find each post that was answered, and no post whose deletion was answered (I2).
+func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, error) {
+	key := schema.PostByIDKey(post)
+	found, err := a.PostRefs(ctx, []table.Key{key})
+	if err != nil {
+		return schema.PostRef{}, err
+	}
+	it, ok := found[key]
+	if !ok {
+		return schema.PostRef{}, fault.NotFoundf("there is no post %s", post)
+	}
+	byID, err := schema.ParsePostRef(it)
+	return byID, fault.Wrap("table", err)
+}
+
+// LivingPost is PostByID, but answers NotFound for a deleted post.
+func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, error) {
+	byID, err := a.PostByID(ctx, post)
+	if err == nil && byID.Deleted {
+		return schema.PostRef{}, fault.NotFoundf("post %s was deleted", post)
+	}
+	return byID, err
+}
+
+// LivingPosts adds to living those of the posts that exist and are not deleted, by id.
+func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[string]schema.PostRef) error {
+	keys := make([]table.Key, 0, len(posts))
+	for _, post := range posts {
+		if key := schema.PostByIDKey(post); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	found, err := a.PostRefs(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for _, it := range found {
+		ref, err := schema.ParsePostRef(it)
+		if err != nil {
+			return fault.Wrap("table", err)
+		}
+		if !ref.Deleted {
+			living[ref.ID] = ref
+		}
+	}
+	return nil
+}
+
+// WriterAndPost returns a post for a write about it. The user must have a profile,
+// and the post must not be deleted.
+func (a *Access) WriterAndPost(ctx context.Context, user, post string) (schema.PostRef, error) {
+	var byID schema.PostRef
+	var missing, gone error
+	err := a.All(ctx,
+		func(ctx context.Context) error { missing = a.RequireWriter(ctx, user); return failure(missing) },
+		func(ctx context.Context) error { byID, gone = a.LivingPost(ctx, post); return failure(gone) },
+	)
+	if err != nil {
+		return schema.PostRef{}, err
+	}
+	if missing != nil { // the same error comes first whichever read ends first
+		return schema.PostRef{}, missing
+	}
+	return byID, gone
+}
+
+// failure returns err if a read failed, nil if err is the read's answer.
+func failure(err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind != fault.Unavailable {
+		return nil
+	}
+	return err
+}
+
+// RefillOfLivingPosts is the refill of a list of one user's items that OfLivingPosts
+// reads: a page, and a request for its posts. The first page may take two requests for
+// its posts, and the user may have to be checked. A small first refill takes two calls more.
+func RefillOfLivingPosts() page.Refill {
+	return page.Refill{Budget: page.BudgetAfter(4), Calls: 2, Most: table.MaxBatchGet, Small: true}
+}
+
+// OfLivingPosts wraps parse so that it leaves out items that belong to a deleted post. It adds
+// the other posts to living.
+func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Item) ([]T, error), post func(T) string, living map[string]schema.PostRef) func([]table.Item) ([]T, error) {
+	return func(read []table.Item) ([]T, error) {
+		items, err := parse(read)
+		if err != nil {
+			return nil, err
+		}
+		posts := make([]string, len(items))
+		for i, item := range items {
+			posts[i] = post(item)
+		}
+		if err := a.LivingPosts(ctx, posts, living); err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(items, func(item T) bool { return living[post(item)].ID == "" }), nil
+	}
+}
+
+// PostsBy returns references to author's first want posts of a span. It returns fewer
+// if there are no more, or if the budget cut the read. The first page reads size posts.
+func (a *Access) PostsBy(ctx context.Context, calls *page.Budget, author string, of Span, want, size int) (page.Stretch[Ref], error) {
+	if of.Empty() {
+		return page.Stretch[Ref]{}, nil
+	}
+	q := of.Query(schema.PostsPK(author))
+	q.PageSize, q.Project = size, []string{schema.AttrLikeShards}
+	return page.Collect(ctx, a.Store, q, want, page.Refill{Budget: calls, Calls: 1}, page.Each(func(it table.Item) (Ref, bool, error) {
+		p, err := schema.ParsePost(it)
+		return Ref{p.ID, author, p.LikeShards}, true, err
+	}))
+}
+
+// UserPage is page for a list of one user's items. The user must exist. Only a list in
+// which nothing was found checks that, because a user who owns any item has a profile.
+func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in page.Request, scope page.Scope, position func(T) string) (page.List[T], error) {
+	if len(read.Items) == 0 && read.Cut == "" && in.Cursor == "" {
+		if err := a.RequireUser(ctx, scope.Owner); err != nil {
+			return page.List[T]{}, err
+		}
+	}
+	return page.Of(read, in.Size(), scope, position), nil
+}
+
+// requireProfile returns the error of missing if user has no profile.
+func (a *Access) requireProfile(ctx context.Context, user string, missing func(user string) error) error {
+	it, err := a.Get(ctx, schema.ProfileKey(user), true)
+	if err == nil && it == nil {
+		return missing(user)
+	}
+	return err
+}
+
+// RequireUser returns NotFound if there is no such user.
+func (a *Access) RequireUser(ctx context.Context, user string) error {
+	return a.requireProfile(ctx, user, func(user string) error { return fault.NotFoundf("there is no user %s", user) })
+}
+
+// RequireWriter returns ProfileMissing if user has no profile, which every writer
+// needs.
+func (a *Access) RequireWriter(ctx context.Context, user string) error {
+	return a.requireProfile(ctx, user, fault.NoProfile)
+}
+
+// Refuse returns the error for a write to a thing of another user. A user without a
+// profile is told of that first, as by every other write. Owners have a profile, so
+// only a refused user costs this read.
+func (a *Access) Refuse(ctx context.Context, user, detail string) error {
+	if err := a.RequireWriter(ctx, user); err != nil {
+		return err
+	}
+	return fault.NotYours(detail)
+}
+
+// PostKeys returns the keys of posts.
+func PostKeys(refs []Ref) []table.Key {
+	keys := make([]table.Key, len(refs))
+	for i, r := range refs {
+		keys[i] = schema.PostKey(r.Author, r.Post)
+	}
+	return keys
+}

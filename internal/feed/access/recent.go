@@ -1,0 +1,191 @@
+package access
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/memory"
+	"fanfare/internal/panics"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+const (
+	// KeptAuthors is how long a process shows the name of an author that it has read.
+	KeptAuthors = time.Minute
+	// keptBlocks is how long a process takes an author for one without blocks.
+	keptBlocks = 2 * time.Second
+	// maxRecent is the number of items that a process keeps. An item has some 300 bytes,
+	// and 9 KB at most.
+	maxRecent = 16_384
+)
+
+// Recent shares the authors and like counts that reads show (docs/decisions/0020).
+// A key is read once at a time, for all requests that want it, and again when the answer is
+// too old. Nothing that has to be seen at once may be read through it: see memory.Reads.
+type Recent struct {
+	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
+	now  func() time.Time
+	// age is how old an answer may be.
+	age func(table.Key) time.Duration
+
+	mu   sync.Mutex
+	kept *simplelru.LRU[table.Key, *recentItem]
+}
+
+// recentItem is an item that is being read, or was. done is closed when item (nil if it is
+// absent) and err are set. All items of one read share it.
+type recentItem struct {
+	at   time.Time // the read began
+	done chan struct{}
+	item *table.Item
+	err  error
+}
+
+func newRecentReads(a *Access) *Recent {
+	kept, err := simplelru.NewLRU[table.Key, *recentItem](maxRecent, nil)
+	if err != nil {
+		panic(err) // unreachable: it refuses a size below 1, and maxRecent is a constant
+	}
+	return &Recent{
+		kept: kept, now: a.Now,
+		age: func(key table.Key) time.Duration {
+			switch {
+			case key.SK == schema.SortCount:
+				// The other half is for the aggregator: a count follows within two windows.
+				return a.LikeWindow / 2
+			case key.SK == schema.SortHasBlocks:
+				return min(keptBlocks, a.LikeWindow)
+			case a.LikeWindow > 0:
+				return KeptAuthors
+			}
+			return 0
+		},
+		read: func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+			return a.BatchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf)
+		},
+	}
+}
+
+// Get reads distinct keys, or takes answers that are recent enough. It also returns the items of
+// the keys ifKept for which there are such answers.
+func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key) (map[table.Key]table.Item, error) {
+	items := make([]*recentItem, len(keys))
+	var own []table.Key
+	var due []*recentItem
+	done := make(chan struct{})
+	now := r.now()
+	r.mu.Lock()
+	for i, key := range keys {
+		it, ok := r.kept.Get(key)
+		if !ok || r.old(key, it, now) {
+			it = &recentItem{at: now, done: done}
+			r.kept.Add(key, it)
+			own, due = append(own, key), append(due, it)
+		}
+		items[i] = it
+	}
+	found := make(map[table.Key]table.Item, len(keys)+len(ifKept))
+	for _, key := range ifKept {
+		it, ok := r.kept.Get(key)
+		if !ok || r.old(key, it, now) {
+			continue
+		}
+		select {
+		case <-it.done:
+			if it.item != nil {
+				found[key] = *it.item
+			}
+		default:
+		}
+	}
+	r.mu.Unlock()
+	if len(own) > 0 {
+		r.fetch(ctx, own, due)
+		close(done)
+	}
+	for i, it := range items {
+		select {
+		case <-it.done: // nearly always: a look at two channels costs several times one at one
+		default:
+			select {
+			case <-it.done:
+			case <-ctx.Done():
+				return nil, fault.Wrap("table", context.Cause(ctx))
+			}
+		}
+		if it.err != nil {
+			return nil, it.err
+		}
+		if it.item != nil {
+			found[keys[i]] = *it.item
+		}
+	}
+	return found, nil
+}
+
+// One is get for one key. It returns nil if the item is absent.
+func (r *Recent) One(ctx context.Context, key table.Key) (*table.Item, error) {
+	now := r.now()
+	r.mu.Lock()
+	it, ok := r.kept.Get(key)
+	ok = ok && !r.old(key, it, now)
+	r.mu.Unlock()
+	if ok {
+		select {
+		case <-it.done:
+			return it.item, it.err
+		default:
+		}
+	}
+	found, err := r.Get(ctx, []table.Key{key})
+	if item, ok := found[key]; ok {
+		return &item, err
+	}
+	return nil, err
+}
+
+// old reports whether the answer to a read of key must not be taken any more.
+func (r *Recent) old(key table.Key, it *recentItem, now time.Time) bool {
+	return it.at.After(now) || now.Sub(it.at) >= r.age(key) // after now: the clock was set back
+}
+
+// fetch reads keys into items. It does not end with the request, because others wait for
+// it. A failed read is not kept, and neither is the absence of a profile: a request may name
+// a user that is about to come.
+func (r *Recent) fetch(ctx context.Context, keys []table.Key, items []*recentItem) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memory.ReadTime)
+	defer cancel()
+	var found map[table.Key]table.Item
+	err := panics.Catch(func() (err error) {
+		found, err = r.read(ctx, keys)
+		return err
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, key := range keys {
+		own := items[i]
+		if it, ok := found[key]; ok {
+			own.item = &it
+		}
+		if own.err = err; err == nil && (own.item != nil || key.SK != schema.SortInfo) {
+			continue
+		}
+		if kept, ok := r.kept.Peek(key); ok && kept == own {
+			r.kept.Remove(key)
+		}
+	}
+}
+
+// Keep puts an item that was just written in the place of the one that was read before.
+func (r *Recent) Keep(it table.Item) {
+	done := make(chan struct{})
+	close(done)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept.Add(it.Key, &recentItem{at: r.now(), done: done, item: &it})
+}

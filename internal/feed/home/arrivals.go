@@ -1,0 +1,360 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Posts come into a home in any order: a fan-out takes its time, and clocks differ. So a
+// live home cannot go on after the newest id that it sent. It remembers the posts in a
+// window, and looks through the window each time (docs/decisions/0023).
+const (
+	// windowPosts is the most posts that a window holds, and windowLeast the number of the
+	// newest ones that it holds at any age.
+	windowPosts = 100
+	windowLeast = page.DefaultLimit
+	// windowTime is longer than clocks differ and fan-outs take.
+	windowTime = 10 * time.Minute
+	// lookPosts is the number of posts that a look reads, those of the window included. It
+	// bounds a look (I11), and is above windowPosts, so that each look gets further.
+	lookPosts = windowPosts + 1000
+	// refsAge is the age from which references are checked again before their posts are sent:
+	// a follow may have ended since (I2).
+	refsAge = time.Second
+	// lookTime is how long a look sends posts, if it did not read their references for longer.
+	// A slow table makes the next look read them again, and those that came meanwhile.
+	lookTime = 10 * time.Second
+	// commitTime is longer than the items of one transaction take to become visible.
+	commitTime = 10 * time.Second
+)
+
+// Streamed is the part of a home that a reader has seen: all posts up to floor, and posts.
+type Streamed struct {
+	floor string
+	// posts ascend.
+	posts []string
+	// shown are the newest posts of the home, and likes their counts as far as the reader
+	// knows them.
+	shown []string
+	likes map[string]int64
+	// behind says that posts above those of the last look are left.
+	behind bool
+}
+
+// Behind reports whether the last look ended before the end of the home. The next look
+// continues there.
+func (v *Streamed) Behind() bool { return v.behind }
+
+// Clone returns a copy for another reader, who knows no like counts.
+func (v *Streamed) Clone() *Streamed {
+	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]int64{}, behind: v.behind}
+}
+
+// Add adds a post, and reports whether it is new.
+func (v *Streamed) Add(post string) bool {
+	i, found := slices.BinarySearch(v.posts, post)
+	if found || post <= v.floor {
+		return false
+	}
+	v.posts = slices.Insert(v.posts, i, post)
+	if len(v.posts) > windowPosts {
+		v.dropFirst()
+	}
+	return true
+}
+
+func (v *Streamed) dropFirst() {
+	delete(v.likes, v.posts[0])
+	v.floor, v.posts = v.posts[0], v.posts[1:]
+}
+
+// raise counts all posts up to floor as seen.
+func (v *Streamed) raise(floor string) {
+	for len(v.posts) > 0 && v.posts[0] <= floor {
+		v.dropFirst()
+	}
+	v.floor = max(v.floor, floor)
+}
+
+// Settle forgets the old posts of the window. Everything that is visible has been seen.
+func (v *Streamed) Settle(now time.Time) {
+	for len(v.posts) > windowLeast && access.TimeOf(v.posts[0]).Before(now.Add(-windowTime)) {
+		v.dropFirst()
+	}
+}
+
+// Position returns v as a cursor for viewer.
+func (v *Streamed) Position(viewer string) string {
+	raw := id.Pack(v.floor)
+	for _, post := range v.posts {
+		raw = append(raw, id.Pack(post)...)
+	}
+	return streamScope(viewer).Cursor(string(raw))
+}
+
+func streamScope(viewer string) page.Scope {
+	return page.Scope{List: "home-stream", Owner: viewer, Filter: "", Valid: func(position string) bool { _, ok := decodeStreamed(position); return ok }}
+}
+
+func decodeStreamed(position string) (*Streamed, bool) {
+	if position == "" || len(position)%id.PackedLen != 0 || len(position) > (1+windowPosts)*id.PackedLen {
+		return nil, false
+	}
+	var posts []string
+	for raw := range slices.Chunk([]byte(position), id.PackedLen) {
+		post := id.Unpack(raw)
+		if len(posts) > 0 && post <= posts[len(posts)-1] {
+			return nil, false
+		}
+		posts = append(posts, post)
+	}
+	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]int64{}}, true
+}
+
+// HomeStreamed returns the part of viewer's home that a reader has seen who goes on after last:
+// a post id, a Position, or "" for all that is in the home now.
+func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streamed, error) {
+	if last != "" && !id.Valid(last) {
+		position, err := streamScope(viewer).Position(last)
+		if err != nil {
+			return nil, &fault.Error{Kind: fault.Malformed, Detail: "Last-Event-ID is neither a post id nor a position of this stream: connect again without it"}
+		}
+		seen, _ := decodeStreamed(position)
+		return seen, nil
+	}
+	of := access.Span{Low: h.access.OldestShown()}
+	if last != "" {
+		of.High = last + access.Behind
+	}
+	refs, err := h.homeRefs(ctx, viewer, of, windowPosts)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(refs.Items)
+	seen := &Streamed{floor: refs.Cut, likes: map[string]int64{}}
+	if len(refs.Items) == windowPosts {
+		seen.floor, refs.Items = refs.Items[0].Post, refs.Items[1:]
+	}
+	// The entry of a post may be visible before the post is.
+	young := slices.DeleteFunc(slices.Clone(refs.Items), func(r access.Ref) bool { return h.access.Now().Sub(access.TimeOf(r.Post)) > commitTime })
+	posts, err := h.access.Posts(ctx, access.PostKeys(young))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refs.Items {
+		if _, ok := posts[schema.PostKey(r.Author, r.Post)]; ok || !slices.Contains(young, r) {
+			seen.posts = append(seen.posts, r.Post)
+		}
+	}
+	seen.show(refs.Items)
+	seen.Settle(h.access.Now())
+	return seen, nil
+}
+
+// homeRefs returns the first want references of a span of viewer's home, fewer only at the end
+// or if the budget cut the read.
+func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, want int) (page.Stretch[access.Ref], error) {
+	calls := page.BudgetAfter(2)
+	source, _, err := h.refSource(ctx, viewer, false, of)
+	if err != nil {
+		return page.Stretch[access.Ref]{}, err
+	}
+	refs, _, err := source.next(ctx, calls, "", want)
+	if !errors.Is(err, errByPull) {
+		return refs, err
+	}
+	// The reader returns, and its entries are not all there.
+	if source, _, err = h.refSource(ctx, viewer, true, of); err != nil {
+		return page.Stretch[access.Ref]{}, err
+	}
+	if source == nil { // a home by pull that has to be gathered
+		return page.Stretch[access.Ref]{}, fault.Wrap("home", errByPull)
+	}
+	refs, _, err = source.next(ctx, calls, "", want)
+	return refs, err
+}
+
+// show takes the references of a home, oldest first, of which like counts are to be read.
+func (v *Streamed) show(refs []access.Ref) {
+	v.shown = nil
+	likes := make(map[string]int64, windowLeast)
+	for _, r := range slices.Backward(refs[max(0, len(refs)-windowLeast):]) {
+		v.shown = append(v.shown, r.Post)
+		if count, ok := v.likes[r.Post]; ok {
+			likes[r.Post] = count
+		}
+	}
+	v.likes = likes
+}
+
+// Arrivals looks once at viewer's home: it returns the posts that are not in seen, a few at a
+// time, oldest first, and adds them to seen. A post that becomes visible meanwhile may be left
+// for the next look. A look reads lookPosts posts at most, so its work is bounded however much
+// is above the window (I11), and each look gets further: it sends its first part whatever time
+// that takes. While seen.Behind, more is left for the next look.
+func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) iter.Seq2[[]feed.HomeItem, error] {
+	return func(yield func([]feed.HomeItem, error) bool) {
+		seen.behind = true
+		began := h.access.Now()
+		of := h.newerThan(seen.floor)
+		of.Up = true
+		refs, err := h.homeRefs(ctx, viewer, of, lookPosts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		fresh := slices.DeleteFunc(slices.Clone(refs.Items), func(r access.Ref) bool {
+			_, found := slices.BinarySearch(seen.posts, r.Post)
+			return found
+		})
+		read, further := h.access.Now(), false
+		for part := range slices.Chunk(fresh, h.cfg.StreamPart) {
+			now := h.access.Now()
+			if further && now.Sub(read) > max(lookTime, read.Sub(began)) {
+				return
+			}
+			items, known, err := h.arrived(ctx, viewer, part, now.Sub(began) > refsAge)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			seen.note(items, known)
+			further = further || len(known) > 0
+			if len(items) > 0 && !yield(items, nil) {
+				return
+			}
+		}
+		seen.looked(refs, h.access.Now())
+	}
+}
+
+// looked ends a look at refs, which are oldest first. If it did not reach the end of the home,
+// the next look begins at the last windowPosts of them, or behind the hidden posts that used up
+// the budget: else a look might end where it began.
+func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
+	v.show(refs.Items)
+	switch n := len(refs.Items); {
+	case refs.Cut != "":
+		v.raise(refs.Cut)
+	case n == lookPosts:
+		v.raise(refs.Items[n-windowPosts-1].Post)
+	default:
+		v.behind = false
+		v.Settle(now)
+	}
+}
+
+// note adds the items that arrived, and the other posts that are known.
+func (v *Streamed) note(items []feed.HomeItem, known []string) {
+	for _, post := range known {
+		v.Add(post)
+	}
+	for _, item := range items {
+		v.likes[item.Post.ID] = item.LikeCount
+	}
+}
+
+// arrived returns the items of refs, which are oldest first, and the posts that are known by
+// that: shown or deleted. The entry of a post may be visible before the post is. If the
+// references are old, they are checked while their posts are read.
+func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, old bool) (items []feed.HomeItem, known []string, err error) {
+	shown := refs
+	reads := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			items, err = h.items.Hydrate(ctx, &page.Budget{}, viewer, refs)
+			return err
+		},
+	}
+	if old {
+		reads = append(reads, func(ctx context.Context) (err error) { shown, err = h.stillFollowed(ctx, viewer, refs); return err })
+	}
+	if err := h.access.All(ctx, reads...); err != nil {
+		return nil, nil, err
+	}
+	items = slices.DeleteFunc(items, func(item feed.HomeItem) bool {
+		return !slices.ContainsFunc(shown, func(r access.Ref) bool { return r.Post == item.Post.ID })
+	})
+	known = postsOf(items)
+	var keys []table.Key
+	for _, r := range shown {
+		if !slices.Contains(known, r.Post) {
+			keys = append(keys, schema.PostByIDKey(r.Post))
+		}
+	}
+	gone, err := h.access.PostRefs(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, it := range gone {
+		byID, err := schema.ParsePostRef(it)
+		if err != nil {
+			return nil, nil, fault.Wrap("table", err)
+		}
+		if byID.Deleted {
+			known = append(known, byID.ID)
+		}
+	}
+	return items, known, nil
+}
+
+func postsOf(items []feed.HomeItem) []string {
+	posts := make([]string, len(items))
+	for i, item := range items {
+		posts[i] = item.Post.ID
+	}
+	return posts
+}
+
+// PostLikes is the like count of a post.
+type PostLikes struct {
+	PostID string
+	Count  int64
+}
+
+// LikeChanges returns the like counts of the newest posts of a home that differ from those
+// that seen knows, and notes them. Counts that it does not know differ from 0.
+func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, error) {
+	keys := make([]table.Key, len(seen.shown))
+	for i, post := range seen.shown {
+		keys[i] = schema.LikeCountKey(post)
+	}
+	found, err := h.access.Recent.Get(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	var changes []PostLikes
+	var changed []table.Key
+	for _, post := range seen.shown {
+		count := int64(0)
+		if it, ok := found[schema.LikeCountKey(post)]; ok {
+			count = schema.ParseLikeCount(&it).Shown()
+		}
+		if count != seen.likes[post] {
+			changes = append(changes, PostLikes{post, count})
+			changed = append(changed, schema.PostByIDKey(post))
+		}
+	}
+	living, err := h.access.PostRefs(ctx, changed)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(changes, func(c PostLikes) bool {
+		it, ok := living[schema.PostByIDKey(c.PostID)]
+		if !ok || it.Int(schema.AttrDeleted) != 0 {
+			return true
+		}
+		seen.likes[c.PostID] = c.Count
+		return false
+	}), nil
+}

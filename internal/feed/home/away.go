@@ -1,0 +1,105 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/panics"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Fan-out skips the away readers: docs/HYBRID.md, section 2. A home read obeys the
+// reader's presence, and never the setting of its own process. The home misses nothing (I1):
+// each edge of the reader has the presence's day at least, or none, so each post up to the end
+// of that day was pushed. From that day on the home is read by pull until its entries are
+// rebuilt, a day before any post can have been skipped: clocks differ by less than that.
+
+const (
+	// returnLinger is how long a home is read by pull after its return: the read may have taken
+	// its entries before the return wrote them, and the presence after.
+	returnLinger = time.Minute
+	// mostAhead bounds how long before the presence's day a read asks for a refresh.
+	mostAhead = 7 * 24 * time.Hour
+)
+
+// errByPull says that a home has to be read by pull.
+var errByPull = errors.New("feed: the home is read by pull")
+
+// byPull reports whether the home of the reader is read by pull now. If the reader returns it
+// says so in the table first, and then asks for the entries. seen reports whether a worker has
+// to date the reader's edges.
+func (h *Homes) byPull(ctx context.Context, viewer string, p *schema.Presence) (pull, seen bool) {
+	now := h.access.Now()
+	switch {
+	case p == nil:
+		return false, h.access.ActiveDays != 0
+	case h.access.Clock.Doubt() != nil:
+		return true, false
+	case p.State == schema.PresenceReturning:
+		h.askForReturn(ctx, *p, h.reminders.allow("return of "+viewer))
+		return true, false
+	case !now.Before(p.Until.Start()):
+		h.beginReturn(ctx, *p)
+		return true, false
+	}
+	ahead := min(mostAhead, schema.DaysAhead(h.access.ActiveDays).Length()/2)
+	return now.Sub(p.At) < returnLinger, p.Until.Start().Sub(now) < ahead
+}
+
+// beginReturn makes the presence returning. If another read did, or the table fails, the next
+// read of the home goes on. The gap begins behind the last day whose posts were all pushed, or
+// where an older gap begins.
+func (h *Homes) beginReturn(ctx context.Context, p schema.Presence) {
+	next := schema.Presence{
+		User: p.User, State: schema.PresenceReturning, Until: p.Until, V: p.V + 1, Lo: id.Floor((p.Until + 1).Start()),
+	}
+	if p.Hi > h.access.OldestShown() {
+		next.Lo = min(next.Lo, p.Lo)
+	}
+	_, err := h.access.Store.Put(ctx, table.PutInput{
+		Item: next.Item(), If: table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)},
+	})
+	if err != nil {
+		if _, begun := errors.AsType[*table.ConditionError](err); !begun {
+			h.access.Log.Warn("return not begun: the reader's next home read will begin it", zap.String("user_id", p.User), zap.Error(err))
+		}
+		return
+	}
+	h.reminders.allow("return of " + p.User)
+	h.askForReturn(ctx, next, true)
+}
+
+// askForReturn publishes Returned if it may do so now.
+func (h *Homes) askForReturn(ctx context.Context, p schema.Presence, now bool) {
+	if !now {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, remindFor)
+	defer cancel()
+	msg, err := h.access.Message(ctx, &messages.Returned{UserID: p.User, V: p.V}, "")
+	if err == nil {
+		err = h.send(msg)
+	}
+	if err != nil {
+		h.access.Log.Warn("return not requested: a later home read will request it", zap.String("user_id", p.User), zap.Error(err))
+	}
+}
+
+// send publishes messages for workers beside the posts.
+func (h *Homes) send(msgs ...*message.Message) error {
+	return panics.Catch(func() error { return h.access.Publisher.Publish(queue.TopicBackfills, msgs...) })
+}
+
+// inGap reports whether posts of the gap may be among those of a span.
+func inGap(p *schema.Presence, of access.Span) bool {
+	return p != nil && of.Low < p.Hi && (of.High == "" || p.Lo < of.High)
+}

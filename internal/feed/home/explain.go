@@ -1,0 +1,394 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/page"
+	"fanfare/internal/panics"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Reason is the one reason why a home by push shows a post, or does not.
+type Reason string
+
+// The reasons. Homes show the posts of the first eight only.
+const (
+	// ReasonOwn: the user wrote it.
+	ReasonOwn Reason = "own"
+	// ReasonPushed: the fan-out of the post wrote its entry.
+	ReasonPushed Reason = "pushed"
+	// ReasonCopied: the post is older than the follow, whose backfill copied it.
+	ReasonCopied Reason = "copied"
+	// ReasonMerged: the home merges it in, because the follow's backfill has not ended, or
+	// ended less than a minute ago.
+	ReasonMerged Reason = "merged"
+	// ReasonPulled: the home merges it in, because the author is pulled.
+	ReasonPulled Reason = "pulled"
+	// ReasonSkipped: the user is away, and fan-out skipped it. The home is read by pull, or
+	// where the gap is, so the next read shows it.
+	ReasonSkipped Reason = "skipped"
+	// ReasonReturned: fan-out skipped followers, and the user's return wrote the entry.
+	ReasonReturned Reason = "returned"
+	// ReasonByPull: no entry is there, but the home is read by pull, because the user is away
+	// or returns.
+	ReasonByPull Reason = "by_pull"
+	// ReasonDeleted: its author deleted it.
+	ReasonDeleted Reason = "deleted"
+	// ReasonExpired: it is older than homes show posts.
+	ReasonExpired Reason = "expired"
+	// ReasonUnfollowed: the user has unfollowed the author, which hides it.
+	ReasonUnfollowed Reason = "unfollowed"
+	// ReasonMuted: the user mutes the author, which hides it. Without the mute the home would
+	// show it, or soon will.
+	ReasonMuted Reason = "muted"
+	// ReasonNotFollowed: the user does not follow the author.
+	ReasonNotFollowed Reason = "not_followed"
+	// ReasonBeforeFollow: it is older than the first post that the follow shows.
+	ReasonBeforeFollow Reason = "before_follow"
+	// ReasonQueued: the delivery has not come to the user yet.
+	ReasonQueued Reason = "queued"
+	// ReasonDeadLetter: the delivery stopped at a dead letter.
+	ReasonDeadLetter Reason = "dead_letter"
+	// ReasonMissing: none of the others. This breaks I1.
+	ReasonMissing Reason = "missing"
+)
+
+// Shown reports whether homes show a post for this reason.
+func (r Reason) Shown() bool {
+	return slices.Contains([]Reason{ReasonOwn, ReasonPushed, ReasonCopied, ReasonMerged, ReasonPulled, ReasonSkipped, ReasonReturned, ReasonByPull}, r)
+}
+
+// Explanation is the reason of one post in one home.
+type Explanation struct {
+	Post, Author, User string
+	Reason             Reason
+	// Chunk is the number of the chunk of the post's delivery that has the user, from 1 on;
+	// 0 if it is not planned, or not among the first DeliveryPage.
+	Chunk int
+	// At is the time of the reason, zero if it has none: when the chunk was done, the author
+	// followed or unfollowed, the letter dead, the post expired, the merging ends, the user went
+	// away or was back.
+	At time.Time
+	// Letter is the dead letter of ReasonDeadLetter.
+	Letter queue.DeadLetter
+	// link is that chunk, nil if it is not planned.
+	link *schema.Chunk
+}
+
+// String is the reason as a sentence.
+func (e Explanation) String() string {
+	at := e.At.UTC().Format(time.RFC3339)
+	switch e.Reason {
+	case ReasonOwn:
+		return e.User + " wrote it"
+	case ReasonPushed:
+		if e.At.IsZero() {
+			return "it was pushed, by a chunk that is not done yet"
+		}
+		return fmt.Sprintf("chunk %s pushed it, done at %s", e.number(), at)
+	case ReasonCopied:
+		return fmt.Sprintf("the backfill copied it, after %s followed %s at %s", e.User, e.Author, at)
+	case ReasonMerged:
+		if !e.At.IsZero() {
+			return "the mark of the follow merges it in until " + at
+		}
+		return fmt.Sprintf("the mark of the follow merges it in, until the posts of %s are copied", e.Author)
+	case ReasonPulled:
+		return fmt.Sprintf("a mark merges it in, because %s is pulled", e.Author)
+	case ReasonSkipped:
+		return fmt.Sprintf("fan-out skipped it, as %s is away since %s: the home is read by pull there", e.User, at)
+	case ReasonReturned:
+		return fmt.Sprintf("the return of %s wrote it, done at %s", e.User, at)
+	case ReasonByPull:
+		return fmt.Sprintf("the home is read by pull, as %s is away since %s or returns", e.User, at)
+	case ReasonDeleted:
+		return "its author deleted it"
+	case ReasonExpired:
+		return "it expired at " + at
+	case ReasonUnfollowed:
+		return fmt.Sprintf("%s unfollowed %s at %s", e.User, e.Author, at)
+	case ReasonMuted:
+		return fmt.Sprintf("it is hidden by a mute: %s muted %s at %s", e.User, e.Author, at)
+	case ReasonNotFollowed:
+		return fmt.Sprintf("%s does not follow %s", e.User, e.Author)
+	case ReasonBeforeFollow:
+		return fmt.Sprintf("it is older than the posts that are shown since %s followed %s at %s", e.User, e.Author, at)
+	case ReasonQueued:
+		if e.link == nil {
+			return "its delivery is still queued"
+		}
+		return fmt.Sprintf("its delivery is still queued: chunk %s is not done", e.number())
+	case ReasonDeadLetter:
+		return fmt.Sprintf("its delivery stopped at dead letter %s of %s at %s: %s", e.Letter.ID, e.Letter.Topic, at, e.Letter.Reason)
+	case ReasonMissing:
+		return "nothing accounts for it: please report this as a defect"
+	}
+	return string(e.Reason)
+}
+
+func (e Explanation) number() string {
+	if e.Chunk == 0 {
+		return fmt.Sprintf("above %d", feed.DeliveryPage)
+	}
+	return fmt.Sprint(e.Chunk)
+}
+
+// Explain explains a post in user's home. With no post it explains the DefaultLimit newest
+// posts of user's first 1,000 followees. It is for operators: it names dead letters, and
+// posts of everybody.
+//
+// It reads the records of the delivery first, and then what a home read looks at. So a chunk
+// that is done has written the entry that is looked for.
+func (h *Homes) Explain(ctx context.Context, letters queue.DeadLetters, user, post string) ([]Explanation, error) {
+	if err := h.access.RequireUser(ctx, user); err != nil {
+		return nil, err
+	}
+	posts := []string{post}
+	if post == "" {
+		var err error
+		if posts, err = h.followeesPosts(ctx, user); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]Explanation, len(posts))
+	works := make([]func(context.Context) error, len(posts))
+	for i, post := range posts {
+		works[i] = func(ctx context.Context) (err error) { out[i], err = h.explain(ctx, user, post); return err }
+	}
+	for part := range slices.Chunk(works, access.Readers) {
+		if err := panics.All(ctx, part...); err != nil {
+			return nil, err
+		}
+	}
+	return out, h.findDead(ctx, letters, out)
+}
+
+// followeesPosts returns the newest posts of user's followees.
+func (h *Homes) followeesPosts(ctx context.Context, user string) ([]string, error) {
+	followees, err := h.followees(ctx, user, "", followeesPage)
+	if err != nil {
+		return nil, err
+	}
+	for i := range followees {
+		followees[i].from = "" // older posts are explained, too
+	}
+	newest, err := h.mergedPosts(ctx, page.BudgetAfter(1), followees, access.Span{Low: id.Min}, page.DefaultLimit, page.Stretch[access.Ref]{})
+	posts := make([]string, len(newest.Items))
+	for i, r := range newest.Items {
+		posts[i] = r.Post
+	}
+	return posts, err
+}
+
+// explain explains a post without a look for dead letters. A post that is not in the table is
+// queued, without an author.
+func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, error) {
+	e := Explanation{Post: post, User: user}
+	ref, err := h.access.PostByID(ctx, post)
+	if missing, ok := errors.AsType[*fault.Error](err); ok && missing.Kind == fault.NotFound {
+		e.Reason = ReasonQueued
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	e.Author = ref.Author
+	if ref.Deleted {
+		e.Reason = ReasonDeleted
+		return e, nil
+	}
+	if post < h.access.OldestShown() {
+		e.Reason, e.At = ReasonExpired, access.TimeOf(post).Add(h.access.TimelineTTL)
+		return e, nil
+	}
+	// A follow between the reads of its edge and of its mark looks like a missing entry. The
+	// second time both are there.
+	for range 2 {
+		if e, err = h.explainShown(ctx, e); err != nil || e.Reason != ReasonMissing {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// explainShown explains a post that lives and has not expired.
+func (h *Homes) explainShown(ctx context.Context, e Explanation) (Explanation, error) {
+	plan, err := h.explainedChunk(ctx, &e)
+	if err != nil {
+		return e, err
+	}
+	entryKey := table.Key{PK: schema.TimelinePK(e.User), SK: schema.EntrySK(e.Post, e.Author)}
+	presenceKey, muteKey := schema.PresenceKey(e.User), schema.MuteKey(e.User, e.Author)
+	markKey, edgeKey, postKey := schema.MarkKey(e.User, e.Author), schema.FollowingKey(e.User, e.Author), schema.PostKey(e.Author, e.Post)
+	found, err := h.access.BatchGet(ctx, []table.Key{entryKey, markKey, edgeKey, postKey, presenceKey, muteKey}, true)
+	if err != nil {
+		return e, err
+	}
+	var mark schema.Mark
+	if it, ok := found[markKey]; ok && schema.KnownMark(it) {
+		if mark, err = schema.ParseMark(it); err != nil {
+			return e, fault.Wrap("table", err)
+		}
+	}
+	var presence schema.Presence
+	if it, ok := found[presenceKey]; ok {
+		if presence, err = schema.ParsePresence(it); err != nil {
+			return e, fault.Wrap("table", err)
+		}
+	}
+	edge, err := schema.ParseEdge(table.Item{Key: edgeKey, Attrs: found[edgeKey].Attrs})
+	if err != nil {
+		return e, fault.Wrap("table", err)
+	}
+	mute, muted := found[muteKey]
+	_, entry := found[entryKey]
+	_, lives := found[postKey]
+	_, follows := found[edgeKey]
+	done := e.link != nil && !e.link.Done.IsZero()
+	skipped := done && e.link.Skipped > 0
+	merges := mark.Merges(h.access.Now()) && e.Post >= mark.Pull
+	switch {
+	case !lives:
+		e.Reason = ReasonDeleted
+	case e.Author == e.User && entry:
+		e.Reason = ReasonOwn
+	case e.Author == e.User:
+		e.Reason = ReasonMissing // the transaction of the post wrote it
+	case mark.Kind == schema.MarkUnfollowed:
+		e.Reason, e.At = ReasonUnfollowed, access.TimeOf(mark.Version)
+	case muted && follows && e.Post >= edge.From:
+		e.Reason, e.At = ReasonMuted, schema.MuteSince(mute)
+	case entry && !mark.Hides(e.Post) && skipped && presence.At.After(e.link.Done):
+		e.Reason, e.At = ReasonReturned, presence.At
+	case entry && !mark.Hides(e.Post) && follows && access.TimeOf(e.Post).Before(edge.Since):
+		e.Reason, e.At = ReasonCopied, edge.Since
+	case entry && !mark.Hides(e.Post):
+		e.Reason = ReasonPushed
+		if done {
+			e.At = e.link.Done
+		}
+	case merges && mark.Kind == schema.MarkPulled:
+		e.Reason = ReasonPulled
+	case merges:
+		e.Reason, e.At = ReasonMerged, mark.Until
+	case !follows:
+		e.Reason = ReasonNotFollowed
+	case e.Post < edge.From:
+		e.Reason, e.At = ReasonBeforeFollow, edge.Since
+	case h.pulls(presence, e.Post):
+		e.Reason, e.At = ReasonByPull, (presence.Until + 1).Start()
+		if presence.Lo != "" {
+			e.At = access.TimeOf(presence.Lo)
+		}
+		if skipped {
+			e.Reason = ReasonSkipped
+		}
+	case plan == nil || plan.State != schema.PlanPulled && !done:
+		e.Reason = ReasonQueued
+	default:
+		e.Reason = ReasonMissing
+	}
+	return e, nil
+}
+
+// pulls reports whether a home with this presence is read by pull where a post is.
+func (h *Homes) pulls(p schema.Presence, post string) bool {
+	now := h.access.Now()
+	return p.User != "" && (p.State == schema.PresenceReturning || !now.Before(p.Until.Start()) || now.Sub(p.At) < returnLinger ||
+		p.Lo <= post && post < p.Hi)
+}
+
+// explainedChunk reads the plan of a post, nil for none, and finds the chunk that has the
+// user. It reads the chunks up to that one, but DeliveryPage at most.
+func (h *Homes) explainedChunk(ctx context.Context, e *Explanation) (*schema.Plan, error) {
+	it, err := h.access.Get(ctx, schema.DeliveryPlanKey(e.Post), true)
+	if err != nil || it == nil {
+		return nil, err
+	}
+	plan, err := schema.ParsePlan(*it)
+	if err != nil {
+		return nil, fault.Wrap("table", err)
+	}
+	for page, err := range h.access.Store.Query(ctx, table.Query{
+		PK: schema.DeliveryPK(e.Post), Low: schema.ChunkSK(""), High: schema.ChunkSK(e.User),
+		Descending: true, PageSize: feed.DeliveryPage, Consistent: true,
+	}) {
+		if err != nil || len(page.Items) == 0 {
+			return &plan, fault.Wrap("table", err)
+		}
+		link, err := schema.ParseChunk(page.Items[0])
+		if err != nil {
+			return nil, fault.Wrap("table", err)
+		}
+		if link.End == "" || e.User < link.End {
+			e.link = &link
+			if !page.More {
+				e.Chunk = len(page.Items)
+			}
+		}
+		break
+	}
+	return &plan, nil
+}
+
+// findDead looks for the dead letters at which queued deliveries stopped.
+func (h *Homes) findDead(ctx context.Context, letters queue.DeadLetters, all []Explanation) error {
+	if !slices.ContainsFunc(all, func(e Explanation) bool { return e.Reason == ReasonQueued }) {
+		return nil
+	}
+	for _, topic := range []string{queue.TopicPosts, queue.TopicChunks} {
+		dead, err := letters.ListDead(ctx, topic, maxDead)
+		if err != nil {
+			return fault.Wrap("queue", err)
+		}
+		for _, letter := range dead {
+			event, err := messages.Decode(letter.Payload)
+			if err != nil {
+				continue // it names no post
+			}
+			for i := range all {
+				all[i].stopAt(event, letter)
+			}
+		}
+	}
+	for _, e := range all {
+		if e.Author == "" {
+			return fault.NotFoundf("there is no post %s, or its message still waits", e.Post)
+		}
+	}
+	return nil
+}
+
+// maxDead is the number of dead letters of a topic that are looked at.
+const maxDead = 1000
+
+// stopAt makes a dead letter the reason if it is the one that the delivery to the user needs.
+func (e *Explanation) stopAt(event messages.Event, letter queue.DeadLetter) {
+	var post, author string
+	switch event := event.(type) {
+	case *messages.PostCreated:
+		post, author = event.PostID, event.AuthorID
+	case *messages.FanoutPlan:
+		if e.link == nil {
+			post, author = event.PostID, event.AuthorID
+		}
+	case *messages.FanoutChunk:
+		if e.link != nil && e.link.First == event.First {
+			post, author = event.PostID, event.AuthorID
+		}
+	}
+	if e.Reason == ReasonQueued && e.Post == post && (e.Author == "" || e.Author == author) {
+		e.Reason, e.Author, e.At, e.Letter = ReasonDeadLetter, author, letter.FailedAt, letter
+	}
+}

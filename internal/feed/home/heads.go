@@ -1,0 +1,157 @@
+package home
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/memory"
+	"fanfare/internal/page"
+	"fanfare/internal/panics"
+)
+
+const (
+	// defaultHeadBytes bounds the heads that a process keeps.
+	defaultHeadBytes = 16 << 20
+	// headBytes is the size of a head without its posts, and refBytes of each post.
+	headBytes, refBytes = 512, 96
+)
+
+// heads shares the newest posts of pulled authors among the first pages of homes, because
+// all their followers read the same lists. A head is read once at a time. Its posts may
+// have been deleted since: homes read posts themselves afterwards (I2).
+type heads struct {
+	read     func(ctx context.Context, author, oldest string, size int) (page.Stretch[access.Ref], error)
+	now      func() time.Time
+	age      time.Duration
+	maxBytes int
+	held     func(bytes int)
+
+	mu    sync.Mutex
+	kept  *simplelru.LRU[headKey, *head]
+	bytes int
+}
+
+// headKey names a head: pages of different sizes have heads of their own.
+type headKey struct {
+	author string
+	size   int
+}
+
+// head is the newest posts of an author, or the read of them. done is closed when posts
+// and err are set.
+type head struct {
+	at     time.Time // the read began
+	oldest string    // the lowest id that was asked for
+	done   chan struct{}
+	posts  page.Stretch[access.Ref]
+	err    error
+	bytes  int
+}
+
+func newHeads(cfg Config) *heads {
+	h := &heads{
+		now: cfg.Access.Now, age: cfg.HeadAge, maxBytes: cfg.HeadBytes, held: cfg.HeadsHeld,
+		read: func(ctx context.Context, author, oldest string, size int) (page.Stretch[access.Ref], error) {
+			return cfg.Access.PostsBy(ctx, &page.Budget{}, author, access.Span{Low: oldest}, size, size)
+		},
+	}
+	var err error
+	if h.kept, err = simplelru.NewLRU(1+h.maxBytes/headBytes, func(_ headKey, of *head) { h.bytes -= of.bytes }); err != nil {
+		panic(err) // unreachable: it refuses a size below 1
+	}
+	return h
+}
+
+// get returns author's want newest posts from oldest on, as they were at most h.age ago.
+func (h *heads) get(ctx context.Context, author, oldest string, want int) (page.Stretch[access.Ref], error) {
+	key := headKey{author, page.DefaultLimit + 1}
+	if want > key.size {
+		key.size = page.MaxLimit + 1
+	}
+	h.mu.Lock()
+	now := h.now()
+	it, ok := h.kept.Get(key)
+	if !ok || it.at.After(now) || now.Sub(it.at) >= h.age || !it.reaches(oldest, key.size) { // after now: the clock was set back
+		it = &head{at: now, oldest: oldest, done: make(chan struct{})}
+		h.put(key, it)
+		h.mu.Unlock()
+		h.fetch(ctx, key, it)
+	} else {
+		h.mu.Unlock()
+	}
+	select {
+	case <-it.done:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return page.Stretch[access.Ref]{}, fault.Wrap("table", context.Cause(ctx))
+	}
+	return it.from(oldest, want), it.err
+}
+
+// put keeps a head in the place of the one before, and drops those that were not used for
+// the longest time.
+func (h *heads) put(key headKey, it *head) {
+	h.kept.Remove(key)
+	it.bytes = headBytes + refBytes*len(it.posts.Items)
+	h.kept.Add(key, it)
+	for h.bytes += it.bytes; h.bytes > h.maxBytes; {
+		h.kept.RemoveOldest()
+	}
+	h.held(h.bytes)
+}
+
+// fetch reads a head. It does not end with the request, because others wait for it. A
+// failed read is not kept.
+func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memory.ReadTime)
+	defer cancel()
+	it.err = panics.Catch(func() (err error) {
+		it.posts, err = h.read(ctx, key.author, it.oldest, key.size)
+		return err
+	})
+	close(it.done)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch kept, _ := h.kept.Peek(key); {
+	case kept != it: // another one has its place, or none has
+	case it.err != nil:
+		h.kept.Remove(key)
+		h.held(h.bytes)
+	default:
+		h.put(key, it)
+	}
+}
+
+// reaches reports whether the head answers for posts from oldest on. A head that is full,
+// or was cut, says where it ends.
+func (it *head) reaches(oldest string, size int) bool {
+	if it.oldest <= oldest {
+		return true
+	}
+	select {
+	case <-it.done:
+		return it.posts.Cut != "" || len(it.posts.Items) == size
+	default:
+		return false
+	}
+}
+
+// from returns the want newest posts of the head from oldest on.
+func (it *head) from(oldest string, want int) page.Stretch[access.Ref] {
+	end := len(it.posts.Items)
+	for end > 0 && it.posts.Items[end-1].Post < oldest {
+		end--
+	}
+	part := page.Stretch[access.Ref]{Items: slices.Clone(it.posts.Items[:min(end, want)])}
+	if end < want && it.posts.Cut > oldest {
+		part.Cut = it.posts.Cut
+	}
+	return part
+}

@@ -1,0 +1,134 @@
+package home
+
+import (
+	"context"
+	"errors"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/invariants"
+	"fanfare/internal/page"
+	"fanfare/internal/table"
+)
+
+// Home returns a page of viewer's home: the posts of the followees and of the viewer,
+// newest first. By push it takes two round trips to the table, three with a marked author,
+// and one more for each further 100 marked authors. It takes more only for authors of posts
+// without a byline, to fill up a page from which hidden posts were left out, or to read more
+// than a page of marks.
+//
+// If the page is not full when the budget is used up, it ends at the last reference that
+// was looked at.
+func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
+	page, err := h.home(ctx, viewer, query, in)
+	if errors.Is(err, errByPull) {
+		page, err = h.home(ctx, viewer, Query{Pull: true, After: query.After}, in)
+	}
+	return page, err
+}
+
+// home is Home. It fails with errByPull if a home by push lacks entries.
+func (h *Homes) home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
+	scope := page.ListByID("home", viewer, query.After)
+	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	before := at.before
+	// Kept for the first page: the entries and the marks, then its items.
+	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
+	if query.Pull && gathers {
+		return h.goOnGathering(ctx, viewer, query, at, in.Size())
+	}
+	source, followees, err := h.refSource(ctx, viewer, query.Pull, h.newerThan(query.After))
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	if source == nil {
+		return h.gather(ctx, viewer, query, at, followees)
+	}
+	refs, again, err := source.next(ctx, calls, before, in.Size()+1)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	// The next post is not read: it may be deleted, and then the last page is empty.
+	looked := refs.Items[:min(in.Size(), len(refs.Items))]
+	items, err := h.items.Hydrate(ctx, calls, viewer, looked)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	more, small := false, page.SmallRefill(in.Size(), in.Size()-len(items))
+	for want := in.Size() + 1; ; {
+		missing := in.Size() - len(items)
+		if missing == 0 && (more || len(refs.Items) == want) {
+			return homePage(items, items[in.Size()-1].Post.ID, scope), nil
+		}
+		if missing == 0 || refs.Cut == "" && len(refs.Items) < want {
+			return homePage(items, refs.Cut, scope), nil
+		}
+		if before = refs.Cut; before == "" {
+			before = looked[len(looked)-1].Post
+		}
+		var look int
+		var own *page.Budget
+		if want, look, own = homeRefill(calls, small, again, missing); own == nil {
+			return homePage(items, before, scope), nil
+		}
+		small = 0
+		refs, again, err = source.next(ctx, own, before, want)
+		if err != nil {
+			return page.List[feed.HomeItem]{}, err
+		}
+		looked = refs.Items[:min(look, len(refs.Items))]
+		var shown []feed.HomeItem
+		if shown, more, err = h.items.FillUp(ctx, viewer, looked, missing); err != nil {
+			return page.List[feed.HomeItem]{}, err
+		}
+		items = append(items, shown...)
+	}
+}
+
+// homeRefill returns how many references a page that lacks missing items reads next, of how many
+// of them it reads the posts, and the budget of the read, nil if calls has not enough left. small is
+// the size of a small refill, 0 for none, and again the number of calls that references take.
+//
+// A small refill takes the calls of merged lists from the budget, and only if that leaves those of a
+// large refill. Else a page could end earlier than without it.
+func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, own *page.Budget) {
+	large := again + 1 + access.Batches(3*missing)
+	if small > 0 && calls.TakeBefore(again-1, large) {
+		return min(small+1, page.MostSmall), small, &page.Budget{}
+	}
+	if calls.Take(large) {
+		return table.MaxBatchGet, table.MaxBatchGet, calls
+	}
+	return 0, 0, nil
+}
+
+// homePage returns a page that goes on after the post last, "" for the last page. It ends
+// earlier where the next item does not fit.
+func homePage(items []feed.HomeItem, last string, scope page.Scope) page.List[feed.HomeItem] {
+	for i := 1; invariants.Enabled && i < len(items); i++ {
+		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)
+	}
+	if n := page.Fitting(items); n < len(items) {
+		items, last = items[:n], items[n-1].Post.ID
+	}
+	if last == "" {
+		return page.List[feed.HomeItem]{Items: items}
+	}
+	return page.List[feed.HomeItem]{Items: items, NextCursor: scope.Cursor(last)}
+}
+
+// refSource returns the source of a span of viewer's home. A home by pull of more than a page
+// of followees has none: it is gathered, and the followees of the first page are returned.
+func (h *Homes) refSource(ctx context.Context, viewer string, pull bool, of access.Span) (refSource, []followee, error) {
+	if !pull {
+		return &pushSource{homes: h, viewer: viewer, of: of}, nil, nil
+	}
+	followees, err := h.followees(ctx, viewer, "", followeesPage+1)
+	if err != nil || len(followees) > followeesPage {
+		return nil, followees, err
+	}
+	return &pullSource{homes: h, viewer: viewer, of: of, followees: heard(followees)}, nil, nil
+}

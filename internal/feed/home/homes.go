@@ -1,0 +1,94 @@
+// Package home computes homes: the posts of a reader's followees, newest first. By push a home
+// is the reader's timeline, which fan-out writes, with the posts of a few authors merged in. By
+// pull it is merged from the followees' post lists. Package feed makes the items of a page. Explain
+// gives the reason why a home shows a post or not.
+//
+// # It must never
+//
+//   - Write more than the reader's presence: workers write entries, and a home read asks them
+//     for it. Only PutAway, for development, dates edges back.
+//   - Show a post whose deletion, or whose author's unfollow, was answered before the read (I2).
+//   - Walk over a whole partition in one request: page.TableCalls is the bound (I11).
+//   - Hold more than a page of a list in memory (I9).
+//
+// # The invariants it keeps
+//
+//   - I1: a home misses no post of a followee. See timeline.go and away.go.
+//   - I2: marks and posts are read consistently. See timeline.go and pull.go.
+//   - I7: paging neither repeats nor skips. See sources.go and package page.
+package home
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
+)
+
+// items turns references to posts into the items of a home. feed.Service does.
+type items interface {
+	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) ([]feed.HomeItem, error)
+	FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (shown []feed.HomeItem, more bool, err error)
+}
+
+// mutes returns a user's muted authors. feed.Service does.
+type mutes interface {
+	MutesOf(ctx context.Context, user string) (map[string]bool, error)
+}
+
+// Config holds the parts and settings of Homes. Access, Items and Mutes are required; the zero
+// value of each other field takes its default.
+type Config struct {
+	Access *access.Access
+	Items  items
+	Mutes  mutes
+	// HeadAge is how old the newest posts of a pulled author may be on a first page of a
+	// home. First pages share them for so long. With 0 each reads them.
+	HeadAge time.Duration
+	// HeadBytes bounds the memory of the shared posts. Default 16 MiB.
+	HeadBytes int
+	// HeadsHeld is called with the size of that memory when it changes.
+	HeadsHeld func(bytes int)
+	// StreamPart is how many posts a look at a live home reads and sends at once. Default 20.
+	StreamPart int
+	// RemoveFrom is the number of entries of an unfollowed author from which a home read
+	// that had to skip them asks for their removal. Default 100: an entry costs two write
+	// units to remove, and reading 100 entries costs two read units.
+	RemoveFrom int
+}
+
+func (c Config) withDefaults() Config {
+	if c.HeadBytes <= 0 {
+		c.HeadBytes = defaultHeadBytes
+	}
+	if c.HeadsHeld == nil {
+		c.HeadsHeld = func(int) {}
+	}
+	if c.StreamPart <= 0 {
+		c.StreamPart = page.DefaultLimit
+	}
+	if c.RemoveFrom <= 0 {
+		c.RemoveFrom = 100
+	}
+	return c
+}
+
+// Homes reads homes. Its methods may be called at the same time.
+type Homes struct {
+	cfg       Config
+	access    *access.Access
+	items     items
+	mutes     mutes
+	heads     *heads
+	reminders *reminders
+	seen      *seenReaders
+}
+
+// New returns Homes.
+func New(cfg Config) *Homes {
+	h := &Homes{cfg: cfg.withDefaults(), access: cfg.Access, items: cfg.Items, mutes: cfg.Mutes}
+	h.heads, h.reminders, h.seen = newHeads(h.cfg), newReminders(h.access.Now), newSeenReaders(h.access.Now)
+	return h
+}

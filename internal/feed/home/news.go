@@ -1,0 +1,71 @@
+package home
+
+import (
+	"context"
+	"errors"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+)
+
+// MaxUnread is the number up to which the newer posts of a home are counted.
+const MaxUnread = 100
+
+// HomeNews returns a page of the posts of viewer's home that are newer than query.After,
+// newest first, and their number. Finding none takes the reads of the timeline and of the
+// marks only. If there are more than a page, it also reads which of the next MaxUnread live,
+// and not consistently: it shows nothing of them. The number is too low if more hidden posts
+// are in the way than TableCalls bounds, and that of a home which is gathered counts the page.
+func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in page.Request) (News, error) {
+	first, err := h.Home(ctx, viewer, query, in)
+	if err != nil || in.Cursor != "" {
+		return News{List: first}, err
+	}
+	news := News{List: first, Unread: len(first.Items)}
+	if first.NextCursor == "" || news.Unread >= MaxUnread {
+		return news, nil
+	}
+	at, gathers, err := homeAt(viewer, query.After, first.NextCursor)
+	if err != nil || gathers {
+		return news, err
+	}
+	// For each round: the entries, the marks if it is the first, and the posts.
+	calls := page.BudgetAfter(3)
+	of := h.newerThan(query.After)
+	source, _, err := h.refSource(ctx, viewer, query.Pull, of)
+	if err != nil || source == nil {
+		return news, err
+	}
+	for before := at.before; ; {
+		refs, again, err := source.next(ctx, calls, before, MaxUnread)
+		if errors.Is(err, errByPull) { // as the page was
+			if source, _, err = h.refSource(ctx, viewer, true, of); err != nil || source == nil {
+				return news, err
+			}
+			continue
+		}
+		if err != nil {
+			return News{}, err
+		}
+		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrLikeShards) // or any other small one
+		if err != nil {
+			return News{}, err
+		}
+		news.Unread += len(posts)
+		if news.Unread >= MaxUnread || len(refs.Items) < MaxUnread || !calls.Take(again+1) {
+			news.Unread = min(news.Unread, MaxUnread)
+			return news, nil
+		}
+		before = refs.Items[MaxUnread-1].Post
+	}
+}
+
+// News is a page of the part of a home that is newer than Query.After.
+type News struct {
+	page.List[feed.HomeItem]
+	// Unread is the number of all newer posts, MaxUnread for that many or more. Only the
+	// first page has it.
+	Unread int
+}

@@ -1,0 +1,286 @@
+package home
+
+import (
+	"context"
+	"slices"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file computes homes by pull: from the post lists of the followees and of the viewer.
+// For a viewer of few followees one request reads the list of each. For a viewer of more,
+// a few requests gather the next posts in their cursor, and then pages are made of them
+// (docs/decisions/0012).
+
+const (
+	// followeesPage is the number of followees whose lists one request reads for its page.
+	followeesPage = 10 * homeReaders
+	// firstLists is the number of lists that the first page of a gathering reads. Two more
+	// calls read the followees and the mutes, and one is left for a list whose first page shows
+	// too little. The pages after it read as many lists as the page of a viewer of few followees.
+	firstLists = page.TableCalls - 3
+	// gatherPosts is the most posts that are gathered. They fill the largest page.
+	gatherPosts = page.MaxLimit
+)
+
+// pullSource computes a home from the post lists of a page of followees and of the viewer.
+// It reads each list for each page, 100 at a time, and the rate limit is charged for it.
+type pullSource struct {
+	homes     *Homes
+	viewer    string
+	of        access.Span
+	followees []followee
+}
+
+func (p *pullSource) next(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
+	lists := append([]followee{{author: p.viewer}}, p.followees...)
+	top, err := p.homes.mergedPosts(ctx, calls, lists, p.of.After(last), want, page.Stretch[access.Ref]{})
+	return top, len(lists), err
+}
+
+// followees returns the first want of viewer's followees after the user after, "" for the
+// first ones, with the mutes among them. Both reads are consistent, for I1 and I2.
+func (h *Homes) followees(ctx context.Context, viewer, after string, want int) ([]followee, error) {
+	q := table.Query{PK: schema.FollowingPK(viewer), Consistent: true}
+	if after != "" {
+		q.After = schema.UserSK(after)
+	}
+	var read page.Stretch[followee]
+	var muted map[string]bool
+	err := h.access.All(ctx,
+		func(ctx context.Context) (err error) {
+			read, err = page.Collect(ctx, h.access.Store, q, want, page.Refill{}, page.Each(func(it table.Item) (followee, bool, error) {
+				edge, err := schema.ParseEdge(it)
+				return followee{author: edge.Other, from: edge.From}, true, err
+			}))
+			return err
+		},
+		func(ctx context.Context) (err error) { muted, err = h.mutes.MutesOf(ctx, viewer); return err },
+	)
+	for i := range read.Items {
+		read.Items[i].muted = muted[read.Items[i].author]
+	}
+	return read.Items, err
+}
+
+// gathering is how far a home by pull of many followees has come; the cursor carries it.
+// First the lists of all followees are read, many a request, and the newest posts of all
+// are kept. Then pages are made of these, and after them the next gathering begins.
+type gathering struct {
+	// before is the post id below which the home goes on, "" for its start.
+	before string
+	// after is the last followee whose list was read: "" for none yet, everyFollowee if
+	// the posts are complete.
+	after string
+	// end is the post id at which the posts end, because a list was not read below it, or
+	// because there were enough. "" means that they end with the lists.
+	end string
+	// posts are the ids of the newest posts of the lists read so far, newest first.
+	posts []string
+}
+
+// everyFollowee is above each user id.
+const everyFollowee = "~"
+
+// goOnGathering returns the page of viewer's home that a cursor of a gathering asks for.
+func (h *Homes) goOnGathering(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
+	if at.after == everyFollowee {
+		return h.gatheredPage(ctx, viewer, query, at, limit)
+	}
+	followees, err := h.followees(ctx, viewer, at.after, followeesPage+1)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	return h.gather(ctx, viewer, query, at, followees)
+}
+
+// gather reads the lists of the next followees, which are those after at.after, and returns
+// an empty page. There is one followee more than followeesPage if this is not the end.
+func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathering, followees []followee) (page.List[feed.HomeItem], error) {
+	lists := followees
+	if at.after == "" {
+		lists = append([]followee{{author: viewer}}, followees...)
+	}
+	most, calls := followeesPage, page.BudgetAfter(2)
+	if at.before == "" && at.after == "" {
+		most, calls = firstLists, page.BudgetAfter(2+firstLists)
+	}
+	more := len(lists) > most
+	lists = lists[:min(most, len(lists))]
+	top := page.Stretch[access.Ref]{Cut: at.end}
+	for _, post := range at.posts {
+		top.Items = append(top.Items, access.Ref{Post: post})
+	}
+	top, err := h.mergedPosts(ctx, calls, heard(lists), h.newerThan(query.After).After(at.before), gatherPosts, top)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	at.end, at.after, at.posts = top.Cut, everyFollowee, nil
+	for _, r := range top.Items {
+		at.posts = append(at.posts, r.Post)
+	}
+	switch {
+	case more:
+		at.after = lists[len(lists)-1].author
+	case len(at.posts) == gatherPosts:
+		at.end = at.posts[gatherPosts-1]
+	}
+	return at.page(viewer, query, nil), nil
+}
+
+// gatheredPage returns a page of the posts that were gathered.
+func (h *Homes) gatheredPage(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
+	n := min(limit, len(at.posts))
+	refs, err := h.stillShown(ctx, viewer, at.posts[:n])
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	items, err := h.items.Hydrate(ctx, &page.Budget{}, viewer, refs)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	if fit := page.Fitting(items); fit < len(items) {
+		items = items[:fit]
+		n = 1 + slices.Index(at.posts, items[fit-1].Post.ID)
+	}
+	if n > 0 {
+		at.before, at.posts = at.posts[n-1], at.posts[n:]
+	}
+	return at.page(viewer, query, items), nil
+}
+
+// page returns a page of items that goes on with at.
+func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page.List[feed.HomeItem] {
+	if at.after == everyFollowee && len(at.posts) == 0 {
+		if at.end == "" {
+			return page.List[feed.HomeItem]{Items: items}
+		}
+		at = gathering{before: at.end}
+	}
+	return page.List[feed.HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).Cursor(at.encode())}
+}
+
+// stillShown returns references to those of the gathered posts that viewer's home shows
+// now: posts were deleted, have expired, and authors were unfollowed or muted since (I2). A cursor
+// grants nothing either: the posts that it names may be of anybody (I10).
+func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) ([]access.Ref, error) {
+	keys := make([]table.Key, len(posts))
+	for i, post := range posts {
+		keys[i] = schema.PostByIDKey(post)
+	}
+	found, err := h.access.PostRefs(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	var refs []access.Ref
+	for _, key := range keys {
+		it, ok := found[key]
+		if !ok {
+			continue
+		}
+		byID, err := schema.ParsePostRef(it)
+		if err != nil {
+			return nil, fault.Wrap("table", err)
+		}
+		if !byID.Deleted {
+			refs = append(refs, access.Ref{Post: byID.ID, Author: byID.Author, LikeShards: byID.LikeShards})
+		}
+	}
+	return h.stillFollowed(ctx, viewer, refs)
+}
+
+// stillFollowed returns the references that viewer's home shows now: authors may have been
+// unfollowed or muted since they were read, and posts may have expired (I2).
+func (h *Homes) stillFollowed(ctx context.Context, viewer string, refs []access.Ref) ([]access.Ref, error) {
+	var keys []table.Key
+	for _, r := range refs {
+		if key := schema.FollowingKey(viewer, r.Author); r.Author != viewer && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	var edges map[table.Key]table.Item
+	var muted map[string]bool
+	err := h.access.All(ctx,
+		func(ctx context.Context) (err error) { edges, err = h.access.BatchGet(ctx, keys, true); return err },
+		func(ctx context.Context) (err error) { muted, err = h.mutes.MutesOf(ctx, viewer); return err },
+	)
+	if err != nil {
+		return nil, err
+	}
+	from := map[string]string{viewer: ""} // the lowest post shown, by author
+	for _, it := range edges {
+		edge, err := schema.ParseEdge(it)
+		if err != nil {
+			return nil, fault.Wrap("table", err)
+		}
+		from[edge.Other] = edge.From
+	}
+	oldest := h.access.OldestShown()
+	return slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool {
+		lowest, followed := from[r.Author]
+		return !followed || muted[r.Author] || r.Post < max(lowest, oldest)
+	}), nil
+}
+
+// byGathering makes the scope of the cursors of gatherings.
+func byGathering(viewer, after string) page.Scope {
+	return page.Scope{List: "home", Owner: viewer, Filter: "gathering" + after, Valid: func(state string) bool { _, ok := decodeGathering(state); return ok }}
+}
+
+// homeAt reads a cursor of viewer's home. gathers reports whether it is one of a gathering,
+// from whose start a home by push goes on.
+func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error) {
+	if at.before, err = page.ListByID("home", viewer, after).Position(cursor); err == nil {
+		return at, false, nil
+	}
+	if state, other := byGathering(viewer, after).Position(cursor); other == nil {
+		at, _ = decodeGathering(state) // which position has done, too
+		return at, true, nil
+	}
+	return gathering{}, false, err
+}
+
+// encode returns at as bytes: the user id with its length before it, and each post id in
+// 16 bytes, which are zero for "".
+func (at gathering) encode() string {
+	raw := append([]byte{byte(len(at.after))}, at.after...)
+	for _, post := range append([]string{at.before, at.end}, at.posts...) {
+		raw = append(raw, id.Pack(post)...)
+	}
+	return string(raw)
+}
+
+// decodeGathering is the reverse of encode. It refuses a state that gather and its pages
+// cannot have: the posts descend, from below before to end.
+func decodeGathering(state string) (at gathering, ok bool) {
+	if state == "" || len(state) <= int(state[0]) {
+		return gathering{}, false
+	}
+	ids := 1 + int(state[0])
+	at.after, state = state[1:ids], state[ids:]
+	if at.after != "" && at.after != everyFollowee && !id.ValidUser(at.after) {
+		return gathering{}, false
+	}
+	if len(state)%id.PackedLen != 0 || len(state) < 2*id.PackedLen || len(state) > (2+gatherPosts)*id.PackedLen {
+		return gathering{}, false
+	}
+	var posts []string
+	for raw := range slices.Chunk([]byte(state), id.PackedLen) {
+		posts = append(posts, id.Unpack(raw))
+	}
+	at.before, at.end, at.posts = posts[0], posts[1], posts[2:]
+	above := at.before
+	for _, post := range at.posts {
+		if post == "" || above != "" && post >= above {
+			return gathering{}, false
+		}
+		above = post
+	}
+	return at, at.end <= above || above == ""
+}

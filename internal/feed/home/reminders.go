@@ -1,0 +1,99 @@
+package home
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Bounds of reminders.
+const (
+	// reminderEvery is the least time between two reminders of one mark.
+	reminderEvery = time.Minute
+	// maxReminders is the number of reminders that a process remembers, and so the
+	// most that it sends in reminderEvery. Above it none is sent.
+	maxReminders = 1024
+)
+
+// reminders limits how often home reads publish the event of a home mark again: once a
+// minute for each mark. Its memory is bounded (I9).
+type reminders struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	sent map[string]struct{}
+	// order lists the members of sent, oldest first.
+	order []reminder
+}
+
+type reminder struct {
+	version string
+	at      time.Time
+}
+
+func newReminders(now func() time.Time) *reminders {
+	return &reminders{now: now, sent: map[string]struct{}{}}
+}
+
+// allow reports whether a reminder may be sent now for the mark of this version. If
+// so, it records the reminder.
+func (r *reminders) allow(version string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	for len(r.order) > 0 && now.Sub(r.order[0].at) >= reminderEvery {
+		delete(r.sent, r.order[0].version)
+		r.order = r.order[1:]
+	}
+	if _, recently := r.sent[version]; recently || len(r.order) >= maxReminders {
+		return false
+	}
+	r.sent[version] = struct{}{}
+	r.order = append(r.order, reminder{version, now})
+	return true
+}
+
+// remindFor bounds how long a home read waits for its reminders.
+const remindFor = time.Second
+
+// seenReaders limits how often a process says that it has seen a reader. Its memory is
+// bounded (I9).
+type seenReaders struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	sent *simplelru.LRU[string, time.Time]
+}
+
+func newSeenReaders(now func() time.Time) *seenReaders {
+	sent, err := simplelru.NewLRU[string, time.Time](maxSeen, nil)
+	if err != nil {
+		panic(err) // unreachable: it refuses a size below 1, and maxSeen is a constant
+	}
+	return &seenReaders{now: now, sent: sent}
+}
+
+// allow reports whether Seen may be sent now for a reader. If so, it records that.
+func (r *seenReaders) allow(user string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if at, ok := r.sent.Get(user); ok && !at.After(now) && now.Sub(at) < seenEvery { // after now: the clock was set back
+		return false
+	}
+	r.sent.Add(user, now)
+	return true
+}
+
+// forget takes back what allow recorded.
+func (r *seenReaders) forget(user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent.Remove(user)
+}
+
+// seenEvery is the least time between two events Seen of one reader in a process.
+const seenEvery = time.Hour
+
+// maxSeen is the number of readers that a process remembers for that. Above it some are
+// sent more often.
+const maxSeen = 65_536

@@ -1,0 +1,95 @@
+package home
+
+import (
+	"context"
+	"slices"
+
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
+)
+
+// refSource lists the references of a span of a home.
+type refSource interface {
+	// next returns the first want references that follow the post id last ("" for the
+	// start), fewer only at the end or if the budget cut the read. Some may be of deleted
+	// posts. It passes over hidden ones as long as calls lasts. It also returns the number of
+	// table calls that it makes in any case.
+	next(ctx context.Context, calls *page.Budget, last string, want int) (refs page.Stretch[access.Ref], again int, err error)
+}
+
+// followee is an author whose own post list a home reads, with the lowest post id
+// that the home shows of it, "" for all.
+type followee struct {
+	author, from string
+	// pulled says that all homes of the author's followers read this list.
+	pulled bool
+	// muted says that the home shows nothing of it.
+	muted bool
+}
+
+// heard returns the followees that are not muted.
+func heard(followees []followee) []followee {
+	return slices.DeleteFunc(slices.Clone(followees), func(f followee) bool { return f.muted })
+}
+
+// mergedPosts merges the followees' first posts of a span into top and returns it, want references
+// at most. Once top is full, or the budget has cut it, it reads only the posts that come before
+// the end of top. It reads 100 lists at a time, so its memory does not grow with the followees
+// (I9).
+func (h *Homes) mergedPosts(ctx context.Context, calls *page.Budget, followees []followee, of access.Span, want int, top page.Stretch[access.Ref]) (page.Stretch[access.Ref], error) {
+	begins := of.High == ""
+	for part := range slices.Chunk(followees, homeReaders) {
+		of = of.UpTo(top.Cut)
+		if len(top.Items) == want {
+			of = of.UpTo(top.Items[want-1].Post)
+		}
+		lists := make([]page.MergedList[access.Ref], len(part))
+		for i, f := range part {
+			own := of.From(f.from)
+			lists[i] = func(ctx context.Context, last string, want, size int) (page.Stretch[access.Ref], error) {
+				if f.pulled && h.cfg.HeadAge > 0 && begins && last == "" {
+					return h.headOf(ctx, f.author, own, want, size)
+				}
+				return h.access.PostsBy(ctx, &page.Budget{}, f.author, own.After(last), want, size)
+			}
+		}
+		var err error
+		if top, err = page.MergeLists(ctx, h.access.All, calls, want, of.Compare, func(r access.Ref) string { return r.Post }, top, lists); err != nil {
+			return page.Stretch[access.Ref]{}, err
+		}
+	}
+	return top, nil
+}
+
+// headOf is PostsBy for a span without an upper bound, whose newest posts are shared.
+func (h *Homes) headOf(ctx context.Context, author string, of access.Span, want, size int) (page.Stretch[access.Ref], error) {
+	if !of.Up {
+		return h.heads.get(ctx, author, of.Low, want)
+	}
+	head, err := h.heads.get(ctx, author, of.Low, page.MaxLimit)
+	if err == nil && (head.Cut != "" || len(head.Items) == page.MaxLimit) { // the oldest posts may be below it
+		return h.access.PostsBy(ctx, &page.Budget{}, author, of, want, size)
+	}
+	slices.Reverse(head.Items)
+	return head, err
+}
+
+// newerThan returns the span of a home behind the post after, "" for all that is still shown.
+func (h *Homes) newerThan(after string) access.Span {
+	if after == "" {
+		return access.Span{Low: h.access.OldestShown()}
+	}
+	return access.Span{Low: max(h.access.OldestShown(), after+access.Behind)}
+}
+
+// homeReaders is the number of post lists that one home read reads at the same time.
+const homeReaders = 100
+
+// Query says how to compute a home: from the timeline (push), or from the
+// followees' post lists alone (pull). Both give the same list and share their cursors.
+// After, if it is not "", leaves out that post and all older ones; such a list has cursors
+// of its own.
+type Query struct {
+	Pull  bool
+	After string
+}

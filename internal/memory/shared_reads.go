@@ -1,0 +1,149 @@
+// Package memory lets the requests of a process share their reads.
+//
+// It must never give a request the answer of a read that began before the request (I2), know
+// the domain, or keep a key for which no request waits (I9).
+package memory
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"fanfare/internal/panics"
+)
+
+// Reads lets requests that want the same items at the same time share one
+// consistent read. It exists because one item serves at most 3,000 read units a second
+// and cannot be split, while a celebrity's newest post is in very many homes, and a crowd likes it,
+// comments on it, and looks at its author.
+//
+// A request never takes the answer of a read that was under way when it arrived,
+// because a deletion may have been answered since that read looked (I2). It reads a key
+// at once if nobody else is reading it. Else it rides on the next train: one read of all
+// such keys, which departs when the train before it has arrived. So a key is in two reads
+// at a time at most, and a request waits for two reads at most, at any rate of requests.
+type Reads[K comparable, V any] struct {
+	read func(context.Context, []K) (map[K]V, error)
+
+	mu sync.Mutex
+	// single holds the keys that one request is reading for itself.
+	single map[K]bool
+	// running is the train that is under way, and waiting the one that takes passengers.
+	// nil stands for none.
+	running, waiting *train[K, V]
+}
+
+// train is a read for several requests. The request that made it conducts it, to the end
+// even if that request is cancelled.
+type train[K comparable, V any] struct {
+	// keys are in the order in which they came, aboard has the same ones.
+	keys   []K
+	aboard map[K]bool
+	// done is closed when items and err are set.
+	done  chan struct{}
+	items map[K]V
+	err   error
+}
+
+// ReadTime bounds a train, which does not end with its conductor's request.
+const ReadTime = 10 * time.Second
+
+func (t *train[K, V]) reads(key K) bool { return t != nil && t.aboard[key] }
+
+func Share[K comparable, V any](read func(context.Context, []K) (map[K]V, error)) *Reads[K, V] {
+	return &Reads[K, V]{read: read, single: map[K]bool{}}
+}
+
+// Get reads distinct keys.
+func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
+	now, riding, on, conduct := s.arrive(keys)
+	found := make(map[K]V, len(keys))
+	reads := []func(context.Context) error{func(ctx context.Context) error { return s.readNow(ctx, now, found) }}
+	if conduct != nil {
+		reads = append(reads, func(ctx context.Context) error { conduct(ctx); return nil })
+	}
+	if err := panics.All(ctx, reads...); err != nil {
+		return nil, err
+	}
+	if len(riding) > 0 {
+		select {
+		case <-on.done:
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(riding) > 0 && on.err != nil {
+		return nil, on.err
+	}
+	for _, key := range riding {
+		if it, ok := on.items[key]; ok {
+			found[key] = it
+		}
+	}
+	return found, nil
+}
+
+// arrive sorts the keys: those to read now, and those that ride on a train. conduct is
+// not nil if this request made that train. Then it must be called.
+func (s *Reads[K, V]) arrive(keys []K) (now, riding []K, on *train[K, V], conduct func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		if !s.single[key] && !s.running.reads(key) && !s.waiting.reads(key) {
+			s.single[key] = true
+			now = append(now, key)
+			continue
+		}
+		if s.waiting == nil {
+			made, ahead := &train[K, V]{aboard: map[K]bool{}, done: make(chan struct{})}, s.running
+			s.waiting = made
+			conduct = func(ctx context.Context) { s.conduct(ctx, made, ahead) }
+		}
+		if !s.waiting.reads(key) {
+			s.waiting.keys, s.waiting.aboard[key] = append(s.waiting.keys, key), true
+		}
+		riding = append(riding, key)
+	}
+	return now, riding, s.waiting, conduct
+}
+
+// readNow reads keys into found.
+func (s *Reads[K, V]) readNow(ctx context.Context, keys []K, found map[K]V) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, key := range keys {
+			delete(s.single, key)
+		}
+	}()
+	items, err := s.read(ctx, keys)
+	maps.Copy(found, items)
+	return err
+}
+
+// conduct waits for the train ahead, nil for none, and then reads the keys of t. It ends
+// the train whatever happens, because other requests wait for it.
+func (s *Reads[K, V]) conduct(ctx context.Context, t, ahead *train[K, V]) {
+	if ahead != nil {
+		<-ahead.done
+	}
+	s.mu.Lock()
+	s.running, s.waiting = t, nil
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReadTime)
+	defer cancel()
+	t.err = panics.Catch(func() (err error) { // else a panic would look to the others like a read that found nothing
+		t.items, err = s.read(ctx, t.keys)
+		return err
+	})
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	close(t.done)
+}

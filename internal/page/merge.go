@@ -1,0 +1,267 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/table"
+)
+
+// merge returns the first want items of the union of sorted lists, each once.
+//
+// Each list must be complete or have at least want items, or pages would skip items
+// (I7). An item that was cut off from a list cannot be among the first want of the
+// union, because want items of its own list come before it.
+func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
+	all := slices.Concat(lists...)
+	slices.SortStableFunc(all, compare)
+	all = slices.CompactFunc(all, func(a, b T) bool { return compare(a, b) == 0 })
+	if len(all) > want {
+		clear(all[want:])
+		all = all[:want]
+	}
+	return all
+}
+
+// TableCalls is how many table calls a list makes for one request, apart from the first
+// read of each list that a home or a sharded like list merges. Hidden data (entries of deleted
+// posts and of unfollowed authors, taken-back likes) may be in the way without end. A list that has made its calls answers the page that it has, which may
+// be short or empty, with a cursor at the last key that it read.
+const TableCalls = 12
+
+// Budget counts the table calls that are left to a request. A nil budget has no bound.
+type Budget struct {
+	mu   sync.Mutex
+	left int
+}
+
+// BudgetAfter returns the budget of a request that needs calls in any case.
+func BudgetAfter(calls int) *Budget { return &Budget{left: TableCalls - calls} }
+
+// Take takes calls from the budget, all or none of them.
+func (b *Budget) Take(calls int) bool { return b.TakeBefore(calls, 0) }
+
+// TakeBefore is take, if the budget has later calls left afterwards.
+func (b *Budget) TakeBefore(calls, later int) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left < calls+later {
+		return false
+	}
+	b.left -= calls
+	return true
+}
+
+// Spend takes calls that are made in any case.
+func (b *Budget) Spend(calls int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left -= calls
+}
+
+// Refill says how a read goes on after a page in which too few items show.
+type Refill struct {
+	Budget *Budget
+	// Calls is the number of table calls of one more page.
+	Calls int
+	// Most is the largest page. 0 keeps the size of the first one.
+	Most int
+	// Small says that the first refill is a SmallRefill, which takes nothing from the budget.
+	Small bool
+}
+
+// Sizes of the pages of a refill.
+const (
+	// leastRefill is the least number of keys that a refill reads.
+	leastRefill = 100
+	// MostRefill is the largest number of keys that it reads at once.
+	MostRefill = 1000
+	// MostSmall is the largest small refill. One read unit reads as many entries of a home.
+	MostSmall = 28
+)
+
+// SmallRefill returns the number of keys that the first refill of a page of limit items reads if
+// each key costs a read of its own: of its post, to see whether the post lives. missing items
+// were left out of the page. Their share makes it likely that so many keys fill the page up. It
+// returns 0 where more than half of the page is missing, or the refill would not be small: much
+// more may have to be skipped there.
+func SmallRefill(limit, missing int) int {
+	keys := missing + 1 + missing*missing/(limit-missing+1)
+	if missing == 0 || 2*missing > limit+1 || keys > MostSmall {
+		return 0
+	}
+	return keys
+}
+
+// Grown returns the size of the page that follows a page of size. Pages grow, because
+// where much was skipped, much more may have to be skipped.
+func Grown(size, most int) int { return min(max(4*size, leastRefill), most) }
+
+// Stretch is a part of a sorted list.
+type Stretch[T any] struct {
+	Items []T
+	// More reports whether the list may go on after items.
+	More bool
+	// Cut is the position of the last key read, if the budget ended the read. It is ""
+	// if items are as many as were wanted, or reach the end of the list.
+	Cut string
+}
+
+// MergedList reads one of the lists that MergeLists merges: one page of size keys after a
+// position ("" for the start), which shows want items at most.
+type MergedList[T any] func(ctx context.Context, after string, want, size int) (Stretch[T], error)
+
+// Runner runs reads and returns the first error.
+type Runner func(ctx context.Context, reads ...func(context.Context) error) error
+
+// MergeLists merges the first want items of lists into top. compare orders positions.
+//
+// A page of each list is read in any case. It reads on only where a list was cut before
+// the last item that the merge needs, and as long as the budget lasts, the list first
+// whose cut comes first. Behind the first cut the merge is not complete, so those items
+// are left out.
+func MergeLists[T any](ctx context.Context, all Runner, calls *Budget, want int, compare func(a, b string) int, position func(T) string, top Stretch[T], lists []MergedList[T]) (Stretch[T], error) {
+	read := make([]Stretch[T], len(lists))
+	sizes := make([]int, len(lists))
+	due := make([]int, 0, len(lists))
+	for i := range lists {
+		due = append(due, i)
+		sizes[i] = min(max(want, DefaultLimit+1), MaxLimit+1)
+	}
+	byPosition := func(a, b T) int { return compare(position(a), position(b)) }
+	for {
+		reads := make([]func(context.Context) error, len(due))
+		for n, i := range due {
+			reads[n] = func(ctx context.Context) error {
+				next, err := lists[i](ctx, read[i].Cut, want-len(read[i].Items), sizes[i])
+				sizes[i] = Grown(sizes[i], MostRefill)
+				read[i].Items, read[i].Cut = append(read[i].Items, next.Items...), next.Cut
+				return err
+			}
+		}
+		if err := all(ctx, reads...); err != nil {
+			return Stretch[T]{}, err
+		}
+		merged := Stretch[T]{Items: top.Items, Cut: top.Cut}
+		due = due[:0]
+		for i, list := range read {
+			merged.Items = merge(want, byPosition, merged.Items, list.Items)
+			if list.Cut != "" {
+				due = append(due, i)
+			}
+		}
+		slices.SortFunc(due, func(i, j int) int { return compare(read[i].Cut, read[j].Cut) })
+		if len(due) > 0 && (merged.Cut == "" || compare(read[due[0]].Cut, merged.Cut) < 0) {
+			merged.Cut = read[due[0]].Cut
+		}
+		if merged.Cut == "" {
+			return merged, nil
+		}
+		complete := slices.DeleteFunc(slices.Clone(merged.Items), func(item T) bool { return compare(position(item), merged.Cut) > 0 })
+		if len(complete) == want {
+			return Stretch[T]{Items: complete}, nil
+		}
+		if len(merged.Items) == want { // nobody needs the items behind them
+			last := position(merged.Items[want-1])
+			due = slices.DeleteFunc(due, func(i int) bool { return compare(read[i].Cut, last) > 0 })
+		}
+		granted := 0
+		for granted < len(due) && calls.Take(1) {
+			granted++
+		}
+		if granted == 0 {
+			return Stretch[T]{Items: complete, Cut: merged.Cut}, nil
+		}
+		due = due[:granted]
+	}
+}
+
+// Collect reads pages until it has want items, the list ends, or the budget is used up.
+// parse returns the items of one page that are to be shown. The first page has want keys
+// if q names no size.
+func Collect[T any](ctx context.Context, store table.Store, q table.Query, want int, fill Refill, parse func([]table.Item) ([]T, error)) (Stretch[T], error) {
+	var read Stretch[T]
+	last := ""
+	q.PageSize = cmp.Or(q.PageSize, want)
+	for again := true; again; {
+		again = false
+		for page, err := range store.Query(ctx, q) {
+			if err != nil {
+				return Stretch[T]{}, fault.Wrap("table", err)
+			}
+			shown, err := parse(page.Items)
+			if err != nil {
+				return Stretch[T]{}, err
+			}
+			read.Items = append(read.Items, shown...)
+			if len(read.Items) >= want {
+				read.More = page.More || len(read.Items) > want
+				read.Items = read.Items[:want]
+				return read, nil
+			}
+			if !page.More {
+				return read, nil
+			}
+			if n := len(page.Items); n > 0 {
+				last = sortKey(q, page.Items[n-1])
+			}
+			size, small := Grown(q.PageSize, fill.Most), 0
+			if fill.Small {
+				small, fill.Small = SmallRefill(want, want-len(read.Items)), false
+			}
+			switch {
+			case small > 0:
+				size = small
+			// A page without a key, whose items have all expired, gives no position.
+			case last != "" && !fill.Budget.Take(fill.Calls):
+				read.More, read.Cut = true, PositionOf(last)
+				return read, nil
+			}
+			if fill.Most > 0 && size != q.PageSize {
+				q.PageSize, q.After, again = size, cmp.Or(last, q.After), true
+				break
+			}
+		}
+	}
+	return read, nil
+}
+
+// sortKey returns the key by which q sorts it.
+func sortKey(q table.Query, it table.Item) string {
+	if q.Index {
+		return it.Str(table.AttrGSI1SK)
+	}
+	return it.Key.SK
+}
+
+// PositionOf returns the id in a sort key of a list: of the post, the comment or the
+// user. An entry's sort key names the author after the post.
+func PositionOf(sk string) string {
+	_, position, _ := strings.Cut(sk, "#")
+	position, _, _ = strings.Cut(position, "#")
+	return position
+}
+
+// Each turns a parse function for one item into one for a page.
+func Each[T any](parse func(table.Item) (item T, show bool, err error)) func([]table.Item) ([]T, error) {
+	return func(page []table.Item) ([]T, error) {
+		items := make([]T, 0, len(page))
+		for _, it := range page {
+			item, show, err := parse(it)
+			if err != nil {
+				return nil, fault.Wrap("table", err)
+			}
+			if show {
+				items = append(items, item)
+			}
+		}
+		return items, nil
+	}
+}
