@@ -162,26 +162,17 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	return seen, nil
 }
 
+// errGathered says that a live home cannot be gathered.
+var errGathered = errors.New("the home by pull of a reader with many followees is gathered by requests")
+
 // homeRefs returns the first want references of a span of viewer's home, fewer only at the end
 // or if the budget cut the read.
 func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, want int) (page.Stretch[access.Ref], error) {
-	calls := page.BudgetAfter(2)
-	source, _, err := h.refSource(ctx, viewer, false, of)
-	if err != nil {
-		return page.Stretch[access.Ref]{}, err
+	source := h.source(viewer, false, of)
+	refs, _, err := source.next(ctx, page.BudgetAfter(2), "", want)
+	if err == nil && source.gathered() {
+		err = fault.Wrap("home", errGathered)
 	}
-	refs, _, err := source.next(ctx, calls, "", want)
-	if !errors.Is(err, errByPull) {
-		return refs, err
-	}
-	// The reader returns, and its entries are not all there.
-	if source, _, err = h.refSource(ctx, viewer, true, of); err != nil {
-		return page.Stretch[access.Ref]{}, err
-	}
-	if source == nil { // a home by pull that has to be gathered
-		return page.Stretch[access.Ref]{}, fault.Wrap("home", errByPull)
-	}
-	refs, _, err = source.next(ctx, calls, "", want)
 	return refs, err
 }
 

@@ -31,9 +31,6 @@ const (
 	mostAhead = 7 * 24 * time.Hour
 )
 
-// errByPull says that a home has to be read by pull.
-var errByPull = errors.New("feed: the home is read by pull")
-
 // byPull reports whether the home of the reader is read by pull now. If the reader returns it
 // says so in the table first, and then asks for the entries. seen reports whether a worker has
 // to date the reader's edges.

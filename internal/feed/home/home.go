@@ -2,7 +2,6 @@ package home
 
 import (
 	"context"
-	"errors"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
@@ -20,15 +19,6 @@ import (
 // If the page is not full when the budget is used up, it ends at the last reference that
 // was looked at.
 func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
-	page, err := h.home(ctx, viewer, query, in)
-	if errors.Is(err, errByPull) {
-		page, err = h.home(ctx, viewer, Query{Pull: true, After: query.After}, in)
-	}
-	return page, err
-}
-
-// home is Home. It fails with errByPull if a home by push lacks entries.
-func (h *Homes) home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
 	scope := page.ListByID("home", viewer, query.After)
 	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
 	if err != nil {
@@ -37,19 +27,17 @@ func (h *Homes) home(ctx context.Context, viewer string, query Query, in page.Re
 	before := at.before
 	// Kept for the first page: the entries and the marks, then its items.
 	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
-	if query.Pull && gathers {
-		return h.goOnGathering(ctx, viewer, query, at, in.Size())
-	}
-	source, followees, err := h.refSource(ctx, viewer, query.Pull, h.newerThan(query.After))
-	if err != nil {
-		return page.List[feed.HomeItem]{}, err
-	}
-	if source == nil {
-		return h.gather(ctx, viewer, query, at, followees)
-	}
+	source := h.source(viewer, query.Pull, h.newerThan(query.After))
+	source.gathers = gathers
 	refs, again, err := source.next(ctx, calls, before, in.Size()+1)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
+	}
+	if source.gathered() {
+		if gathers {
+			return h.goOnGathering(ctx, viewer, query, at, in.Size())
+		}
+		return h.gather(ctx, viewer, query, at, source.followees)
 	}
 	// The next post is not read: it may be deleted, and then the last page is empty.
 	looked := refs.Items[:min(in.Size(), len(refs.Items))]
@@ -78,6 +66,9 @@ func (h *Homes) home(ctx context.Context, viewer string, query Query, in page.Re
 		refs, again, err = source.next(ctx, own, before, want)
 		if err != nil {
 			return page.List[feed.HomeItem]{}, err
+		}
+		if source.gathered() {
+			return homePage(items, before, scope), nil
 		}
 		looked = refs.Items[:min(look, len(refs.Items))]
 		var shown []feed.HomeItem
@@ -118,17 +109,4 @@ func homePage(items []feed.HomeItem, last string, scope page.Scope) page.List[fe
 		return page.List[feed.HomeItem]{Items: items}
 	}
 	return page.List[feed.HomeItem]{Items: items, NextCursor: scope.Cursor(last)}
-}
-
-// refSource returns the source of a span of viewer's home. A home by pull of more than a page
-// of followees has none: it is gathered, and the followees of the first page are returned.
-func (h *Homes) refSource(ctx context.Context, viewer string, pull bool, of access.Span) (refSource, []followee, error) {
-	if !pull {
-		return &pushSource{homes: h, viewer: viewer, of: of}, nil, nil
-	}
-	followees, err := h.followees(ctx, viewer, "", followeesPage+1)
-	if err != nil || len(followees) > followeesPage {
-		return nil, followees, err
-	}
-	return &pullSource{homes: h, viewer: viewer, of: of, followees: heard(followees)}, nil, nil
 }

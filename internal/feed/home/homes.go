@@ -15,7 +15,7 @@
 //
 //   - I1: a home misses no post of a followee. See timeline.go and away.go.
 //   - I2: marks and posts are read consistently. See timeline.go and pull.go.
-//   - I7: paging neither repeats nor skips. See sources.go and package page.
+//   - I7: paging neither repeats nor skips. See lists.go and package page.
 package home
 
 import (

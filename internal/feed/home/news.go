@@ -2,7 +2,6 @@ package home
 
 import (
 	"context"
-	"errors"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
@@ -33,21 +32,14 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 	}
 	// For each round: the entries, the marks if it is the first, and the posts.
 	calls := page.BudgetAfter(3)
-	of := h.newerThan(query.After)
-	source, _, err := h.refSource(ctx, viewer, query.Pull, of)
-	if err != nil || source == nil {
-		return news, err
-	}
+	source := h.source(viewer, query.Pull, h.newerThan(query.After))
 	for before := at.before; ; {
 		refs, again, err := source.next(ctx, calls, before, MaxUnread)
-		if errors.Is(err, errByPull) { // as the page was
-			if source, _, err = h.refSource(ctx, viewer, true, of); err != nil || source == nil {
-				return news, err
-			}
-			continue
-		}
 		if err != nil {
 			return News{}, err
+		}
+		if source.gathered() {
+			return news, nil
 		}
 		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrLikeShards) // or any other small one
 		if err != nil {

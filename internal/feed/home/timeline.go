@@ -49,7 +49,8 @@ type marks struct {
 	presence *schema.Presence
 }
 
-func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, want int) (top page.Stretch[access.Ref], again int, err error) {
+// next is source.next. byPull reports that the entries are not all there.
+func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, want int) (top page.Stretch[access.Ref], again int, byPull bool, err error) {
 	part := p.of.After(last)
 	var entries page.Stretch[access.Ref]
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
@@ -64,20 +65,20 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		})
 	}
 	if err := p.homes.access.All(ctx, reads...); err != nil {
-		return page.Stretch[access.Ref]{}, 0, err
+		return page.Stretch[access.Ref]{}, 0, false, err
 	}
 	seen := false
 	if firstCall {
 		var pull bool
 		if pull, seen = p.homes.byPull(ctx, p.viewer, p.marks.presence); pull {
-			return page.Stretch[access.Ref]{}, 0, errByPull
+			return page.Stretch[access.Ref]{}, 0, true, nil
 		}
 	}
 	left := map[schema.Mark]int{} // the entries of unfollowed authors, by the mark
 	for size := want; ; {
 		marks, err := p.marksOf(ctx, calls, entries.Items)
 		if err != nil {
-			return page.Stretch[access.Ref]{}, 0, err
+			return page.Stretch[access.Ref]{}, 0, false, err
 		}
 		for _, r := range entries.Items {
 			switch m := marks[r.Author]; {
@@ -98,7 +99,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		}
 		size = page.Grown(size, page.MostRefill)
 		if entries, err = p.entries(ctx, part.After(end), size); err != nil {
-			return page.Stretch[access.Ref]{}, 0, err
+			return page.Stretch[access.Ref]{}, 0, false, err
 		}
 	}
 	var reminding sync.WaitGroup
@@ -112,7 +113,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		if firstCall {
 			p.homes.remind(ctx, p.viewer, slices.Concat(p.marks.late, p.homes.hiding(left)), seen)
 		}
-		return page.Stretch[access.Ref]{}, 0, errByPull
+		return page.Stretch[access.Ref]{}, 0, true, nil
 	}
 	for read := p.marks; ; again++ {
 		if firstCall {
@@ -123,11 +124,11 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		}
 		again += len(read.merged)
 		if top, err = p.homes.mergedPosts(ctx, calls, read.merged, part, want, top); err != nil || read.last == "" {
-			return top, again, err
+			return top, again, false, err
 		}
 		calls.Spend(1)
 		if read, err = p.homes.readMarks(ctx, p.viewer, read.last, p.marks.muted); err != nil {
-			return page.Stretch[access.Ref]{}, 0, err
+			return page.Stretch[access.Ref]{}, 0, false, err
 		}
 	}
 }

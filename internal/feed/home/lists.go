@@ -8,15 +8,6 @@ import (
 	"fanfare/internal/page"
 )
 
-// refSource lists the references of a span of a home.
-type refSource interface {
-	// next returns the first want references that follow the post id last ("" for the
-	// start), fewer only at the end or if the budget cut the read. Some may be of deleted
-	// posts. It passes over hidden ones as long as calls lasts. It also returns the number of
-	// table calls that it makes in any case.
-	next(ctx context.Context, calls *page.Budget, last string, want int) (refs page.Stretch[access.Ref], again int, err error)
-}
-
 // followee is an author whose own post list a home reads, with the lowest post id
 // that the home shows of it, "" for all.
 type followee struct {

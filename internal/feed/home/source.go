@@ -1,0 +1,60 @@
+package home
+
+import (
+	"context"
+
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
+)
+
+// source lists the references of a span of a home. A home by push becomes one by pull where its
+// entries are not all there.
+type source struct {
+	homes  *Homes
+	viewer string
+	of     access.Span
+	// push lists a home by push. It is nil once the home is read by pull.
+	push *pushSource
+	pull *pullSource
+	// gathers says that the home by pull is gathered, because its cursor is one of a gathering or
+	// it has more than a page of followees. followees are the first ones in the second case.
+	gathers   bool
+	followees []followee
+}
+
+func (h *Homes) source(viewer string, pull bool, of access.Span) *source {
+	s := &source{homes: h, viewer: viewer, of: of}
+	if !pull {
+		s.push = &pushSource{homes: h, viewer: viewer, of: of}
+	}
+	return s
+}
+
+// gathered reports whether the home has to be gathered. Then next lists nothing.
+func (s *source) gathered() bool { return s.push == nil && s.gathers }
+
+// next returns the first want references that follow the post id last ("" for the start), fewer
+// only at the end or if the budget cut the read. Some may be of deleted posts. It passes over
+// hidden ones as long as calls lasts. It also returns the number of table calls that it makes in
+// any case.
+func (s *source) next(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
+	if s.push != nil {
+		refs, again, byPull, err := s.push.next(ctx, calls, last, want)
+		if err != nil || !byPull {
+			return refs, again, err
+		}
+		s.push = nil // the reader is away or returns
+	}
+	if s.pull == nil && !s.gathers {
+		followees, err := s.homes.followees(ctx, s.viewer, "", followeesPage+1)
+		if err != nil {
+			return page.Stretch[access.Ref]{}, 0, err
+		}
+		s.gathers, s.followees = len(followees) > followeesPage, followees
+		s.pull = &pullSource{homes: s.homes, viewer: s.viewer, of: s.of, followees: heard(followees)}
+	}
+	if s.gathers {
+		return page.Stretch[access.Ref]{}, 0, nil
+	}
+	return s.pull.next(ctx, calls, last, want)
+}
