@@ -104,12 +104,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // moments.
 const RetryAfter = time.Second
 
+// NotFoundf returns a NotFound.
 func NotFoundf(format string, args ...any) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf(format, args...)}
 }
 
+// NotYours returns a Forbidden.
 func NotYours(detail string) error { return &Error{Kind: Forbidden, Detail: detail} }
 
+// NoProfile returns a ProfileMissing.
 func NoProfile(user string) error {
 	return &Error{Kind: ProfileMissing, Detail: fmt.Sprintf("user %s has no profile yet: make one first (PUT /v1/me)", user)}
 }

@@ -83,12 +83,15 @@ type HomeItem struct {
 // producer may have one, and an old post of a user who is being removed.
 type HomeAuthor struct{ ID, Name, ImageURL string }
 
+// JSONBytes returns the size of the post in JSON, or more.
 func (p Post) JSONBytes() int {
 	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL)
 }
 
+// JSONBytes returns the size of the comment in JSON, or more.
 func (c Comment) JSONBytes() int { return page.FieldBytes + page.JSONBytes(c.Text) }
 
+// JSONBytes returns the size of the item in JSON, or more.
 func (i HomeItem) JSONBytes() int {
 	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL)
 }

@@ -34,6 +34,7 @@ type WithUser[T any] struct {
 	User UserView
 }
 
+// JSONBytes returns the size of the item in JSON, or more.
 func (w WithUser[T]) JSONBytes() int {
 	n := page.FieldBytes + page.JSONBytes(w.User.Name) + page.JSONBytes(w.User.ImageURL)
 	if item, ok := any(w.Item).(interface{ JSONBytes() int }); ok {
@@ -42,6 +43,7 @@ func (w WithUser[T]) JSONBytes() int {
 	return n
 }
 
+// JSONBytes returns the size of the view in JSON, or more.
 func (u UserView) JSONBytes() int {
 	return page.FieldBytes + page.JSONBytes(u.Name) + page.JSONBytes(u.ImageURL)
 }
@@ -119,6 +121,7 @@ type CommentOnPost struct {
 	On PostView
 }
 
+// JSONBytes returns the size of both in JSON, or more.
 func (c CommentOnPost) JSONBytes() int { return c.Comment.JSONBytes() + c.On.JSONBytes() }
 
 // CommentViewsByUser is CommentsByUser with the views of the posts.

@@ -51,6 +51,7 @@ const ReadTime = 10 * time.Second
 
 func (t *train[K, V]) reads(key K) bool { return t != nil && t.aboard[key] }
 
+// Share returns Reads of keys that read reads.
 func Share[K comparable, V any](read func(context.Context, []K) (map[K]V, error)) *Reads[K, V] {
 	return &Reads[K, V]{read: read, single: map[K]bool{}}
 }

@@ -29,10 +29,11 @@ const (
 	maxCursor = (1 + checksumBytes + 1 + 64 + (2+MaxLimit)*id.PackedLen + 2) / 3 * 4
 )
 
-// ListByID makes the scope of a list in the order of ULIDs, byUser of one in the order of
-// user ids.
+// ListByID makes the scope of a list in the order of ULIDs.
 func ListByID(list, owner, filter string) Scope { return Scope{list, owner, filter, id.Valid} }
-func ListByUser(list, owner string) Scope       { return Scope{list, owner, "", id.ValidUser} }
+
+// ListByUser makes the scope of a list in the order of user ids.
+func ListByUser(list, owner string) Scope { return Scope{list, owner, "", id.ValidUser} }
 
 // Cursor returns the cursor that continues just after the item at position.
 func (s Scope) Cursor(position string) string {

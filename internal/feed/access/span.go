@@ -58,6 +58,7 @@ func (s Span) From(low string) Span {
 	return s
 }
 
+// Empty reports whether no id is in s.
 func (s Span) Empty() bool { return s.High != "" && s.High <= s.Low }
 
 // Query returns the consistent query of a list of posts, or of entries, for a span that is not

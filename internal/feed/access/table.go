@@ -65,6 +65,7 @@ func (a *Access) Transact(ctx context.Context, ops ...table.TransactOp) error {
 	return a.TransactAs(ctx, table.TransactInput{Ops: ops})
 }
 
+// TransactAs is Transact for a transaction with settings of its own.
 func (a *Access) TransactAs(ctx context.Context, in table.TransactInput) error {
 	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: 400 * time.Millisecond}
 	for attempt := 1; ; attempt++ {
@@ -134,6 +135,7 @@ func (a *Access) EachItem(ctx context.Context, q table.Query, visit func(table.I
 	return nil
 }
 
+// AddTo returns the update that adds n to an attribute.
 func AddTo(key table.Key, attr string, n int64) *table.UpdateInput {
 	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
 }

@@ -23,6 +23,7 @@ type turns struct {
 	lanes map[Lane]*turn
 }
 
+// Lane is a queue of transactions that would conflict.
 type Lane struct {
 	Author string // or a post, for its comments
 	Number int

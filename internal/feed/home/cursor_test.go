@@ -114,7 +114,7 @@ func FuzzGathering(f *testing.F) {
 	})
 }
 
-// Anybody can make a cursor. One of a gathering that has no posts left ends the
+// Anybody can make a cursor. One of a gathering that has no posts left ends the home.
 func TestACursorWithoutGatheredPostsEndsTheHome(t *testing.T) {
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: now, TimelineTTL: time.Hour})
