@@ -255,7 +255,7 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 				w.clock.add(2 * time.Minute)
 				late.latency = time.Second
 				var all sync.WaitGroup
-				for range 20 { // one reads alone, one makes a train, and the others wait for the next train
+				for range 20 { // one reads alone, one makes a batch, and the rest wait for the next batch
 					all.Go(func() {
 						_, err := call(w, p)
 						if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.NotFound { // its last read may see the deletion

@@ -20,8 +20,8 @@ import (
 //
 // A request never takes the answer of a read that was under way when it arrived,
 // because a deletion may have been answered since that read looked (I2). It reads a key
-// at once if nobody else is reading it. Else it rides on the next train: one read of all
-// such keys, which departs when the train before it has arrived. So a key is in two reads
+// at once if nobody else is reading it. Else it waits for the next batch: one read of all
+// such keys, which begins when the batch before it has ended. So a key is in two reads
 // at a time at most, and a request waits for two reads at most, at any rate of requests.
 type Reads[K comparable, V any] struct {
 	read func(context.Context, []K) (map[K]V, error)
@@ -29,27 +29,27 @@ type Reads[K comparable, V any] struct {
 	mu sync.Mutex
 	// single holds the keys that one request is reading for itself.
 	single map[K]bool
-	// running is the train that is under way, and waiting the one that takes passengers.
+	// running is the batch that is being read, and waiting the one that takes more keys.
 	// nil stands for none.
-	running, waiting *train[K, V]
+	running, waiting *batch[K, V]
 }
 
-// train is a read for several requests. The request that made it conducts it, to the end
-// even if that request is cancelled.
-type train[K comparable, V any] struct {
-	// keys are in the order in which they came, aboard has the same ones.
-	keys   []K
-	aboard map[K]bool
+// batch is a read for several requests. The request that made it reads it, to the end even if
+// that request is cancelled.
+type batch[K comparable, V any] struct {
+	// keys are in the order in which they came, has holds the same ones.
+	keys []K
+	has  map[K]bool
 	// done is closed when items and err are set.
 	done  chan struct{}
 	items map[K]V
 	err   error
 }
 
-// ReadTime bounds a train, which does not end with its conductor's request.
+// ReadTime bounds a read for several requests, which does not end with the request that makes it.
 const ReadTime = 10 * time.Second
 
-func (t *train[K, V]) reads(key K) bool { return t != nil && t.aboard[key] }
+func (t *batch[K, V]) reads(key K) bool { return t != nil && t.has[key] }
 
 // Share returns Reads of keys that read reads.
 func Share[K comparable, V any](read func(context.Context, []K) (map[K]V, error)) *Reads[K, V] {
@@ -58,16 +58,16 @@ func Share[K comparable, V any](read func(context.Context, []K) (map[K]V, error)
 
 // Get reads distinct keys.
 func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
-	now, riding, on, conduct := s.arrive(keys)
+	now, waits, on, readBatch := s.arrive(keys)
 	found := make(map[K]V, len(keys))
 	reads := []func(context.Context) error{func(ctx context.Context) error { return s.readNow(ctx, now, found) }}
-	if conduct != nil {
-		reads = append(reads, func(ctx context.Context) error { conduct(ctx); return nil })
+	if readBatch != nil {
+		reads = append(reads, func(ctx context.Context) error { readBatch(ctx); return nil })
 	}
 	if err := panics.All(ctx, reads...); err != nil {
 		return nil, err
 	}
-	if len(riding) > 0 {
+	if len(waits) > 0 {
 		select {
 		case <-on.done:
 		case <-ctx.Done():
@@ -76,10 +76,10 @@ func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if len(riding) > 0 && on.err != nil {
+	if len(waits) > 0 && on.err != nil {
 		return nil, on.err
 	}
-	for _, key := range riding {
+	for _, key := range waits {
 		if it, ok := on.items[key]; ok {
 			found[key] = it
 		}
@@ -87,9 +87,9 @@ func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
 	return found, nil
 }
 
-// arrive sorts the keys: those to read now, and those that ride on a train. conduct is
-// not nil if this request made that train. Then it must be called.
-func (s *Reads[K, V]) arrive(keys []K) (now, riding []K, on *train[K, V], conduct func(context.Context)) {
+// arrive sorts the keys: those to read now, and those that wait for a batch. readBatch is
+// not nil if this request made that batch. Then it must be called.
+func (s *Reads[K, V]) arrive(keys []K) (now, waits []K, on *batch[K, V], readBatch func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
@@ -99,16 +99,16 @@ func (s *Reads[K, V]) arrive(keys []K) (now, riding []K, on *train[K, V], conduc
 			continue
 		}
 		if s.waiting == nil {
-			made, ahead := &train[K, V]{aboard: map[K]bool{}, done: make(chan struct{})}, s.running
+			made, ahead := &batch[K, V]{has: map[K]bool{}, done: make(chan struct{})}, s.running
 			s.waiting = made
-			conduct = func(ctx context.Context) { s.conduct(ctx, made, ahead) }
+			readBatch = func(ctx context.Context) { s.readBatch(ctx, made, ahead) }
 		}
 		if !s.waiting.reads(key) {
-			s.waiting.keys, s.waiting.aboard[key] = append(s.waiting.keys, key), true
+			s.waiting.keys, s.waiting.has[key] = append(s.waiting.keys, key), true
 		}
-		riding = append(riding, key)
+		waits = append(waits, key)
 	}
-	return now, riding, s.waiting, conduct
+	return now, waits, s.waiting, readBatch
 }
 
 // readNow reads keys into found.
@@ -128,9 +128,9 @@ func (s *Reads[K, V]) readNow(ctx context.Context, keys []K, found map[K]V) erro
 	return err
 }
 
-// conduct waits for the train ahead, nil for none, and then reads the keys of t. It ends
-// the train whatever happens, because other requests wait for it.
-func (s *Reads[K, V]) conduct(ctx context.Context, t, ahead *train[K, V]) {
+// readBatch waits for the batch ahead, nil for none, and then reads the keys of t. It ends
+// the batch whatever happens, because other requests wait for it.
+func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	if ahead != nil {
 		<-ahead.done
 	}

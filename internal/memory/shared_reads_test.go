@@ -89,13 +89,13 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 		}
 		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
 		wait()
-		request(map[string]int64{"hot": 500, "b": 500}, "hot", "b") // the first train: none is ahead
+		request(map[string]int64{"hot": 500, "b": 500}, "hot", "b") // the first batch: none is ahead
 		request(map[string]int64{"hot": 1500}, "hot")
 		request(map[string]int64{"hot": 1500, "a": 1500}, "a", "hot", "absent")
 		wait()
 		wait()
 		wait()
-		request(map[string]int64{"hot": 2500}, "hot") // the second train is under way
+		request(map[string]int64{"hot": 2500}, "hot") // the second batch is being read
 		wg.Wait()
 		slices.Sort(slow.reads)
 		want := []string{"a absent hot", "a absent hot", "b", "hot", "hot"}
@@ -187,7 +187,7 @@ func TestACancelledRequestLeavesOthersTheirAnswer(t *testing.T) {
 			synctest.Wait()
 		}
 		request(t.Context(), true)
-		request(impatient, false) // conducts the first train
+		request(impatient, false) // reads the first batch
 		request(t.Context(), true)
 		request(impatient, false)
 		leave()
