@@ -38,6 +38,8 @@ func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case isQueue:
 		o.sqs.ServeHTTP(w, r)
+	case bytes.Contains(body, []byte(`"format"`)):
+		_, _ = io.WriteString(w, markOf(1)) // the client may have left
 	default:
 		_, _ = io.WriteString(w, "{}") // the client may have left
 	}
@@ -57,6 +59,7 @@ func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-ch
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 	go func() {
+		defer close(ready) // a start that fails keeps no test waiting
 		ended <- daemon.Run(ctx, daemon.Options{Config: cfg, Roles: roles, Log: zap.NewNop(), Ready: func(a daemon.Addresses) { ready <- a }})
 	}()
 	t.Cleanup(func() {
