@@ -185,7 +185,8 @@ func (v *visits) note(err error) {
 func (v *visits) every(pace time.Duration, stop <-chan struct{}, from func() *visitor) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	under := make(chan struct{}, 64) // calls under way
+	// A slow machine gets fewer calls: an API refuses a user with many under way as busy.
+	under := make(chan struct{}, 8)
 	kept := from()
 	for tick := time.NewTicker(pace); ; {
 		select {
