@@ -78,7 +78,7 @@ func (p Program) about(arg string) int {
 
 func (p Program) fail(code int, err error) int {
 	// Nothing can be done about a stderr that is gone.
-	_, _ = fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, OneLine(err))
+	_, _ = fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, OneLine(err)) // if stderr is gone, the exit code is left
 	return code
 }
 

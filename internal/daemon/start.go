@@ -56,7 +56,7 @@ func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logge
 		}
 		if len(needed) == 0 {
 			for _, name := range rest {
-				log.Warn("started without a dependency, which fails for now", zap.String("dependency", name), zap.Error(reasons[name]))
+				log.Warn("started without a dependency that does not answer", zap.String("dependency", name), zap.Error(reasons[name]))
 			}
 			return nil
 		}

@@ -115,7 +115,7 @@ func (s *Service) readUsers(ctx context.Context, users []string) (map[string]sto
 	return found, nil
 }
 
-// writeProfile writes a profile. noted says that the user has the note of a removal, which ends
+// writeProfile writes a profile. noted means that the user has the note of a removal, which ends
 // with the profile: a user who came back is no removed user.
 func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, noted bool) error {
 	put := table.PutInput{Item: profile.Item(), If: same}

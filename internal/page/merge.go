@@ -66,14 +66,14 @@ func (b *Budget) Spend(calls int) {
 	b.left -= calls
 }
 
-// Refill says how a read goes on after a page in which too few items show.
+// Refill sets how a read continues after a page in which too few items show.
 type Refill struct {
 	Budget *Budget
 	// Calls is the number of table calls of one more page.
 	Calls int
 	// Most is the largest page. 0 keeps the size of the first one.
 	Most int
-	// Small says that the first refill is a SmallRefill, which takes nothing from the budget.
+	// Small means that the first refill is a SmallRefill, which takes nothing from the budget.
 	Small bool
 }
 

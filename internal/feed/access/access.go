@@ -29,7 +29,7 @@ import (
 type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
-	// Local says that Store is in this process. A request then makes its reads one after
+	// Local means that Store is in this process. A request then makes its reads one after
 	// the other and shares none of those of posts and profiles.
 	Local bool
 	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked and

@@ -48,7 +48,7 @@ type Streamed struct {
 	// knows them.
 	shown []string
 	likes map[string]int64
-	// behind says that posts above those of the last look are left.
+	// behind reports that the home has posts above the last look.
 	behind bool
 }
 
@@ -162,7 +162,7 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	return seen, nil
 }
 
-// errGathered says that a live home cannot be gathered.
+// errGathered means that a live home cannot be gathered.
 var errGathered = errors.New("the home by pull of a reader with many followees is gathered by requests")
 
 // homeRefs returns the first want references of a span of viewer's home, fewer only at the end

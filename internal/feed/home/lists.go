@@ -12,9 +12,9 @@ import (
 // that the home shows of it, "" for all.
 type followee struct {
 	author, from string
-	// pulled says that all homes of the author's followers read this list.
+	// pulled means that all homes of the author's followers read this list.
 	pulled bool
-	// muted says that the home shows nothing of it.
+	// muted means that the home shows nothing of the author.
 	muted bool
 }
 

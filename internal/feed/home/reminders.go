@@ -56,7 +56,7 @@ func (r *reminders) allow(version string) bool {
 // remindFor bounds how long a home read waits for its reminders.
 const remindFor = time.Second
 
-// seenReaders limits how often a process says that it has seen a reader. Its memory is
+// seenReaders limits how often a process reports a reader as seen. Its memory is
 // bounded (I9).
 type seenReaders struct {
 	now  func() time.Time

@@ -16,7 +16,7 @@ type source struct {
 	// push lists a home by push. It is nil once the home is read by pull.
 	push *pushSource
 	pull *pullSource
-	// gathers says that the home by pull is gathered, because its cursor is one of a gathering or
+	// gathers means that the home by pull is gathered, because its cursor is one of a gathering or
 	// it has more than a page of followees. followees are the first ones in the second case.
 	gathers   bool
 	followees []followee

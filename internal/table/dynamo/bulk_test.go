@@ -114,7 +114,7 @@ func TestADeadlineEndsABulkCall(t *testing.T) {
 }
 
 // A batch that makes no progress gives up, so that its caller can send less at once. A
-// batch that makes some progress goes on.
+// batch that makes some progress continues.
 func TestABatchWithoutProgressGivesUp(t *testing.T) {
 	left := func(in object) reply { return reply{body: object{"UnprocessedItems": in["RequestItems"]}} }
 	for name, answer := range map[string]func(in object) reply{

@@ -202,7 +202,7 @@ func (l *Limited) batch(ctx context.Context, left []table.BatchWrite) (all table
 			if all = all.Plus(res); err != nil || len(again) == 0 {
 				return all, err
 			}
-			attempt = -1 // it went on
+			attempt = -1 // the batch made progress
 		}
 		left = again
 	}
