@@ -342,12 +342,12 @@ func (e *env) regularly(ctx context.Context, rate int, do func(i int)) {
 }
 
 // fanOuts is server.fanOuts without HTTP.
-func (e *env) fanOuts(ctx context.Context, posts *feed.Service, followers int64) error {
+func (w *workers) fanOuts(ctx context.Context, followers int64) error {
 	for ended := ctx; ended.Err() == nil; {
 		ctx := context.WithoutCancel(ended)
-		made, err := posts.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
+		made, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
 		if err == nil {
-			err = e.complete(ctx, posts, made.ID, followers)
+			err = complete(ctx, w.deliveries, made.ID, followers)
 		}
 		if err != nil {
 			return err
@@ -463,15 +463,15 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		}
 	})
 	defer func() { err = errors.Join(err, stop()) }()
-	api := newWorkers(s.store, s.broker, 0, 1, nil).feed
+	api := newWorkers(s.store, s.broker, 0, 1, nil)
 	for _, name := range append(slices.Collect(maps.Keys(few)), author) {
-		if _, err := api.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
+		if _, err := api.feed.PutProfile(ctx, name, feed.ProfileInput{Name: name}); err != nil {
 			return nil, err
 		}
 	}
 	var made atomic.Int64
 	post := func(ctx context.Context, author string) error {
-		_, err := api.CreatePost(ctx, author, feed.PostInput{Text: "hello"})
+		_, err := api.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello"})
 		if err == nil && few[author] == fans {
 			made.Add(1)
 		}
@@ -483,7 +483,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 		})
 	}
 	loads := map[string]func(context.Context) error{
-		fanOutsName(followers): func(ctx context.Context) error { return e.fanOuts(ctx, api, int64(followers)) },
+		fanOutsName(followers): func(ctx context.Context) error { return api.fanOuts(ctx, int64(followers)) },
 		botName:                func(ctx context.Context) error { at(ctx, botRate, func(int) string { return "bot" }); return nil }, //nolint:unparam // a load may fail
 	}
 	for range crowdPosts {

@@ -86,7 +86,7 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 			require.NoError(t, err)
 			post, err := w.feed.CreatePost(t.Context(), author, feed.PostInput{Text: "hello, everybody"})
 			require.NoError(t, err)
-			require.NoError(t, (&env{}).complete(t.Context(), w.feed, post.ID, int64(followers)))
+			require.NoError(t, complete(t.Context(), w.deliveries, post.ID, int64(followers)))
 			require.NoError(t, until(t.Context(), server.Idle), "messages were not deleted")
 			requests := server.counts()
 			for _, action := range []string{"SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch"} {

@@ -15,6 +15,7 @@ import (
 	"fanfare/bench/standin"
 	"fanfare/internal/daemon"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/capacity"
 	"fanfare/internal/queue"
@@ -142,7 +143,8 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		}
 	}
 	ids := id.NewGenerator(time.Now)
-	f := feed.New(feed.Config{Access: access.New(access.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop()})})
+	way := access.New(access.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop()})
+	f := feed.New(feed.Config{Access: way})
 	if _, err := f.PutProfile(ctx, author, feed.ProfileInput{Name: author}); err != nil {
 		return 0, cost, err
 	}
@@ -155,7 +157,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 	if err != nil {
 		return 0, cost, err
 	}
-	if err := e.complete(ctx, f, post.ID, int64(followers)); err != nil {
+	if err := complete(ctx, delivery.New(way), post.ID, int64(followers)); err != nil {
 		return 0, cost, err
 	}
 	took = time.Since(begin)
@@ -175,7 +177,7 @@ func cpuOfAll(ps []process) (sum time.Duration, err error) {
 }
 
 // complete waits until the delivery of a post is complete.
-func (e *env) complete(ctx context.Context, f *feed.Service, post string, followers int64) error {
+func complete(ctx context.Context, deliveries *delivery.Deliveries, post string, followers int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not delivered after two minutes"))
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -186,11 +188,11 @@ func (e *env) complete(ctx context.Context, f *feed.Service, post string, follow
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		d, err := f.Delivery(ctx, author, post)
+		d, err := deliveries.Delivery(ctx, author, post)
 		if err != nil {
 			return ctxErr(ctx, err)
 		}
-		if d.State != feed.DeliveryComplete {
+		if d.State != delivery.Complete {
 			continue
 		}
 		if *d.Delivered != followers+1 {

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
@@ -144,20 +145,20 @@ func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 // workers are the fan-out of one process, set up as in a daemon on AWS, on any table and
 // queue.
 type workers struct {
-	feed   *feed.Service
-	fanout *fanout.Worker
-	broker queue.Broker
-	posts  int
+	feed       *feed.Service
+	deliveries *delivery.Deliveries
+	fanout     *fanout.Worker
+	broker     queue.Broker
+	posts      int
 }
 
 func newWorkers(store table.Store, broker queue.Broker, posts, writers int, observe func(int, time.Duration)) *workers {
 	ids := id.NewGenerator(time.Now)
-	f := feed.New(feed.Config{
-		Access: access.New(access.Config{
-			Store: store, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop(),
-		}),
+	way := access.New(access.Config{
+		Store: store, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop(),
 	})
-	return &workers{f, fanout.New(fanout.Config{
+	f := feed.New(feed.Config{Access: way})
+	return &workers{f, delivery.New(way), fanout.New(fanout.Config{
 		Store: store, Posts: f, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,
 		Writers: writers, PageSize: daemon.PageSize, Observe: observe,
 	}), broker, posts}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/capacity"
 )
@@ -88,7 +89,7 @@ fanfare up.`,
 		}
 		show := a.showDelivery()
 		if asJSON {
-			show = func(d admin.Delivery, last bool) error {
+			show = func(d delivery.Progress, last bool) error {
 				if !last {
 					return nil
 				}
@@ -103,7 +104,7 @@ fanfare up.`,
 const watchEvery = 500 * time.Millisecond
 
 // watchDelivery shows the delivery of a post once, or again and again until it has ended.
-func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watch bool, show func(d admin.Delivery, last bool) error) error {
+func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watch bool, show func(d delivery.Progress, last bool) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -124,13 +125,13 @@ func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watc
 }
 
 // showDelivery prints a line for each change. On a terminal each takes the place of the last.
-func (a *app) showDelivery() func(d admin.Delivery, last bool) error {
+func (a *app) showDelivery() func(d delivery.Progress, last bool) error {
 	begin, end := "", "\n"
 	if isTerminal(a.stdout) {
 		begin, end = "\r\x1b[K", ""
 	}
 	shown := ""
-	return func(d admin.Delivery, last bool) error {
+	return func(d delivery.Progress, last bool) error {
 		line := deliveryLine(d)
 		if line != shown {
 			shown = line
@@ -150,7 +151,7 @@ func (a *app) showDelivery() func(d admin.Delivery, last bool) error {
 const barWidth = 30
 
 // deliveryLine is a delivery as a bar and a sentence.
-func deliveryLine(d admin.Delivery) string {
+func deliveryLine(d delivery.Progress) string {
 	at := func(t *time.Time) string {
 		if t == nil {
 			return "an unknown time"

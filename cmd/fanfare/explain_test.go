@@ -26,6 +26,7 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/table/embedded"
@@ -203,21 +204,21 @@ func watchToTheEnd(t *testing.T, p *running, ended, queued string) {
 // deliveries are the answers about a post, one after the other.
 type deliveries struct {
 	admin.Explainer
-	answers []admin.Delivery
+	answers []delivery.Progress
 	asked   int
 }
 
-func (d *deliveries) Delivery(context.Context, string) (admin.Delivery, error) {
+func (d *deliveries) Delivery(context.Context, string) (delivery.Progress, error) {
 	answer := d.answers[min(d.asked, len(d.answers)-1)]
 	d.asked++
 	return answer, nil
 }
 
 // run of a delivery, one look after the other.
-func someDeliveries() []admin.Delivery {
+func someDeliveries() []delivery.Progress {
 	at := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	n := func(v int64) *int64 { return &v }
-	return []admin.Delivery{
+	return []delivery.Progress{
 		{State: "queued", AcceptedAt: at},
 		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(1), ChunksDone: n(0), Attempts: 1},
 		{State: "running", AcceptedAt: at, Planned: n(10_001), Delivered: n(4001), ChunksDone: n(1), ChunksTotal: n(3), Attempts: 2},
@@ -236,7 +237,7 @@ const someLines = `[..............................]   0 % queued since 2026-11-2
 
 func TestAWatchEndsWithTheDelivery(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answers []admin.Delivery
+		answers []delivery.Progress
 		watch   bool
 		out     string
 		looks   int
@@ -244,9 +245,9 @@ func TestAWatchEndsWithTheDelivery(t *testing.T) {
 		"unfinished":              {someDeliveries(), true, someLines, 6},
 		"finished":                {someDeliveries()[5:], true, someLines[strings.LastIndex(someLines[:len(someLines)-1], "\n")+1:], 1},
 		"one look":                {someDeliveries(), false, someLines[:strings.Index(someLines, "\n")+1], 1},
-		"pulled":                  {[]admin.Delivery{{State: "pulled"}}, true, "pulled: homes merge it in, nothing is delivered\n", 1},
-		"cancelled":               {[]admin.Delivery{{State: "cancelled"}}, true, "cancelled: the post was deleted before its delivery was complete\n", 1},
-		"complete without record": {[]admin.Delivery{{State: "complete"}}, true, "[##############################] 100 % complete, and its record has expired\n", 1},
+		"pulled":                  {[]delivery.Progress{{State: "pulled"}}, true, "pulled: homes merge it in, nothing is delivered\n", 1},
+		"cancelled":               {[]delivery.Progress{{State: "cancelled"}}, true, "cancelled: the post was deleted before its delivery was complete\n", 1},
+		"complete without record": {[]delivery.Progress{{State: "complete"}}, true, "[##############################] 100 % complete, and its record has expired\n", 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
@@ -265,7 +266,7 @@ func TestAWatchOfARestingDeliveryEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		d := &deliveries{answers: someDeliveries()[:1]}
-		err := watchDelivery(ctx, d, "post", true, func(admin.Delivery, bool) error { return nil })
+		err := watchDelivery(ctx, d, "post", true, func(delivery.Progress, bool) error { return nil })
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.InDelta(t, time.Hour/watchEvery, d.asked, 1)
 	})

@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/feed/delivery"
 )
 
 // reconcileFlags select the posts of a reconcile.
@@ -81,13 +82,13 @@ func (a *app) reconcile(ctx context.Context, posts admin.Reconciler, flags recon
 	until := time.Now().Add(-flags.olderThan)
 	page := min(flags.rate, admin.MaxReconcile)
 	pace := rate.NewLimiter(rate.Limit(flags.rate), page)
-	var sum admin.Reconciled
+	var sum delivery.Reconciled
 	for first := true; first || sum.Next != ""; first = false {
 		done, err := posts.Reconcile(ctx, since, until, sum.Next, page)
 		if err != nil {
 			return err
 		}
-		sum = admin.Reconciled{Checked: sum.Checked + done.Checked, Published: sum.Published + done.Published, Next: done.Next}
+		sum = delivery.Reconciled{Checked: sum.Checked + done.Checked, Published: sum.Published + done.Published, Next: done.Next}
 		if err := pace.WaitN(ctx, done.Checked); err != nil {
 			return err
 		}

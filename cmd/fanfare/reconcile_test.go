@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
-	"fanfare/internal/admin"
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/table/embedded"
 )
@@ -73,7 +73,7 @@ func TestReconcileDeliversPostsWhoseQueueWasLost(t *testing.T) {
 	loseQueue(t, dir, "ann", "lost 1", "lost 2")
 	p = up(t, dir)
 
-	reconcile := func(args ...string) (done admin.Reconciled) {
+	reconcile := func(args ...string) (done delivery.Reconciled) {
 		t.Helper()
 		code, out, errs := result(t, nil, "fanfare", append([]string{"reconcile", "--admin", p.admin, "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &done); code != 0 || err != nil {
@@ -82,7 +82,7 @@ func TestReconcileDeliversPostsWhoseQueueWasLost(t *testing.T) {
 		return done
 	}
 	got := reconcile()
-	assert.Equalf(t, admin.Reconciled{}, got, "%+v of posts that are all young", got)
+	assert.Equalf(t, delivery.Reconciled{}, got, "%+v of posts that are all young", got)
 	if got := reconcile("--older-than", "0s", "--rate", "2"); got.Checked != 3 || got.Published != 2 {
 		t.Errorf("%+v, want 2 of 3 posts published", got)
 	}

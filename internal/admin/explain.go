@@ -8,9 +8,8 @@ import (
 	"net/url"
 	"time"
 
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
-
-	"fanfare/internal/feed"
 )
 
 // Explanation is the reason why a post is, or is not, in a user's home.
@@ -41,27 +40,13 @@ func explanation(x home.Explanation) Explanation {
 	return out
 }
 
-// Delivery is feed.Delivery as JSON.
-type Delivery struct {
-	State       feed.DeliveryState `json:"state"`
-	Planned     *int64             `json:"planned"`
-	Delivered   *int64             `json:"delivered"`
-	Skipped     *int64             `json:"skipped"`
-	ChunksDone  *int64             `json:"chunks_done"`
-	ChunksTotal *int64             `json:"chunks_total"`
-	AcceptedAt  time.Time          `json:"accepted_at"`
-	StartedAt   *time.Time         `json:"started_at"`
-	CompletedAt *time.Time         `json:"completed_at"`
-	Attempts    int64              `json:"attempts"`
-}
-
 // Explainer accounts for posts in homes: by the table and the queues, or through the admin
 // address of the process that owns them.
 type Explainer interface {
 	// Explain explains a post in user's home, or with "" the newest ones of user's followees.
 	Explain(ctx context.Context, user, post string) ([]Explanation, error)
 	// Delivery returns the progress of a post.
-	Delivery(ctx context.Context, post string) (Delivery, error)
+	Delivery(ctx context.Context, post string) (delivery.Progress, error)
 }
 
 // NotFoundError says that there is no such user or post.
@@ -101,8 +86,8 @@ func (c *Client) Explain(ctx context.Context, user, post string) ([]Explanation,
 }
 
 // Delivery implements Explainer.
-func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
-	var out Delivery
+func (c *Client) Delivery(ctx context.Context, post string) (delivery.Progress, error) {
+	var out delivery.Progress
 	err := c.call(ctx, http.MethodGet, "/admin/delivery/"+url.PathEscape(post), nil, &out)
 	return out, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/feed/delivery"
 )
 
 // oracle explains one post of one user.
@@ -25,11 +26,11 @@ func (o oracle) Explain(_ context.Context, user, post string) ([]admin.Explanati
 	return []admin.Explanation{{Post: post, Reason: "own", InHome: true, At: new(time.UnixMilli(1).UTC())}}, o.fail
 }
 
-func (o oracle) Delivery(_ context.Context, post string) (admin.Delivery, error) {
+func (o oracle) Delivery(_ context.Context, post string) (delivery.Progress, error) {
 	if post != "a post" {
-		return admin.Delivery{}, &admin.NotFoundError{Detail: "there is no post " + post}
+		return delivery.Progress{}, &admin.NotFoundError{Detail: "there is no post " + post}
 	}
-	return admin.Delivery{State: "complete", Planned: new(int64(2))}, o.fail
+	return delivery.Progress{State: "complete", Planned: new(int64(2))}, o.fail
 }
 
 func TestTheClientAsksWhatTheAddressExplains(t *testing.T) {

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"fanfare/internal/fault"
-
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
@@ -24,16 +23,15 @@ type Operations interface {
 
 // Domain makes the operations by the domain's own code.
 type Domain struct {
-	Posts   *feed.Service
-	Homes   *home.Homes
-	Letters queue.DeadLetters
-	Audit   *audit.Audit
+	Deliveries *delivery.Deliveries
+	Homes      *home.Homes
+	Letters    queue.DeadLetters
+	Audit      *audit.Audit
 }
 
 // Reconcile implements Reconciler.
-func (d Domain) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
-	done, err := d.Posts.Reconcile(ctx, since, until, cursor, limit)
-	return Reconciled(done), err
+func (d Domain) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error) {
+	return d.Deliveries.Reconcile(ctx, since, until, cursor, limit)
 }
 
 // Explain implements Explainer.
@@ -56,12 +54,12 @@ func (d Domain) Explain(ctx context.Context, user, post string) ([]Explanation, 
 }
 
 // Delivery implements Explainer.
-func (d Domain) Delivery(ctx context.Context, post string) (Delivery, error) {
+func (d Domain) Delivery(ctx context.Context, post string) (delivery.Progress, error) {
 	if !id.Valid(post) {
-		return Delivery{}, errNoULID
+		return delivery.Progress{}, errNoULID
 	}
-	progress, err := d.Posts.AnyDelivery(ctx, post)
-	return Delivery(progress), orNotFound(err)
+	progress, err := d.Deliveries.AnyDelivery(ctx, post)
+	return progress, orNotFound(err)
 }
 
 // Verify implements Verifier.

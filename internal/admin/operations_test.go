@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
@@ -20,7 +21,7 @@ import (
 func emptyDomain() admin.Domain {
 	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: time.Now, TimelineTTL: time.Hour})
 	posts := feed.New(feed.Config{Access: way})
-	return admin.Domain{Posts: posts, Homes: home.New(home.Config{Access: way, Items: posts, Mutes: posts})}
+	return admin.Domain{Deliveries: delivery.New(way), Homes: home.New(home.Config{Access: way, Items: posts, Mutes: posts})}
 }
 
 func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
@@ -51,12 +52,12 @@ func TestTheOperationsHaveTheirJSON(t *testing.T) {
 			Finding: &audit.Finding{Kind: audit.LikeCount, PK: "p", SK: "s", Detail: "d", Advice: "a", Mended: true},
 		},
 		`{"progress":{"items":9,"undecided":1,"found":{"like-count":2},"mended":{"like-count":1},"left":1,"read_units":2.5,"write_units":3}}`: admin.VerifyEvent{Progress: &sum},
-		`{"state":"running","planned":1,"delivered":2,"skipped":3,"chunks_done":4,"chunks_total":null,"accepted_at":"1970-01-01T00:00:00Z","started_at":"1970-01-01T00:00:00Z","completed_at":null,"attempts":5}`: admin.Delivery(feed.Delivery{
-			State: feed.DeliveryRunning, Planned: new(int64(1)), Delivered: new(int64(2)), Skipped: new(int64(3)), ChunksDone: new(int64(4)),
+		`{"state":"running","planned":1,"delivered":2,"skipped":3,"chunks_done":4,"chunks_total":null,"accepted_at":"1970-01-01T00:00:00Z","started_at":"1970-01-01T00:00:00Z","completed_at":null,"attempts":5}`: delivery.Progress{
+			State: delivery.Running, Planned: new(int64(1)), Delivered: new(int64(2)), Skipped: new(int64(3)), ChunksDone: new(int64(4)),
 			AcceptedAt: at, StartedAt: &at, Attempts: 5,
-		}),
-		`{"checked":2,"published":1,"next_cursor":"c"}`: admin.Reconciled(feed.Reconciled{Checked: 2, Published: 1, Next: "c"}),
-		`{"checked":2,"published":0}`:                   admin.Reconciled{Checked: 2},
+		},
+		`{"checked":2,"published":1,"next_cursor":"c"}`: delivery.Reconciled{Checked: 2, Published: 1, Next: "c"},
+		`{"checked":2,"published":0}`:                   delivery.Reconciled{Checked: 2},
 		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","text":"x"}`: admin.Explanation{
 			Post: "p", Author: "a", InHome: true, Reason: home.ReasonPushed, Chunk: 1, At: &at, DeadLetter: "l", Topic: "t", Text: "x",
 		},

@@ -9,20 +9,14 @@ import (
 	"time"
 
 	"fanfare/internal/fault"
+	"fanfare/internal/feed/delivery"
 )
-
-// Reconciled is feed.Reconciled as JSON.
-type Reconciled struct {
-	Checked   int    `json:"checked"`
-	Published int    `json:"published"`
-	Next      string `json:"next_cursor,omitempty"`
-}
 
 // Reconciler finds posts whose fan-out was lost and begins it again: on the table and the
 // queues, or through the admin address of the process that owns them.
 type Reconciler interface {
 	// Reconcile looks at up to limit posts that were made from since on and before until.
-	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error)
+	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error)
 }
 
 // MaxReconcile is the largest number of posts that one call looks at.
@@ -60,8 +54,8 @@ func handleReconcile(mux *http.ServeMux, posts Reconciler) {
 }
 
 // Reconcile implements Reconciler.
-func (c *Client) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
-	var out Reconciled
+func (c *Client) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error) {
+	var out delivery.Reconciled
 	err := c.call(ctx, http.MethodPost, "/admin/reconcile", reconcileRequest{since, until, cursor, limit}, &out)
 	return out, err
 }

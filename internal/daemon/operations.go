@@ -9,6 +9,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
@@ -34,5 +35,5 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL, LikesByUser: bool(cfg.LikesByUser),
 	})
-	return admin.Domain{Posts: posts, Homes: homes, Letters: broker, Audit: checks}, broker.Close, nil
+	return admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks}, broker.Close, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue/sqs"
@@ -41,22 +42,22 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 		p.cfg.TimelineTTL = 24 * time.Hour
 		p.eng = &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
-		setUp := p.newDomain(memory).feed
+		setUp := p.newDomain(memory)
 		api := p.newDomain(p.pace.Store(limited, table.UrgencyAPI)).feed
 
 		author := func(i int) string { return fmt.Sprintf("author%d", i) }
 		fan := func(i int) string { return fmt.Sprintf("fan%d", i) }
 		for i := range authors {
-			_, err := setUp.PutProfile(t.Context(), author(i), feed.ProfileInput{Name: author(i)})
+			_, err := setUp.feed.PutProfile(t.Context(), author(i), feed.ProfileInput{Name: author(i)})
 			require.NoError(t, err)
 		}
 		for i := range crowd {
-			_, err := setUp.PutProfile(t.Context(), fan(i), feed.ProfileInput{Name: fan(i)})
+			_, err := setUp.feed.PutProfile(t.Context(), fan(i), feed.ProfileInput{Name: fan(i)})
 			require.NoError(t, err)
-			require.NoError(t, setUp.Follow(t.Context(), fan(i), author(0))) // the large one
+			require.NoError(t, setUp.feed.Follow(t.Context(), fan(i), author(0))) // the large one
 			if i < fans {
 				for a := range authors - 1 {
-					require.NoError(t, setUp.Follow(t.Context(), fan(i), author(a+1)))
+					require.NoError(t, setUp.feed.Follow(t.Context(), fan(i), author(a+1)))
 				}
 			}
 		}
@@ -148,9 +149,9 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		}
 		for a := range authors {
 			for _, post := range posts[author(a)] {
-				d, err := setUp.Delivery(t.Context(), author(a), post)
+				d, err := setUp.deliveries.Delivery(t.Context(), author(a), post)
 				require.NoError(t, err)
-				assert.Equal(t, feed.DeliveryComplete, d.State)
+				assert.Equal(t, delivery.Complete, d.State)
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -51,7 +52,7 @@ func TestFanOutSkipsFollowersWhoAreAway(t *testing.T) {
 		}
 		for e, away := range map[*messages.PostCreated]int64{todays: int64(2 * n / 3), yesterdays: int64(n / 3)} {
 			d := w.delivery(e.PostID)
-			require.Equal(t, feed.DeliveryComplete, d.State)
+			require.Equal(t, delivery.Complete, d.State)
 			assert.Equal(t, []int64{int64(n + 1), int64(n+1) - away, away}, []int64{*d.Planned, *d.Delivered, *d.Skipped})
 		}
 		assert.Equal(t, n, skipped, "in the metric")

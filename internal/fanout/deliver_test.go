@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -85,7 +85,7 @@ func TestEntriesThatWouldBeExpiredAreNotWritten(t *testing.T) {
 		w.enqueue(e)
 		w.drain(w.worker)
 		w.wantHome(follower(0))
-		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete || *d.Delivered != 1 {
+		if d := w.delivery(e.PostID); d.State != delivery.Complete || *d.Delivered != 1 {
 			t.Errorf("delivery = %s, %d", d.State, *d.Delivered)
 		}
 	}
@@ -182,7 +182,7 @@ func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 				w.wantHome(follower(i), e.PostID)
 			}
 		}
-		assert.Equal(t, feed.DeliveryComplete, w.delivery(e.PostID).State)
+		assert.Equal(t, delivery.Complete, w.delivery(e.PostID).State)
 		require.Falsef(t, t.Failed(), "failed with changes at call %d", at)
 	}
 	require.GreaterOrEqualf(t, at, 30, "only %d calls", at)
@@ -214,7 +214,7 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 		assert.LessOrEqualf(t, w.observed, before+2*4,
 			"delete at call %d: %d entries were written after it", at, w.observed-before)
 		d := w.delivery(e.PostID)
-		if d.State != feed.DeliveryCancelled && (d.State != feed.DeliveryComplete || *d.Delivered != n+1) {
+		if d.State != delivery.Cancelled && (d.State != delivery.Complete || *d.Delivered != n+1) {
 			t.Errorf("delete at call %d: delivery is %s with %d", at, d.State, *d.Delivered)
 		}
 	}
@@ -400,7 +400,7 @@ func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 		w.must(w.worker.HandleChunks(t.Context(), &messages.FanoutPlan{Header: w.header(), PostID: e.PostID, AuthorID: author}))
 		left := len(w.record(e.PostID))
 		assert.Zerof(t, left, "%d followers: a late plan has stored %d items", n, left)
-		if d := w.delivery(e.PostID); d.State != feed.DeliveryComplete || d.Planned != nil || d.Delivered != nil {
+		if d := w.delivery(e.PostID); d.State != delivery.Complete || d.Planned != nil || d.Delivered != nil {
 			t.Errorf("%d followers: after its record expired the delivery is %+v", n, d)
 		}
 	}
@@ -411,18 +411,18 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	e := w.post()
 	_, err := w.EnsurePost(t.Context(), e)
 	w.must(err)
-	if d := w.delivery(e.PostID); d.State != feed.DeliveryQueued || d.Planned != nil || d.Delivered != nil ||
+	if d := w.delivery(e.PostID); d.State != delivery.Queued || d.Planned != nil || d.Delivered != nil ||
 		d.ChunksDone != nil || d.ChunksTotal != nil || d.StartedAt != nil || !d.AcceptedAt.Equal(w.now) {
 		t.Errorf("before it began: %+v", d)
 	}
 	w.must(w.worker.HandlePosts(t.Context(), e))
 	d := w.delivery(e.PostID)
-	if d.State != feed.DeliveryRunning || *d.Planned != 31 || *d.Delivered != 1 || *d.ChunksDone != 0 || d.ChunksTotal != nil ||
+	if d.State != delivery.Running || *d.Planned != 31 || *d.Delivered != 1 || *d.ChunksDone != 0 || d.ChunksTotal != nil ||
 		d.Attempts != 1 || !d.StartedAt.Equal(w.now) || d.CompletedAt != nil {
 		t.Errorf("when it began: %+v", d)
 	}
 	w.must(handle(t.Context(), w.worker, w.take())) // plans three chunks of five
-	if d := w.delivery(e.PostID); d.State != feed.DeliveryRunning || d.ChunksTotal != nil {
+	if d := w.delivery(e.PostID); d.State != delivery.Running || d.ChunksTotal != nil {
 		t.Errorf("while it is planned: %+v", d)
 	}
 	w.must(handle(t.Context(), w.worker, w.take()))
@@ -432,15 +432,15 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	w.drain(w.worker)
 	d = w.delivery(e.PostID)
-	if d.State != feed.DeliveryComplete || *d.ChunksDone != 5 || *d.ChunksTotal != 5 || *d.Delivered != 31 || !d.CompletedAt.Equal(w.now) {
+	if d.State != delivery.Complete || *d.ChunksDone != 5 || *d.ChunksTotal != 5 || *d.Delivered != 31 || !d.CompletedAt.Equal(w.now) {
 		t.Errorf("at the end: %+v", d)
 	}
 	w.deletePost(e.PostID)
-	assert.Equal(t, feed.DeliveryComplete, w.delivery(e.PostID).State, "deleted afterwards")
+	assert.Equal(t, delivery.Complete, w.delivery(e.PostID).State, "deleted afterwards")
 	unborn := w.post()
 	w.deletePost(unborn.PostID)
 	w.must(w.worker.HandlePosts(t.Context(), unborn))
-	if d := w.delivery(unborn.PostID); d.State != feed.DeliveryCancelled || d.Planned != nil {
+	if d := w.delivery(unborn.PostID); d.State != delivery.Cancelled || d.Planned != nil {
 		t.Errorf("deleted before it began: %+v", d)
 	}
 }
@@ -464,7 +464,7 @@ func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 		}
 		_, err := w.EnsurePost(t.Context(), e) // by the API
 		require.NoError(t, err)
-		assert.NotEqualf(t, feed.DeliveryComplete, w.delivery(e.PostID).State,
+		assert.NotEqualf(t, delivery.Complete, w.delivery(e.PostID).State,
 			"without its message %d the delivery is complete", lost)
 		w.enqueue(e)
 		w.drain(w.worker)
@@ -495,8 +495,8 @@ func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T
 			w.enqueue(e)
 			var units table.Units
 			store := table.Measure(w.mem, func(_ table.Op, u table.Units, _ error) { units = units.Plus(u) })
-			reader := feed.New(feed.Config{Access: access.New(access.Config{Store: store, Now: w.clock, TimelineTTL: timelineTTL})})
-			ask := func() feed.Delivery {
+			reader := delivery.New(access.New(access.Config{Store: store, Now: w.clock, TimelineTTL: timelineTTL}))
+			ask := func() delivery.Progress {
 				t.Helper()
 				units = table.Units{}
 				d, err := reader.Delivery(t.Context(), author, e.PostID)
@@ -508,13 +508,13 @@ func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T
 			handled := 0
 			for m := take(w); m != nil; m = take(w) {
 				if w.must(handle(t.Context(), w.worker, m)); handled%250 == 1 {
-					if d := ask(); d.State != feed.DeliveryRunning && len(w.queued) > 0 || *d.Delivered > chunks+1 {
+					if d := ask(); d.State != delivery.Running && len(w.queued) > 0 || *d.Delivered > chunks+1 {
 						t.Fatalf("after %d messages: %s, %d delivered", handled, d.State, *d.Delivered)
 					}
 				}
 				handled++
 			}
-			if d := ask(); d.State != feed.DeliveryComplete || *d.Delivered != chunks+1 || *d.ChunksDone != *d.ChunksTotal || *d.ChunksTotal < chunks || d.CompletedAt == nil {
+			if d := ask(); d.State != delivery.Complete || *d.Delivered != chunks+1 || *d.ChunksDone != *d.ChunksTotal || *d.ChunksTotal < chunks || d.CompletedAt == nil {
 				t.Errorf("at the end: %+v", d)
 			}
 		})

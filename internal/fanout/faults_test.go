@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
@@ -141,7 +141,7 @@ func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 						}
 					}
 					d := w.delivery(e.PostID)
-					if d.State != feed.DeliveryComplete || *d.Delivered < int64(n+1) || *d.Delivered > int64(n+arrivals+1) {
+					if d.State != delivery.Complete || *d.Delivered < int64(n+1) || *d.Delivered > int64(n+arrivals+1) {
 						t.Errorf("delivery is %s with %d", d.State, *d.Delivered)
 					}
 					require.Falsef(t, t.Failed(), "failed with the other worker at call %d", at)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
@@ -91,7 +91,7 @@ func TestPostsOfALargeAuthorAreMergedInsteadOfDelivered(t *testing.T) {
 	}
 	w.wantShown(45, first, second)
 	d := w.delivery(second)
-	assert.Equal(t, feed.DeliveryPulled, d.State)
+	assert.Equal(t, delivery.Pulled, d.State)
 	assert.Equal(t, []int64{1, 1}, []int64{*d.Planned, *d.Delivered}, "planned and delivered")
 
 	alone := newWorld(t, 0)
@@ -107,7 +107,7 @@ func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 	first := w.posted()
 	assert.Equal(t, schema.ModePull, w.mode().State)
 	w.must(w.worker.HandlePosts(t.Context(), late))
-	assert.NotEqual(t, feed.DeliveryPulled, w.delivery(late.PostID).State)
+	assert.NotEqual(t, delivery.Pulled, w.delivery(late.PostID).State)
 	pulled := w.post()
 	w.must(w.worker.HandlePosts(t.Context(), pulled))
 	w.now = w.now.Add(2 * time.Hour)
@@ -118,8 +118,8 @@ func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 	w.drain(push)
 	w.must(w.worker.HandlePosts(t.Context(), again))
 	w.drain(w.worker)
-	assert.Equal(t, feed.DeliveryPulled, w.delivery(pulled.PostID).State)
-	assert.Equal(t, feed.DeliveryComplete, w.delivery(again.PostID).State)
+	assert.Equal(t, delivery.Pulled, w.delivery(pulled.PostID).State)
+	assert.Equal(t, delivery.Complete, w.delivery(again.PostID).State)
 	w.wantShown(5, late.PostID, first, pulled.PostID, again.PostID)
 }
 
@@ -137,7 +137,7 @@ func TestASmallerAuthorIsPushedAgain(t *testing.T) {
 	left := w.now.Add(time.Minute)
 	posts = append(posts, w.posted(), w.posted())
 	assert.Equal(t, schema.ModePush, w.mode().State)
-	assert.Equal(t, feed.DeliveryComplete, w.delivery(posts[4]).State, "the post that finds the author small is pushed")
+	assert.Equal(t, delivery.Complete, w.delivery(posts[4]).State, "the post that finds the author small is pushed")
 	w.wantShown(5, posts...)
 	for i := range 5 {
 		m := w.mark(follower(i))

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -280,9 +280,9 @@ func (w *world) record(postID string) []table.Item {
 	return items
 }
 
-func (w *world) delivery(postID string) feed.Delivery {
+func (w *world) delivery(postID string) delivery.Progress {
 	w.Helper()
-	d, err := feed.New(feed.Config{Access: access.New(access.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})}).Delivery(w.Context(), author, postID)
+	d, err := delivery.New(access.New(access.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})).Delivery(w.Context(), author, postID)
 	w.must(err)
 	return d
 }
@@ -296,7 +296,7 @@ func (w *world) wantDelivered(postID string, n int) {
 		w.wantHome(follower(i), postID)
 	}
 	d := w.delivery(postID)
-	require.Equal(w, feed.DeliveryComplete, d.State)
+	require.Equal(w, delivery.Complete, d.State)
 	if *d.Delivered != int64(n+1) || *d.Planned != int64(n+1) {
 		w.Errorf("delivered %d of %d, want %d", *d.Delivered, *d.Planned, n+1)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -57,9 +58,9 @@ func (d *tracked) remove() {
 }
 
 // running is the state of a delivery that a worker has begun. A negative total is not known.
-func (d *tracked) running(delivered, skipped, done, total int64) feed.Delivery {
-	want := feed.Delivery{
-		State: feed.DeliveryRunning, Planned: new(int64(7)), Delivered: &delivered, Skipped: &skipped, ChunksDone: &done,
+func (d *tracked) running(delivered, skipped, done, total int64) delivery.Progress {
+	want := delivery.Progress{
+		State: delivery.Running, Planned: new(int64(7)), Delivered: &delivered, Skipped: &skipped, ChunksDone: &done,
 		StartedAt: &d.began, Attempts: 2,
 	}
 	if total >= 0 {
@@ -69,7 +70,7 @@ func (d *tracked) running(delivered, skipped, done, total int64) feed.Delivery {
 }
 
 // ended is d in an end state, which it reached at the second after the beginning, 0 for no time.
-func (d *tracked) ended(want feed.Delivery, state feed.DeliveryState, second int) feed.Delivery {
+func (d *tracked) ended(want delivery.Progress, state delivery.State, second int) delivery.Progress {
 	want.State = state
 	if second > 0 {
 		want.CompletedAt = new(d.after(second))
@@ -78,81 +79,81 @@ func (d *tracked) ended(want feed.Delivery, state feed.DeliveryState, second int
 }
 
 // deliveries are what is stored of a delivery, and the state that it has then.
-var deliveries = map[string]func(*tracked) feed.Delivery{
-	"nothing": func(*tracked) feed.Delivery { return feed.Delivery{State: feed.DeliveryQueued} },
-	"a plan": func(d *tracked) feed.Delivery {
+var deliveries = map[string]func(*tracked) delivery.Progress{
+	"nothing": func(*tracked) delivery.Progress { return delivery.Progress{State: delivery.Queued} },
+	"a plan": func(d *tracked) delivery.Progress {
 		d.plan("")
 		return d.running(1, 0, 0, -1)
 	},
-	"chunks without an end": func(d *tracked) feed.Delivery {
+	"chunks without an end": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.chunk("", "f1", 1)
 		d.chunk("f1", "f2", 2)
 		return d.running(7, 2, 2, -1)
 	},
-	"an end, and a chunk that is not done": func(d *tracked) feed.Delivery {
+	"an end, and a chunk that is not done": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.chunk("", "f1", 0)
 		d.chunk("f1", "", 2)
 		return d.running(4, 1, 1, 2)
 	},
-	"chunks behind a gap": func(d *tracked) feed.Delivery {
+	"chunks behind a gap": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.chunk("", "f1", 1)
 		d.chunk("f2", "", 2)
 		return d.running(4, 1, 1, -1)
 	},
-	"all chunks": func(d *tracked) feed.Delivery {
+	"all chunks": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.chunk("", "f1", 5)
 		d.chunk("f1", "f2", 9)
 		d.chunk("f2", "", 7)
-		return d.ended(d.running(10, 3, 3, 3), feed.DeliveryComplete, 9)
+		return d.ended(d.running(10, 3, 3, 3), delivery.Complete, 9)
 	},
-	"a summary, and the chunks after it": func(d *tracked) feed.Delivery {
+	"a summary, and the chunks after it": func(d *tracked) delivery.Progress {
 		d.plan("", []table.Attr{
 			{Name: schema.AttrUpto, Value: table.S("f5")}, {Name: schema.AttrSumChunks, Value: table.N(5)},
 			{Name: schema.AttrSumEntries, Value: table.N(40)}, {Name: schema.AttrSumSkipped, Value: table.N(4)},
 			{Name: schema.AttrSumDone, Value: table.N(d.after(9).UnixMilli())},
 		}...)
 		d.chunk("f5", "", 7)
-		return d.ended(d.running(44, 5, 6, 6), feed.DeliveryComplete, 9)
+		return d.ended(d.running(44, 5, 6, 6), delivery.Complete, 9)
 	},
-	"a plan of a pulled author": func(d *tracked) feed.Delivery {
+	"a plan of a pulled author": func(d *tracked) delivery.Progress {
 		d.plan(schema.PlanPulled)
-		return d.ended(d.running(1, 0, 0, -1), feed.DeliveryPulled, 0)
+		return d.ended(d.running(1, 0, 0, -1), delivery.Pulled, 0)
 	},
-	"a tombstone": func(d *tracked) feed.Delivery {
+	"a tombstone": func(d *tracked) delivery.Progress {
 		d.remove()
-		return feed.Delivery{State: feed.DeliveryCancelled}
+		return delivery.Progress{State: delivery.Cancelled}
 	},
-	"a tombstone, and a chunk that is not done": func(d *tracked) feed.Delivery {
+	"a tombstone, and a chunk that is not done": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.chunk("", "f1", 1)
 		d.chunk("f1", "", 0)
 		d.remove()
-		return d.ended(d.running(4, 1, 1, 2), feed.DeliveryCancelled, 0)
+		return d.ended(d.running(4, 1, 1, 2), delivery.Cancelled, 0)
 	},
-	"a tombstone, and all chunks": func(d *tracked) feed.Delivery {
+	"a tombstone, and all chunks": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.chunk("", "", 1)
 		d.remove()
-		return d.ended(d.running(4, 1, 1, 1), feed.DeliveryComplete, 1)
+		return d.ended(d.running(4, 1, 1, 1), delivery.Complete, 1)
 	},
-	"a tombstone of a pulled author's post": func(d *tracked) feed.Delivery {
+	"a tombstone of a pulled author's post": func(d *tracked) delivery.Progress {
 		d.plan(schema.PlanPulled)
 		d.remove()
-		return d.ended(d.running(1, 0, 0, -1), feed.DeliveryPulled, 0)
+		return d.ended(d.running(1, 0, 0, -1), delivery.Pulled, 0)
 	},
-	"nothing, just before a record expires": func(d *tracked) feed.Delivery {
+	"nothing, just before a record expires": func(d *tracked) delivery.Progress {
 		d.clock.add(timelineTTL + schema.DeliveryKept - time.Millisecond)
-		return feed.Delivery{State: feed.DeliveryQueued}
+		return delivery.Progress{State: delivery.Queued}
 	},
-	"nothing, when a record has expired": func(d *tracked) feed.Delivery {
+	"nothing, when a record has expired": func(d *tracked) delivery.Progress {
 		d.clock.add(timelineTTL + schema.DeliveryKept)
-		return feed.Delivery{State: feed.DeliveryComplete}
+		return delivery.Progress{State: delivery.Complete}
 	},
-	"a plan that is as old": func(d *tracked) feed.Delivery {
+	"a plan that is as old": func(d *tracked) delivery.Progress {
 		d.plan("")
 		d.clock.add(timelineTTL + schema.DeliveryKept)
 		return d.running(1, 0, 0, -1)

@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -571,7 +572,7 @@ func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {
 	p := s.post("ann", "hello")
 	d, err := s.AnyDelivery(t.Context(), p.ID)
 	require.NoError(t, err)
-	assert.Equal(t, feed.DeliveryQueued, d.State)
+	assert.Equal(t, delivery.Queued, d.State)
 }
 
 // A follow that comes between the reads of its edge and of its mark must not look like a loss.

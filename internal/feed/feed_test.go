@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -117,6 +118,7 @@ type config struct {
 type domain struct {
 	*feed.Service
 	*home.Homes
+	*delivery.Deliveries
 }
 
 func newDomain(c config) *domain {
@@ -124,7 +126,7 @@ func newDomain(c config) *domain {
 	c.service.Access = a
 	s := feed.New(c.service)
 	c.homes.Access, c.homes.Items, c.homes.Mutes = a, s, s
-	return &domain{s, home.New(c.homes)}
+	return &domain{s, home.New(c.homes), delivery.New(a)}
 }
 
 // world is a domain on a table in memory. A test that wants its posts delivered calls

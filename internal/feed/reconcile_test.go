@@ -14,6 +14,7 @@ import (
 
 	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -52,13 +53,13 @@ func (w *world) complete(post string) {
 
 // reconcile looks at all posts, limit at most in each call, and returns the sum of the calls
 // and the posts that they published.
-func (w *world) reconcile(since, until time.Time, limit int) (sum feed.Reconciled, published []string) {
+func (w *world) reconcile(since, until time.Time, limit int) (sum delivery.Reconciled, published []string) {
 	w.t.Helper()
 	for first := true; first || sum.Next != ""; first = false {
 		one, err := w.Reconcile(w.t.Context(), since, until, sum.Next, limit)
 		require.NoError(w.t, err)
 		assert.LessOrEqualf(w.t, one.Checked, limit, "a call looked at %d posts", one.Checked)
-		sum = feed.Reconciled{Checked: sum.Checked + one.Checked, Published: sum.Published + one.Published, Next: one.Next}
+		sum = delivery.Reconciled{Checked: sum.Checked + one.Checked, Published: sum.Published + one.Published, Next: one.Next}
 	}
 	for _, e := range w.published.take() {
 		published = append(published, e.(*messages.PostCreated).PostID)
@@ -189,7 +190,7 @@ func TestAPostThatIsGoneMeanwhileIsNotPublishedAgain(t *testing.T) {
 	require.NoError(t, err)
 	w.published.take()
 	sum, published := w.reconcile(made, made.Add(time.Hour), 100)
-	assert.Equal(t, feed.Reconciled{Checked: 2, Published: 1}, sum)
+	assert.Equal(t, delivery.Reconciled{Checked: 2, Published: 1}, sum)
 	assert.Equal(t, []string{next.ID}, published)
 }
 
@@ -239,7 +240,7 @@ func TestReconcileReadsOnBehindExpiredItems(t *testing.T) {
 	}
 	w.published.take()
 	sum, published := w.reconcile(since, since.Add(time.Hour), 1)
-	assert.Equal(t, feed.Reconciled{Checked: 30, Published: 30}, sum)
+	assert.Equal(t, delivery.Reconciled{Checked: 30, Published: 30}, sum)
 	assert.Len(t, published, 30)
 }
 

@@ -32,6 +32,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/live"
 	"fanfare/internal/page"
 )
@@ -60,9 +61,10 @@ type Counters interface {
 
 // Config holds the parts and settings of an API.
 type Config struct {
-	Feed     *feed.Service
-	Homes    *home.Homes
-	Verifier auth.Verifier
+	Feed       *feed.Service
+	Homes      *home.Homes
+	Deliveries *delivery.Deliveries
+	Verifier   auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
 	// OwnHost refuses requests that name another host than this machine.
@@ -96,12 +98,13 @@ type Config struct {
 
 // API is an http.Handler.
 type API struct {
-	feed     *feed.Service
-	homes    *home.Homes
-	verifier auth.Verifier
-	tokens   TokenIssuer
-	ownHost  bool
-	limiter  *limiter
+	feed       *feed.Service
+	homes      *home.Homes
+	deliveries *delivery.Deliveries
+	verifier   auth.Verifier
+	tokens     TokenIssuer
+	ownHost    bool
+	limiter    *limiter
 	// services is the limiter of services that act for users. scope is the scope that they have.
 	services *limiter
 	scope    string
@@ -126,7 +129,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
+		feed: cfg.Feed, homes: cfg.Homes, deliveries: cfg.Deliveries, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scope:   cmp.Or(cfg.ServiceScope, auth.ActScope),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),

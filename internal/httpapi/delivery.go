@@ -5,28 +5,28 @@ import (
 	"net/http"
 	"time"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 )
 
 // Delivery is the progress of a post's delivery. Values that are not known yet are null.
 type Delivery struct {
-	State       feed.DeliveryState `json:"state" enum:"queued,running,complete,pulled,cancelled"`
-	Planned     *int64             `json:"planned" doc:"The homes to reach: followers when the fan-out began, and the author."`
-	Delivered   *int64             `json:"delivered" doc:"The homes that have the post."`
-	Skipped     *int64             `json:"skipped" doc:"The followers that were away. Their homes show the post when they come back."`
-	ChunksDone  *int64             `json:"chunks_done"`
-	ChunksTotal *int64             `json:"chunks_total" doc:"Known when all chunks are planned."`
-	AcceptedAt  time.Time          `json:"accepted_at"`
-	StartedAt   *time.Time         `json:"started_at"`
-	CompletedAt *time.Time         `json:"completed_at"`
-	Attempts    int64              `json:"attempts" doc:"The number of times that a worker began."`
+	State       delivery.State `json:"state" enum:"queued,running,complete,pulled,cancelled"`
+	Planned     *int64         `json:"planned" doc:"The homes to reach: followers when the fan-out began, and the author."`
+	Delivered   *int64         `json:"delivered" doc:"The homes that have the post."`
+	Skipped     *int64         `json:"skipped" doc:"The followers that were away. Their homes show the post when they come back."`
+	ChunksDone  *int64         `json:"chunks_done"`
+	ChunksTotal *int64         `json:"chunks_total" doc:"Known when all chunks are planned."`
+	AcceptedAt  time.Time      `json:"accepted_at"`
+	StartedAt   *time.Time     `json:"started_at"`
+	CompletedAt *time.Time     `json:"completed_at"`
+	Attempts    int64          `json:"attempts" doc:"The number of times that a worker began."`
 }
 
 func (a *API) registerDelivery() {
 	type deliveryOut struct{ Body Delivery }
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/delivery", "get-delivery", "Posts", "Get the progress of your post's delivery, also after you deleted the post", http.StatusOK, http.StatusForbidden, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*deliveryOut, error) {
-			d, err := a.feed.Delivery(ctx, userOf(ctx), in.ID)
+			d, err := a.deliveries.Delivery(ctx, userOf(ctx), in.ID)
 			if err != nil {
 				return nil, err
 			}

@@ -35,6 +35,7 @@ import (
 	"fanfare/internal/auth"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
 	"fanfare/internal/obs"
@@ -160,6 +161,7 @@ func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
 	settings.Access = access.New(way)
 	c.Feed = feed.New(settings)
 	c.Homes = home.New(home.Config{Access: settings.Access, Items: c.Feed, Mutes: c.Feed})
+	c.Deliveries = delivery.New(settings.Access)
 }
 
 func (w *world) token(t *testing.T, user string) string {

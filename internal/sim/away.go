@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -130,7 +130,7 @@ func (w *World) complete(post string) bool {
 	pulled := false
 	for _, it := range w.partition(schema.DeliveryPK(post)) {
 		if plan, err := schema.ParsePlan(it); err == nil {
-			pulled = plan.State == string(feed.DeliveryPulled)
+			pulled = plan.State == string(delivery.Pulled)
 		}
 		if link, err := schema.ParseChunk(it); err == nil {
 			chain.Add(link)

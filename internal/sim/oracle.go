@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -180,8 +181,8 @@ func (w *World) checkDeliveries(ctx context.Context, service *domain, living map
 			switch {
 			case err != nil:
 				w.load.fail("I6", "delivery of %s: %v", post, err)
-			case d.State == feed.DeliveryPulled && w.shape.Limit > 0:
-			case d.State != feed.DeliveryComplete:
+			case d.State == delivery.Pulled && w.shape.Limit > 0:
+			case d.State != delivery.Complete:
 				w.load.fail("I6", "delivery of %s by %s is %s, want complete", post, author, d.State)
 			case d.Delivered == nil: // the record expires
 				if !w.aged {

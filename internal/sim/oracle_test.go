@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -186,7 +187,7 @@ func TestAHomeMayLackAPostAgainUntilItIsDelivered(t *testing.T) {
 			w.write(table.Item{Key: table.Key{PK: schema.TimelinePK("u1"), SK: schema.EntrySK(postID, "u0")}, Attrs: schema.EntryAttrs(time.Now().Add(timelineTTL), 1)})
 		}, false},
 		"the post is delivered": {reader, func(w *World) {
-			w.write(schema.Plan{Post: postID, Author: "u0", State: string(feed.DeliveryPulled)}.Item())
+			w.write(schema.Plan{Post: postID, Author: "u0", State: string(delivery.Pulled)}.Item())
 		}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
@@ -417,6 +418,7 @@ func (w *World) service(p *Proc) *domain {
 type domain struct {
 	*feed.Service
 	*home.Homes
+	*delivery.Deliveries
 }
 
 func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
@@ -424,7 +426,7 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes)}
+	return &domain{service, home.New(homes), delivery.New(a)}
 }
 
 // usersOf is the domain's Forget as the fan-out calls it.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"fanfare/internal/fault"
-	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/panics"
@@ -139,7 +139,7 @@ func (e Explanation) String() string {
 
 func (e Explanation) number() string {
 	if e.Chunk == 0 {
-		return fmt.Sprintf("above %d", feed.DeliveryPage)
+		return fmt.Sprintf("above %d", delivery.PageSize)
 	}
 	return fmt.Sprint(e.Chunk)
 }
@@ -322,7 +322,7 @@ func (h *Homes) explainedChunk(ctx context.Context, e *Explanation) (*schema.Pla
 	}
 	for page, err := range h.access.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(e.Post), Low: schema.ChunkSK(""), High: schema.ChunkSK(e.User),
-		Descending: true, PageSize: feed.DeliveryPage, Consistent: true,
+		Descending: true, PageSize: delivery.PageSize, Consistent: true,
 	}) {
 		if err != nil || len(page.Items) == 0 {
 			return &plan, fault.Wrap("table", err)

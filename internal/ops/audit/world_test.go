@@ -17,6 +17,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/ops/audit"
@@ -48,6 +49,7 @@ const timelineTTL = 30 * 24 * time.Hour
 type world struct {
 	*feed.Service
 	*home.Homes
+	*delivery.Deliveries
 	t     *testing.T
 	store table.Store
 	audit *audit.Audit
@@ -75,6 +77,7 @@ func newWorld(t *testing.T, store table.Store) *world {
 	})
 	w.Service = feed.New(feed.Config{Access: way, LikesByUser: true})
 	w.Homes = home.New(home.Config{Access: way, Items: w.Service, Mutes: w.Service})
+	w.Deliveries = delivery.New(way)
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14, ChunkSize: 4, PageSize: 2,
 	})
@@ -198,7 +201,7 @@ func town(t *testing.T, store table.Store) (w *world, posts []string) {
 	for _, post := range posts {
 		w.until("a delivery", func() bool {
 			d, err := w.AnyDelivery(t.Context(), post)
-			return err == nil && d.State == feed.DeliveryComplete
+			return err == nil && d.State == delivery.Complete
 		})
 	}
 	return w, posts

@@ -1,4 +1,4 @@
-package feed
+package delivery
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	"fanfare/messages"
 )
 
-// Reconciled is the result of one Reconcile.
+// Reconciled is the result of one Reconcile, and its JSON for operators.
 type Reconciled struct {
-	// Checked counts the posts that were looked at, Published those whose fan-out was
-	// begun again.
-	Checked, Published int
-	// Next is the place where the next call goes on, "" at the end.
-	Next string
+	// Checked counts the posts that Reconcile looked at.
+	Checked int `json:"checked"`
+	// Published counts the posts whose fan-out Reconcile began again.
+	Published int `json:"published"`
+	// Next is the cursor of the next call, "" at the end.
+	Next string `json:"next_cursor,omitempty"`
 }
 
 const (
@@ -42,17 +43,17 @@ const (
 // so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
 //
 // It fails if the clock is in doubt: it would leave posts out for their age without a word.
-func (s *Service) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
-	done, err := s.reconcile(ctx, since, until, cursor, limit)
-	if doubt := s.access.Clock.Doubt(); doubt != nil {
+func (d *Deliveries) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
+	done, err := d.reconcile(ctx, since, until, cursor, limit)
+	if doubt := d.access.Clock.Doubt(); doubt != nil {
 		return Reconciled{}, fault.Wrap("clock", doubt)
 	}
 	return done, err
 }
 
-func (s *Service) reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
-	taken := id.Floor(s.access.Now().Add(reconcileMargin - messages.MaxAge))
-	low, high := max(id.Floor(since), s.access.OldestShown(), taken), id.Floor(until)
+func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
+	taken := id.Floor(d.access.Now().Add(reconcileMargin - messages.MaxAge))
+	low, high := max(id.Floor(since), d.access.OldestShown(), taken), id.Floor(until)
 	at, err := parsePlace(cursor, low)
 	if err != nil {
 		return Reconciled{}, err
@@ -65,11 +66,11 @@ func (s *Service) reconcile(ctx context.Context, since, until time.Time, cursor 
 		if at.stretch > schema.StretchOf(high) {
 			return done, nil
 		}
-		refs, more, err := s.postsMade(ctx, at, low, high, limit-done.Checked)
+		refs, more, err := d.postsMade(ctx, at, low, high, limit-done.Checked)
 		if err != nil {
 			return Reconciled{}, err
 		}
-		published, err := s.publishIncomplete(ctx, refs)
+		published, err := d.publishIncomplete(ctx, refs)
 		if err != nil {
 			return Reconciled{}, err
 		}
@@ -125,7 +126,7 @@ func (p place) next(read []schema.PostRef, more bool) (place, error) {
 }
 
 // postsMade reads a page of the index of posts by time.
-func (s *Service) postsMade(ctx context.Context, at place, low, high string, limit int) (refs []schema.PostRef, more bool, err error) {
+func (d *Deliveries) postsMade(ctx context.Context, at place, low, high string, limit int) (refs []schema.PostRef, more bool, err error) {
 	q := table.Query{
 		Index: true, PK: schema.PostsMadePK(at.stretch, at.shard),
 		Low: schema.PostSK(low), High: schema.PostSK(high), PageSize: limit,
@@ -133,7 +134,7 @@ func (s *Service) postsMade(ctx context.Context, at place, low, high string, lim
 	if at.after != "" {
 		q.After = schema.PostSK(at.after)
 	}
-	for page, err := range s.access.Store.Query(ctx, q) {
+	for page, err := range d.access.Store.Query(ctx, q) {
 		if err != nil {
 			return nil, false, fault.Wrap("table", err)
 		}
@@ -152,14 +153,14 @@ func (s *Service) postsMade(ctx context.Context, at place, low, high string, lim
 }
 
 // publishIncomplete publishes again those of the posts whose delivery is not complete.
-func (s *Service) publishIncomplete(ctx context.Context, refs []schema.PostRef) (published int, err error) {
+func (d *Deliveries) publishIncomplete(ctx context.Context, refs []schema.PostRef) (published int, err error) {
 	again := make([]bool, len(refs))
 	works := make([]func(context.Context) error, len(refs))
 	for i, ref := range refs {
-		works[i] = func(ctx context.Context) (err error) { again[i], err = s.redeliver(ctx, ref); return err }
+		works[i] = func(ctx context.Context) (err error) { again[i], err = d.redeliver(ctx, ref); return err }
 	}
 	for part := range slices.Chunk(works, access.Readers) {
-		if err := s.access.All(ctx, part...); err != nil {
+		if err := d.access.All(ctx, part...); err != nil {
 			return 0, err
 		}
 	}
@@ -172,12 +173,12 @@ func (s *Service) publishIncomplete(ctx context.Context, refs []schema.PostRef) 
 }
 
 // redeliver publishes a post again, unless its delivery is complete or it was deleted.
-func (s *Service) redeliver(ctx context.Context, ref schema.PostRef) (published bool, err error) {
-	d, err := s.delivery(ctx, ref)
-	if err != nil || d.State != DeliveryQueued && d.State != DeliveryRunning {
+func (d *Deliveries) redeliver(ctx context.Context, ref schema.PostRef) (published bool, err error) {
+	progress, err := d.delivery(ctx, ref)
+	if err != nil || progress.State != Queued && progress.State != Running {
 		return false, err
 	}
-	it, err := s.access.Get(ctx, schema.PostKey(ref.Author, ref.ID), true)
+	it, err := d.access.Get(ctx, schema.PostKey(ref.Author, ref.ID), true)
 	if err != nil || it == nil {
 		return false, err
 	}
@@ -185,7 +186,7 @@ func (s *Service) redeliver(ctx context.Context, ref schema.PostRef) (published 
 	if err != nil {
 		return false, fault.Wrap("table", err)
 	}
-	return true, s.access.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
+	return true, d.access.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
 		PostID: post.ID, AuthorID: post.Author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
 	})
 }

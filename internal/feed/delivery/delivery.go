@@ -1,0 +1,147 @@
+// Package delivery answers how far the delivery of a post is, and begins deliveries that were lost
+// again. Package fanout makes the deliveries.
+//
+// # It must never
+//
+//   - Write an item. A worker writes the plan, the chunks and the entries.
+//   - Read a whole record of a delivery in one request: PageSize is the bound (I9, I11).
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// State is the stage that a delivery has reached.
+type State string
+
+// The states. Only Pulled is stored; each other state follows from the stored items.
+const (
+	// Queued: the post is accepted, but no worker has begun.
+	Queued State = "queued"
+	// Running: a worker has begun.
+	Running State = "running"
+	// Complete: the chain reaches the open end, and all its chunks are done; or
+	// the record has expired, long after the entries have. Then no number is known.
+	Complete State = "complete"
+	// Pulled: the post is not delivered, because homes merge the author's posts in.
+	Pulled State = schema.PlanPulled
+	// Cancelled: the post was deleted before its delivery was complete.
+	Cancelled State = "cancelled"
+)
+
+// Progress is the progress of a post's delivery, and its JSON for operators. Values that are not
+// known yet are nil.
+type Progress struct {
+	State State `json:"state"`
+	// Planned counts the followers when the fan-out began, and the author. Delivered
+	// counts the entries of done chunks, and the author's own, which came with the post.
+	// Skipped counts the followers of done chunks that were away.
+	Planned   *int64 `json:"planned"`
+	Delivered *int64 `json:"delivered"`
+	Skipped   *int64 `json:"skipped"`
+	// ChunksTotal is known when the last chunk is planned.
+	ChunksDone  *int64 `json:"chunks_done"`
+	ChunksTotal *int64 `json:"chunks_total"`
+	// AcceptedAt is the time of the post's id.
+	AcceptedAt  time.Time  `json:"accepted_at"`
+	StartedAt   *time.Time `json:"started_at"`
+	CompletedAt *time.Time `json:"completed_at"`
+	// Attempts counts the times that a worker began.
+	Attempts int64 `json:"attempts"`
+}
+
+// Deliveries reads the deliveries of posts. Its methods may be called at the same time.
+type Deliveries struct{ access *access.Access }
+
+// New returns Deliveries.
+func New(a *access.Access) *Deliveries { return &Deliveries{a} }
+
+// Delivery computes the state of a post's delivery from its stored plan and chain.
+// Only the post's author may see it, also after the post was deleted.
+func (d *Deliveries) Delivery(ctx context.Context, user, post string) (Progress, error) {
+	ref, err := d.access.PostByID(ctx, post)
+	if err != nil {
+		return Progress{}, err
+	}
+	if ref.Author != user {
+		return Progress{}, fault.NotYours("only the author of a post can see its delivery")
+	}
+	return d.delivery(ctx, ref)
+}
+
+// AnyDelivery is Delivery for operators: of every post.
+func (d *Deliveries) AnyDelivery(ctx context.Context, post string) (Progress, error) {
+	ref, err := d.access.PostByID(ctx, post)
+	if err != nil {
+		return Progress{}, err
+	}
+	return d.delivery(ctx, ref)
+}
+
+func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress, error) {
+	plan, chain, err := d.readDelivery(ctx, ref.ID)
+	if err != nil {
+		return Progress{}, fault.Wrap("table", err)
+	}
+	p := Progress{State: Queued, AcceptedAt: access.TimeOf(ref.ID)}
+	if plan != nil {
+		delivered := chain.Delivered + 1
+		p.State, p.Attempts, p.StartedAt = Running, plan.Attempts, &plan.Started
+		p.Planned, p.Delivered, p.Skipped, p.ChunksDone = &plan.Planned, &delivered, &chain.Skipped, &chain.Done
+		if chain.Ended {
+			p.ChunksTotal = &chain.Total
+		}
+	}
+	switch {
+	case plan != nil && plan.State == string(Pulled):
+		p.State = Pulled
+	case plan != nil && chain.Ended && chain.Done == chain.Total:
+		p.State, p.CompletedAt = Complete, &chain.Last
+	case ref.Deleted:
+		p.State = Cancelled
+	case plan == nil && d.access.Now().Sub(p.AcceptedAt) >= d.access.TimelineTTL+schema.DeliveryKept:
+		p.State = Complete
+	}
+	return p, nil
+}
+
+// PageSize is the number of chunks that one read of a delivery looks at: the bound of
+// its cost. It is far above the number that workers leave behind the plan's summary.
+const PageSize = 1000
+
+// readDelivery reads a post's plan, and then a page of its chunks from the end of the plan's
+// summary on. While a delivery runs, done chunks beyond that page are not counted yet.
+func (d *Deliveries) readDelivery(ctx context.Context, post string) (*schema.Plan, schema.Chain, error) {
+	it, err := d.access.Get(ctx, schema.DeliveryPlanKey(post), true)
+	if err != nil || it == nil {
+		return nil, schema.Chain{}, err
+	}
+	plan, err := schema.ParsePlan(*it)
+	if err != nil {
+		return nil, schema.Chain{}, err
+	}
+	links := plan.Sum
+	for page, err := range d.access.Store.Query(ctx, table.Query{
+		PK: schema.DeliveryPK(post), Low: schema.ChunkSK(links.Upto), High: schema.SortChunkEnd,
+		PageSize: PageSize, Consistent: true,
+	}) {
+		if err != nil {
+			return nil, links, err
+		}
+		for _, it := range page.Items {
+			link, err := schema.ParseChunk(it)
+			if err != nil {
+				return nil, links, err
+			}
+			links.Add(link)
+		}
+		break
+	}
+	return &plan, links, nil
+}
