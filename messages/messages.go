@@ -144,6 +144,9 @@ type Followed struct {
 	From string `json:"from" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	// MarkVersion is the version of the home mark that this backfill may end.
 	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	// FollowID is the id of the event that others get of the follow. It is absent if they get
+	// none: nobody follows anew by an import or a repair.
+	FollowID string `json:"follow_id,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
 // Unfollowed asks for the removal of an unfollowed author's entries from the timeline of a
@@ -362,8 +365,12 @@ func (e *Like) check() error {
 }
 
 func (e *Followed) check() error {
-	return errors.Join(userID("follower_id", e.FollowerID), userID("author_id", e.AuthorID),
+	err := errors.Join(userID("follower_id", e.FollowerID), userID("author_id", e.AuthorID),
 		ulid("from", e.From), ulid("mark_version", e.MarkVersion))
+	if e.FollowID != "" {
+		err = errors.Join(err, ulid("follow_id", e.FollowID))
+	}
+	return err
 }
 
 func (e *Unfollowed) check() error {

@@ -44,7 +44,7 @@ func events() map[string]messages.Event {
 		"post_created_unicode": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "👩‍👩‍👧 שלום \x00\x01\x7f\u2028\uFFFE\uFFFF\U0001FFFE end"},
 		"liked":                &messages.Liked{Like: like},
 		"unliked":              &messages.Unliked{Like: like},
-		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID},
+		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID, FollowID: eventID},
 		"mark_walk":            &messages.MarkWalk{Header: header(), AuthorID: "ann", Walker: eventID},
 		"seen":                 &messages.Seen{Header: header(), UserID: "fan"},
 		"returned":             &messages.Returned{Header: header(), UserID: "fan", V: 2},

@@ -82,9 +82,14 @@ func (w *Worker) chain(ctx context.Context, postID string, sum schema.Chain) (sc
 // follow is a follow whose backfill is done.
 type follow messages.Followed
 
-// tell sends Followed to others. The event's id is the version of the follow's mark.
+// tell sends Followed to others, unless the follow is an import's or a repair's. A walk may give
+// the mark another version before the backfill is asked for again, so the id of the follow is
+// that of the event, and names the mark in it.
 func (f follow) tell(ctx context.Context, w *Worker) error {
+	if f.FollowID == "" {
+		return nil
+	}
 	out := messages.Followed(f)
-	out.EventID = f.MarkVersion
+	out.EventID, out.MarkVersion = f.FollowID, f.FollowID
 	return w.cfg.Events(ctx, &out)
 }

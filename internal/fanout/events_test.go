@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -96,7 +99,7 @@ func works() map[string]applied {
 			e := w.follow("bob", id.Min)
 			w.take()
 			change(w)
-			return []messages.Event{e}, e.MarkVersion
+			return []messages.Event{e}, e.FollowID
 		}
 	}
 	untold := func(e func(w *world) messages.Event) applied {
@@ -245,4 +248,54 @@ func TestADeletedPostIsNotTold(t *testing.T) {
 	w.deletePost(e.PostID)
 	w.must(handle(t.Context(), w.worker, e))
 	assert.Empty(t, out.sent)
+}
+
+// A walk gives the mark of a waiting backfill a new version, and a home asks for the backfill
+// again by that one. Others are told of one follow all the same. Nobody follows anew by a repair
+// or an import, so nobody is told of them, however the backfill is asked for.
+func TestOneFollowIsToldUnderOneID(t *testing.T) {
+	var out others
+	w := newWorld(t, 0, out.listen)
+	s := w.service(0)
+	for _, user := range []string{reader, author, "bob"} {
+		_, err := s.PutProfile(t.Context(), user, feed.ProfileInput{Name: user})
+		w.must(err)
+	}
+	asked := func() *messages.Followed { // by a home that finds the backfill late
+		w.now = w.now.Add(11 * time.Second)
+		_, err := s.Home(t.Context(), reader, home.Query{}, page.Request{})
+		w.must(err)
+		return w.take().(*messages.Followed)
+	}
+	w.setMode(schema.ModeLeaving)
+	w.must(s.Follow(t.Context(), reader, author))
+	first := w.take().(*messages.Followed)
+	w.must(handle(t.Context(), w.worker, &messages.MarkWalk{Header: w.header(), AuthorID: author}))
+	again := asked()
+	require.NotEqual(t, first.MarkVersion, again.MarkVersion)
+	w.must(handle(t.Context(), w.worker, again))
+	w.must(handle(t.Context(), w.worker, first))
+	require.Len(t, out.sent, 2)
+	for _, e := range out.sent {
+		*e.Head() = messages.Header{EventID: e.Head().EventID}
+	}
+	assert.Equal(t, out.sent[0], out.sent[1])
+
+	out.sent = nil
+	_, err := w.mem.Delete(t.Context(), table.DeleteInput{Key: schema.FollowerKey(author, reader)})
+	w.must(err)
+	mended, err := s.MendFollow(t.Context(), reader, author)
+	w.must(err)
+	require.True(t, mended)
+	lost := w.take()
+	for _, e := range []messages.Event{asked(), lost} {
+		w.must(handle(t.Context(), w.worker, e))
+	}
+	assert.Empty(t, out.sent, "of a repair")
+
+	pending, err := s.ImportFollow(t.Context(), reader, "bob", id.Min, w.now.Add(-aDay))
+	w.must(err)
+	require.True(t, pending)
+	w.must(handle(t.Context(), w.worker, asked()))
+	assert.Empty(t, out.sent, "of an import")
 }

@@ -110,8 +110,8 @@ func (w *world) follow(user, from string) *messages.Followed {
 	w.Helper()
 	w.addFollower(user)
 	version := w.newID()
-	w.putMark(schema.Mark{User: user, Author: author, Kind: schema.MarkBackfill, From: from, Version: version})
-	e := &messages.Followed{Header: w.header(), FollowerID: user, AuthorID: author, From: from, MarkVersion: version}
+	w.putMark(schema.Mark{User: user, Author: author, Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version})
+	e := &messages.Followed{Header: w.header(), FollowerID: user, AuthorID: author, From: from, MarkVersion: version, FollowID: version}
 	w.enqueue(e)
 	return e
 }

@@ -62,13 +62,19 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	if err != nil {
 		return false, err
 	}
-	version, changed, err := s.makeFollow(ctx, follower, author, now, from, s.access.Now())
-	if changed || err != nil {
+	version, err := s.access.IDs.New()
+	if err != nil {
+		return false, err
+	}
+	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}
+	if changed, err := s.makeFollow(ctx, now, mark, s.access.Now()); changed || err != nil {
 		return changed, err
 	}
 	// The follow is durable, and the mark makes the home right. If the event is lost
 	// here, a home read that finds the old mark publishes it again.
-	err = s.access.Publish(ctx, queue.TopicBackfills, &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version})
+	err = s.access.Publish(ctx, queue.TopicBackfills, &messages.Followed{
+		FollowerID: follower, AuthorID: author, From: from, MarkVersion: version, FollowID: mark.FollowID,
+	})
 	if err != nil {
 		s.access.Log.Warn("backfill not requested: the follower's next home read will request it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("follower", follower), zap.String("author", author), zap.Error(err))
@@ -76,18 +82,14 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	return false, nil
 }
 
-// makeFollow makes a follow's transaction, with the home mark of this version. changed says
-// that another call has changed the follow since now was read.
-func (s *Service) makeFollow(ctx context.Context, follower, author string, now following, from string, since time.Time) (version string, changed bool, err error) {
-	version, err = s.access.IDs.New()
-	if err != nil {
-		return "", false, err
-	}
-	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
+// makeFollow makes a follow's transaction, with its home mark. changed says that another call has
+// changed the follow since now was read.
+func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mark, since time.Time) (changed bool, err error) {
+	follower, author := mark.User, mark.Author
 	until, enrols := s.edgeUntil(now.upto)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
-		{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, from), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, mark.From), If: table.Absent{}}},
 		{Update: s.oneMoreFollowing(follower, until, enrols)},
 		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
@@ -99,20 +101,20 @@ func (s *Service) makeFollow(ctx context.Context, follower, author string, now f
 	ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})
 	err = s.access.TransactFollow(ctx, follower, author, ops...)
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && cancelled.Failed(len(ops)-1) {
-		return "", false, fault.BlockedBy(author)
+		return false, fault.BlockedBy(author)
 	}
 	if access.ConditionFailed(err) {
 		if s.followsMost(err) {
-			return "", false, &fault.Error{
+			return false, &fault.Error{
 				Kind: fault.FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
 			}
 		}
-		return "", true, err
+		return true, err
 	}
 	if err != nil {
-		return "", false, fault.Wrap("table", err)
+		return false, fault.Wrap("table", err)
 	}
-	return version, false, nil
+	return false, nil
 }
 
 // Unfollow is the reverse of Follow, and may be repeated too.

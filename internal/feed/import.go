@@ -65,8 +65,13 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 			return false, nil
 		}
 		pending = true
-		_, changed, err := s.makeFollow(ctx, follower, author, now, from, since)
-		return changed, err
+		version, err := s.access.IDs.New()
+		if err != nil {
+			return false, err
+		}
+		// Without a FollowID: an import tells others nothing, whoever asks for its backfill.
+		mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
+		return s.makeFollow(ctx, now, mark, since)
 	})
 	return pending, err
 }

@@ -63,6 +63,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		if listed {
 			since = known.Get(schema.AttrSince)
 		}
+		// Without a FollowID: others were told of the follow when it was made.
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
 		ops = append(ops, notRemoved(found, follower), notRemoved(found, author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),

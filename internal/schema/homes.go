@@ -54,17 +54,27 @@ type Mark struct {
 	V int64
 	// Version is a ULID, new with each change.
 	Version string
+	// FollowID is the id of the event that tells others of the follow, "" for none. It is the
+	// first version of the mark of a backfill, and stays while the version changes, so that one
+	// follow is told under one id. Marks of other kinds have none.
+	FollowID string
 	// Until is the time until which the posts of a finished backfill are merged in.
 	Until time.Time
 	// TTL is the time after which the mark may be deleted, zero for never.
 	TTL time.Time
 }
 
+// noFollowID marks a follow that others get no event of.
+const noFollowID = "-"
+
 // Item encodes m.
 func (m Mark) Item() table.Item {
 	attrs := []table.Attr{str(AttrKind, string(m.Kind)), str(AttrVersion, m.Version)}
 	if m.From != "" {
 		attrs = append(attrs, str(AttrFrom, m.From))
+	}
+	if m.Kind == MarkBackfill && m.FollowID != m.Version {
+		attrs = append(attrs, str(AttrFollowID, cmp.Or(m.FollowID, noFollowID)))
 	}
 	if m.V != 0 {
 		attrs = append(attrs, num(AttrModeV, m.V))
@@ -105,6 +115,9 @@ func ParseMark(it table.Item) (Mark, error) {
 	author, ok2 := UserOfSK(it.Key.SK)
 	m := Mark{User: user, Author: author, Kind: MarkKind(it.Str(AttrKind)), From: it.Str(AttrFrom), Version: it.Str(AttrVersion), TTL: ttlOf(it)}
 	m.Pull, m.V = cmp.Or(it.Str(AttrPull), m.From), it.Int(AttrModeV)
+	if id := cmp.Or(it.Str(AttrFollowID), m.Version); m.Kind == MarkBackfill && id != noFollowID {
+		m.FollowID = id
+	}
 	if until := it.Int(AttrUntil); until != 0 {
 		m.Until = time.Unix(until, 0).UTC()
 	}

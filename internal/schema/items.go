@@ -46,6 +46,7 @@ const (
 	AttrWalker     = "walker"    // mode: the event that the mark walk began with
 	AttrWalkedAt   = "wat"       // mode: when the walk last went on
 	AttrVersion    = "ver"       // mark, like
+	AttrFollowID   = "fo"        // mark of a backfill: the id of the follow, if it is not "ver", or noFollowID
 	AttrState      = "st"        // like: 1 liked, 0 not
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush

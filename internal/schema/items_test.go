@@ -68,8 +68,11 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, entry, table.Item{Key: entryKey, Attrs: schema.EntryAttrs(born, shards)}, schema.ParseEntry)
 		kind := rapid.SampledFrom([]schema.MarkKind{schema.MarkUnfollowed, schema.MarkBackfill, schema.MarkPulled}).Draw(t, "kind")
 		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Pull: p, Version: q, Until: ttl, TTL: ttl}
-		if kind == schema.MarkPulled {
+		switch kind {
+		case schema.MarkPulled:
 			mark.V = 1 + n&7
+		case schema.MarkBackfill:
+			mark.FollowID = rapid.SampledFrom([]string{"", p, q}).Draw(t, "follow")
 		}
 		comesBack(t, mark, mark.Item(), schema.ParseMark)
 		walked := schema.Mark{User: u, Author: v, Kind: schema.MarkPulled, From: rapid.SampledFrom([]string{"", q}).Draw(t, "from"), Pull: p, V: 1 + n&7, Version: q, TTL: ttl}

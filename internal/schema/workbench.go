@@ -76,7 +76,7 @@ func facets() []facet {
 			{Key: table.Key{PK: TimelinePK(bob), SK: EntrySK(comment, alice)}, Attrs: EntryAttrs(expiry, 16)},
 		}},
 		{"Home mark", MarkKey("USER", "AUTHOR"), []table.Item{
-			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action}.Item(),
+			Mark{User: bob, Author: alice, Kind: MarkBackfill, From: post, Version: action, FollowID: action}.Item(),
 			Mark{User: bob, Author: "carol", Kind: MarkUnfollowed, Version: action, TTL: expiry}.Item(),
 		}},
 		{"Mute", MuteKey("USER", "AUTHOR"), []table.Item{mute}},

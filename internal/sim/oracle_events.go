@@ -16,7 +16,7 @@ import (
 // told holds the events that were sent.
 type told struct {
 	posts   map[string]bool // by id
-	follows map[string]bool // by the version of the mark
+	follows map[string]bool // by the id of the follow
 	likes   map[string]bool // by the version of the action
 }
 
@@ -57,8 +57,18 @@ func (w *World) heard(e messages.Event) {
 		w.heardDelivered(e)
 	case *messages.Followed:
 		w.told.follows[e.EventID] = true
-		if of := fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID); w.backfills[e.EventID] != of {
+		of := fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID)
+		if w.backfills[e.EventID] != of {
 			w.load.fail("I6", "the event of a follow %s names %s, it is %q", e.EventID, of, w.backfills[e.EventID])
+		}
+		ids := 0
+		for told := range w.told.follows {
+			if w.backfills[told] == of {
+				ids++
+			}
+		}
+		if made := len(w.followers[e.AuthorID][e.FollowerID]); ids > made {
+			w.load.fail("I6", "%s follows %s for the %dth time, and others were told by %d ids", e.FollowerID, e.AuthorID, made, ids)
 		}
 	case *messages.LikeCounted:
 		w.told.likes[e.EventID] = true

@@ -213,6 +213,8 @@ func (w *World) sawMessage(e messages.Event) {
 	case *messages.PostDeleted:
 		w.purges[e.PostID] = true
 	case *messages.Followed:
-		w.backfills[e.MarkVersion] = fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID)
+		if e.FollowID != "" { // else others get no event of it
+			w.backfills[e.FollowID] = fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID)
+		}
 	}
 }

@@ -66,7 +66,7 @@ type World struct {
 	followers map[string]map[string][]follower // by author and user
 	madeAt    map[string]int                   // step in which a post's event became durable
 	purges    map[string]bool                  // posts whose purge was asked for
-	backfills map[string]string                // that were asked for, by the version of the mark
+	backfills map[string]string                // that were asked for, by the id of the follow
 	told      told
 	past      map[string]bool // versions of likes of before the run
 	probe     *probe          // the last part of some lives, nil before it

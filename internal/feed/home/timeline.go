@@ -256,7 +256,7 @@ func (h *Homes) remind(ctx context.Context, viewer string, late []schema.Mark, s
 		if !h.reminders.allow(m.Version) {
 			continue
 		}
-		var e messages.Event = &messages.Followed{FollowerID: m.User, AuthorID: m.Author, From: m.From, MarkVersion: m.Version}
+		var e messages.Event = &messages.Followed{FollowerID: m.User, AuthorID: m.Author, From: m.From, MarkVersion: m.Version, FollowID: m.FollowID}
 		if m.Kind == schema.MarkUnfollowed {
 			e = &messages.Unfollowed{FollowerID: m.User, AuthorID: m.Author, MarkVersion: m.Version}
 		}
