@@ -192,8 +192,9 @@ func (w *World) backstop(topic string, m *queued) {
 	q := w.queue(topic)
 	i := slices.Index(q.messages, m)
 	q.messages = slices.Delete(q.messages, i, i+1)
-	q.dead = append(q.dead, queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: "received too often", FailedAt: time.Now()})
-	w.set[m.id] = true
+	letter := queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: receivedTooOften, FailedAt: time.Now()}
+	q.dead = append(q.dead, letter)
+	w.awaits(letter)
 	w.see(event{kind: eventAside, running: w.running(m)})
 	w.note("backstop %s", m.id)
 }
@@ -219,7 +220,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 		w.note("redrive %s %s", topic, d.ID)
 	}
 	q.dead = kept
-	for _, d := range kept { // of a message that became two letters, one may stay
+	for _, d := range kept { // of a message that became two dead letters, one may stay
 		w.awaits(d)
 	}
 }
@@ -227,9 +228,12 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 // unsent reports whether the work of a dead letter is done, and its event was not sent.
 func unsent(d queue.DeadLetter) bool { return strings.Contains(d.Reason, "its event was not sent") }
 
-// awaits lets such a dead letter wait for its redrive.
+// receivedTooOften is the reason of a dead letter that the backstop made.
+const receivedTooOften = "received too often"
+
+// awaits lets a dead letter wait for its redrive, if the backstop made it or its event is unsent.
 func (w *World) awaits(d queue.DeadLetter) {
-	if w.shape.Events && unsent(d) {
+	if d.Reason == receivedTooOften || w.shape.Events && unsent(d) {
 		w.set[d.ID] = true
 	}
 }

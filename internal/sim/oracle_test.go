@@ -75,6 +75,27 @@ func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	assert.False(t, w.redriveUnsent(), "the rest stays")
 }
 
+// TestOneOfTwoDeadLettersMayStay has a message of which the backstop made a dead letter, and a
+// consumer, whose lease had ended, made another one. Only the second one is redriven.
+func TestOneOfTwoDeadLettersMayStay(t *testing.T) {
+	w := quietWorld()
+	w.load.send(draws(1, 1, 1), "like", postID, "u0", true)
+	q := w.queue(queue.TopicLikes)
+	second := queue.DeadLetter{ID: q.messages[0].id, Topic: queue.TopicLikes, Payload: q.messages[0].payload, Reason: "its consumer failed"}
+	w.backstop(queue.TopicLikes, q.messages[0])
+	q.dead = append(q.dead, second)
+
+	w.redrive(queue.TopicLikes, func(d queue.DeadLetter) error {
+		if d.Reason != second.Reason {
+			return errDown
+		}
+		return nil
+	})
+	q.messages = nil
+	w.checkMessages()
+	assert.Empty(t, w.load.violations)
+}
+
 // TestAWalkThatNobodySendsIsFound follows changes of an author's mode.
 func TestAWalkThatNobodySendsIsFound(t *testing.T) {
 	type step func(w *World)

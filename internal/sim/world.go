@@ -49,7 +49,7 @@ type World struct {
 	queues map[string]*queueState
 	load   *workload
 	ttls   map[table.Key]int64 // of the items that have one
-	set    map[string]bool     // messages that the backstop set aside
+	set    map[string]bool     // messages whose dead letters wait for a redrive
 	began  map[string]int      // step in which a message's handling began, by the op
 	tombs  map[string]int      // step in which a post was deleted
 	listed map[string]listing  // posts as they came into their authors' lists
