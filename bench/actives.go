@@ -25,6 +25,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/replay"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
@@ -284,12 +285,12 @@ func newLife(store table.Store, begin time.Time) *life {
 	})
 	ids := id.NewGenerator(clock)
 	way := access.New(access.Config{
-		Store: store, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL, LikeWindow: time.Second, ActiveDays: activeDays, Log: zap.NewNop(),
+		Store: store, Publisher: l, IDs: ids, Now: clock, Lifetimes: lifetime.Fixed(timelineTTL), LikeWindow: time.Second, ActiveDays: activeDays, Log: zap.NewNop(),
 	})
 	l.feed = feed.New(feed.Config{Access: way, LikesByUser: true})
 	l.homes = home.New(home.Config{Access: way, Items: l.feed, Mutes: l.feed, HeadAge: time.Second})
 	l.worker = fanout.New(fanout.Config{
-		Store: store, Posts: l.feed, Publisher: l, IDs: ids, Now: clock, TimelineTTL: timelineTTL,
+		Store: store, Posts: l.feed, Publisher: l, IDs: ids, Now: clock, Lifetimes: lifetime.Fixed(timelineTTL),
 		PageSize: daemon.PageSize, ActiveDays: activeDays,
 		Observe: func(entries int, _ time.Duration) { l.entries += int64(entries) },
 	})

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/capacity"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
@@ -143,7 +144,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		}
 	}
 	ids := id.NewGenerator(time.Now)
-	way := access.New(access.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop()})
+	way := access.New(access.Config{Store: s.store, Publisher: s.broker, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL), Log: zap.NewNop()})
 	f := feed.New(feed.Config{Access: way})
 	if _, err := f.PutProfile(ctx, author, feed.ProfileInput{Name: author}); err != nil {
 		return 0, cost, err

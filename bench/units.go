@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -155,11 +156,11 @@ type workers struct {
 func newWorkers(store table.Store, broker queue.Broker, posts, writers int, observe func(int, time.Duration)) *workers {
 	ids := id.NewGenerator(time.Now)
 	way := access.New(access.Config{
-		Store: store, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, Log: zap.NewNop(),
+		Store: store, Publisher: broker, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL), Log: zap.NewNop(),
 	})
 	f := feed.New(feed.Config{Access: way})
 	return &workers{f, delivery.New(way), fanout.New(fanout.Config{
-		Store: store, Posts: f, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,
+		Store: store, Posts: f, Publisher: broker, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL),
 		Writers: writers, PageSize: daemon.PageSize, Observe: observe,
 	}), broker, posts}
 }

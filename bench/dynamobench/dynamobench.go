@@ -33,6 +33,7 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -156,7 +157,7 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 	d := &dispatcher{limit: setting.Chunks}
 	ids := id.NewGenerator(time.Now)
 	d.worker = fanout.New(fanout.Config{
-		Store: store, Posts: stored{}, Publisher: d, IDs: ids, Now: time.Now, TimelineTTL: ttl, Writers: setting.Writers, PageSize: daemon.PageSize,
+		Store: store, Posts: stored{}, Publisher: d, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(ttl), Writers: setting.Writers, PageSize: daemon.PageSize,
 		Observe: func(n int, _ time.Duration) { delivered.Add(int64(n)) },
 	})
 	deliver := func() error {

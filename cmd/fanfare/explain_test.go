@@ -28,6 +28,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
 	"fanfare/internal/table/embedded"
 	"fanfare/messages"
@@ -43,8 +44,8 @@ func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	store, err := embedded.Open(dir.Path("table"), embedded.Options{Now: now})
 	require.NoError(t, err)
 	sent := &backfills{}
-	do(feed.New(feed.Config{Access: access.New(access.Config{Store: store, Publisher: sent, IDs: id.NewGenerator(now), Now: now, TimelineTTL: 30 * 24 * time.Hour})}))
-	worker := fanout.New(fanout.Config{Store: store, IDs: id.NewGenerator(now), Now: now, TimelineTTL: 30 * 24 * time.Hour})
+	do(feed.New(feed.Config{Access: access.New(access.Config{Store: store, Publisher: sent, IDs: id.NewGenerator(now), Now: now, Lifetimes: lifetime.Fixed(30 * 24 * time.Hour)})}))
+	worker := fanout.New(fanout.Config{Store: store, IDs: id.NewGenerator(now), Now: now, Lifetimes: lifetime.Fixed(30 * 24 * time.Hour)})
 	for _, e := range sent.events {
 		assert.NoError(t, worker.HandleBackfills(t.Context(), e))
 	}

@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/table/embedded"
 )
 
@@ -38,7 +39,7 @@ func loseQueue(t *testing.T, path, author string, texts ...string) {
 	require.NoError(t, err)
 	posts := feed.New(feed.Config{
 		Access: access.New(access.Config{
-			Store: store, Publisher: lostQueue{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: 30 * 24 * time.Hour,
+			Store: store, Publisher: lostQueue{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(30 * 24 * time.Hour),
 		}),
 	})
 	for _, text := range texts {

@@ -14,12 +14,13 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/table/tabletest"
 )
 
 func emptyDomain() admin.Domain {
-	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: time.Now, TimelineTTL: time.Hour})
+	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour)})
 	posts := feed.New(feed.Config{Access: way})
 	return admin.Domain{Deliveries: delivery.New(way), Homes: home.New(home.Config{Access: way, Items: posts, Mutes: posts})}
 }

@@ -12,7 +12,7 @@ func (p *process) auditOf() audit.Config {
 	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), table.UrgencyBackfills)
 	return audit.Config{
 		Store: store, Feed: p.newDomain(store).feed, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-		TimelineTTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser), Log: p.log.Named("audit"),
+		Lifetimes: p.lifetimes, LikesByUser: bool(p.cfg.LikesByUser), Log: p.log.Named("audit"),
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/console"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
@@ -98,13 +99,15 @@ type Addresses struct {
 
 // process is one run. Run makes the first fields, open the next ones, and run the roots.
 type process struct {
-	opt      Options
-	cfg      config.Config
-	log      *zap.Logger
-	clock    *clock.Clock
-	ids      *id.Generator
-	pace     table.Pace
-	cleanups cleanups
+	opt   Options
+	cfg   config.Config
+	log   *zap.Logger
+	clock *clock.Clock
+	ids   *id.Generator
+	// lifetimes are how long homes show posts.
+	lifetimes *lifetime.View
+	pace      table.Pace
+	cleanups  cleanups
 
 	reg     *prometheus.Registry
 	metrics *obs.Metrics
@@ -147,6 +150,9 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	if err := awaitDependencies(ctx, p.health, p.log); err != nil {
+		return err
+	}
+	if err := p.decideLifetimes(ctx); err != nil {
 		return err
 	}
 	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // they outlive ctx by the drain

@@ -21,6 +21,7 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -62,7 +63,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	store := stuckMarks{tabletest.NewMemory(), make(chan struct{})}
 	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 	p.eng = &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1}}
-	p.cfg.TimelineTTL = time.Hour
+	p.lifetimes = lifetime.Fixed(time.Hour)
 	users := p.newDomain(store).feed
 	profile := func(user string) {
 		t.Helper()
@@ -196,7 +197,7 @@ func floodByOneAuthor(t *testing.T, broker interface {
 	store := &delivering{Store: tabletest.NewMemory(), seen: make(chan int64, 1)}
 	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 	p.eng = &engine{store: store, broker: broker, writers: 1, workers: workers}
-	p.cfg.TimelineTTL = time.Hour
+	p.lifetimes = lifetime.Fixed(time.Hour)
 
 	edges := []table.BatchWrite{}
 	follower := func(author, user string) {

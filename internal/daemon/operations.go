@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue/sqs"
 )
@@ -29,11 +30,12 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 		return nil, nil, err
 	}
 	ids := id.NewGenerator(time.Now)
-	way := access.New(access.Config{Store: store, Publisher: broker, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL})
+	lives := lifetime.New(lifetime.Config{Store: store, Now: time.Now, TTL: cfg.TimelineTTL})
+	way := access.New(access.Config{Store: store, Publisher: broker, IDs: ids, Now: time.Now, Clock: clk, Lifetimes: lives})
 	posts := feed.New(feed.Config{Access: way})
 	homes := home.New(home.Config{Access: way, Items: posts, Mutes: posts})
 	checks := audit.New(audit.Config{
-		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL, LikesByUser: bool(cfg.LikesByUser),
+		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, Lifetimes: lives, LikesByUser: bool(cfg.LikesByUser),
 	})
 	return admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks}, broker.Close, nil
 }

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/queue/sqstest"
@@ -40,7 +41,7 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 		require.NoError(t, err)
 		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
-		p.cfg.TimelineTTL = 24 * time.Hour
+		p.lifetimes = lifetime.Fixed(24 * time.Hour)
 		p.eng = &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
 		setUp := p.newDomain(memory)
 		api := p.newDomain(p.pace.Store(limited, table.UrgencyAPI)).feed

@@ -47,7 +47,7 @@ type domain struct {
 func (p *process) newDomain(store table.Store) domain {
 	way := access.New(access.Config{
 		Store: store, Local: p.eng.local, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-		TimelineTTL: p.cfg.TimelineTTL, LikeWindow: p.cfg.LikeWindow, ActiveDays: p.cfg.ActiveDays,
+		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, ActiveDays: p.cfg.ActiveDays,
 		RequestID: obs.RequestID, Log: p.log.Named("feed"),
 	})
 	service := feed.New(feed.Config{
@@ -115,7 +115,7 @@ func (p *process) startFanout() {
 		posts := p.newDomain(store).feed
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: posts, Users: users{posts}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-			TimelineTTL: p.cfg.TimelineTTL, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
+			Lifetimes: p.lifetimes, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
 			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.log.Named("fanout"),
 		})
 		consumer := &queue.Consumer{

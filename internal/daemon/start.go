@@ -12,6 +12,9 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/awsclient"
 	"fanfare/internal/backoff"
+	"fanfare/internal/lifetime"
+	"fanfare/internal/obs"
+	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
 
@@ -68,6 +71,29 @@ func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logge
 		}
 		if backoff.Wait(ctx, startRetries().Bound(looks)) != nil {
 			return unusable(needed, reasons)
+		}
+	}
+}
+
+// decideLifetimes reads how long homes show posts, before the process serves. A process that
+// writes entries stores its own setting as the last decision.
+func (p *process) decideLifetimes(ctx context.Context) error {
+	p.lifetimes = lifetime.New(lifetime.Config{
+		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)), Now: p.opt.Now, Clock: p.clock, TTL: p.cfg.TimelineTTL, Log: p.log,
+	})
+	for tries := 1; ; tries++ {
+		var err error
+		if p.opt.Roles.API || p.opt.Roles.Fanout {
+			err = p.lifetimes.Decide(ctx)
+		} else {
+			_, err = p.lifetimes.Current(ctx)
+		}
+		if err == nil || isPermanent(err) {
+			return err
+		}
+		p.log.Warn("waiting for the TTL of homes", zap.Error(err))
+		if backoff.Wait(ctx, startRetries().Bound(tries)) != nil {
+			return err
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -29,7 +30,7 @@ import (
 func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t transfer.Config, end func() error, err error) {
 	clk := clock.New(time.Now)
 	t = transfer.Config{
-		Now: time.Now, Clock: clk, TimelineTTL: cfg.TimelineTTL, LikeWindow: cfg.LikeWindow, LikesByUser: bool(cfg.LikesByUser),
+		Now: time.Now, Clock: clk, TTL: cfg.TimelineTTL, LikeWindow: cfg.LikeWindow, LikesByUser: bool(cfg.LikesByUser),
 		PushLimit: cfg.FollowersPushed(), ActiveDays: cfg.ActiveDays, MaxFollowing: cfg.MaxFollowing, Writers: 1, Log: log,
 	}
 	if cfg.Engine == config.EngineAWS {
@@ -79,7 +80,7 @@ func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed
 	}
 	u = feed.New(feed.Config{
 		Access: access.New(access.Config{
-			Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, TimelineTTL: cfg.TimelineTTL, Log: log,
+			Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, Lifetimes: lifetime.New(lifetime.Config{Store: t.Store, Now: time.Now, TTL: cfg.TimelineTTL, Log: log}), Log: log,
 		}),
 		LikesByUser: bool(cfg.LikesByUser),
 	})

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"fanfare/internal/id"
 	"fanfare/internal/panics"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -245,8 +244,12 @@ func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.E
 func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) ([]schema.Post, error) {
 	var mu sync.Mutex
 	var newest []schema.Post
-	low := max(p.Lo, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
-	_, err := w.eachFollowee(ctx, p.User, func(author schema.Edge) error {
+	low, err := w.oldestShown(ctx)
+	if err != nil {
+		return nil, err
+	}
+	low = max(low, p.Lo)
+	_, err = w.eachFollowee(ctx, p.User, func(author schema.Edge) error {
 		mu.Lock()
 		from := max(low, author.From)
 		mu.Unlock()
@@ -293,7 +296,7 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string, most int)
 func (w *Worker) writeMissed(ctx context.Context, user string, missed []schema.Post, began time.Time) error {
 	var writes []table.BatchWrite
 	for _, stored := range missed {
-		p, err := w.newPost(stored.ID, stored.Author, stored.LikeShards)
+		p, err := w.newPost(ctx, stored.ID, stored.Author, stored.LikeShards)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -81,7 +82,7 @@ func newDomain(way access.Config) domain {
 // service is another process of the product, without hooks.
 func (w *world) service(days int) domain {
 	return newDomain(access.Config{
-		Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL, ActiveDays: days,
+		Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: days,
 	})
 }
 

@@ -76,9 +76,13 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 		return false, err
 	}
 	until := w.cfg.Now().Add(markLinger)
+	lives, err := w.cfg.Lifetimes.Current(ctx)
+	if err != nil {
+		return false, err
+	}
 	ttl := until.Add(markSlack)
-	if first, err := id.Time(mark.From); err == nil && first.Add(w.cfg.TimelineTTL+markSlack).After(ttl) {
-		ttl = first.Add(w.cfg.TimelineTTL + markSlack)
+	if first, err := id.Time(mark.From); err == nil && first.Add(lives.Written(first)+markSlack).After(ttl) {
+		ttl = first.Add(lives.Written(first) + markSlack)
 	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.MarkKey(mark.User, mark.Author),
@@ -102,7 +106,11 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 // copyPosts writes entries for the posts that the mark makes homes merge in. It leaves
 // out posts too old for a timeline.
 func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Time) (copied int, err error) {
-	oldest := max(mark.From, id.Floor(w.cfg.Now().Add(-w.cfg.TimelineTTL)))
+	oldest, err := w.oldestShown(ctx)
+	if err != nil {
+		return 0, err
+	}
+	oldest = max(mark.From, oldest)
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return 0, err // homes merge the posts meanwhile
 	}
@@ -119,7 +127,7 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 			if err != nil {
 				return copied, err
 			}
-			p, err := w.newPost(stored.ID, mark.Author, stored.LikeShards)
+			p, err := w.newPost(ctx, stored.ID, mark.Author, stored.LikeShards)
 			if err != nil {
 				return copied, err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -187,7 +188,7 @@ func TestALateFanOutShowsNoMoreThanPull(t *testing.T) {
 	for _, e := range late {
 		w.must(w.worker.HandlePosts(t.Context(), e))
 	}
-	reader := newDomain(access.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})
+	reader := newDomain(access.Config{Store: w.mem, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL)})
 	shown := func(pull bool) (posts []string) {
 		list, err := reader.Home(t.Context(), "new", home.Query{Pull: pull}, page.Request{})
 		w.must(err)

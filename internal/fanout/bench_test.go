@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/fanout"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/schema"
@@ -43,7 +44,7 @@ func BenchmarkDelivery(b *testing.B) {
 	complete := make(chan struct{}, 1)
 	ids := id.NewGenerator(time.Now)
 	worker := fanout.New(fanout.Config{
-		Store: store, Posts: storedPosts{}, Publisher: broker, IDs: ids, Now: time.Now, TimelineTTL: timelineTTL, ActiveDays: activeDays,
+		Store: store, Posts: storedPosts{}, Publisher: broker, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: activeDays,
 		Observe: func(n int, _ time.Duration) {
 			if delivered.Add(int64(n)) == celebrity {
 				complete <- struct{}{}

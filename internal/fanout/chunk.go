@@ -69,7 +69,7 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 	if err != nil {
 		return err
 	}
-	p, err := w.newPost(c.Post, author, next.ref.LikeShards)
+	p, err := w.newPost(ctx, c.Post, author, next.ref.LikeShards)
 	if err != nil {
 		return err
 	}

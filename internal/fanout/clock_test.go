@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/clock"
 	"fanfare/internal/fanout"
+	"fanfare/internal/lifetime"
 	"fanfare/messages"
 )
 
@@ -20,7 +21,7 @@ func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 	now := func() time.Time { return w.now.Add(wrong) }
 	w = newWorld(t, 9, small)
 	clk := clock.New(now)
-	w.worker = w.newWorker(small, func(c *fanout.Config) { c.Now, c.Clock, c.TimelineTTL = now, clk, 24*time.Hour })
+	w.worker = w.newWorker(small, func(c *fanout.Config) { c.Now, c.Clock, c.Lifetimes = now, clk, lifetime.Fixed(24*time.Hour) })
 	post := w.post()
 	_, err := w.EnsurePost(t.Context(), post)
 	w.must(err)

@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -79,7 +80,7 @@ func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
 
 func TestEntriesThatWouldBeExpiredAreNotWritten(t *testing.T) {
 	for _, n := range []int{2, 20} {
-		w := newWorld(t, n, small, func(c *fanout.Config) { c.TimelineTTL = time.Hour })
+		w := newWorld(t, n, small, func(c *fanout.Config) { c.Lifetimes = lifetime.Fixed(time.Hour) })
 		e := w.post()
 		w.now = w.now.Add(2 * time.Hour)
 		w.enqueue(e)
@@ -495,7 +496,7 @@ func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T
 			w.enqueue(e)
 			var units table.Units
 			store := table.Measure(w.mem, func(_ table.Op, u table.Units, _ error) { units = units.Plus(u) })
-			reader := delivery.New(access.New(access.Config{Store: store, Now: w.clock, TimelineTTL: timelineTTL}))
+			reader := delivery.New(access.New(access.Config{Store: store, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL)}))
 			ask := func() delivery.Progress {
 				t.Helper()
 				units = table.Units{}

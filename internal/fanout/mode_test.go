@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -51,7 +52,7 @@ func (w *world) mode() schema.Mode {
 // shown returns the posts of a user's home, as readers see it, oldest first.
 func (w *world) shown(user string) (posts []string) {
 	w.Helper()
-	reader := newDomain(access.Config{Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL})
+	reader := newDomain(access.Config{Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL)})
 	list, err := reader.Home(w.Context(), user, home.Query{}, page.Request{Limit: 100})
 	w.must(err)
 	for _, it := range slices.Backward(list.Items) {

@@ -57,7 +57,7 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
-	p, err := w.newPost(e.PostID, e.AuthorID, ref.LikeShards)
+	p, err := w.newPost(ctx, e.PostID, e.AuthorID, ref.LikeShards)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
 }
 
 func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, requestID string) error {
-	p, err := w.newPost(stored.ID, stored.Author, stored.LikeShards)
+	p, err := w.newPost(ctx, stored.ID, stored.Author, stored.LikeShards)
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,13 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 			return err
 		}
 	}
+	lives, err := w.cfg.Lifetimes.Current(ctx)
+	if err != nil {
+		return err
+	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.LikeCountKey(ref.ID),
-		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.cfg.Now().Add(w.cfg.TimelineTTL + schema.DeliveryKept).Unix())}},
+		Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(w.cfg.Now().Add(lives.Longest() + schema.DeliveryKept).Unix())}},
 		If:  table.Exists{},
 	})
 	if _, unliked := errors.AsType[*table.ConditionError](err); err != nil && !unliked {

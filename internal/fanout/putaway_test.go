@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -21,7 +22,7 @@ import (
 // hookedService is service with the hooks of the world.
 func (w *world) hookedService(days int) domain {
 	return newDomain(access.Config{
-		Store: table.HideExpired(w.store, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL, ActiveDays: days,
+		Store: table.HideExpired(w.store, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: days,
 	})
 }
 

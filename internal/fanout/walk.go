@@ -210,6 +210,10 @@ func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version 
 // pulled, so its mark gets a new version.
 func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) error {
 	for {
+		lives, err := w.cfg.Lifetimes.Current(ctx)
+		if err != nil {
+			return err
+		}
 		res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.MarkKey(user, mode.Author), Consistent: true})
 		if err != nil {
 			return markError(err, user, mode.Author)
@@ -222,7 +226,7 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 		case err != nil:
 			return err
 		case mark.Kind == schema.MarkPulled && mark.V <= mode.V:
-			mark.TTL = mode.At.Add(w.cfg.TimelineTTL + markSlack)
+			mark.TTL = mode.At.Add(lives.Longest() + markSlack)
 		case mark.Kind != schema.MarkBackfill || !mark.TTL.IsZero():
 			return nil
 		}

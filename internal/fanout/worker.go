@@ -52,6 +52,7 @@ import (
 
 	"fanfare/internal/clock"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -82,7 +83,7 @@ const (
 	DefaultPlanChunks = 50
 )
 
-// Config holds the parts and settings of a Worker. The fields down to TimelineTTL are
+// Config holds the parts and settings of a Worker. The fields down to Lifetimes are
 // required; the zero value of each other field takes its default.
 type Config struct {
 	Store     table.Store
@@ -92,8 +93,8 @@ type Config struct {
 	Now       func() time.Time
 	// Clock, if not nil, says when Now must not decide by age.
 	Clock *clock.Clock
-	// TimelineTTL is how long after a post's time its entries live.
-	TimelineTTL time.Duration
+	// Lifetimes are how long after a post's time its entries live.
+	Lifetimes *lifetime.View
 	// Users removes users; nil if the worker must not.
 	Users Users
 	// PushLimit is the number of followers above which an author's posts are no longer
@@ -274,13 +275,17 @@ type post struct {
 	recordTTL time.Time
 }
 
-func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
+func (w *Worker) newPost(ctx context.Context, postID, author string, likeShards int) (post, error) {
 	at, err := id.Time(postID)
 	if err != nil {
 		return post{}, err
 	}
-	ttl := at.Add(w.cfg.TimelineTTL)
-	expired, err := w.passed(ttl)
+	lives, err := w.cfg.Lifetimes.Current(ctx)
+	if err != nil {
+		return post{}, err
+	}
+	ttl := at.Add(lives.Written(at))
+	expired, err := w.passed(lives.End(at))
 	if err != nil {
 		return post{}, err
 	}
@@ -289,6 +294,12 @@ func (w *Worker) newPost(postID, author string, likeShards int) (post, error) {
 		attrs: schema.EntryAttrs(ttl, likeShards), expired: expired,
 		recordTTL: ttl.Add(schema.DeliveryKept),
 	}, nil
+}
+
+// oldestShown returns the lowest post id that homes show.
+func (w *Worker) oldestShown(ctx context.Context) (string, error) {
+	lives, err := w.cfg.Lifetimes.Current(ctx)
+	return id.Floor(lives.Oldest(w.cfg.Now())), err
 }
 
 // passed reports whether a time has passed. Nothing is left out by a clock in doubt: the

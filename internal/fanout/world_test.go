@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -73,7 +74,7 @@ func (w *world) clock() time.Time { return w.now }
 
 func (w *world) newWorker(options ...func(*fanout.Config)) *fanout.Worker {
 	c := fanout.Config{
-		Store: w.store, Posts: w, Publisher: publisher{w}, IDs: w.ids, Now: w.clock, TimelineTTL: timelineTTL,
+		Store: w.store, Posts: w, Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL),
 		Observe: func(n int, _ time.Duration) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -282,7 +283,7 @@ func (w *world) record(postID string) []table.Item {
 
 func (w *world) delivery(postID string) delivery.Progress {
 	w.Helper()
-	d, err := delivery.New(access.New(access.Config{Store: w.mem, Now: w.clock, TimelineTTL: timelineTTL})).Delivery(w.Context(), author, postID)
+	d, err := delivery.New(access.New(access.Config{Store: w.mem, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL)})).Delivery(w.Context(), author, postID)
 	w.must(err)
 	return d
 }

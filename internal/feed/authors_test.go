@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -61,7 +62,7 @@ func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 	ahead := id.Floor(w.clock.now().Add(time.Minute))
 	// The workers have a Service of their own.
 	worker := newDomain(config{way: way{
-		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL, Local: true,
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL), Local: true,
 	}, service: service{Authors: known}})
 	_, err := worker.EnsurePost(t.Context(), &messages.PostCreated{
 		Header: messages.Header{EventID: ahead, Time: w.clock.now()}, PostID: ahead, AuthorID: "ann", Text: "in the queue",

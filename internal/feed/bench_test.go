@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/table/embedded"
 )
@@ -30,9 +31,9 @@ func onDisk(b *testing.B) (s *domain, deliver func()) {
 	})
 	published, ids := &recorder{}, id.NewGenerator(now)
 	s = newDomain(config{way: way{
-		Store: store, Publisher: published, IDs: ids, Now: now, TimelineTTL: timelineTTL,
+		Store: store, Publisher: published, IDs: ids, Now: now, Lifetimes: lifetime.Fixed(timelineTTL),
 	}, service: service{LikesByUser: true}})
-	worker := fanout.New(fanout.Config{Store: store, Posts: s, Publisher: published, IDs: ids, Now: now, TimelineTTL: timelineTTL})
+	worker := fanout.New(fanout.Config{Store: store, Posts: s, Publisher: published, IDs: ids, Now: now, Lifetimes: lifetime.Fixed(timelineTTL)})
 	return s, func() {
 		for _, e := range published.take() {
 			require.NoError(b, worker.HandlePosts(b.Context(), e))

@@ -62,7 +62,7 @@ func (s *Service) block(ctx context.Context, user, other string, since time.Time
 			ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}})
 			continue
 		}
-		end, err := s.endOf(f[0], f[1], follow)
+		end, err := s.endOf(ctx, f[0], f[1], follow)
 		if err != nil {
 			return false, err
 		}

@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -76,7 +77,7 @@ func newStory(t *testing.T, store func(*clock) table.Store, set settings) *story
 		return works
 	}}
 	s.worker = fanout.New(fanout.Config{
-		Store: faulty, Posts: s.Service, Publisher: s, IDs: id.NewGenerator(at.now), Now: at.now, TimelineTTL: timelineTTL,
+		Store: faulty, Posts: s.Service, Publisher: s, IDs: id.NewGenerator(at.now), Now: at.now, Lifetimes: lifetime.Fixed(timelineTTL),
 		PushLimit: set.limit, ActiveDays: set.days, PageSize: 4, ChunkSize: 4,
 	})
 	s.users("ann", "fan")
@@ -583,7 +584,7 @@ func TestAnExplanationOfAMovingFollowIsRight(t *testing.T) {
 	s.follow("fan", "ann")
 	mark := schema.MarkKey("fan", "ann")
 	hidden := &withoutOnce{Store: s.store, key: mark}
-	other := newDomain(config{way: way{Store: hidden, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
+	other := newDomain(config{way: way{Store: hidden, Publisher: s, Now: s.clock.now, Lifetimes: lifetime.Fixed(timelineTTL)}})
 	all, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, home.ReasonMerged, all[0].Reason)
@@ -619,7 +620,7 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 			}
 			return works
 		}}
-		other := newDomain(config{way: way{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
+		other := newDomain(config{way: way{Store: broken, Publisher: s, Now: s.clock.now, Lifetimes: lifetime.Fixed(timelineTTL)}})
 		_, err := other.Explain(t.Context(), s, "fan", p.ID)
 		assert.ErrorIsf(t, err, errDown, "call %d", n+1)
 	}
@@ -638,7 +639,7 @@ func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
 		defer mu.Unlock()
 		units = units.Plus(u)
 	})
-	other := newDomain(config{way: way{Store: measured, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
+	other := newDomain(config{way: way{Store: measured, Publisher: s, Now: s.clock.now, Lifetimes: lifetime.Fixed(timelineTTL)}})
 	_, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, table.Units{Read: 10}, units)
@@ -784,7 +785,7 @@ func TestAFailedReadExplainsNoHome(t *testing.T) {
 	s.post("ann", "hello")
 	s.workAll()
 	broken := &tap{Store: s.store}
-	other := newDomain(config{way: way{Store: broken, Publisher: s, Now: s.clock.now, TimelineTTL: timelineTTL}})
+	other := newDomain(config{way: way{Store: broken, Publisher: s, Now: s.clock.now, Lifetimes: lifetime.Fixed(timelineTTL)}})
 	calls := failEachCall(t, broken, func() error {
 		_, err := other.Explain(t.Context(), s, "fan", "")
 		return err

@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -149,7 +150,7 @@ func newWorldAt(t *testing.T, clock *clock, change ...func(*config)) *world {
 	w := &world{t: t, store: tabletest.NewMemory(), clock: clock, published: &recorder{}}
 	cfg := config{way: way{
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now,
-		TimelineTTL: timelineTTL, Jitter: func() float64 { return 0 },
+		Lifetimes: lifetime.Fixed(timelineTTL), Jitter: func() float64 { return 0 },
 	}, service: service{LikesByUser: true}}
 	for _, c := range change {
 		c(&cfg)

@@ -145,7 +145,7 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 // endFollow makes an unfollow's transaction. changed says that another call has changed the
 // follow since now was read.
 func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
-	ops, err := s.endOf(follower, author, now)
+	ops, err := s.endOf(ctx, follower, author, now)
 	if err != nil {
 		return false, err
 	}
@@ -157,14 +157,10 @@ func (s *Service) endFollow(ctx context.Context, follower, author string, now fo
 }
 
 // endOf returns the operations of an unfollow's transaction.
-func (s *Service) endOf(follower, author string, now following) ([]table.TransactOp, error) {
-	version, err := s.access.IDs.New()
+func (s *Service) endOf(ctx context.Context, follower, author string, now following) ([]table.TransactOp, error) {
+	mark, err := s.unfollowed(ctx, follower, author)
 	if err != nil {
 		return nil, err
-	}
-	mark := schema.Mark{
-		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
-		TTL: s.access.Now().Add(s.access.TimelineTTL + unfollowedSlack),
 	}
 	same := table.Equal{Name: schema.AttrSince, Value: now.edge.Get(schema.AttrSince)}
 	return []table.TransactOp{
@@ -174,6 +170,19 @@ func (s *Service) endOf(follower, author string, now following) ([]table.Transac
 		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}, nil
+}
+
+// unfollowed returns a new mark of an unfollow.
+func (s *Service) unfollowed(ctx context.Context, follower, author string) (schema.Mark, error) {
+	lives, err := s.access.Lives(ctx)
+	if err != nil {
+		return schema.Mark{}, err
+	}
+	version, err := s.access.IDs.New()
+	return schema.Mark{
+		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
+		TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),
+	}, err
 }
 
 // unchanged holds while the home mark is still the one that was read, nil for none. A
@@ -274,7 +283,11 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 // the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look
 // at posts that homes no longer show because of their age.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
-	recent, err := s.access.PostsBy(ctx, nil, author, access.Span{Low: s.access.OldestShown()}, s.cfg.RecentPosts, s.cfg.RecentPosts)
+	oldest, err := s.access.OldestShown(ctx)
+	if err != nil {
+		return "", err
+	}
+	recent, err := s.access.PostsBy(ctx, nil, author, access.Span{Low: oldest}, s.cfg.RecentPosts, s.cfg.RecentPosts)
 	if err != nil {
 		return "", err
 	}

@@ -119,7 +119,11 @@ func (s *Service) ImportPost(ctx context.Context, in ImportedPost) (schema.PostR
 	post := schema.Post{
 		ID: in.ID, Author: in.Author, Text: in.Text, ImageURL: in.ImageURL, EditedAt: in.EditedAt, LikeShards: s.likeShards(counts),
 	}
-	ref, _, err := s.putPost(ctx, post, false, in.ID >= s.access.OldestShown())
+	oldest, err := s.access.OldestShown(ctx)
+	if err != nil {
+		return schema.PostRef{}, err
+	}
+	ref, _, err := s.putPost(ctx, post, false, in.ID >= oldest)
 	return ref, err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 )
 
 // A process whose clock is ahead made the stored action. The next one must win all the same,
@@ -25,7 +26,7 @@ func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 		w.deliver()
 		fast := func() time.Time { return w.clock.now().Add(time.Minute) }
 		ahead := newDomain(config{way: way{
-			Store: w.store, Publisher: w.published, Now: fast, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fast),
+			Store: w.store, Publisher: w.published, Now: fast, Lifetimes: lifetime.Fixed(timelineTTL), IDs: id.NewGenerator(fast),
 		}})
 		act := func(do func() error) string {
 			require.NoError(t, do())

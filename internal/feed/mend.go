@@ -50,11 +50,11 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed || ends && pushed && listed {
 		return false, nil
 	}
-	version, err := s.access.IDs.New()
+	next, err := s.unfollowed(ctx, follower, author)
 	if err != nil {
 		return false, err
 	}
-	next := schema.Mark{User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version, TTL: s.access.Now().Add(s.access.TimelineTTL + unfollowedSlack)}
+	version := next.Version
 	var event messages.Event = &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version}
 	ops := make([]table.TransactOp, 0, 6)
 	if follows {
@@ -115,8 +115,12 @@ func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err e
 	if err != nil {
 		return false, err
 	}
+	lives, err := s.access.Lives(ctx)
+	if err != nil {
+		return false, err
+	}
 	s.askToPurge(ctx, ref.Author, post)
-	ref.Deleted, ref.TTL = true, s.access.Now().Add(s.access.TimelineTTL+schema.DeliveryKept)
+	ref.Deleted, ref.TTL = true, s.access.Now().Add(lives.Longest()+schema.DeliveryKept)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: ref.Item(), If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}}},
 		{Check: &table.CheckInput{Key: schema.PostKey(ref.Author, post), If: table.Absent{}}},

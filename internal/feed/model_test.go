@@ -21,6 +21,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
@@ -60,7 +61,7 @@ func newModel(w *world, stale bool) *model {
 	m := &model{
 		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, mutes: map[[2]string]time.Time{}, blocks: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
 		worker: fanout.New(fanout.Config{
-			Store: w.store, Posts: w.Service, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL,
+			Store: w.store, Posts: w.Service, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL),
 		}),
 	}
 	w.users(m.users...)

@@ -117,9 +117,13 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
+	lives, err := s.access.Lives(ctx)
+	if err != nil {
+		return err
+	}
 	s.askToPurge(ctx, user, post)
 	byID.Deleted = true
-	byID.TTL = s.access.Now().Add(s.access.TimelineTTL + schema.DeliveryKept)
+	byID.TTL = s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
 	lower := access.AddTo(schema.CountsKey(user), schema.AttrPosts, -1)
 	if counts == nil || counts.Str(schema.AttrLastDel) < post {
 		raise := *lower

@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -53,7 +54,7 @@ func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	ahead := newDomain(config{way: way{
-		Store: w.store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL, IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(time.Minute) }),
+		Store: w.store, Publisher: w.published, Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL), IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(time.Minute) }),
 	}})
 	last := ""
 	for i := range 10 {
@@ -75,7 +76,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
 	behind := newDomain(config{way: way{
-		Store: tp.Store, Publisher: w.published, Now: w.clock.now, TimelineTTL: timelineTTL, IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(-time.Minute) }),
+		Store: tp.Store, Publisher: w.published, Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL), IDs: id.NewGenerator(func() time.Time { return w.clock.now().Add(-time.Minute) }),
 	}})
 	posts := []feed.Post{w.post("ann", "1"), w.post("ann", "2"), w.post("ann", "3"), w.post("ann", "4")}
 	remove := func(s interface {
@@ -199,7 +200,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
 	fastNow := func() time.Time { return w.clock.now().Add(10 * time.Minute) }
-	fast := newDomain(config{way: way{Store: w.store, Publisher: w.published, Now: fastNow, TimelineTTL: timelineTTL, IDs: id.NewGenerator(fastNow)}})
+	fast := newDomain(config{way: way{Store: w.store, Publisher: w.published, Now: fastNow, Lifetimes: lifetime.Fixed(timelineTTL), IDs: id.NewGenerator(fastNow)}})
 	first, err := fast.CreatePost(t.Context(), "ann", feed.PostInput{Text: "fast"})
 	require.NoError(t, err)
 	event, isPost := w.published.take()[0].(*messages.PostCreated)

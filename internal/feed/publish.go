@@ -211,9 +211,14 @@ func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (stor
 
 // putPost is writePost, and leaves out the author's entry of a post that no home shows.
 func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
+	lives, err := s.access.Lives(ctx)
+	if err != nil {
+		return schema.PostRef{}, false, err
+	}
+	at := access.TimeOf(p.ID)
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
-		Attrs: schema.EntryAttrs(access.TimeOf(p.ID).Add(s.access.TimelineTTL), p.LikeShards),
+		Attrs: schema.EntryAttrs(at.Add(lives.Written(at)), p.LikeShards),
 	}
 	byID := refOf(p)
 	ops := []table.TransactOp{

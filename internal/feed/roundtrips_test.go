@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -213,7 +214,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 				if working {
 					worker := fanout.New(fanout.Config{
 						Store: &tap{Store: tp.Store, latency: latency}, Posts: w.Service, Publisher: relay{events},
-						IDs: ids, Now: time.Now, TimelineTTL: timelineTTL,
+						IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL),
 					})
 					running.Go(func() {
 						for event := range events {

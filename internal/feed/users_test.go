@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -295,7 +296,7 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	w.follow("ann", shown[0])
 	// Another process has a lower limit: the follows of before stay.
 	lower := newDomain(config{way: way{
-		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, TimelineTTL: timelineTTL,
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL),
 	}, service: service{MaxFollowing: 2}})
 	assert.NoError(t, lower.Follow(t.Context(), "ann", shown[1]))
 	assert.NoError(t, lower.Unfollow(t.Context(), "ann", shown[1]))

@@ -38,6 +38,7 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -146,7 +147,7 @@ func newWorld(tb testing.TB, change ...func(*httpapi.Config)) *world {
 		Counters: w.counted, Now: time.Now, Log: zap.NewNop(),
 	}
 	serve(&w.cfg, access.Config{
-		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, RequestID: obs.RequestID, Log: zap.NewNop(),
+		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour), RequestID: obs.RequestID, Log: zap.NewNop(),
 	}, feed.Config{LikesByUser: true})
 	for _, c := range change {
 		c(&w.cfg)
@@ -478,7 +479,7 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 func TestAFollowAboveTheLimitIsA409(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
 		serve(c, access.Config{
-			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
+			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
 		}, feed.Config{MaxFollowing: 1})
 	})
 	for _, user := range []string{"ann", "ben", "cid"} {
@@ -628,7 +629,7 @@ func TestADeveloperBecomesAnAwayReader(t *testing.T) {
 	assert.Contains(t, off.Detail, "FANFARE_ACTIVE_DAYS")
 	w = newWorld(t, func(c *httpapi.Config) {
 		serve(c, access.Config{
-			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, ActiveDays: 14, Log: zap.NewNop(),
+			Store: tabletest.NewMemory(), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour), ActiveDays: 14, Log: zap.NewNop(),
 		}, feed.Config{})
 	})
 	w.profile(t, "ann")

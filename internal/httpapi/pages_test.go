@@ -23,6 +23,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -56,7 +57,7 @@ func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, re
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at } // so the process forgets nothing
 	way := access.Config{
-		Store: store, Publisher: &published{}, IDs: id.NewGenerator(now), Now: now, TimelineTTL: time.Hour, LikeWindow: time.Second, Log: zap.NewNop(),
+		Store: store, Publisher: &published{}, IDs: id.NewGenerator(now), Now: now, Lifetimes: lifetime.Fixed(time.Hour), LikeWindow: time.Second, Log: zap.NewNop(),
 	}
 	made := feed.New(feed.Config{Access: access.New(way), LikesByUser: true})
 	ctx, text := t.Context(), strings.Repeat("x", 280)

@@ -20,6 +20,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -89,7 +90,7 @@ func TestPanicOfTheTableIsA500OnAnyGoroutine(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.Log = zap.New(core)
 		serve(c, access.Config{
-			Store: store, Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour, RequestID: obs.RequestID, Log: zap.NewNop(),
+			Store: store, Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour), RequestID: obs.RequestID, Log: zap.NewNop(),
 		}, feed.Config{LikesByUser: true})
 	})
 	w.profile(t, "ann")

@@ -25,6 +25,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/live"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -202,7 +203,7 @@ func TestAStreamIsRefusedWithAProblem(t *testing.T) {
 	res := w.call(t, "ann", "HEAD", path, "")
 	assert.Equal(t, "200 text/event-stream", fmt.Sprint(res.Code, " ", res.Header().Get("Content-Type")))
 	w = newWorld(t, func(c *httpapi.Config) {
-		serve(c, access.Config{Store: down{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour}, feed.Config{})
+		serve(c, access.Config{Store: down{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour)}, feed.Config{})
 	})
 	problem(t, w.call(t, "ann", "GET", path, ""), http.StatusServiceUnavailable, "unavailable")
 	problem(t, w.call(t, "ann", "GET", path, "", "Last-Event-ID", id.Min), http.StatusServiceUnavailable, "unavailable")
@@ -227,7 +228,7 @@ func (hung) Query(ctx context.Context, _ table.Query) iter.Seq2[table.Page, erro
 func TestStreamsThatWaitForAHungTableAreTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) {
-			serve(c, access.Config{Store: hung{}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour}, feed.Config{})
+			serve(c, access.Config{Store: hung{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour)}, feed.Config{})
 		})
 		var calls sync.WaitGroup
 		for i := range 150 {

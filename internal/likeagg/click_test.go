@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -44,7 +45,7 @@ func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
 				require.NoError(t, err)
 				service := feed.New(feed.Config{
 					Access: access.New(access.Config{
-						Store: w.mem, Publisher: api{w.queue}, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour,
+						Store: w.mem, Publisher: api{w.queue}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
 					}),
 				})
 				w.run()

@@ -247,3 +247,22 @@ func TestAFullLedgerLosesNoLike(t *testing.T) {
 		w.wantCount(1)
 	})
 }
+
+// FANFARE_LIKE_WINDOW is changed: aggregators of both windows count the same post meanwhile.
+func TestAggregatorsOfTwoWindowsCountExactly(t *testing.T) {
+	step(t, func(w *world) {
+		for _, window := range []time.Duration{time.Second, time.Minute, 10 * time.Millisecond, time.Second} {
+			w.tune = func(cfg *Config) { cfg.Window = window }
+			w.run()
+			for i := range 100 {
+				w.send(fmt.Sprintf("user%d", i), i%3 > 0 || window == time.Minute)
+				pass(100 * time.Millisecond)
+			}
+			if len(w.procs) == 3 {
+				w.procs[0].stop()
+			}
+		}
+		w.settle()
+		w.wantCount(66)
+	})
+}

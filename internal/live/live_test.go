@@ -22,6 +22,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/live"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -54,7 +55,7 @@ func newAPI(t *testing.T, store table.Store) *api {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.units += u.Read
-		}), IDs: a.ids, Now: time.Now, TimelineTTL: time.Hour,
+		}), IDs: a.ids, Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
 	})
 	service := feed.New(feed.Config{Access: way})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service})

@@ -48,6 +48,9 @@ func facets() []facet {
 		{"Mode of a large author", ModeKey("AUTHOR"), []table.Item{
 			Mode{Author: alice, State: ModePull, V: 2, Since: post, At: at}.Item(),
 		}},
+		{"Lifetimes of posts in homes", LifetimesKey(), []table.Item{
+			Lifetimes{{time.UnixMilli(0), 30 * 24 * time.Hour}, {later, 365 * 24 * time.Hour}}.Item(),
+		}},
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{

@@ -24,6 +24,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -277,7 +278,7 @@ func (w *World) idle() bool {
 func (w *World) checkCalmly(ctx context.Context) {
 	w.checkQuiet(ctx, newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
-		TimelineTTL: timelineTTL, Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
+		Lifetimes: lifetime.Fixed(timelineTTL), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{}))
 }
 
@@ -408,7 +409,7 @@ func (w *World) service(p *Proc) *domain {
 	}
 	return newDomain(access.Config{
 		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		TimelineTTL: timelineTTL, ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
+		Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), Log: zap.NewNop(),
 	}, feed.Config{
 		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard),
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
@@ -487,7 +488,7 @@ func (w *World) fanout(p *Proc) {
 	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service}, Publisher: p.Broker(),
-		IDs: ids, Now: p.Now, TimelineTTL: timelineTTL, PushLimit: p.limit, Events: w.tell(p),
+		IDs: ids, Now: p.Now, Lifetimes: lifetime.Fixed(timelineTTL), PushLimit: p.limit, Events: w.tell(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})

@@ -20,11 +20,12 @@ import (
 
 	"fanfare/internal/clock"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/memory"
 	"fanfare/internal/table"
 )
 
-// Config holds the parts and settings of an Access. The fields down to TimelineTTL are
+// Config holds the parts and settings of an Access. The fields down to Lifetimes are
 // required; the zero value of each other field takes its default.
 type Config struct {
 	// Store is the table. It may return expired items: New hides them.
@@ -41,8 +42,8 @@ type Config struct {
 	Now func() time.Time
 	// Clock, if not nil, says when Now must not decide by age.
 	Clock *clock.Clock
-	// TimelineTTL is how long a post stays in homes, by the time of its id.
-	TimelineTTL time.Duration
+	// Lifetimes are how long posts stay in homes, by the times of their ids.
+	Lifetimes *lifetime.View
 	// LikeWindow is the window of the like aggregators. The reads through this Access share
 	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
 	LikeWindow time.Duration

@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/id"
 	"fanfare/internal/panics"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -140,11 +141,17 @@ func AddTo(key table.Key, attr string, n int64) *table.UpdateInput {
 	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
 }
 
-// OldestShown returns the lowest post id that homes still show. A timeline entry
-// expires in the second in which its post becomes TimelineTTL old. Merged and pulled
-// posts must leave the home at the same moment.
-func (a *Access) OldestShown() string {
-	return id.Floor(time.Unix(a.Now().Unix()+1, 0).Add(-a.TimelineTTL))
+// Lives returns how long posts stay in homes.
+func (a *Access) Lives(ctx context.Context) (schema.Lifetimes, error) {
+	lives, err := a.Lifetimes.Current(ctx)
+	return lives, fault.Wrap("table", err)
+}
+
+// OldestShown returns the lowest post id that homes still show: by their entries, merged and
+// pulled alike. Entries may be older, if their TTL was longer.
+func (a *Access) OldestShown(ctx context.Context) (string, error) {
+	lives, err := a.Lives(ctx)
+	return id.Floor(lives.Oldest(a.Now())), err
 }
 
 // getAll is a consistent BatchGet, and a Get of one key.

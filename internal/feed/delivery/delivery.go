@@ -89,6 +89,10 @@ func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress
 	if err != nil {
 		return Progress{}, fault.Wrap("table", err)
 	}
+	lives, err := d.access.Lives(ctx)
+	if err != nil {
+		return Progress{}, err
+	}
 	p := Progress{State: Queued, AcceptedAt: access.TimeOf(ref.ID)}
 	if plan != nil {
 		delivered := chain.Delivered + 1
@@ -105,7 +109,7 @@ func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress
 		p.State, p.CompletedAt = Complete, &chain.Last
 	case ref.Deleted:
 		p.State = Cancelled
-	case plan == nil && d.access.Now().Sub(p.AcceptedAt) >= d.access.TimelineTTL+schema.DeliveryKept:
+	case plan == nil && !d.access.Now().Before(lives.End(p.AcceptedAt).Add(schema.DeliveryKept)):
 		p.State = Complete
 	}
 	return p, nil

@@ -53,7 +53,11 @@ func (d *Deliveries) Reconcile(ctx context.Context, since, until time.Time, curs
 
 func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
 	taken := id.Floor(d.access.Now().Add(reconcileMargin - messages.MaxAge))
-	low, high := max(id.Floor(since), d.access.OldestShown(), taken), id.Floor(until)
+	oldest, err := d.access.OldestShown(ctx)
+	if err != nil {
+		return Reconciled{}, err
+	}
+	low, high := max(id.Floor(since), oldest, taken), id.Floor(until)
 	at, err := parsePlace(cursor, low)
 	if err != nil {
 		return Reconciled{}, err

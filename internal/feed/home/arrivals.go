@@ -133,7 +133,10 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 		seen, _ := decodeStreamed(position)
 		return seen, nil
 	}
-	of := access.Span{Low: h.access.OldestShown()}
+	of, err := h.newerThan(ctx, "")
+	if err != nil {
+		return nil, err
+	}
 	if last != "" {
 		of.High = last + access.Behind
 	}
@@ -198,7 +201,11 @@ func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) ite
 	return func(yield func([]feed.HomeItem, error) bool) {
 		seen.behind = true
 		began := h.access.Now()
-		of := h.newerThan(seen.floor)
+		of, err := h.newerThan(ctx, seen.floor)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		of.Up = true
 		refs, err := h.homeRefs(ctx, viewer, of, lookPosts)
 		if err != nil {

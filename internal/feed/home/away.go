@@ -59,7 +59,7 @@ func (h *Homes) beginReturn(ctx context.Context, p schema.Presence) {
 	next := schema.Presence{
 		User: p.User, State: schema.PresenceReturning, Until: p.Until, V: p.V + 1, Lo: id.Floor((p.Until + 1).Start()),
 	}
-	if p.Hi > h.access.OldestShown() {
+	if oldest, err := h.access.OldestShown(ctx); err != nil || p.Hi > oldest { // a wider gap is right, too
 		next.Lo = min(next.Lo, p.Lo)
 	}
 	_, err := h.access.Store.Put(ctx, table.PutInput{

@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/table/tabletest"
 )
@@ -117,7 +118,7 @@ func FuzzGathering(f *testing.F) {
 // Anybody can make a cursor. One of a gathering that has no posts left ends the home.
 func TestACursorWithoutGatheredPostsEndsTheHome(t *testing.T) {
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
-	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: now, TimelineTTL: time.Hour})
+	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: now, Lifetimes: lifetime.Fixed(time.Hour)})
 	service := feed.New(feed.Config{Access: way})
 	h := New(Config{Access: way, Items: service, Mutes: service})
 	cursor := byGathering("ann", "").Cursor(gathering{after: everyFollowee}.encode())

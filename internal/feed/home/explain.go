@@ -208,8 +208,12 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		e.Reason = ReasonDeleted
 		return e, nil
 	}
-	if post < h.access.OldestShown() {
-		e.Reason, e.At = ReasonExpired, access.TimeOf(post).Add(h.access.TimelineTTL)
+	lives, err := h.access.Lives(ctx)
+	if err != nil {
+		return e, err
+	}
+	if post < id.Floor(lives.Oldest(h.access.Now())) {
+		e.Reason, e.At = ReasonExpired, lives.End(access.TimeOf(post))
 		return e, nil
 	}
 	// A follow between the reads of its edge and of its mark looks like a missing entry. The

@@ -27,7 +27,11 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	before := at.before
 	// Kept for the first page: the entries and the marks, then its items.
 	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
-	source := h.source(viewer, query.Pull, h.newerThan(query.After))
+	of, err := h.newerThan(ctx, query.After)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	source := h.source(viewer, query.Pull, of)
 	source.gathers = gathers
 	refs, again, err := source.next(ctx, calls, before, in.Size()+1)
 	if err != nil {

@@ -66,11 +66,12 @@ func (h *Homes) headOf(ctx context.Context, author string, of access.Span, want,
 }
 
 // newerThan returns the span of a home behind the post after, "" for all that is still shown.
-func (h *Homes) newerThan(after string) access.Span {
+func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error) {
+	oldest, err := h.access.OldestShown(ctx)
 	if after == "" {
-		return access.Span{Low: h.access.OldestShown()}
+		return access.Span{Low: oldest}, err
 	}
-	return access.Span{Low: max(h.access.OldestShown(), after+access.Behind)}
+	return access.Span{Low: max(oldest, after+access.Behind)}, err
 }
 
 // homeReaders is the number of post lists that one home read reads at the same time.

@@ -32,7 +32,11 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 	}
 	// For each round: the entries, the marks if it is the first, and the posts.
 	calls := page.BudgetAfter(3)
-	source := h.source(viewer, query.Pull, h.newerThan(query.After))
+	of, err := h.newerThan(ctx, query.After)
+	if err != nil {
+		return News{}, err
+	}
+	source := h.source(viewer, query.Pull, of)
 	for before := at.before; ; {
 		refs, again, err := source.next(ctx, calls, before, MaxUnread)
 		if err != nil {

@@ -117,7 +117,11 @@ func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathe
 	for _, post := range at.posts {
 		top.Items = append(top.Items, access.Ref{Post: post})
 	}
-	top, err := h.mergedPosts(ctx, calls, heard(lists), h.newerThan(query.After).After(at.before), gatherPosts, top)
+	of, err := h.newerThan(ctx, query.After)
+	if err != nil {
+		return page.List[feed.HomeItem]{}, err
+	}
+	top, err = h.mergedPosts(ctx, calls, heard(lists), of.After(at.before), gatherPosts, top)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
@@ -221,7 +225,10 @@ func (h *Homes) stillFollowed(ctx context.Context, viewer string, refs []access.
 		}
 		from[edge.Other] = edge.From
 	}
-	oldest := h.access.OldestShown()
+	oldest, err := h.access.OldestShown(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool {
 		lowest, followed := from[r.Author]
 		return !followed || muted[r.Author] || r.Post < max(lowest, oldest)

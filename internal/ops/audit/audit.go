@@ -39,6 +39,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -142,7 +143,7 @@ type Feed interface {
 	BuryLost(ctx context.Context, post string) (bool, error)
 }
 
-// Config configures an Audit. Store, Feed, IDs, Now and TimelineTTL are required.
+// Config configures an Audit. Store, Feed, IDs, Now and Lifetimes are required.
 type Config struct {
 	Store table.Store
 	Feed  Feed
@@ -150,8 +151,9 @@ type Config struct {
 	IDs *id.Generator
 	Now func() time.Time
 	// Clock, if not nil, says when Now must not decide by age.
-	Clock       *clock.Clock
-	TimelineTTL time.Duration
+	Clock *clock.Clock
+	// Lifetimes are how long homes show posts.
+	Lifetimes *lifetime.View
 	// LikesByUser says that likes are in the index of likes by user.
 	LikesByUser bool
 	// Most bounds the followers, likes and edges that one check looks at, 0 for all: of the

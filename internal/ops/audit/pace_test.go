@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -46,7 +47,7 @@ func TestAnAuditorFindsDamageForItsShareOfTheUnits(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				found, looked, rounds := 0, 0, 0
 				a := &audit.Auditor{
-					Config: audit.Config{Store: store, IDs: id.NewGenerator(time.Now), Now: time.Now, TimelineTTL: time.Hour},
+					Config: audit.Config{Store: store, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour)},
 					Used:   func() float64 { return c.used(time.Since(began)) },
 					Looked: func(items int) { looked += items },
 					Found:  func(f audit.Finding) { found++; assert.Equal(t, audit.FollowHalf, f.Kind); assert.False(t, f.Mended) },

@@ -159,6 +159,9 @@ func (r *run) entryItem(ctx context.Context, user string, it table.Item) error {
 	if err != nil {
 		return nil //nolint:nilerr // items that cannot be read are passed by
 	}
+	if shown, err := r.shownFor(ctx, entry.Post, 0); err != nil || !shown {
+		return err // an entry of a longer TTL, whose mark and tombstone may have expired
+	}
 	ref, post := schema.PostByIDKey(entry.Post), schema.PostKey(entry.Author, entry.Post)
 	edge, under, mark := schema.FollowingKey(user, entry.Author), schema.FollowerKey(entry.Author, user), schema.MarkKey(user, entry.Author)
 	found, err := r.get(ctx, false, ref, edge, mark)
@@ -187,6 +190,15 @@ func (r *run) entryItem(ctx context.Context, user string, it table.Item) error {
 	return r.found(ctx, EntryUnfollowed, it.Key, "the user does not follow the author, and no mark hides the entry", r.mendFollow(ctx, user, entry.Author))
 }
 
+// shownFor reports whether homes show a post for some time more.
+func (r *run) shownFor(ctx context.Context, post string, more time.Duration) (bool, error) {
+	lives, err := r.cfg.Lifetimes.Current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return post >= id.Floor(lives.Oldest(r.cfg.Now().Add(more))), nil
+}
+
 // planItem checks that a delivered post has its entries: the author's own, and those of the
 // followers of done chunks.
 func (r *run) planItem(ctx context.Context, it table.Item) error {
@@ -195,10 +207,13 @@ func (r *run) planItem(ctx context.Context, it table.Item) error {
 		return nil //nolint:nilerr // items that cannot be read are passed by
 	}
 	made, err := id.Time(plan.Post)
-	// The worker's own TTL is in the record. Entries that soon expire are left alone.
-	ttl := plan.TTL.Add(-schema.DeliveryKept)
-	if err != nil || !r.cfg.Now().Add(time.Hour).Before(ttl) || !r.cfg.Now().Add(time.Hour).Before(made.Add(r.cfg.TimelineTTL)) {
+	if err != nil {
 		return nil //nolint:nilerr // an id without a time is none of the product's
+	}
+	// The TTL of the entries is in the record. Entries that soon expire are left alone.
+	ttl := plan.TTL.Add(-schema.DeliveryKept)
+	if shown, err := r.shownFor(ctx, plan.Post, time.Hour); err != nil || !shown || !r.cfg.Now().Add(time.Hour).Before(ttl) {
+		return err
 	}
 	key := schema.PostByIDKey(plan.Post)
 	found, err := r.get(ctx, true, key)

@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
@@ -73,13 +74,13 @@ func newWorld(t *testing.T, store table.Store) *world {
 	require.NoError(t, err)
 	ids := id.NewGenerator(w.now)
 	way := access.New(access.Config{
-		Store: store, Local: true, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14,
+		Store: store, Local: true, Publisher: w.broker, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: 14,
 	})
 	w.Service = feed.New(feed.Config{Access: way, LikesByUser: true})
 	w.Homes = home.New(home.Config{Access: way, Items: w.Service, Mutes: w.Service})
 	w.Deliveries = delivery.New(way)
 	worker := fanout.New(fanout.Config{
-		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, ActiveDays: 14, ChunkSize: 4, PageSize: 2,
+		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: 14, ChunkSize: 4, PageSize: 2,
 	})
 	backfills := func(ctx context.Context, e messages.Event) error {
 		if _, removal := e.(*messages.UserForgotten); !removal {
@@ -105,7 +106,7 @@ func newWorld(t *testing.T, store table.Store) *world {
 		running.Wait()
 		require.NoError(t, w.broker.Close())
 	})
-	w.cfg = audit.Config{Store: store, Feed: w.Service, IDs: ids, Now: w.now, TimelineTTL: timelineTTL, LikesByUser: true}
+	w.cfg = audit.Config{Store: store, Feed: w.Service, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), LikesByUser: true}
 	w.audit = audit.New(w.cfg)
 	return w
 }

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -36,11 +37,11 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 		units = units.Plus(u)
 	})
 	out, ids := &outbox{}, id.NewGenerator(clock)
-	way := access.New(access.Config{Store: store, Publisher: out, IDs: ids, Now: clock, TimelineTTL: month, ActiveDays: days})
+	way := access.New(access.Config{Store: store, Publisher: out, IDs: ids, Now: clock, Lifetimes: lifetime.Fixed(month), ActiveDays: days})
 	f := feed.New(feed.Config{Access: way})
 	homes := home.New(home.Config{Access: way, Items: f, Mutes: f})
 	worker := fanout.New(fanout.Config{
-		Store: store, Posts: f, Publisher: out, IDs: ids, Now: clock, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize, ActiveDays: days,
+		Store: store, Posts: f, Publisher: out, IDs: ids, Now: clock, Lifetimes: lifetime.Fixed(month), Writers: 8, PageSize: daemon.PageSize, ActiveDays: days,
 	})
 	handle := func(e messages.Event) table.Units {
 		units = table.Units{}

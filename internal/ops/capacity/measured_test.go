@@ -23,6 +23,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -133,9 +134,9 @@ func holdFanOut(t *testing.T, followers int) {
 		units = units.Plus(u)
 	})
 	ids := id.NewGenerator(time.Now)
-	f := feed.New(feed.Config{Access: access.New(access.Config{Store: measured, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Log: zap.NewNop()})})
+	f := feed.New(feed.Config{Access: access.New(access.Config{Store: measured, Publisher: out, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(month), Log: zap.NewNop()})})
 	worker := fanout.New(fanout.Config{
-		Store: measured, Posts: f, Publisher: out, IDs: ids, Now: time.Now, TimelineTTL: month, Writers: 8, PageSize: daemon.PageSize,
+		Store: measured, Posts: f, Publisher: out, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(month), Writers: 8, PageSize: daemon.PageSize,
 	})
 	assert.Equalf(t, float64(recordKeptDays*24), schema.DeliveryKept.Hours(),
 		"a delivery record is kept for %s, the estimate has %d days", schema.DeliveryKept, recordKeptDays)

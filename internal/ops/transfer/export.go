@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -217,7 +218,7 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out)}
-	s := feed.New(feed.Config{Access: access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, TimelineTTL: cfg.TimelineTTL}), LikesByUser: cfg.LikesByUser})
+	s := feed.New(feed.Config{Access: access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)}), LikesByUser: cfg.LikesByUser})
 	profile, err := s.User(ctx, user)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -33,8 +34,9 @@ type Config struct {
 	Store table.Store
 	Now   func() time.Time
 	// Clock, if not nil, says when Now must not decide by age.
-	Clock        *clock.Clock
-	TimelineTTL  time.Duration
+	Clock *clock.Clock
+	// TTL is how long homes show posts, unless the table has it.
+	TTL          time.Duration
 	LikeWindow   time.Duration
 	LikesByUser  bool
 	PushLimit    int64
@@ -97,6 +99,7 @@ type importer struct {
 	files  []string
 	index  *index
 	store  table.Store
+	lives  *lifetime.View
 	feed   *feed.Service
 	worker *fanout.Worker
 	spent  meter
@@ -117,15 +120,19 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	if err := cfg.Clock.Doubt(); err != nil { // it would leave posts out for their age
 		return Imported{}, err
 	}
+	im.lives = lifetime.New(lifetime.Config{Store: cfg.Store, Now: cfg.Now, TTL: cfg.TTL, Log: cfg.Log})
+	if err := im.lives.Keep(ctx); err != nil {
+		return Imported{}, err
+	}
 	ids := id.NewGenerator(cfg.Now)
 	im.feed = feed.New(feed.Config{
 		Access: access.New(access.Config{
-			Store: im.store, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL, ActiveDays: cfg.ActiveDays, Log: cfg.Log,
+			Store: im.store, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives, ActiveDays: cfg.ActiveDays, Log: cfg.Log,
 		}),
 		LikesByUser: cfg.LikesByUser,
 	})
 	im.worker = fanout.New(fanout.Config{
-		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, TimelineTTL: cfg.TimelineTTL,
+		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives,
 		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, Writers: cfg.Writers, PageSize: cfg.PageSize, Walks: cfg.Lanes, Log: cfg.Log,
 	})
 	out, err := im.run(ctx)
@@ -320,15 +327,13 @@ func (im *importer) post(ctx context.Context, r *record) error {
 		post.EditedAt = *r.EditedAt
 	}
 	ref, err := im.feed.ImportPost(ctx, post)
-	if err != nil || ref.Deleted || !im.shown(made, 0) {
+	if err != nil || ref.Deleted {
+		return err
+	}
+	if shown, err := im.shown(ctx, made, 0); err != nil || !shown {
 		return err
 	}
 	return im.worker.Deliver(ctx, ref)
-}
-
-// shown reports whether homes show a post for longer than rest.
-func (im *importer) shown(post string, rest time.Duration) bool {
-	return post >= id.Floor(im.cfg.Now().Add(rest-im.cfg.TimelineTTL))
 }
 
 func (im *importer) comment(ctx context.Context, r *record) error {

@@ -22,6 +22,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
 	"fanfare/internal/table"
@@ -34,7 +35,7 @@ const timelineTTL = 30 * 24 * time.Hour
 
 func config(store table.Store) transfer.Config {
 	return transfer.Config{
-		Store: store, Now: func() time.Time { return today }, TimelineTTL: timelineTTL, LikeWindow: 10 * time.Millisecond,
+		Store: store, Now: func() time.Time { return today }, TTL: timelineTTL, LikeWindow: 10 * time.Millisecond,
 		LikesByUser: true, ActiveDays: 14, MaxFollowing: 3, Lanes: 8,
 	}
 }
@@ -88,7 +89,7 @@ type domain struct {
 
 func service(store table.Store, now time.Time) domain {
 	clock := func() time.Time { return now }
-	way := access.New(access.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, TimelineTTL: timelineTTL})
+	way := access.New(access.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, Lifetimes: lifetime.Fixed(timelineTTL)})
 	s := feed.New(feed.Config{Access: way, LikesByUser: true})
 	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s})}
 }

@@ -353,3 +353,9 @@ func findOutside(ctx context.Context, store table.Store, outside map[table.Key]a
 }
 
 func compare(a, b int) int { return min(1, max(-1, a-b)) }
+
+// shown reports whether homes show a post for longer than rest.
+func (im *importer) shown(ctx context.Context, post string, rest time.Duration) (bool, error) {
+	lives, err := im.lives.Current(ctx)
+	return post >= id.Floor(lives.Oldest(im.cfg.Now().Add(rest))), err
+}

@@ -330,7 +330,10 @@ func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 	err = v.side(ctx, func(ctx context.Context, do func(func(context.Context) error)) error {
 		return v.im.eachRecord(ctx, kindPost, func(_ place, r *record) error {
 			made, err := r.madeID()
-			if err != nil || !v.im.shown(made, nearlyExpired) {
+			if err != nil {
+				return err
+			}
+			if shown, err := v.im.shown(ctx, made, nearlyExpired); err != nil || !shown {
 				return err
 			}
 			author := r.AuthorID

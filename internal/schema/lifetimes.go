@@ -1,0 +1,165 @@
+package schema
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// AttrLifetimes is the attribute of the lifetimes.
+const AttrLifetimes = "ttls"
+
+const (
+	// changeAhead is the time from the decision about a TTL until it is in force. By then each
+	// process has read it, and each entry has been written that an unfollow of before could
+	// not know: of a post of an hour later, by a clock half a day ahead.
+	changeAhead = 24 * time.Hour
+	// changeFixed is the time before a TTL is in force in which no decision takes it back: a
+	// process whose clock is half a day ahead may use it already.
+	changeFixed = 14 * time.Hour
+)
+
+// Lifetime is the TTL of homes that is in force from a time on.
+type Lifetime struct {
+	From time.Time
+	TTL  time.Duration
+}
+
+// Lifetimes are the TTLs of homes, in the order of their times. They are one stored item, so
+// all processes show the same posts whatever their settings are. A post leaves the homes once
+// it is older than the shortest TTL that was in force since it was made. So a post whose
+// entries have expired never returns (I1, I2).
+type Lifetimes []Lifetime
+
+// LifetimesKey names the item of the lifetimes.
+func LifetimesKey() table.Key { return table.Key{PK: "lifetimes", SK: SortInfo} }
+
+// Oldest returns the time of the oldest post that homes show. An entry expires in the second in
+// which its post becomes as old as its TTL, and so does the post in a home by pull.
+func (l Lifetimes) Oldest(now time.Time) time.Time {
+	second := time.Unix(now.Unix()+1, 0).UTC()
+	var oldest time.Time
+	var shortest time.Duration // in force since the time of the step
+	for i := len(l) - 1; i >= 0; i-- {
+		if i > 0 && l[i].From.After(now) {
+			continue
+		}
+		first := shortest == 0
+		if first || l[i].TTL < shortest {
+			shortest = l[i].TTL
+		}
+		made := second.Add(-shortest)
+		if l[i].From.After(made) {
+			made = l[i].From
+		}
+		if first || made.Before(oldest) {
+			oldest = made
+		}
+	}
+	return oldest
+}
+
+// Written returns the TTL of the entries and the delivery record of a post that was made at a
+// time, whenever they are written: the one in force then. Homes show it no longer than that.
+func (l Lifetimes) Written(made time.Time) (ttl time.Duration) {
+	for i, step := range l {
+		if i == 0 || !step.From.After(made) {
+			ttl = step.TTL
+		}
+	}
+	return ttl
+}
+
+// End returns the time when a post that was made at a time leaves the homes. A later decision
+// may bring it forward, and none puts it off.
+func (l Lifetimes) End(made time.Time) time.Time {
+	end := made.Add(l.Written(made))
+	for _, step := range l {
+		lower := made.Add(step.TTL)
+		if step.From.After(lower) {
+			lower = step.From
+		}
+		if step.From.After(made) && lower.Before(end) {
+			end = lower
+		}
+	}
+	return end
+}
+
+// Longest returns the longest time for which homes show any post that is made until the next
+// decision is in force.
+func (l Lifetimes) Longest() (longest time.Duration) {
+	for _, step := range l {
+		longest = max(longest, step.TTL)
+	}
+	return longest
+}
+
+// Decided returns the lifetimes after the decision for a TTL, which are l if that is the last
+// TTL already. The first decision is in force at once.
+func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
+	ttl = ttl.Truncate(time.Millisecond)
+	if len(l) == 0 {
+		return Lifetimes{{time.UnixMilli(0).UTC(), ttl}}
+	}
+	if l[len(l)-1].TTL == ttl {
+		return l
+	}
+	var next Lifetimes
+	for i, step := range l {
+		last := len(next) - 1
+		switch {
+		case i > 0 && step.From.After(now.Add(changeFixed)):
+			continue // nobody uses it yet
+		case i > 0 && !step.From.After(now):
+			for ; last >= 0 && next[last].TTL >= step.TTL; last-- { // older posts live no longer either
+				step.From, next = next[last].From, next[:last]
+			}
+		}
+		next = append(next, step)
+	}
+	last := next[len(next)-1]
+	if last.TTL == ttl {
+		return next
+	}
+	from := now.Add(changeAhead).Truncate(time.Second).UTC()
+	if from.Before(last.From) {
+		from = last.From
+	}
+	return append(next, Lifetime{from, ttl})
+}
+
+// String returns the stored form: the steps in milliseconds.
+func (l Lifetimes) String() string {
+	steps := make([]string, len(l))
+	for i, step := range l {
+		steps[i] = fmt.Sprintf("%d:%d", step.From.UnixMilli(), step.TTL.Milliseconds())
+	}
+	return strings.Join(steps, " ")
+}
+
+// Item encodes l.
+func (l Lifetimes) Item() table.Item {
+	return table.Item{Key: LifetimesKey(), Attrs: []table.Attr{str(AttrLifetimes, l.String())}}
+}
+
+// ParseLifetimes decodes the lifetimes.
+func ParseLifetimes(it table.Item) (Lifetimes, error) {
+	var l Lifetimes
+	for step := range strings.FieldsSeq(it.Str(AttrLifetimes)) {
+		from, ttl, _ := strings.Cut(step, ":")
+		at, err := strconv.ParseInt(from, 10, 64)
+		life, err2 := strconv.ParseInt(ttl, 10, 64)
+		if err != nil || err2 != nil || life <= 0 || len(l) > 0 && at < l[len(l)-1].From.UnixMilli() {
+			return nil, &ParseError{it.Key, "not the lifetimes of homes"}
+		}
+		l = append(l, Lifetime{time.UnixMilli(at).UTC(), time.Duration(life) * time.Millisecond})
+	}
+	if len(l) == 0 || it.Key != LifetimesKey() {
+		return nil, &ParseError{it.Key, "not the lifetimes of homes"}
+	}
+	return l, nil
+}
