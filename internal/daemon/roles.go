@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/obs"
@@ -37,10 +38,11 @@ func (p *process) startRoles(ctx context.Context) (string, error) {
 	return address, nil
 }
 
-// domain is the feed, its homes and its deliveries, on one way to the table.
+// domain has the parts of the domain that processes use, on one way to the table.
 type domain struct {
 	feed       *feed.Service
 	homes      *home.Homes
+	views      *view.Views
 	deliveries *delivery.Deliveries
 }
 
@@ -53,7 +55,8 @@ func (p *process) newDomain(store table.Store) domain {
 	service := feed.New(feed.Config{
 		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post,
 	})
-	return domain{service, home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads}), delivery.New(way)}
+	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
+	return domain{service, homes, view.New(way, service), delivery.New(way)}
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
@@ -68,7 +71,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	}
 	reads := p.newDomain(store)
 	api, err := httpapi.New(httpapi.Config{
-		Feed: reads.feed, Homes: reads.homes, Deliveries: reads.deliveries,
+		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Deliveries: reads.deliveries,
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
 		OwnHost: p.authn.tokens != nil && p.cfg.DevAuthPublic == "",
 		Health:  p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), ServiceScope: p.serviceScope(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,

@@ -150,19 +150,19 @@ func readPatterns() []accessPattern {
 			return err
 		}},
 		{"followers as users", "as 3, with profiles, and the reader's own edges in the range of their ids", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().FollowerViews(ctx, s.authors[0], "viewer", first))
+			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Followers(ctx, "viewer", first)))
 		}},
 		{"following as users", "as 4, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().FollowingViews(ctx, s.authors[0], "viewer", first))
+			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Following(ctx, "viewer", first)))
 		}},
 		{"friends as users", "as 6, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().FriendViews(ctx, s.authors[0], "viewer", first))
+			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Friends(ctx, "viewer", first)))
 		}},
 		{"likers as users", "as 12, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().LikerViews(ctx, "viewer", s.post.ID, first))
+			return pageOf(viewed(ctx, s.cold().LikerViews, "viewer")(s.cold().Likers(ctx, s.post.ID, first)))
 		}},
 		{"comments with their authors", "as 10, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().CommentViews(ctx, "viewer", s.post.ID, first))
+			return pageOf(viewed(ctx, s.cold().CommentViews, "viewer")(s.cold().Comments(ctx, s.post.ID, first)))
 		}},
 		{"comments by user with their posts", "as 11, with the reads of 24 for each post", func(ctx context.Context, s *sample) error {
 			return pageOf(s.cold().CommentViewsByUser(ctx, "viewer", "viewer", first))

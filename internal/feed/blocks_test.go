@@ -15,6 +15,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -123,9 +124,9 @@ func TestBlocksAreListedByUserID(t *testing.T) {
 		got := wholeList(t, tp, limit, tableCalls, 20_000/8000+6, func(in page.Request) (page.List[feed.Edge], error) { return w.Blocks(t.Context(), "ann", in) })
 		assert.Equal(t, want, got)
 	}
-	views, err := w.BlockViews(t.Context(), "ann", page.Request{Limit: 1})
+	views, err := viewed(t.Context(), w.EdgeViews, "ann")(w.Blocks(t.Context(), "ann", page.Request{Limit: 1}))
 	require.NoError(t, err)
-	assert.Equal(t, feed.UserView{HomeAuthor: feed.HomeAuthor{ID: names[0], Name: "Name of " + names[0]}}, views.Items[0].User)
+	assert.Equal(t, view.User{HomeAuthor: feed.HomeAuthor{ID: names[0], Name: "Name of " + names[0]}}, views.Items[0].User)
 }
 
 // between runs do before the first transaction, as another process would in between.

@@ -95,16 +95,16 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 
 // CommentsByUser lists user's comments of living posts, newest first.
 func (s *Service) CommentsByUser(ctx context.Context, user string, in page.Request) (page.List[Comment], error) {
-	list, _, _, err := s.commentsByUser(ctx, user, in)
+	list, _, err := s.CommentsWithPosts(ctx, user, in)
 	return list, err
 }
 
-// commentsByUser also returns the posts by id, and the scope of the cursor.
-func (s *Service) commentsByUser(ctx context.Context, user string, in page.Request) (page.List[Comment], map[string]schema.PostRef, page.Scope, error) {
+// CommentsWithPosts is CommentsByUser, and returns the posts by id, too.
+func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Request) (page.List[Comment], map[string]schema.PostRef, error) {
 	scope := page.ListByID("comments-by-user", user, "")
 	before, err := scope.Position(in.Cursor)
 	if err != nil {
-		return page.List[Comment]{}, nil, scope, err
+		return page.List[Comment]{}, nil, err
 	}
 	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}
 	if before != "" {
@@ -118,10 +118,10 @@ func (s *Service) commentsByUser(ctx context.Context, user string, in page.Reque
 	postID := func(c Comment) string { return c.PostID }
 	comments, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, access.RefillOfLivingPosts(), access.OfLivingPosts(ctx, s.access, parse, postID, refs))
 	if err != nil {
-		return page.List[Comment]{}, nil, scope, err
+		return page.List[Comment]{}, nil, err
 	}
 	list, err := access.UserPage(ctx, s.access, comments, in, scope, func(c Comment) string { return c.ID })
-	return list, refs, scope, err
+	return list, refs, err
 }
 
 // transactComment writes or deletes a comment by op, and changes the number of comments that

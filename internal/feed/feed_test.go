@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
@@ -119,6 +120,7 @@ type config struct {
 type domain struct {
 	*feed.Service
 	*home.Homes
+	*view.Views
 	*delivery.Deliveries
 }
 
@@ -127,7 +129,7 @@ func newDomain(c config) *domain {
 	c.service.Access = a
 	s := feed.New(c.service)
 	c.homes.Access, c.homes.Items, c.homes.Mutes = a, s, s
-	return &domain{s, home.New(c.homes), delivery.New(a)}
+	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a)}
 }
 
 // world is a domain on a table in memory. A test that wants its posts delivered calls
@@ -302,6 +304,16 @@ func list[T any](t *testing.T, limit int, read func(page.Request) (page.List[T],
 		require.False(t, seen[l.NextCursor], "a cursor came twice")
 		seen[l.NextCursor] = true
 		cursor = l.NextCursor
+	}
+}
+
+// viewed adds the views of the users to a page that a list has read.
+func viewed[T any](ctx context.Context, views func(context.Context, string, page.List[T]) (page.List[view.WithUser[T]], error), viewer string) func(page.List[T], error) (page.List[view.WithUser[T]], error) {
+	return func(list page.List[T], err error) (page.List[view.WithUser[T]], error) {
+		if err != nil {
+			return page.List[view.WithUser[T]]{}, err
+		}
+		return views(ctx, viewer, list)
 	}
 }
 

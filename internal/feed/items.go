@@ -21,15 +21,9 @@ const likesForEachPost = 3
 // Hydrate turns references into home items and leaves out deleted posts.
 //
 // Posts are read consistently, so that no post shows after its deletion was answered
-// (I2). Authors, counts and the viewer's likes are not.
-func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) ([]HomeItem, error) {
-	items, _, err := s.hydrateWith(ctx, calls, viewer, refs, nil)
-	return items, err
-}
-
-// hydrateWith is Hydrate for posts that were read already; it reads them if posts is nil. It
-// also returns them.
-func (s *Service) hydrateWith(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, map[table.Key]table.Item, error) {
+// (I2). Authors, counts and the viewer's likes are not. posts has the posts if the caller has
+// read them, nil if not.
+func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var liked map[string]bool
@@ -47,7 +41,7 @@ func (s *Service) hydrateWith(ctx context.Context, calls *page.Budget, viewer st
 		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.access.Posts(ctx, itemPosts(keys)); return err })
 	}
 	if err := s.access.All(ctx, reads...); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	unsigned := authorKeys(keys, func(i int) bool {
 		it, there := posts[keys[i].post]
@@ -58,12 +52,11 @@ func (s *Service) hydrateWith(ctx context.Context, calls *page.Budget, viewer st
 		calls.Spend(access.Batches(len(unsigned)))
 		profiles, err := s.access.Recent.Get(ctx, unsigned)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		maps.Copy(found, profiles)
 	}
-	items, err := homeItems(refs, keys, posts, found, liked, signed)
-	return items, posts, err
+	return homeItems(refs, keys, posts, found, liked, signed)
 }
 
 // FillUp is Hydrate for a page that lacks missing items because posts were deleted, so
@@ -154,7 +147,7 @@ func homeItems(refs []access.Ref, keys []homeKeys, posts, found map[table.Key]ta
 		if err != nil {
 			return nil, fault.Wrap("table", err)
 		}
-		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.Author}, Liked: liked[r.Post]}
+		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.Author}, Liked: liked[r.Post], CommentCount: max(0, p.Comments)}
 		by := schema.Byline{V: -1}
 		if r.Post >= signed && p.Byline.Name != "" {
 			by = p.Byline

@@ -151,19 +151,19 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 // LikesByUser lists the living posts that user likes, newest post first, from the
 // index.
 func (s *Service) LikesByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
-	list, _, _, err := s.likesByUser(ctx, user, in)
+	list, _, err := s.LikesWithPosts(ctx, user, in)
 	return list, err
 }
 
-// likesByUser also returns the posts by id, and the scope of the list.
-func (s *Service) likesByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, page.Scope, error) {
+// LikesWithPosts is LikesByUser, and returns the posts by id, too.
+func (s *Service) LikesWithPosts(ctx context.Context, user string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, error) {
 	if !s.cfg.LikesByUser {
-		return page.List[LikedPost]{}, nil, page.Scope{}, &fault.Error{Kind: fault.IndexOff, Detail: "likes by user are switched off here"}
+		return page.List[LikedPost]{}, nil, &fault.Error{Kind: fault.IndexOff, Detail: "likes by user are switched off here"}
 	}
 	scope := page.ListByID("likes-by-user", user, "")
 	before, err := scope.Position(in.Cursor)
 	if err != nil {
-		return page.List[LikedPost]{}, nil, scope, err
+		return page.List[LikedPost]{}, nil, err
 	}
 	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}
 	if before != "" {
@@ -177,8 +177,8 @@ func (s *Service) likesByUser(ctx context.Context, user string, in page.Request)
 	postID := func(l LikedPost) string { return l.PostID }
 	likes, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, access.RefillOfLivingPosts(), access.OfLivingPosts(ctx, s.access, parse, postID, refs))
 	if err != nil {
-		return page.List[LikedPost]{}, nil, scope, err
+		return page.List[LikedPost]{}, nil, err
 	}
 	list, err := access.UserPage(ctx, s.access, likes, in, scope, postID)
-	return list, refs, scope, err
+	return list, refs, err
 }

@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -132,12 +133,12 @@ func TestMutesAreListedByUserID(t *testing.T) {
 	}
 	for _, limit := range []int{1, 3, 7, 100} {
 		assert.Equal(t, want, list(t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Mutes(t.Context(), "ann", in) }))
-		views := list(t, limit, func(in page.Request) (page.List[feed.WithUser[feed.Edge]], error) {
-			return w.MuteViews(t.Context(), "ann", in)
+		views := list(t, limit, func(in page.Request) (page.List[view.WithUser[feed.Edge]], error) {
+			return viewed(t.Context(), w.EdgeViews, "ann")(w.Mutes(t.Context(), "ann", in))
 		})
 		require.Len(t, views, 7)
 		assert.Equal(t, want[6], views[6].Item)
-		assert.Equal(t, feed.UserView{HomeAuthor: feed.HomeAuthor{ID: names[6], Name: "Name of " + names[6]}, Following: true}, views[6].User)
+		assert.Equal(t, view.User{HomeAuthor: feed.HomeAuthor{ID: names[6], Name: "Name of " + names[6]}, Following: true}, views[6].User)
 	}
 	l, err := w.Mutes(t.Context(), "ann", page.Request{Limit: 1})
 	require.NoError(t, err)

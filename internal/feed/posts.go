@@ -166,12 +166,12 @@ func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *ta
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin
 // with their time, so the range of time is a range of keys.
 func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], error) {
-	list, _, _, err := s.postsByUser(ctx, user, in, req)
+	list, _, err := s.PostsWithItems(ctx, user, in, req)
 	return list, err
 }
 
-// postsByUser also returns the items that it read of the posts, and the scope of the list.
-func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], map[table.Key]table.Item, page.Scope, error) {
+// PostsWithItems is PostsByUser, and returns the stored posts, too.
+func (s *Service) PostsWithItems(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], map[table.Key]table.Item, error) {
 	low, high := id.Min, ""
 	if !in.Since.IsZero() {
 		low = id.Floor(ceilMilli(in.Since))
@@ -182,7 +182,7 @@ func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, re
 	scope := page.ListByID("posts", user, low+"-"+high)
 	before, err := scope.Position(req.Cursor)
 	if err != nil {
-		return page.List[Post]{}, nil, scope, err
+		return page.List[Post]{}, nil, err
 	}
 	q := table.Query{
 		PK: schema.PostsPK(user), Low: schema.PostSK(low),
@@ -193,7 +193,7 @@ func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, re
 		q.After = schema.PostSK(after)
 	}
 	if high != "" && high <= low {
-		return page.List[Post]{}, nil, scope, s.access.RequireUser(ctx, user)
+		return page.List[Post]{}, nil, s.access.RequireUser(ctx, user)
 	}
 	read := map[table.Key]table.Item{}
 	posts, err := page.Collect(ctx, s.access.Store, q, req.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Post, bool, error) {
@@ -202,10 +202,10 @@ func (s *Service) postsByUser(ctx context.Context, user string, in PostRange, re
 		return postOf(p), true, err
 	}))
 	if err != nil {
-		return page.List[Post]{}, nil, scope, err
+		return page.List[Post]{}, nil, err
 	}
 	list, err := access.UserPage(ctx, s.access, posts, req, scope, func(p Post) string { return p.ID })
-	return list, read, scope, err
+	return list, read, err
 }
 
 // ceilMilli rounds up to a millisecond, the precision of ids, because a range that

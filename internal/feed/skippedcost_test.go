@@ -311,7 +311,7 @@ func listsThatSkip() []skipping {
 			return pageOf(w.Likers(ctx, posts[at].ID, first))
 		}, 1.5, 3.5},
 		{"likers as users, a like taken back", unliked, func(w *world, viewer string, posts []feed.Post) error {
-			return pageOf(w.LikerViews(ctx, viewer, posts[at].ID, first))
+			return pageOf(viewed(ctx, w.LikerViews, viewer)(w.Likers(ctx, posts[at].ID, first)))
 		}, 13.5, 15.5},
 		{"comments of a post, a deleted comment", uncommented, func(w *world, _ string, posts []feed.Post) error {
 			return pageOf(w.Comments(ctx, posts[at].ID, first))
@@ -323,7 +323,7 @@ func listsThatSkip() []skipping {
 			return pageOf(w.Following(ctx, viewer, first))
 		}, 1, 1},
 		{"following as users, a removed user", forgotten, func(w *world, viewer string, _ []feed.Post) error {
-			return pageOf(w.FollowingViews(ctx, viewer, viewer, first))
+			return pageOf(viewed(ctx, w.EdgeViews, viewer)(w.Following(ctx, viewer, first)))
 		}, 13, 13},
 		{"friends, a user who does not follow back", unfollowed, func(w *world, viewer string, _ []feed.Post) error {
 			return pageOf(w.Friends(ctx, viewer, first))

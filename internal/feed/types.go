@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"slices"
 	"time"
 
 	"fanfare/internal/feed/access"
@@ -76,6 +75,8 @@ type HomeItem struct {
 	Author    HomeAuthor
 	LikeCount int64
 	Liked     bool
+	// CommentCount is exact at the time of the read (I4).
+	CommentCount int64
 }
 
 // HomeAuthor is an author as a home shows it. A changed Name or ImageURL shows once a worker has
@@ -102,36 +103,4 @@ func postOf(p schema.Post) Post {
 
 func commentOf(c schema.Comment) Comment {
 	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, CreatedAt: access.TimeOf(c.ID)}
-}
-
-// Found is the answer to a question about several ids, in their order and each once. Missing
-// are the ids of nothing, or of deleted posts. Rest are those that do not fit into an answer.
-type Found[T any] struct {
-	Items         []T
-	Missing, Rest []string
-}
-
-// found sorts ids into those of items, which it cuts to fit into an answer, and the others.
-func found[T any](ids []string, items []T, id func(T) string) Found[T] {
-	n := page.Fitting(items)
-	out := Found[T]{Items: items[:n]}
-	for _, item := range items[n:] {
-		out.Rest = append(out.Rest, id(item))
-	}
-	there := map[string]bool{}
-	for _, item := range items {
-		there[id(item)] = true
-	}
-	out.Missing = slices.DeleteFunc(once(ids), func(id string) bool { return there[id] })
-	return out
-}
-
-// once returns ids in their order, each once.
-func once(ids []string) []string {
-	seen := make(map[string]bool, len(ids))
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-		again := seen[id]
-		seen[id] = true
-		return again
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 )
@@ -36,8 +37,8 @@ func TestAPostHasOneView(t *testing.T) {
 			w.deliver()
 			require.NoError(t, w.DeletePost(t.Context(), "bob", gone.ID))
 
-			want := feed.PostView{HomeItem: feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 2, Liked: true}, CommentCount: 1}
-			plain := feed.PostView{HomeItem: feed.HomeItem{Post: other, Author: want.Author}}
+			want := view.Post{HomeItem: feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 2, Liked: true, CommentCount: 1}}
+			plain := view.Post{HomeItem: feed.HomeItem{Post: other, Author: want.Author}}
 			assert.Equal(t, []feed.HomeItem{plain.HomeItem, want.HomeItem}, w.home("ann", 5, home.Query{}))
 
 			one, err := w.PostView(t.Context(), "ann", p.ID)
@@ -47,15 +48,15 @@ func TestAPostHasOneView(t *testing.T) {
 			wantKind(t, err, fault.NotFound)
 			found, err := w.PostViews(t.Context(), "ann", []string{p.ID, id.Min, gone.ID, other.ID, p.ID, id.Min})
 			require.NoError(t, err)
-			assert.Equal(t, feed.Found[feed.PostView]{Items: []feed.PostView{want, plain}, Missing: []string{id.Min, gone.ID}}, found)
+			assert.Equal(t, view.Found[view.Post]{Items: []view.Post{want, plain}, Missing: []string{id.Min, gone.ID}}, found)
 			found, err = w.PostViews(t.Context(), "ann", []string{gone.ID})
 			require.NoError(t, err)
-			assert.Equal(t, feed.Found[feed.PostView]{Missing: []string{gone.ID}}, found)
+			assert.Equal(t, view.Found[view.Post]{Missing: []string{gone.ID}}, found)
 			for limit := range 3 {
-				posts := list(t, 1+limit, func(in page.Request) (page.List[feed.PostView], error) {
+				posts := list(t, 1+limit, func(in page.Request) (page.List[view.Post], error) {
 					return w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, in)
 				})
-				assert.Equal(t, []feed.PostView{plain, want}, posts)
+				assert.Equal(t, []view.Post{plain, want}, posts)
 			}
 			_, err = w.PostViewsByUser(t.Context(), "ann", "nobody", feed.PostRange{}, page.Request{})
 			wantKind(t, err, fault.NotFound)
@@ -70,7 +71,7 @@ func TestAPostHasOneView(t *testing.T) {
 			require.Len(t, liked.Items, 1)
 			want.LikedAt = liked.Items[0].LikedAt
 			assert.False(t, want.LikedAt.Before(p.CreatedAt))
-			assert.Equal(t, []feed.PostView{want}, liked.Items)
+			assert.Equal(t, []view.Post{want}, liked.Items)
 		})
 	}
 }
@@ -85,7 +86,7 @@ func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
 	w.comment("cid", second.ID)
 	require.NoError(t, w.DeletePost(t.Context(), "bob", gone.ID))
 	for limit := range 4 {
-		comments := list(t, 1+limit, func(in page.Request) (page.List[feed.CommentOnPost], error) {
+		comments := list(t, 1+limit, func(in page.Request) (page.List[view.CommentOnPost], error) {
 			return w.CommentViewsByUser(t.Context(), "cid", "ann", in)
 		})
 		require.Len(t, comments, 3)
@@ -115,47 +116,47 @@ func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 		require.NoError(t, w.Like(t.Context(), user, p.ID))
 	}
 	w.deliver()
-	view := func(user string) feed.UserView {
-		views := map[string]feed.UserView{
+	viewOf := func(user string) view.User {
+		views := map[string]view.User{
 			"ann": {}, "bob": {Following: true}, "cid": {Following: true, FollowedBy: true}, "dan": {Following: true, FollowedBy: true}, "eve": {FollowedBy: true},
 		}
 		v := views[user]
 		v.ID, v.Name = user, "Name of "+user
 		return v
 	}
-	edges := func(read func(context.Context, string, string, page.Request) (page.List[feed.WithUser[feed.Edge]], error), users ...string) {
+	edges := func(read func(context.Context, string, page.Request) (page.List[feed.Edge], error), users ...string) {
 		t.Helper()
 		for limit := range 4 {
-			items := list(t, 1+limit, func(in page.Request) (page.List[feed.WithUser[feed.Edge]], error) {
-				return read(t.Context(), "ann", "dan", in)
+			items := list(t, 1+limit, func(in page.Request) (page.List[view.WithUser[feed.Edge]], error) {
+				return viewed(t.Context(), w.EdgeViews, "ann")(read(t.Context(), "dan", in))
 			})
 			require.Len(t, items, len(users))
 			for i, user := range users {
 				assert.Equal(t, user, items[i].Item.UserID)
-				assert.Equal(t, view(user), items[i].User)
+				assert.Equal(t, viewOf(user), items[i].User)
 			}
 		}
 	}
-	edges(w.FollowerViews, "ann", "bob", "cid", "eve")
-	edges(w.FollowingViews, "ann", "bob", "eve")
-	edges(w.FriendViews, "ann", "bob", "eve")
-	likers := list(t, 2, func(in page.Request) (page.List[feed.WithUser[feed.Liker]], error) {
-		return w.LikerViews(t.Context(), "ann", p.ID, in)
+	edges(w.Followers, "ann", "bob", "cid", "eve")
+	edges(w.Following, "ann", "bob", "eve")
+	edges(w.Friends, "ann", "bob", "eve")
+	likers := list(t, 2, func(in page.Request) (page.List[view.WithUser[feed.Liker]], error) {
+		return viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), p.ID, in))
 	})
-	comments := list(t, 3, func(in page.Request) (page.List[feed.WithUser[feed.Comment]], error) {
-		return w.CommentViews(t.Context(), "ann", p.ID, in)
+	comments := list(t, 3, func(in page.Request) (page.List[view.WithUser[feed.Comment]], error) {
+		return viewed(t.Context(), w.CommentViews, "ann")(w.Comments(t.Context(), p.ID, in))
 	})
 	require.Len(t, likers, 3)
 	require.Len(t, comments, 4)
 	for i, user := range []string{"ann", "bob", "eve"} {
-		assert.Equal(t, view(user), likers[i].User)
+		assert.Equal(t, viewOf(user), likers[i].User)
 	}
 	for i, user := range []string{"bob", "ann", "bob", "eve"} {
-		assert.Equal(t, view(user), comments[i].User)
+		assert.Equal(t, viewOf(user), comments[i].User)
 	}
 	found, err := w.UserViews(t.Context(), "ann", []string{"eve", "nobody", "bob", "eve"})
 	require.NoError(t, err)
-	assert.Equal(t, feed.Found[feed.UserView]{Items: []feed.UserView{view("eve"), view("bob")}, Missing: []string{"nobody"}}, found)
+	assert.Equal(t, view.Found[view.User]{Items: []view.User{viewOf("eve"), viewOf("bob")}, Missing: []string{"nobody"}}, found)
 	relations, err := w.Relations(t.Context(), "ann", "cid")
 	require.NoError(t, err)
 	assert.True(t, relations.Following && relations.FollowedBy)
@@ -181,7 +182,7 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 		}
 	}
 	tp.take()
-	page, err := w.FollowerViews(t.Context(), "ann", "dan", page.Request{})
+	page, err := viewed(t.Context(), w.EdgeViews, "ann")(w.Followers(t.Context(), "dan", page.Request{}))
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(shown))
 	for i, item := range page.Items {
@@ -226,8 +227,8 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 		require.NoError(t, err)
 		w.follow(name, "dan")
 	}
-	followers := pagesOf(t, most, func(in page.Request) (page.List[feed.WithUser[feed.Edge]], error) {
-		return w.FollowerViews(t.Context(), "ann", "dan", in)
+	followers := pagesOf(t, most, func(in page.Request) (page.List[view.WithUser[feed.Edge]], error) {
+		return viewed(t.Context(), w.EdgeViews, "ann")(w.Followers(t.Context(), "dan", in))
 	})
 	assert.Len(t, followers, items)
 	users, err := w.UserViews(t.Context(), "ann", numbered(items, "user"))
@@ -239,7 +240,7 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 	for range items {
 		ids = append(ids, w.post("dan", strings.Repeat("\u2028", 5000)).ID)
 	}
-	posts := pagesOf(t, most, func(in page.Request) (page.List[feed.PostView], error) {
+	posts := pagesOf(t, most, func(in page.Request) (page.List[view.Post], error) {
 		return w.PostViewsByUser(t.Context(), "ann", "dan", feed.PostRange{}, in)
 	})
 	assert.Len(t, posts, items)
@@ -281,11 +282,21 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 		do    func() error
 		calls int
 	}{
-		"followers":   {func() error { return pageOf(w.FollowerViews(t.Context(), authors[0], "ann", page)) }, 6},
-		"following":   {func() error { return pageOf(w.FollowingViews(t.Context(), "ann", "ann", page)) }, 6},
-		"friends":     {func() error { return pageOf(w.FriendViews(t.Context(), "ann", "ann", page)) }, 9},
-		"likers":      {func() error { return pageOf(w.LikerViews(t.Context(), "ann", ids[0], page)) }, 7},
-		"comments":    {func() error { return pageOf(w.CommentViews(t.Context(), "ann", ids[0], page)) }, 6},
+		"followers": {func() error {
+			return pageOf(viewed(t.Context(), w.EdgeViews, authors[0])(w.Followers(t.Context(), "ann", page)))
+		}, 6},
+		"following": {func() error {
+			return pageOf(viewed(t.Context(), w.EdgeViews, "ann")(w.Following(t.Context(), "ann", page)))
+		}, 6},
+		"friends": {func() error {
+			return pageOf(viewed(t.Context(), w.EdgeViews, "ann")(w.Friends(t.Context(), "ann", page)))
+		}, 9},
+		"likers": {func() error {
+			return pageOf(viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), ids[0], page)))
+		}, 7},
+		"comments": {func() error {
+			return pageOf(viewed(t.Context(), w.CommentViews, "ann")(w.Comments(t.Context(), ids[0], page)))
+		}, 6},
 		"liked posts": {func() error { return pageOf(w.LikedPostViews(t.Context(), "ann", "ann", page)) }, 8},
 		"by user":     {func() error { return pageOf(w.CommentViewsByUser(t.Context(), "ann", authors[0], page)) }, 8},
 		"posts":       {func() error { return pageOf(w.PostViewsByUser(t.Context(), "ann", authors[0], feed.PostRange{}, page)) }, 5},

@@ -33,6 +33,7 @@ import (
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/live"
 	"fanfare/internal/page"
 )
@@ -63,6 +64,7 @@ type Counters interface {
 type Config struct {
 	Feed       *feed.Service
 	Homes      *home.Homes
+	Views      *view.Views
 	Deliveries *delivery.Deliveries
 	Verifier   auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
@@ -100,6 +102,7 @@ type Config struct {
 type API struct {
 	feed       *feed.Service
 	homes      *home.Homes
+	views      *view.Views
 	deliveries *delivery.Deliveries
 	verifier   auth.Verifier
 	tokens     TokenIssuer
@@ -129,7 +132,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, deliveries: cfg.Deliveries, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scope:   cmp.Or(cfg.ServiceScope, auth.ActScope),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/view"
 )
 
 // Comment is a comment on a post.
@@ -28,7 +29,7 @@ func toComment(c feed.Comment) Comment {
 	return Comment{ID: c.ID, PostID: c.PostID, AuthorID: c.AuthorID, Text: c.Text, CreatedAt: c.CreatedAt.UTC()}
 }
 
-func toCommentOnPost(c feed.CommentOnPost) Comment {
+func toCommentOnPost(c view.CommentOnPost) Comment {
 	out, post := toComment(c.Comment), toPostView(c.On)
 	out.Post = &post
 	return out
@@ -62,10 +63,11 @@ func (a *API) registerComments() {
 	}
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List the comments on a post, oldest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Comment], error) {
-			if in.wanted() {
-				return listed(toCommentWithAuthor)(a.feed.CommentViews(ctx, userOf(ctx), in.ID, in.request()))
+			list, err := a.feed.Comments(ctx, in.ID, in.request())
+			if err != nil || !in.wanted() {
+				return listed(toComment)(list, err)
 			}
-			return listed(toComment)(a.feed.Comments(ctx, in.ID, in.request()))
+			return listed(toCommentWithAuthor)(a.views.CommentViews(ctx, userOf(ctx), list))
 		})
 
 	type deleteIn struct {
@@ -85,7 +87,7 @@ func (a *API) registerComments() {
 	register(a, operation(http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[Comment], error) {
 			if in.wanted() {
-				return listed(toCommentOnPost)(a.feed.CommentViewsByUser(ctx, userOf(ctx), in.ID, in.request()))
+				return listed(toCommentOnPost)(a.views.CommentViewsByUser(ctx, userOf(ctx), in.ID, in.request()))
 			}
 			return listed(toComment)(a.feed.CommentsByUser(ctx, in.ID, in.request()))
 		})

@@ -36,6 +36,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -162,6 +163,7 @@ func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
 	settings.Access = access.New(way)
 	c.Feed = feed.New(settings)
 	c.Homes = home.New(home.Config{Access: settings.Access, Items: c.Feed, Mutes: c.Feed})
+	c.Views = view.New(settings.Access, c.Feed)
 	c.Deliveries = delivery.New(settings.Access)
 }
 

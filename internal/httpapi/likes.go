@@ -56,10 +56,11 @@ func (a *API) registerLikes() {
 	}
 	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id", http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Liker], error) {
-			if in.wanted() {
-				return listed(toLikerWithUser)(a.feed.LikerViews(ctx, userOf(ctx), in.ID, in.request()))
+			list, err := a.feed.Likers(ctx, in.ID, in.request())
+			if err != nil || !in.wanted() {
+				return listed(toLiker)(list, err)
 			}
-			return listed(toLiker)(a.feed.Likers(ctx, in.ID, in.request()))
+			return listed(toLikerWithUser)(a.views.LikerViews(ctx, userOf(ctx), list))
 		})
 
 	type countOut struct{ Body LikeCount }
@@ -94,7 +95,7 @@ func (a *API) registerLikes() {
 	register(a, either[List[LikedPost], List[PostView]](a, operation(http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first", http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			if in.wanted() {
-				page, err := a.feed.LikedPostViews(ctx, userOf(ctx), in.ID, in.request())
+				page, err := a.views.LikedPostViews(ctx, userOf(ctx), in.ID, in.request())
 				return anyOf(toPostViews, page, err)
 			}
 			list, err := a.feed.LikesByUser(ctx, in.ID, in.request())

@@ -47,17 +47,14 @@ func (a *API) registerMutes() {
 	for _, l := range []struct {
 		name, summary string
 		read          func(context.Context, string, page.Request) (page.List[feed.Edge], error)
-		views         func(context.Context, string, page.Request) (page.List[feed.WithUser[feed.Edge]], error)
 	}{
-		{"mutes", "List the users that you mute, by user id", a.feed.Mutes, a.feed.MuteViews},
-		{"blocks", "List the users that you block, by user id", a.feed.Blocks, a.feed.BlockViews},
+		{"mutes", "List the users that you mute, by user id", a.feed.Mutes},
+		{"blocks", "List the users that you block, by user id", a.feed.Blocks},
 	} {
 		register(a, operation(http.MethodGet, "/v1/me/"+l.name, "list-"+l.name, "Users", l.summary, http.StatusOK),
 			func(ctx context.Context, in *in) (*listOut[Edge], error) {
-				if in.wanted() {
-					return listed(toEdgeWithUser)(l.views(ctx, userOf(ctx), in.request()))
-				}
-				return listed(toEdge)(l.read(ctx, userOf(ctx), in.request()))
+				list, err := l.read(ctx, userOf(ctx), in.request())
+				return a.edges(ctx, in.Views, list, err)
 			})
 	}
 }

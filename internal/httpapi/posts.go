@@ -79,7 +79,7 @@ func (a *API) registerPosts() {
 	register(a, either[Post, PostView](a, operation(http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post", http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *getIn) (*anyOut, error) {
 			if in.wanted() {
-				view, err := a.feed.PostView(ctx, userOf(ctx), in.ID)
+				view, err := a.views.PostView(ctx, userOf(ctx), in.ID)
 				return anyOf(toPostView, view, err)
 			}
 			p, err := a.feed.Post(ctx, in.ID)
@@ -118,7 +118,7 @@ func (a *API) registerPosts() {
 				return nil, p
 			}
 			if in.wanted() {
-				page, err := a.feed.PostViewsByUser(ctx, userOf(ctx), in.ID, when, in.request())
+				page, err := a.views.PostViewsByUser(ctx, userOf(ctx), in.ID, when, in.request())
 				return anyOf(toPostViews, page, err)
 			}
 			list, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())

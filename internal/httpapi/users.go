@@ -67,6 +67,14 @@ func toUser(u feed.User) *userOut {
 	}}
 }
 
+// edges answers a page of users, with their views if the caller wants them.
+func (a *API) edges(ctx context.Context, in Views, list page.List[feed.Edge], err error) (*listOut[Edge], error) {
+	if err != nil || !in.wanted() {
+		return listed(toEdge)(list, err)
+	}
+	return listed(toEdgeWithUser)(a.views.EdgeViews(ctx, userOf(ctx), list))
+}
+
 func toEdge(e feed.Edge) Edge { return Edge{UserID: e.UserID, Since: e.Since.UTC()} }
 
 func (a *API) registerUsers() {
@@ -101,7 +109,7 @@ func (a *API) registerUsers() {
 			if err != nil || !in.wanted() {
 				return out, err
 			}
-			follows, err := a.feed.Relations(ctx, userOf(ctx), in.ID)
+			follows, err := a.views.Relations(ctx, userOf(ctx), in.ID)
 			out.Body.Following, out.Body.FollowedBy = &follows.Following, &follows.FollowedBy
 			return out, err
 		})
@@ -117,18 +125,15 @@ func (a *API) registerFollows() {
 	for _, l := range []struct {
 		name, summary string
 		read          func(context.Context, string, page.Request) (page.List[feed.Edge], error)
-		views         func(context.Context, string, string, page.Request) (page.List[feed.WithUser[feed.Edge]], error)
 	}{
-		{"followers", "List the followers of a user, by user id", a.feed.Followers, a.feed.FollowerViews},
-		{"following", "List the users that a user follows, by user id", a.feed.Following, a.feed.FollowingViews},
-		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends, a.feed.FriendViews},
+		{"followers", "List the followers of a user, by user id", a.feed.Followers},
+		{"following", "List the users that a user follows, by user id", a.feed.Following},
+		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends},
 	} {
 		register(a, operation(http.MethodGet, "/v1/users/{id}/"+l.name, "list-"+l.name, tag, l.summary, http.StatusOK, http.StatusNotFound),
 			func(ctx context.Context, in *edgesIn) (*listOut[Edge], error) {
-				if in.wanted() {
-					return listed(toEdgeWithUser)(l.views(ctx, userOf(ctx), in.ID, in.request()))
-				}
-				return listed(toEdge)(l.read(ctx, in.ID, in.request()))
+				list, err := l.read(ctx, in.ID, in.request())
+				return a.edges(ctx, in.Views, list, err)
 			})
 	}
 

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/page"
 )
 
@@ -65,7 +66,7 @@ func anyOf[F, T any](to func(F) T, in F, err error) (*anyOut, error) {
 	return &anyOut{to(in)}, nil
 }
 
-func toPostView(v feed.PostView) PostView {
+func toPostView(v view.Post) PostView {
 	out := PostView{HomeItem: toHomeItem(v.HomeItem), CommentCount: v.CommentCount}
 	if !v.LikedAt.IsZero() {
 		liked := v.LikedAt.UTC()
@@ -74,14 +75,14 @@ func toPostView(v feed.PostView) PostView {
 	return out
 }
 
-func toPostViews(in page.List[feed.PostView]) List[PostView] { return toList(toPostView, in) }
+func toPostViews(in page.List[view.Post]) List[PostView] { return toList(toPostView, in) }
 
-func toUserView(v feed.UserView) UserView {
+func toUserView(v view.User) UserView {
 	return UserView{v.ID, v.Name, v.ImageURL, v.Following, v.FollowedBy}
 }
 
-func toFound[F, T any](item func(F) T) func(feed.Found[F], error) (*foundOut[T], error) {
-	return converted(func(in feed.Found[F]) *foundOut[T] {
+func toFound[F, T any](item func(F) T) func(view.Found[F], error) (*foundOut[T], error) {
+	return converted(func(in view.Found[F]) *foundOut[T] {
 		return &foundOut[T]{Found[T]{
 			Items: toList(item, page.List[F]{Items: in.Items}).Items, Missing: append([]string{}, in.Missing...), Rest: in.Rest,
 		}}
@@ -91,23 +92,23 @@ func toFound[F, T any](item func(F) T) func(feed.Found[F], error) (*foundOut[T],
 type foundOut[T any] struct{ Body Found[T] }
 
 // withUser is item for an item with the view of its user.
-func withUser[F, T any](item func(F) T, set func(*T, *UserView)) func(feed.WithUser[F]) T {
-	return func(w feed.WithUser[F]) T {
+func withUser[F, T any](item func(F) T, set func(*T, *UserView)) func(view.WithUser[F]) T {
+	return func(w view.WithUser[F]) T {
 		out, user := item(w.Item), toUserView(w.User)
 		set(&out, &user)
 		return out
 	}
 }
 
-func toEdgeWithUser(w feed.WithUser[feed.Edge]) Edge {
+func toEdgeWithUser(w view.WithUser[feed.Edge]) Edge {
 	return withUser(toEdge, func(e *Edge, u *UserView) { e.User = u })(w)
 }
 
-func toLikerWithUser(w feed.WithUser[feed.Liker]) Liker {
+func toLikerWithUser(w view.WithUser[feed.Liker]) Liker {
 	return withUser(toLiker, func(l *Liker, u *UserView) { l.User = u })(w)
 }
 
-func toCommentWithAuthor(w feed.WithUser[feed.Comment]) Comment {
+func toCommentWithAuthor(w view.WithUser[feed.Comment]) Comment {
 	return withUser(toComment, func(c *Comment, u *UserView) { c.Author = u })(w)
 }
 
@@ -118,13 +119,13 @@ func (a *API) registerFound() {
 	}
 	register(a, operation(http.MethodGet, "/v1/users", "get-users", "Users", "Get up to 100 users by their ids, with the follows between them and you", http.StatusOK),
 		func(ctx context.Context, in *usersIn) (*foundOut[UserView], error) {
-			return toFound(toUserView)(a.feed.UserViews(ctx, userOf(ctx), in.IDs))
+			return toFound(toUserView)(a.views.UserViews(ctx, userOf(ctx), in.IDs))
 		})
 	type postsIn struct {
 		IDs []string `query:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"Post ids, separated by commas." example:"01JZ0000000000000000000000"`
 	}
 	register(a, operation(http.MethodGet, "/v1/posts", "get-posts", "Posts", "Get up to 100 posts by their ids, with their authors, counts and your likes", http.StatusOK),
 		func(ctx context.Context, in *postsIn) (*foundOut[PostView], error) {
-			return toFound(toPostView)(a.feed.PostViews(ctx, userOf(ctx), in.IDs))
+			return toFound(toPostView)(a.views.PostViews(ctx, userOf(ctx), in.IDs))
 		})
 }

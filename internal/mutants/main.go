@@ -41,8 +41,8 @@ func product() map[string]part {
 	return map[string]part{
 		"internal/likeagg": {alone: true}, "internal/fanout": {alone: true},
 		"internal/feed": {}, "internal/feed/access": {also: "internal/feed"}, "internal/feed/home": {also: "internal/feed"},
-		"internal/feed/delivery": {also: "internal/feed"},
-		"internal/fault":         {also: "internal/feed"}, "internal/memory": {also: "internal/feed"}, "internal/page": {also: "internal/feed"},
+		"internal/feed/delivery": {also: "internal/feed"}, "internal/feed/view": {also: "internal/feed"},
+		"internal/fault": {also: "internal/feed"}, "internal/memory": {also: "internal/feed"}, "internal/page": {also: "internal/feed"},
 		"internal/queue": {files: []string{"consume.go", "session.go"}},
 	}
 }

@@ -14,6 +14,8 @@ type Request struct {
 type List[T any] struct {
 	Items      []T
 	NextCursor string
+	// cursor returns the cursor that continues behind an item.
+	cursor func(T) string
 }
 
 // DefaultLimit and MaxLimit are the sizes of a page.

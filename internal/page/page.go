@@ -20,20 +20,22 @@ package page
 // does not fit.
 func Of[T any](read Stretch[T], limit int, s Scope, position func(T) string) List[T] {
 	limit = min(limit, max(1, Fitting(read.Items)))
+	list := List[T]{Items: read.Items, cursor: func(item T) string { return s.Cursor(position(item)) }}
 	switch {
 	case len(read.Items) > limit:
-		return List[T]{Items: read.Items[:limit], NextCursor: s.Cursor(position(read.Items[limit-1]))}
+		list.Items, list.NextCursor = read.Items[:limit], list.cursor(read.Items[limit-1])
 	case read.Cut != "":
-		return List[T]{Items: read.Items, NextCursor: s.Cursor(read.Cut)}
+		list.NextCursor = s.Cursor(read.Cut)
 	}
-	return List[T]{Items: read.Items}
+	return list
 }
 
-// Fit returns a page of items that goes on at next. It ends earlier where the next item does
-// not fit.
-func Fit[T any](items []T, next string, scope Scope, position func(T) string) List[T] {
+// With returns list with items in the place of its own. It ends where the next item does not
+// fit. of returns the list's item that an item was made of.
+func With[T, U any](list List[T], items []U, of func(U) T) List[U] {
+	next := list.NextCursor
 	if n := Fitting(items); n < len(items) {
-		items, next = items[:n], scope.Cursor(position(items[n-1]))
+		items, next = items[:n], list.cursor(of(items[n-1]))
 	}
-	return List[T]{Items: items, NextCursor: next}
+	return List[U]{Items: items, NextCursor: next}
 }

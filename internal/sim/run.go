@@ -23,6 +23,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/likeagg"
@@ -419,6 +420,7 @@ func (w *World) service(p *Proc) *domain {
 type domain struct {
 	*feed.Service
 	*home.Homes
+	*view.Views
 	*delivery.Deliveries
 }
 
@@ -427,7 +429,7 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes), delivery.New(a)}
+	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a)}
 }
 
 // usersOf is the domain's Forget as the fan-out calls it.

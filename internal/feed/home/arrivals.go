@@ -270,7 +270,7 @@ func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, o
 	shown := refs
 	reads := []func(context.Context) error{
 		func(ctx context.Context) (err error) {
-			items, err = h.items.Hydrate(ctx, &page.Budget{}, viewer, refs)
+			items, err = h.items.Hydrate(ctx, &page.Budget{}, viewer, refs, nil)
 			return err
 		},
 	}

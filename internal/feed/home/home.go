@@ -45,7 +45,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	}
 	// The next post is not read: it may be deleted, and then the last page is empty.
 	looked := refs.Items[:min(in.Size(), len(refs.Items))]
-	items, err := h.items.Hydrate(ctx, calls, viewer, looked)
+	items, err := h.items.Hydrate(ctx, calls, viewer, looked, nil)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}

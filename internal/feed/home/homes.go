@@ -25,11 +25,12 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
+	"fanfare/internal/table"
 )
 
 // items turns references to posts into the items of a home. feed.Service does.
 type items interface {
-	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) ([]feed.HomeItem, error)
+	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
 	FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (shown []feed.HomeItem, more bool, err error)
 }
 

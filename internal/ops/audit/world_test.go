@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/likeagg"
@@ -50,6 +51,7 @@ const timelineTTL = 30 * 24 * time.Hour
 type world struct {
 	*feed.Service
 	*home.Homes
+	*view.Views
 	*delivery.Deliveries
 	t     *testing.T
 	store table.Store
@@ -78,6 +80,7 @@ func newWorld(t *testing.T, store table.Store) *world {
 	})
 	w.Service = feed.New(feed.Config{Access: way, LikesByUser: true})
 	w.Homes = home.New(home.Config{Access: way, Items: w.Service, Mutes: w.Service})
+	w.Views = view.New(way, w.Service)
 	w.Deliveries = delivery.New(way)
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: 14, ChunkSize: 4, PageSize: 2,

@@ -1,0 +1,149 @@
+package view
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Post is a post with all that a page shows of it: the item of a home.
+type Post struct {
+	feed.HomeItem
+	// LikedAt is set in a list of liked posts only: when its user liked the post.
+	LikedAt time.Time
+}
+
+// PostView returns the view of a living post.
+func (v *Views) PostView(ctx context.Context, viewer, post string) (Post, error) {
+	ref, err := v.access.LivingPost(ctx, post)
+	if err != nil {
+		return Post{}, err
+	}
+	views, err := v.posts(ctx, viewer, []access.Ref{refTo(ref)}, nil)
+	if err != nil {
+		return Post{}, err
+	}
+	if len(views) == 0 { // deleted after LivingPost read it
+		return Post{}, fault.NotFoundf("post %s was deleted", post)
+	}
+	return views[0], nil
+}
+
+// PostViews returns the views of the living posts among posts, MaxLimit at most.
+func (v *Views) PostViews(ctx context.Context, viewer string, posts []string) (Found[Post], error) {
+	living := map[string]schema.PostRef{}
+	if err := v.access.LivingPosts(ctx, posts, living); err != nil {
+		return Found[Post]{}, err
+	}
+	var refs []access.Ref
+	for _, post := range once(posts) {
+		if ref, ok := living[post]; ok {
+			refs = append(refs, refTo(ref))
+		}
+	}
+	views, err := v.posts(ctx, viewer, refs, nil)
+	return found(posts, views, func(p Post) string { return p.Post.ID }), err
+}
+
+// PostViewsByUser is PostsByUser with the views of the posts.
+func (v *Views) PostViewsByUser(ctx context.Context, viewer, user string, in feed.PostRange, req page.Request) (page.List[Post], error) {
+	list, read, err := v.feed.PostsWithItems(ctx, user, in, req)
+	if err != nil {
+		return page.List[Post]{}, err
+	}
+	refs := make([]access.Ref, len(list.Items))
+	for i, p := range list.Items {
+		stored, err := schema.ParsePost(read[schema.PostKey(user, p.ID)])
+		if err != nil {
+			return page.List[Post]{}, fault.Wrap("table", err)
+		}
+		refs[i] = access.Ref{Post: p.ID, Author: user, LikeShards: stored.LikeShards}
+	}
+	views, err := v.posts(ctx, viewer, refs, read)
+	return page.With(list, views, func(p Post) feed.Post { return p.Post }), err
+}
+
+// LikedPostViews is LikesByUser with the views of the posts.
+func (v *Views) LikedPostViews(ctx context.Context, viewer, user string, in page.Request) (page.List[Post], error) {
+	list, living, err := v.feed.LikesWithPosts(ctx, user, in)
+	if err != nil {
+		return page.List[Post]{}, err
+	}
+	refs, at := make([]access.Ref, len(list.Items)), map[string]time.Time{}
+	for i, like := range list.Items {
+		refs[i], at[like.PostID] = refTo(living[like.PostID]), like.LikedAt
+	}
+	views, err := v.posts(ctx, viewer, refs, nil)
+	for i := range views {
+		views[i].LikedAt = at[views[i].Post.ID]
+	}
+	return page.With(list, views, func(p Post) feed.LikedPost { return feed.LikedPost{PostID: p.Post.ID} }), err
+}
+
+// CommentOnPost is a comment with the view of its post.
+type CommentOnPost struct {
+	feed.Comment
+	On Post
+}
+
+// JSONBytes returns the size of both in JSON, or more.
+func (c CommentOnPost) JSONBytes() int { return c.Comment.JSONBytes() + c.On.JSONBytes() }
+
+// CommentViewsByUser is CommentsByUser with the views of the posts.
+func (v *Views) CommentViewsByUser(ctx context.Context, viewer, user string, in page.Request) (page.List[CommentOnPost], error) {
+	list, living, err := v.feed.CommentsWithPosts(ctx, user, in)
+	if err != nil {
+		return page.List[CommentOnPost]{}, err
+	}
+	posts := make([]string, len(list.Items))
+	for i, c := range list.Items {
+		posts[i] = c.PostID
+	}
+	var refs []access.Ref
+	for _, post := range once(posts) {
+		refs = append(refs, refTo(living[post]))
+	}
+	views, err := v.posts(ctx, viewer, refs, nil)
+	if err != nil {
+		return page.List[CommentOnPost]{}, err
+	}
+	on := map[string]Post{}
+	for _, p := range views {
+		on[p.Post.ID] = p
+	}
+	var items []CommentOnPost
+	for _, c := range list.Items {
+		if post, ok := on[c.PostID]; ok { // else it was deleted since
+			items = append(items, CommentOnPost{c, post})
+		}
+	}
+	return page.With(list, items, func(c CommentOnPost) feed.Comment { return c.Comment }), nil
+}
+
+func refTo(post schema.PostRef) access.Ref {
+	return access.Ref{Post: post.ID, Author: post.Author, LikeShards: post.LikeShards}
+}
+
+// posts returns the views of the living posts among refs. read has the posts if they were
+// read already. It takes one round trip and 5 table calls at most. A round trip and a call
+// more is for authors of posts without a byline.
+func (v *Views) posts(ctx context.Context, viewer string, refs []access.Ref, read map[table.Key]table.Item) ([]Post, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	items, err := v.feed.Hydrate(ctx, &page.Budget{}, viewer, refs, read)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]Post, len(items))
+	for i, item := range items {
+		views[i].HomeItem = item
+	}
+	return views, nil
+}

@@ -1,0 +1,202 @@
+package view
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// User is a user as a list shows it, with the follows between it and the viewer.
+type User struct {
+	feed.HomeAuthor
+	Following, FollowedBy bool
+}
+
+// WithUser is an item of a list with the user that it names.
+type WithUser[T any] struct {
+	Item T
+	User User
+}
+
+// JSONBytes returns the size of the item in JSON, or more.
+func (w WithUser[T]) JSONBytes() int {
+	n := w.User.JSONBytes()
+	if item, ok := any(w.Item).(interface{ JSONBytes() int }); ok {
+		n += item.JSONBytes()
+	}
+	return n
+}
+
+// JSONBytes returns the size of the view in JSON, or more.
+func (u User) JSONBytes() int {
+	return page.FieldBytes + page.JSONBytes(u.Name) + page.JSONBytes(u.ImageURL)
+}
+
+// UserViews returns the views of the users among users that exist, MaxLimit at most.
+func (v *Views) UserViews(ctx context.Context, viewer string, users []string) (Found[User], error) {
+	byID, err := v.userViews(ctx, viewer, users, true)
+	if err != nil {
+		return Found[User]{}, err
+	}
+	var views []User
+	for _, user := range once(users) {
+		if view, ok := byID[user]; ok {
+			views = append(views, view)
+		}
+	}
+	return found(users, views, func(u User) string { return u.ID }), nil
+}
+
+// Relations returns the follows between viewer and user, as viewer sees them.
+func (v *Views) Relations(ctx context.Context, viewer, user string) (User, error) {
+	views, err := v.relations(ctx, viewer, []string{user})
+	return views[user], err
+}
+
+// EdgeViews adds the views of the users to a page of follows, friends, mutes or blocks.
+func (v *Views) EdgeViews(ctx context.Context, viewer string, list page.List[feed.Edge]) (page.List[WithUser[feed.Edge]], error) {
+	return withUsers(ctx, v, viewer, list, func(e feed.Edge) string { return e.UserID })
+}
+
+// LikerViews adds the views of the users to a page of likers.
+func (v *Views) LikerViews(ctx context.Context, viewer string, list page.List[feed.Liker]) (page.List[WithUser[feed.Liker]], error) {
+	return withUsers(ctx, v, viewer, list, func(l feed.Liker) string { return l.UserID })
+}
+
+// CommentViews adds the views of the authors to a page of comments.
+func (v *Views) CommentViews(ctx context.Context, viewer string, list page.List[feed.Comment]) (page.List[WithUser[feed.Comment]], error) {
+	return withUsers(ctx, v, viewer, list, func(c feed.Comment) string { return c.AuthorID })
+}
+
+// withUsers adds the views of the users to a page of a list. It takes two round trips and 5
+// table calls at most: the profiles, and the viewer's edges in both directions.
+func withUsers[T any](ctx context.Context, v *Views, viewer string, list page.List[T], user func(T) string) (page.List[WithUser[T]], error) {
+	if len(list.Items) == 0 {
+		return page.List[WithUser[T]]{NextCursor: list.NextCursor}, nil
+	}
+	users := make([]string, len(list.Items))
+	for i, item := range list.Items {
+		users[i] = user(item)
+	}
+	views, err := v.userViews(ctx, viewer, users, false)
+	if err != nil {
+		return page.List[WithUser[T]]{}, err
+	}
+	items := make([]WithUser[T], len(users))
+	for i, item := range list.Items {
+		items[i] = WithUser[T]{item, views[users[i]]}
+	}
+	return page.With(list, items, func(w WithUser[T]) T { return w.Item }), nil
+}
+
+// userViews returns the views of users by their ids. A name may be a minute old.
+// If ask is true, it leaves out users without a profile, and asks again, consistently,
+// before it does.
+func (v *Views) userViews(ctx context.Context, viewer string, users []string, ask bool) (map[string]User, error) {
+	users = once(users)
+	keys := make([]table.Key, len(users))
+	for i, user := range users {
+		keys[i] = schema.ProfileKey(user)
+	}
+	var profiles map[table.Key]table.Item
+	var views map[string]User
+	err := v.access.All(ctx,
+		func(ctx context.Context) (err error) { profiles, err = v.access.Recent.Get(ctx, keys); return err },
+		func(ctx context.Context) (err error) { views, err = v.relations(ctx, viewer, users); return err },
+	)
+	if err != nil {
+		return nil, err
+	}
+	if ask {
+		absent := slices.DeleteFunc(keys, func(key table.Key) bool { _, ok := profiles[key]; return ok })
+		found, err := v.access.BatchGet(ctx, absent, true)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(profiles, found)
+	}
+	for user, view := range views {
+		it, ok := profiles[schema.ProfileKey(user)]
+		if !ok && ask {
+			delete(views, user)
+			continue
+		}
+		if ok {
+			profile, err := schema.ParseProfile(it)
+			if err != nil {
+				return nil, fault.Wrap("table", err)
+			}
+			view.Name, view.ImageURL = profile.Name, profile.ImageURL
+		}
+		views[user] = view
+	}
+	return views, nil
+}
+
+// relations returns views of users with their ids and follows alone.
+func (v *Views) relations(ctx context.Context, viewer string, users []string) (map[string]User, error) {
+	var following, followers map[string]bool
+	err := v.access.All(ctx,
+		func(ctx context.Context) (err error) {
+			following, err = v.edgesTo(ctx, schema.FollowingPK(viewer), users)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			followers, err = v.edgesTo(ctx, schema.FollowersPK(viewer), users)
+			return err
+		},
+	)
+	views := make(map[string]User, len(users))
+	for _, user := range users {
+		views[user] = User{feed.HomeAuthor{ID: user}, following[user], followers[user]}
+	}
+	return views, err
+}
+
+// edgesForEachUser bounds the query of a viewer's own edges: it reads this many edges for each
+// user of the page.
+const edgesForEachUser = 3
+
+// edgesTo returns to which of users a partition of the viewer's edges has one. As ownLikes
+// does, it asks for the edges between the first and the last of them, and reads the rest by
+// key if there are very many. Both reads are consistent: a follow shows at once.
+func (v *Views) edgesTo(ctx context.Context, pk string, users []string) (map[string]bool, error) {
+	has := make(map[string]bool, len(users))
+	if len(users) > 1 {
+		q := table.Query{
+			PK: pk, Low: schema.UserSK(slices.Min(users)), High: schema.UserSK(slices.Max(users)),
+			PageSize: edgesForEachUser * len(users), Consistent: true, Project: []string{},
+		}
+		last := "" // the sort key up to which all edges were read
+		for read, err := range v.access.Store.Query(ctx, q) {
+			if err != nil {
+				return nil, fault.Wrap("table", err)
+			}
+			for _, it := range read.Items {
+				has[page.PositionOf(it.Key.SK)], last = true, it.Key.SK
+			}
+			if !read.More {
+				return has, nil
+			}
+			if len(read.Items) > 0 {
+				break
+			}
+		}
+		users = slices.DeleteFunc(slices.Clone(users), func(user string) bool { return schema.UserSK(user) <= last })
+	}
+	keys := make([]table.Key, len(users))
+	for i, user := range users {
+		keys[i] = table.Key{PK: pk, SK: schema.UserSK(user)}
+	}
+	found, err := v.access.BatchGet(ctx, keys, true)
+	for key := range found {
+		has[page.PositionOf(key.SK)] = true
+	}
+	return has, err
+}
