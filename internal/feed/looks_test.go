@@ -166,9 +166,10 @@ func (c *watching) act(rt *rapid.T) (cut bool) {
 		require.NoError(rt, c.w.Mute(rt.Context(), "ann", author))
 		c.hidden[author] = c.w.clock.now()
 	case 2:
-		p := rapid.SampledFrom(c.posts).Draw(rt, "deleted")
-		require.NoError(rt, c.w.DeletePost(rt.Context(), p.AuthorID, p.ID))
-		c.deleted[p.ID] = true
+		if p := rapid.SampledFrom(c.posts).Draw(rt, "deleted"); !c.deleted[p.ID] {
+			require.NoError(rt, c.w.DeletePost(rt.Context(), p.AuthorID, p.ID))
+			c.deleted[p.ID] = true
+		}
 	case 3:
 		c.post(rt)
 	case 4:
