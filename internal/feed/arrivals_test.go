@@ -431,10 +431,10 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 	}
 }
 
-// A reader of thousands of authors who returns has no stream until its home is built.
+// A reader of more authors than one request reads who returns has no stream until its home is built.
 func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	w := newWorld(t, active(2))
-	w.followees("viewer", pageLists+1)
+	w.followees("viewer", gatherLists+1)
 	w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() - 1}.Item())
 	_, err := w.HomeStreamed(t.Context(), "viewer", "")
 	wantKind(t, err, fault.Unavailable)

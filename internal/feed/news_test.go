@@ -77,11 +77,27 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 	}
 }
 
-// A request for news reads no more than the page, while it gathers the home.
-func TestNewsOfAGatheredHomeCostAPage(t *testing.T) {
+// The first request for news of a home that is gathered counts the gathered posts: it reads no list
+// twice. It says nothing while lists are left.
+func TestNewsOfAGatheredHomeReadEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
-	w.followees("viewer", 1001)
+	names := w.followees("viewer", pageLists+1)
+	w.users(names[0], names[pageLists])
 	query := home.Query{Pull: true, After: id.Min}
+	for posts := range 130 {
+		w.post(names[posts%2*pageLists], "x")
+		if !slices.Contains([]int{0, 30, 98, 99, 129}, posts) {
+			continue
+		}
+		tp.take()
+		_, err := w.Home(t.Context(), "viewer", query, page.Request{})
+		require.NoError(t, err)
+		page := len(tp.take())
+		assert.Equal(t, min(posts+1, home.MaxUnread), w.news("viewer", query, 20).Unread)
+		assert.LessOrEqual(t, len(tp.take()), page+3)
+	}
+	w, tp = tapped(t)
+	w.followees("viewer", gatherLists+1)
 	tp.take()
 	_, err := w.Home(t.Context(), "viewer", query, page.Request{})
 	require.NoError(t, err)
@@ -247,25 +263,33 @@ func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
 	}
 }
 
-// The reader follows a thousand users, and one more after the page was read. The rest of the
-// home would have to be gathered.
-func TestNewsOfAHomeThatGrowsAreThoseOfThePage(t *testing.T) {
-	w, tp := tapped(t)
-	names := w.followees("viewer", 1000)
-	w.users(names[:3]...)
-	for _, name := range names[:3] {
-		w.post(name, "x")
-	}
-	tp.set(func(c call) failure {
-		if c.op == table.OpBatchGet {
-			it := schema.FollowingItem("viewer", "more", w.clock.now(), id.Min)
-			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: it})
-			assert.NoError(t, err)
+// The reader follows one user more after the page was read. The rest of the home has to be gathered
+// then, and is not counted if that takes several requests.
+func TestNewsOfAHomeThatGrows(t *testing.T) {
+	for followees, unread := range map[int]int{pageLists: 3, gatherLists: 2} {
+		w, tp := tapped(t)
+		names := w.followees("viewer", followees)
+		w.users(names[:3]...)
+		for _, name := range names[:3] {
+			w.post(name, "x")
 		}
-		return works
-	})
-	news := w.news("viewer", home.Query{Pull: true, After: id.Min}, 2)
-	assert.Len(t, news.Items, 2)
-	assert.Equal(t, 2, news.Unread)
-	assert.NotEmpty(t, news.NextCursor)
+		w.deliver()
+		tp.set(func(c call) failure {
+			if c.op != table.OpBatchGet {
+				return works
+			}
+			for _, it := range []table.Item{
+				schema.FollowingItem("viewer", "more", w.clock.now(), id.Min),
+				schema.Presence{User: "viewer", State: schema.PresenceReturning, Until: w.today() - 1, V: 1}.Item(),
+			} {
+				_, err := tp.Store.Put(t.Context(), table.PutInput{Item: it})
+				assert.NoError(t, err)
+			}
+			return works
+		})
+		news := w.news("viewer", home.Query{After: id.Min}, 2)
+		assert.Len(t, news.Items, 2)
+		assert.Equal(t, unread, news.Unread)
+		assert.NotEmpty(t, news.NextCursor)
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,11 +23,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// Here homes by pull have more followees than one request reads lists.
+// Here homes by pull have more followees than one page of their list.
 
-// firstLists is the number of lists that the first page of a gathering reads, and pageLists
-// of each page after it.
-const firstLists, pageLists = 9, 1000
+// pageLists is the number of followees up to which each page reads every list, and gatherLists up
+// to which one request gathers the home.
+const pageLists, gatherLists = 1000, 5000
 
 // followees lets viewer follow n authors without a profile, and returns them.
 func (w *world) followees(viewer string, n int) []string {
@@ -49,11 +51,10 @@ func (w *world) pulled(viewer string, in page.Request) page.List[feed.HomeItem] 
 	return l
 }
 
-// The first page makes 12 table calls at most. The pages after it read a thousand lists each,
-// as a home of a thousand followees does.
-func TestTheFirstPageOfThousandsOfFolloweesByPullMakesTwelveTableCalls(t *testing.T) {
+// The first page reads each list once. The pages after it are made of the posts that it gathered.
+func TestAHomeOfFiveThousandFolloweesByPullReadsEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
-	names := w.followees("viewer", 5000)
+	names := w.followees("viewer", gatherLists)
 	var want []string
 	for i := range 30 {
 		author := "viewer"
@@ -69,12 +70,38 @@ func TestTheFirstPageOfThousandsOfFolloweesByPullMakesTwelveTableCalls(t *testin
 	got, _ := w.walk("viewer", "", 20, func(l page.List[feed.HomeItem]) {
 		calls, shown = append(calls, len(tp.take())), append(shown, len(l.Items))
 	})
-	const lists, items = 2 + pageLists, 6 // the followees, the mutes and their lists; posts by id, mutes, edges, posts, the rest, own likes
-	assert.Equal(t, []int{2 + firstLists, lists, lists, lists, lists, lists - 8, items, items}, calls, "table calls")
-	assert.Equal(t, []int{0, 0, 0, 0, 0, 0, 20, 10}, shown, "posts on the pages")
-	assert.LessOrEqual(t, calls[0], tableCalls)
+	const followees, lists, items = 2 * (1 + gatherLists/pageLists), 1 + gatherLists, 6 // the followees and the mutes; own posts and theirs; posts by id, mutes, edges, posts, the rest, own likes
+	assert.Equal(t, []int{followees + lists + items, items}, calls, "table calls")
+	assert.Equal(t, []int{20, 10}, shown, "posts on the pages")
 	assert.Equal(t, want, homeIDs(got), "by pull")
 	assert.Equal(t, want, homeIDs(w.home("viewer", 100, home.Query{})), "by push")
+}
+
+// Requests of one reader that gather a home take turns, so that the calls under way are those of
+// one. Another reader waits for nobody.
+func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t)
+		tp.latency = time.Millisecond // virtual
+		w.followees("viewer", pageLists+1)
+		w.followees("other", pageLists+1)
+		took := func(viewers ...string) time.Duration {
+			began := time.Now()
+			var requests sync.WaitGroup
+			for _, viewer := range viewers {
+				requests.Go(func() {
+					_, err := w.Home(t.Context(), viewer, home.Query{Pull: true}, page.Request{})
+					assert.NoError(t, err)
+				})
+			}
+			requests.Wait()
+			return time.Since(began)
+		}
+		const around = 2 * time.Millisecond // the first followees, and at last the mutes
+		alone := took("viewer")
+		assert.Equal(t, alone, took("viewer", "other"))
+		assert.Equal(t, around+3*(alone-around), took("viewer", "viewer", "viewer"))
+	})
 }
 
 // One gathering fills pages of any size until its 100 posts are shown.
@@ -87,14 +114,13 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 		want = append([]string{w.post(names[149-i], fmt.Sprint(i)).ID}, want...)
 	}
 	for limit, pages := range map[int]int{20: 5 + 3, 100: 2} {
-		const gathering = 2
 		requests, longest := 0, 0
-		got := wholeList(t, tp, limit, 2+pageLists, 2*gathering+pages, func(in page.Request) (page.List[feed.HomeItem], error) {
+		got := wholeList(t, tp, limit, 1100, pages, func(in page.Request) (page.List[feed.HomeItem], error) {
 			requests, longest = requests+1, max(longest, len(in.Cursor))
 			return w.Home(t.Context(), "viewer", home.Query{Pull: true}, in)
 		})
 		assert.Equal(t, want, homeIDs(got))
-		assert.Equal(t, 2*gathering+pages, requests)
+		assert.Equal(t, pages, requests)
 		assert.Less(t, longest, 2300, "the longest cursor")
 	}
 }
@@ -117,9 +143,9 @@ func (w *world) walk(viewer, cursor string, limit int, each func(page.List[feed.
 	}
 }
 
-// A thousand followees are read by one request, one more by two and a page.
-func TestAHomeOfAThousandFolloweesByPullIsOneRequest(t *testing.T) {
-	for followees, want := range map[int]int{1000: 1, 1001: 3, 1000 + firstLists - 1: 3, 1000 + firstLists: 4} {
+// Five thousand followees are read by one request, each further five thousand by one more.
+func TestAHomeOfFiveThousandFolloweesByPullIsOneRequest(t *testing.T) {
+	for followees, want := range map[int]int{pageLists: 1, pageLists + 1: 1, gatherLists: 1, gatherLists + 1: 2, 2*gatherLists + 1: 3} {
 		w := newWorld(t)
 		names := w.followees("viewer", followees)
 		last := names[followees-1]
@@ -132,25 +158,23 @@ func TestAHomeOfAThousandFolloweesByPullIsOneRequest(t *testing.T) {
 	}
 }
 
-// gathered returns a world in which viewer follows more authors than one request reads,
-// n posts of them, newest first, and a cursor with which the first page is to be shown.
+// gathered returns a world in which viewer follows more authors than each page reads, n posts of
+// them, newest first, and the cursor of a gathering above them.
 func gathered(t *testing.T, n int) (w *world, posts []feed.Post, cursor string) {
 	t.Helper()
 	w = newWorld(t)
-	names := w.followees("viewer", 1001)
+	names := w.followees("viewer", pageLists+1)
 	w.users(names[:n]...)
 	for i := range n {
 		posts = append(posts, w.post(names[i], fmt.Sprint(i)))
 	}
+	w.post("viewer", "newest")
 	w.deliver()
 	w.clock.add(2 * time.Minute)
 	slices.Reverse(posts)
-	for range 2 {
-		l := w.pulled("viewer", page.Request{Cursor: cursor})
-		require.Empty(t, l.Items, "a page of a gathering")
-		cursor = l.NextCursor
-	}
-	return w, posts, cursor
+	l := w.pulled("viewer", page.Request{Limit: 1})
+	require.Len(t, l.Items, 1)
+	return w, posts, l.NextCursor
 }
 
 func TestGatheredPostsAreLeftOutIfTheyMustNotShowAnyMore(t *testing.T) {
@@ -195,36 +219,92 @@ func TestCursorsOfGatherings(t *testing.T) {
 	assert.Equal(t, ids(posts[:4]), homeIDs(first.Items))
 	assert.Equal(t, ids(posts), homeIDs(push(page.Request{Cursor: cursor}).Items), "by push, before the first page")
 	assert.Equal(t, ids(posts[4:]), homeIDs(push(page.Request{Cursor: first.NextCursor}).Items), "by push, after it")
-	rest, _ := w.walk("viewer", push(page.Request{Limit: 4}).NextCursor, 3, nil)
+	rest, _ := w.walk("viewer", push(page.Request{Limit: 5}).NextCursor, 3, nil)
 	assert.Equal(t, ids(posts[4:]), homeIDs(rest), "by pull from a cursor of push")
 	w.users("other")
 	_, err := w.Home(t.Context(), "other", home.Query{Pull: true}, page.Request{Cursor: cursor})
 	wantKind(t, err, fault.Malformed)
 }
 
-// A home that returns is read by pull, too. Its reader follows more than a thousand authors
-// and gets the gathering, without asking for it.
-func TestAReturningReaderOfThousandsOfFolloweesGetsAFewEmptyPages(t *testing.T) {
-	w := newWorld(t, active(2))
-	names := w.followees("viewer", 5000)
-	var want []string
-	for i := range 25 {
-		author := names[i*199]
-		w.users(author)
-		want = append([]string{w.post(author, "x").ID}, want...)
+// A home that returns is read by pull. Its reader sees every post at once, whatever the number of
+// followees: on pages of any size, by after, and live (I1, I7).
+func TestAReturningReaderOfThousandsOfFolloweesSeesEverythingAtOnce(t *testing.T) {
+	for _, c := range []struct{ followees, pushed, skipped int }{{1001, 0, 30}, {2000, 30, 130}, {5000, 0, 25}, {5000, 15, 5}} {
+		t.Run(fmt.Sprintf("%d followees, %d posts pushed and %d skipped", c.followees, c.pushed, c.skipped), func(t *testing.T) {
+			w := newWorld(t, active(2))
+			names := w.followees("viewer", c.followees)
+			slices.Reverse(names) // the newest post is of the last one
+			w.users(names[:50]...)
+			var want []string
+			for i := range c.pushed {
+				want = append([]string{w.post(names[i%50], "pushed").ID}, want...)
+			}
+			w.deliver()
+			for i := range c.skipped {
+				want = append([]string{w.post(names[i%50], "skipped").ID}, want...)
+			}
+			w.published.take()
+			w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() - 1}.Item())
+			for _, limit := range []int{7, 20, 100} {
+				w.shownFromTheFirstPageOn("viewer", limit, want)
+			}
+			assert.Equal(t, schema.PresenceReturning, w.presence("viewer").State)
+
+			news := w.news("viewer", home.Query{After: want[len(want)-1]}, 20)
+			assert.Equal(t, want[:min(20, len(want)-1)], homeIDs(news.Items), "after")
+			assert.Equal(t, min(len(want)-1, home.MaxUnread), news.Unread)
+
+			seen := w.watch("viewer", want[len(want)-1])
+			live := w.arrivals("viewer", seen)
+			slices.Reverse(live)
+			assert.Equal(t, want[:len(want)-1], live, "live")
+			newest := w.post(names[0], "new").ID
+			assert.Equal(t, []string{newest}, w.arrivals("viewer", seen), "live")
+		})
 	}
-	w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() - 1}.Item())
+}
+
+// shownFromTheFirstPageOn reads viewer's home to its end, in which no page but the last may be
+// empty.
+func (w *world) shownFromTheFirstPageOn(viewer string, limit int, want []string) {
+	w.t.Helper()
 	var got []string
-	var shown []int
-	for cursor, more := "", true; more; more = cursor != "" {
-		l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{Cursor: cursor})
-		require.NoError(t, err)
-		got, shown = append(got, homeIDs(l.Items)...), append(shown, len(l.Items))
-		cursor = l.NextCursor
+	for in := (page.Request{Limit: limit}); ; {
+		l, err := w.Home(w.t.Context(), viewer, home.Query{}, in)
+		require.NoError(w.t, err)
+		require.Truef(w.t, len(l.Items) > 0 || l.NextCursor == "", "an empty page after %d posts", len(got))
+		got = append(got, homeIDs(l.Items)...)
+		if in.Cursor = l.NextCursor; in.Cursor == "" {
+			break
+		}
 	}
-	assert.Equal(t, schema.PresenceReturning, w.presence("viewer").State)
-	assert.Equal(t, want, got)
-	assert.Equal(t, []int{0, 0, 0, 0, 0, 0, 20, 5}, shown, "posts on the pages")
+	assert.Equalf(w.t, want, got, "pages of %d", limit)
+}
+
+// The entries above the gap of a return are of deleted posts. The first page shows the posts in the
+// gap all the same.
+func TestAFirstPageThatBeginsInAGapIsNotEmpty(t *testing.T) {
+	for _, deleted := range []int{1, 30, 150} {
+		w := newWorld(t, active(2))
+		names := w.followees("viewer", pageLists+1)
+		w.users(names[0], names[pageLists])
+		var want []string
+		for range 3 {
+			want = append([]string{w.post(names[pageLists], "in the gap").ID}, want...)
+		}
+		w.published.take()
+		var gone []feed.Post
+		for range deleted {
+			gone = append(gone, w.post(names[0], "deleted"))
+		}
+		w.deliver()
+		for _, p := range gone {
+			require.NoError(t, w.DeletePost(t.Context(), p.AuthorID, p.ID))
+		}
+		w.put(schema.Presence{User: "viewer", State: schema.PresenceHere, Until: w.today() + 2, V: 1, Lo: id.Min, Hi: gone[0].ID}.Item())
+		w.shownFromTheFirstPageOn("viewer", 20, want)
+		assert.Equal(t, 3, w.news("viewer", home.Query{After: id.Min}, 2).Unread, "%d deleted", deleted)
+	}
 }
 
 func ids(posts []feed.Post) (all []string) {
@@ -235,7 +315,8 @@ func ids(posts []feed.Post) (all []string) {
 }
 
 func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
-	w, _, _ := gathered(t, 0)
+	w := newWorld(t)
+	w.followees("viewer", pageLists+1)
 	w.users("author0000")
 	var want []string
 	for range 30 {
@@ -261,7 +342,7 @@ func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(t)
-		names := w.followees("viewer", 2500)
+		names := w.followees("viewer", []int{pageLists + 1, 2500, gatherLists + 500}[seed])
 		authors := append([]string{"viewer"}, numbered(10, "stranger")...)
 		for range 40 {
 			authors = append(authors, names[random.IntN(len(names))])

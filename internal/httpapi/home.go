@@ -49,7 +49,7 @@ type homeOut struct {
 func (a *API) registerHome() {
 	type homeIn struct {
 		Page
-		Source      string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, pages are empty, with a next_cursor, until the posts of all of them were read, ten users a request."`
+		Source      string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, the first page counts for all of them and the next ones show the posts that it found, up to 100. If you follow more than 5,000, the first pages are empty, with a next_cursor, until the posts of all were read, 5,000 users a request."`
 		After       string `query:"after" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id: list only newer posts, and count them."`
 		IfNoneMatch string `header:"If-None-Match" doc:"An ETag of an earlier answer to the same request with after: the answer is 304 if no id has changed."`
 	}

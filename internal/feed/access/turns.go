@@ -23,9 +23,9 @@ type turns struct {
 	lanes map[Lane]*turn
 }
 
-// Lane is a queue of transactions that would conflict.
+// Lane is a queue of transactions that would conflict, or of reads that are too many at once.
 type Lane struct {
-	Author string // or a post, for its comments
+	Author string // or a post, for its comments, or a home
 	Number int
 }
 
@@ -67,14 +67,19 @@ func (t *turns) take(ctx context.Context, l Lane) (done func(), err error) {
 	return nil, context.Cause(ctx)
 }
 
-// TransactInTurn is transact, after all earlier calls for the same lane.
-func (a *Access) TransactInTurn(ctx context.Context, l Lane, ops ...table.TransactOp) error {
+// InTurn calls do after all earlier calls for the same lane.
+func (a *Access) InTurn(ctx context.Context, l Lane, do func() error) error {
 	done, err := a.turns.take(ctx, l)
 	if err != nil {
 		return fault.Wrap("table", err)
 	}
 	defer done()
-	return a.Transact(ctx, ops...)
+	return do()
+}
+
+// TransactInTurn is Transact in turn.
+func (a *Access) TransactInTurn(ctx context.Context, l Lane, ops ...table.TransactOp) error {
+	return a.InTurn(ctx, l, func() error { return a.Transact(ctx, ops...) })
 }
 
 // TransactFollow is Transact for the operations of a follow or an unfollow.

@@ -2,7 +2,6 @@ package home
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -165,17 +164,10 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	return seen, nil
 }
 
-// errGathered means that a live home cannot be gathered.
-var errGathered = errors.New("the home by pull of a reader with many followees is gathered by requests")
-
 // homeRefs returns the first want references of a span of viewer's home, fewer only at the end
 // or if the budget cut the read.
 func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, want int) (page.Stretch[access.Ref], error) {
-	source := h.source(viewer, false, of)
-	refs, _, err := source.next(ctx, page.BudgetAfter(2), "", want)
-	if err == nil && source.gathered() {
-		err = fault.Wrap("home", errGathered)
-	}
+	refs, _, err := h.source(viewer, false, of).whole(ctx, page.BudgetAfter(2), "", want)
 	return refs, err
 }
 

@@ -38,10 +38,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		return page.List[feed.HomeItem]{}, err
 	}
 	if source.gathered() {
-		if gathers {
-			return h.goOnGathering(ctx, viewer, query, at, in.Size())
-		}
-		return h.gather(ctx, viewer, query, at, source.followees)
+		return h.gather(ctx, viewer, query, at, in.Size())
 	}
 	// The next post is not read: it may be deleted, and then the last page is empty.
 	looked := refs.Items[:min(in.Size(), len(refs.Items))]
@@ -70,6 +67,9 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		refs, again, err = source.next(ctx, own, before, want)
 		if err != nil {
 			return page.List[feed.HomeItem]{}, err
+		}
+		if source.gathered() && len(items) == 0 {
+			return h.gather(ctx, viewer, query, gathering{before: before}, in.Size())
 		}
 		if source.gathered() {
 			return homePage(items, before, scope), nil

@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"errors"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
@@ -15,8 +16,9 @@ const MaxUnread = 100
 // HomeNews returns a page of the posts of viewer's home that are newer than query.After,
 // newest first, and their number. Finding none takes the reads of the timeline and of the
 // marks only. If there are more than a page, it also reads which of the next MaxUnread live,
-// and not consistently: it shows nothing of them. The number is too low if more hidden posts
-// are in the way than TableCalls bounds, and that of a home which is gathered counts the page.
+// and not consistently: it shows nothing of them. Of a home that is gathered it counts the
+// gathered posts. The number is too low if more hidden posts are in the way than TableCalls
+// bounds.
 func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in page.Request) (News, error) {
 	first, err := h.Home(ctx, viewer, query, in)
 	if err != nil || in.Cursor != "" {
@@ -27,7 +29,15 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 		return news, nil
 	}
 	at, gathers, err := homeAt(viewer, query.After, first.NextCursor)
-	if err != nil || gathers {
+	if err != nil {
+		return News{}, err
+	}
+	if gathers && at.after != everyFollowee {
+		return news, nil
+	}
+	if gathers {
+		refs, err := h.stillShown(ctx, viewer, at.posts)
+		news.Unread = min(news.Unread+len(refs), MaxUnread)
 		return news, err
 	}
 	// For each round: the entries, the marks if it is the first, and the posts.
@@ -38,12 +48,12 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 	}
 	source := h.source(viewer, query.Pull, of)
 	for before := at.before; ; {
-		refs, again, err := source.next(ctx, calls, before, MaxUnread)
+		refs, again, err := source.whole(ctx, calls, before, MaxUnread)
+		if errors.Is(err, errGathered) {
+			return news, nil
+		}
 		if err != nil {
 			return News{}, err
-		}
-		if source.gathered() {
-			return news, nil
 		}
 		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrLikeShards) // or any other small one
 		if err != nil {

@@ -14,17 +14,17 @@ import (
 )
 
 // This file computes homes by pull: from the post lists of the followees and of the viewer.
-// For a viewer of few followees one request reads the list of each. For a viewer of more,
-// a few requests gather the next posts in their cursor, and then pages are made of them
+// For a viewer of few followees each request reads the list of each. For a viewer of more, a
+// request gathers the next posts in its cursor, of which it and the next ones make pages
 // (docs/decisions/0012).
 
 const (
-	// followeesPage is the number of followees whose lists one request reads for its page.
+	// followeesPage is the number of followees that are held at a time, and up to which each
+	// page reads the list of each.
 	followeesPage = 10 * homeReaders
-	// firstLists is the number of lists that the first page of a gathering reads. Two more
-	// calls read the followees and the mutes, and one is left for a list whose first page shows
-	// too little. The pages after it read as many lists as the page of a viewer of few followees.
-	firstLists = page.TableCalls - 3
+	// gatherPages is the number of pages of followees whose lists one request of a gathering
+	// reads: 5,000 followees, the default of FANFARE_MAX_FOLLOWING.
+	gatherPages = 5
 	// gatherPosts is the most posts that are gathered. They fill the largest page.
 	gatherPosts = page.MaxLimit
 )
@@ -70,8 +70,8 @@ func (h *Homes) followees(ctx context.Context, viewer, after string, want int) (
 }
 
 // gathering is how far a home by pull of many followees has come; the cursor carries it.
-// First the lists of all followees are read, many a request, and the newest posts of all
-// are kept. Then pages are made of these, and after them the next gathering begins.
+// First the lists of all followees are read, by one request if it can, and the newest posts of
+// all are kept. Then pages are made of these, and after them the next gathering begins.
 type gathering struct {
 	// before is the post id below which the home goes on, "" for its start.
 	before string
@@ -88,54 +88,75 @@ type gathering struct {
 // everyFollowee is above each user id.
 const everyFollowee = "~"
 
-// goOnGathering returns the page of viewer's home that a cursor of a gathering asks for.
-func (h *Homes) goOnGathering(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
-	if at.after == everyFollowee {
-		return h.gatheredPage(ctx, viewer, query, at, limit)
+// gather returns a page of viewer's home that is gathered. It is empty only if more lists are
+// left than one request reads, or if all its posts were hidden since they were gathered.
+func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
+	if at.after != everyFollowee {
+		var err error
+		if at, err = h.gathered(ctx, viewer, query, at); err != nil {
+			return page.List[feed.HomeItem]{}, err
+		}
 	}
-	followees, err := h.followees(ctx, viewer, at.after, followeesPage+1)
-	if err != nil {
-		return page.List[feed.HomeItem]{}, err
+	if at.after != everyFollowee {
+		return at.page(viewer, query, nil), nil
 	}
-	return h.gather(ctx, viewer, query, at, followees)
+	return h.gatheredPage(ctx, viewer, query, at, limit)
 }
 
-// gather reads the lists of the next followees, which are those after at.after, and returns
-// an empty page. There is one followee more than followeesPage if this is not the end.
-func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathering, followees []followee) (page.List[feed.HomeItem], error) {
-	lists := followees
-	if at.after == "" {
-		lists = append([]followee{{author: viewer}}, followees...)
-	}
-	most, calls := followeesPage, page.BudgetAfter(2)
-	if at.before == "" && at.after == "" {
-		most, calls = firstLists, page.BudgetAfter(2+firstLists)
-	}
-	more := len(lists) > most
-	lists = lists[:min(most, len(lists))]
+// gathered returns a gathering that has come further: it reads the lists of the next followees,
+// which are those after at.after.
+func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gathering) (gathering, error) {
 	top := page.Stretch[access.Ref]{Cut: at.end}
 	for _, post := range at.posts {
 		top.Items = append(top.Items, access.Ref{Post: post})
 	}
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {
-		return page.List[feed.HomeItem]{}, err
+		return gathering{}, err
 	}
-	top, err = h.mergedPosts(ctx, calls, heard(lists), of.After(at.before), gatherPosts, top)
+	top, after, err := h.gatherLists(ctx, viewer, at.after, of.After(at.before), gatherPosts, top)
 	if err != nil {
-		return page.List[feed.HomeItem]{}, err
+		return gathering{}, err
 	}
-	at.end, at.after, at.posts = top.Cut, everyFollowee, nil
+	at.end, at.after, at.posts = top.Cut, after, nil
 	for _, r := range top.Items {
 		at.posts = append(at.posts, r.Post)
 	}
-	switch {
-	case more:
-		at.after = lists[len(lists)-1].author
-	case len(at.posts) == gatherPosts:
+	if after == everyFollowee && len(at.posts) == gatherPosts {
 		at.end = at.posts[gatherPosts-1]
 	}
-	return at.page(viewer, query, nil), nil
+	return at, nil
+}
+
+// gatherLists merges the posts of viewer and of the followees after the user after ("" for all)
+// into top: the first want ones of a span. It reads the lists of gatherPages pages of followees at
+// most, and returns the last of them, everyFollowee at the end. A reader's requests do so one after
+// the other, so the calls that one user has under way do not grow with the user's requests (I11).
+func (h *Homes) gatherLists(ctx context.Context, viewer, after string, of access.Span, want int, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
+	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, func() error {
+		for range gatherPages {
+			followees, err := h.followees(ctx, viewer, after, followeesPage+1)
+			if err != nil {
+				return err
+			}
+			var lists []followee
+			if after == "" {
+				lists = append(lists, followee{author: viewer})
+			}
+			if after = everyFollowee; len(followees) > followeesPage {
+				followees = followees[:followeesPage]
+				after = followees[followeesPage-1].author
+			}
+			if top, err = h.mergedPosts(ctx, page.BudgetAfter(2), append(lists, heard(followees)...), of, want, top); err != nil {
+				return err
+			}
+			if after == everyFollowee {
+				break
+			}
+		}
+		return nil
+	})
+	return top, after, err
 }
 
 // gatheredPage returns a page of the posts that were gathered.

@@ -2,7 +2,9 @@ package home
 
 import (
 	"context"
+	"errors"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 )
@@ -17,9 +19,8 @@ type source struct {
 	push *pushSource
 	pull *pullSource
 	// gathers means that the home by pull is gathered, because its cursor is one of a gathering or
-	// it has more than a page of followees. followees are the first ones in the second case.
-	gathers   bool
-	followees []followee
+	// it has more than a page of followees.
+	gathers bool
 }
 
 func (h *Homes) source(viewer string, pull bool, of access.Span) *source {
@@ -29,6 +30,9 @@ func (h *Homes) source(viewer string, pull bool, of access.Span) *source {
 	}
 	return s
 }
+
+// errGathered means that one request does not read the whole home.
+var errGathered = errors.New("the home by pull of a reader of so many followees is gathered by several requests: list it with its cursors, or follow fewer users")
 
 // gathered reports whether the home has to be gathered. Then next lists nothing.
 func (s *source) gathered() bool { return s.push == nil && s.gathers }
@@ -50,11 +54,25 @@ func (s *source) next(ctx context.Context, calls *page.Budget, last string, want
 		if err != nil {
 			return page.Stretch[access.Ref]{}, 0, err
 		}
-		s.gathers, s.followees = len(followees) > followeesPage, followees
+		s.gathers = len(followees) > followeesPage
 		s.pull = &pullSource{homes: s.homes, viewer: s.viewer, of: s.of, followees: heard(followees)}
 	}
 	if s.gathers {
 		return page.Stretch[access.Ref]{}, 0, nil
 	}
 	return s.pull.next(ctx, calls, last, want)
+}
+
+// whole is next, also for a home that has to be gathered. It fails if one request does not read
+// the lists of so many followees.
+func (s *source) whole(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
+	refs, again, err := s.next(ctx, calls, last, want)
+	if err != nil || !s.gathered() {
+		return refs, again, err
+	}
+	refs, after, err := s.homes.gatherLists(ctx, s.viewer, "", s.of.After(last), want, page.Stretch[access.Ref]{})
+	if err == nil && after != everyFollowee {
+		err = fault.Wrap("home", errGathered)
+	}
+	return refs, followeesPage, err
 }
