@@ -18,7 +18,8 @@ import (
 // Like accepts that user likes a post. When it returns nil the event is durable (I5);
 // the count follows later (I3). The event's id is the version of the action, so of two
 // actions the later one wins, in whatever order they arrive. It is above the version of
-// the stored action, which another process may have made with a clock that is ahead.
+// the stored action, which another process may have made with a clock that is ahead. So the
+// stored action is read consistently (I3).
 func (s *Service) Like(ctx context.Context, user, post string) error {
 	like, stored, err := s.likeEvent(ctx, user, post)
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, stored string, err error) {
 	var byID schema.PostRef
 	read := func(ctx context.Context, shards int) error {
-		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), false)
+		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), true) // a stored action never wins over this one
 		if it != nil {
 			stored = it.Str(schema.AttrVersion)
 		}

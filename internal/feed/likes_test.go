@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // A process whose clock is ahead made the stored action. The next one must win all the same,
@@ -46,5 +50,40 @@ func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 		at, err := id.Time(again)
 		require.NoError(t, err)
 		assert.Equal(t, feed.Liker{UserID: "bob", LikedAt: at}, liker)
+	}
+}
+
+// withoutLikes is a table whose replicas have no likes yet.
+type withoutLikes struct{ table.Store }
+
+func (w withoutLikes) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	if _, ofUser := schema.UserOfSK(in.Key.SK); ofUser && !in.Consistent {
+		return table.GetResult{}, nil
+	}
+	return w.Store.Get(ctx, in)
+}
+
+// An API whose clock is ahead took the action before, and it is stored. Replicas of the table do not
+// have it yet. The next action wins all the same, at an API whose clock is right (I3).
+func TestAnActionWinsOverAStoredOneOfAnAPIThatIsAhead(t *testing.T) {
+	for _, likeShards := range []int{1, 3} {
+		for _, liked := range []bool{true, false} {
+			w := newWorld(t, func(c *config) { c.Store = withoutLikes{c.Store} })
+			w.users("ann", "bob")
+			p := w.post("ann", "hello")
+			w.put(schema.PostRef{ID: p.ID, Author: "ann", LikeShards: likeShards}.Item())
+			ahead := func() time.Time { return w.clock.now().Add(time.Minute) }
+			version, err := id.NewGenerator(ahead).New()
+			require.NoError(t, err)
+			w.put(schema.Like{Post: p.ID, User: "bob", LikeShards: likeShards, Liked: liked, Version: version, Flush: schema.Flush{Inc: "0", Seq: 1}}.Item())
+			w.published.take()
+			if liked {
+				require.NoError(t, w.Unlike(t.Context(), "bob", p.ID))
+				assert.Greater(t, w.published.take()[0].(*messages.Unliked).EventID, version)
+			} else {
+				require.NoError(t, w.Like(t.Context(), "bob", p.ID))
+				assert.Greater(t, w.published.take()[0].(*messages.Liked).EventID, version)
+			}
+		}
 	}
 }

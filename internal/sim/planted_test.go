@@ -211,6 +211,7 @@ func bugs() []bug {
 		{"like that was taken back listed among the likers", "I3", []edit{{likes, `access.TimeOf(like.Version)}, like.Liked, err
 	}))`, `access.TimeOf(like.Version)}, true, err
 	}))`}}},
+		{"stored action of a like read with eventual consistency", "I3", []edit{{likes, `schema.LikeKey(post, user, shards), true)`, `schema.LikeKey(post, user, shards), false)`}}},
 		{"like that came back left out of the index", "I3", []edit{{like, `w.stamp, w.cfg.IndexLikes`, `w.stamp, w.cfg.IndexLikes && a.old == nil`}}},
 		{"home that shows one like too many", "I3", []edit{{items, `item.LikeCount = schema.ParseLikeCount(&it).Shown()`, `item.LikeCount = schema.ParseLikeCount(&it).Shown() + 1`}}},
 		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.Post, viewer, r.LikeShards)]`, `schema.LikeKey(r.Post, viewer, 1)]`}}},

@@ -30,7 +30,13 @@ type operation struct {
 	settle func(err error) // runs on the driver after the answer
 	err    error
 	done   chan struct{}
+	// stored is the version of the user's action on a post that is stored when a like or an
+	// unlike begins, "" for none.
+	stored string
 }
+
+// id names the operation, also in its events.
+func (op *operation) id() string { return fmt.Sprintf("op%d", op.number) }
 
 // pair is a user and an author whom the user may follow.
 type pair struct{ follower, author string }
@@ -158,8 +164,14 @@ func (w *World) published(_ string, payload []byte) {
 	}
 }
 
+// liked notes an action. The latest one is that of the highest id: of two actions of one user the
+// later one may have the lower id, if the clocks of their APIs differ, but only as long as the first
+// is not stored when the second begins.
 func (l *workload) liked(e *messages.Like, state bool) {
 	k := likeKey{e.PostID, e.UserID}
+	if op := l.busy[e.UserID]; op != nil && op.id() == e.RequestID && e.EventID <= op.stored {
+		l.fail("I3", "the action %s of %s on %s loses against %s, which was stored before it began", e.EventID, e.UserID, e.PostID, op.stored)
+	}
 	p := l.likes[k]
 	p.events++
 	if e.EventID > p.version {
@@ -202,7 +214,7 @@ func (l *workload) run(op *operation, api *Proc) {
 	}
 	op.done = make(chan struct{})
 	l.busy[op.user] = op
-	name := fmt.Sprintf("op%d", op.number)
+	name := op.id()
 	l.w.note("start %s %s %s at %s", name, op.user, op.name, api.Name)
 	service := l.serve[api]
 	op.api = api
@@ -455,7 +467,8 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 	}
 	before := l.likes[likeKey{post, user}].events
 	return &operation{
-		name: map[bool]string{true: "like ", false: "unlike "}[on] + post, user: user,
+		stored: l.w.book.likes[post][user].Version,
+		name:   map[bool]string{true: "like ", false: "unlike "}[on] + post, user: user,
 		do: func(ctx context.Context, s *domain) error {
 			if on {
 				return s.Like(ctx, user, post)

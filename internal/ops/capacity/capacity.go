@@ -28,7 +28,7 @@ const (
 	followeeRCU        = 1      // each followee's post list, in a home by pull
 	mutesRCU           = 1      // the reader's mutes, in a home by pull
 	likeWCU, indexWCU  = 1, 1   // the like, and its place in the index by user
-	likeRCU            = 3      // the reads of the API
+	likeRCU            = 3.5    // the reads of the API
 	countWCU, countRCU = 1, 0.5 // of a window: the count, and a look at the post
 	messageRequests    = 3      // to send, receive and delete one message alone
 	requestMessages    = 10     // the most messages of one queue request
