@@ -355,13 +355,14 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	return made
 }
 
-// beside does two things of one user at the same time. Only the table says what becomes of the
-// other one.
-func beside(do, other func(context.Context, *domain) error) func(context.Context, *domain) error {
+// beside does several things of one user at the same time. The oracle takes the answer of do alone.
+func beside(do func(context.Context, *domain) error, others ...func(context.Context, *domain) error) func(context.Context, *domain) error {
 	return func(ctx context.Context, s *domain) error {
-		var both sync.WaitGroup
-		both.Go(func() { _ = other(withOp(ctx, opOf(ctx)+" beside"), s) }) // no answer is part of the oracle
-		defer both.Wait()
+		var all sync.WaitGroup
+		for i, other := range others {
+			all.Go(func() { _ = other(withOp(ctx, fmt.Sprintf("%s beside %d", opOf(ctx), i)), s) }) // no answer is part of the oracle
+		}
+		defer all.Wait()
 		return do(ctx, s)
 	}
 }
@@ -561,6 +562,15 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 				l.lacks(user, pull, must, seen)
 			}
 		},
+	}
+	if r.IntN(3) == 0 { // pages of other sizes share the reads of some posts
+		firstPage := func(limit int) func(context.Context, *domain) error {
+			return func(ctx context.Context, s *domain) error {
+				_, err := s.Home(ctx, user, home.Query{Pull: pull}, page.Request{Limit: limit})
+				return err
+			}
+		}
+		op.do = beside(op.do, firstPage(1), firstPage(5))
 	}
 	return op
 }
