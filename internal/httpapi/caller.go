@@ -125,7 +125,7 @@ func (a *API) take(c caller) time.Duration {
 }
 
 // charge takes the tokens for the units that a request used.
-func (a *API) charge(c caller, units int) {
+func (a *API) charge(c caller, units float64) {
 	if c.service != "" {
 		a.services.charge(c.service, units, a.now())
 	}

@@ -23,14 +23,22 @@ type limiter struct {
 	burst     int
 
 	mu       sync.Mutex
-	young    map[string]*rate.Limiter
-	old      map[string]*rate.Limiter
+	young    map[string]*bucket
+	old      map[string]*bucket
 	capacity int
+}
+
+// bucket holds the tokens of a user. units are used and not charged yet, less than a token's
+// worth; limiter.mu guards them.
+type bucket struct {
+	*rate.Limiter
+
+	units float64
 }
 
 // newLimiter allows perSecond requests a second, and ten seconds' worth at once.
 func newLimiter(perSecond, capacity int) *limiter {
-	return &limiter{perSecond: rate.Limit(perSecond), burst: 10 * perSecond, capacity: capacity, young: map[string]*rate.Limiter{}}
+	return &limiter{perSecond: rate.Limit(perSecond), burst: 10 * perSecond, capacity: capacity, young: map[string]*bucket{}}
 }
 
 // take takes one of user's tokens. If none is left it returns the time until the next one.
@@ -51,14 +59,33 @@ func (l *limiter) take(user string, now time.Time) time.Duration {
 const unitsOfRequest = 100
 
 // charge takes user's tokens for a request that used units of the table, besides the one
-// that it took before. The bucket may owe tokens then, so that the next requests wait.
-func (l *limiter) charge(user string, units int, now time.Time) {
-	if n := min(units/unitsOfRequest, l.burst); n > 0 {
-		l.bucket(user).ReserveN(now, n)
+// that it took before, which pays for the units below unitsOfRequest. The bucket may owe tokens
+// then, so that the next requests wait. A request is charged a full bucket at most.
+func (l *limiter) charge(user string, units float64, now time.Time) {
+	if n := min(int(units/unitsOfRequest), l.burst); n > 0 {
+		l.carry(user, float64(n*unitsOfRequest), now)
 	}
 }
 
-func (l *limiter) bucket(user string) *rate.Limiter {
+// carry takes user's tokens for units for which no request took one. Units that are worth no
+// token yet are added to the next ones. It returns how long the bucket owes.
+func (l *limiter) carry(user string, units float64, now time.Time) (owed time.Duration) {
+	if l.perSecond == 0 {
+		return 0
+	}
+	b := l.bucket(user)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.units += units
+	for b.units >= unitsOfRequest {
+		n := min(int(b.units/unitsOfRequest), l.burst) // it reserves no more at once
+		b.units -= float64(n * unitsOfRequest)
+		b.ReserveN(now, n)
+	}
+	return max(0, time.Duration(-b.TokensAt(now)/float64(l.perSecond)*float64(time.Second)))
+}
+
+func (l *limiter) bucket(user string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b, ok := l.young[user]; ok {
@@ -66,10 +93,10 @@ func (l *limiter) bucket(user string) *rate.Limiter {
 	}
 	b, ok := l.old[user]
 	if !ok {
-		b = rate.NewLimiter(l.perSecond, l.burst)
+		b = &bucket{Limiter: rate.NewLimiter(l.perSecond, l.burst)}
 	}
 	if len(l.young) >= l.capacity {
-		l.old, l.young = l.young, map[string]*rate.Limiter{}
+		l.old, l.young = l.young, map[string]*bucket{}
 	}
 	l.young[user] = b
 	return b

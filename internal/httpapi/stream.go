@@ -65,8 +65,9 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 			}
 			return func() { a.work.release(held) }
 		},
-		Charge:   func(user string, units int) { a.limiter.charge(user, units, a.now()) },
-		Counters: a.counters, Now: a.now, Log: a.log,
+		Charge:        func(user string, units float64) time.Duration { return a.limiter.carry(user, units, a.now()) },
+		ChargeService: func(service string, units float64) time.Duration { return a.services.carry(service, units, a.now()) },
+		Counters:      a.counters, Now: a.now, Log: a.log,
 	})
 	if cfg.Wakes != nil {
 		cfg.Wakes.Wake(hub)
@@ -130,11 +131,15 @@ func (a *API) registerStream() {
 			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
 				"your service has too many open streams: close one, or share one").retryAfter(live.Heartbeat)
 		}
-		st, err := a.streams.Open(ctx, who.user, in.LastEventID)
+		st, err := a.streams.Open(ctx, live.Caller{User: who.user, Service: who.service}, in.LastEventID)
 		if err != nil {
 			a.work.closeStream(who)
 		}
+		owes, owing := errors.AsType[*live.OwesError](err)
 		switch {
+		case owing:
+			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
+				"your streams have read more than your share: open this one later").retryAfter(owes.For)
 		case errors.Is(err, live.ErrUserFull):
 			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
 				"you have too many open streams: close one, or share one").retryAfter(live.Heartbeat)

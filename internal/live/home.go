@@ -12,7 +12,6 @@ import (
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
-	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 )
 
@@ -20,21 +19,22 @@ import (
 type userHome struct {
 	hub  *Hub
 	user string
-	open int             // under Hub.mu
+	// open counts the open streams of each service, those of the user itself under "". Hub.mu
+	// guards it.
+	open map[string]int
 	ctx  context.Context //nolint:containedctx // its end stops the looks
 	stop context.CancelFunc
 	// woken has a value if this process wrote into the home since the last look, or if that
 	// look did not reach the end of the home.
 	woken chan struct{}
-	// turn holds one value while somebody looks at the home, or joins. It guards seen, looks
-	// and units.
+	// turn holds one value while somebody looks at the home, or joins. It guards seen and looks.
 	turn chan struct{}
+	// reading holds one value while a read of the home runs.
+	reading chan struct{}
 	// seen is what every joined stream has seen or does not want; nil before the first look.
 	seen *home.Streamed
 	// looks counts the looks since the one that read like counts.
 	looks int
-	// units are used and not charged yet.
-	units int
 
 	mu sync.Mutex
 	// streams have joined: what comes is sent to them.
@@ -42,9 +42,20 @@ type userHome struct {
 }
 
 func newHome(h *Hub, user string) *userHome {
-	hm := &userHome{hub: h, user: user, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), streams: map[*Stream]struct{}{}}
+	hm := &userHome{
+		hub: h, user: user, open: map[string]int{}, streams: map[*Stream]struct{}{},
+		woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
+	}
 	hm.ctx, hm.stop = context.WithCancel(h.ctx)
 	return hm
+}
+
+// streamsOpen returns the number of open streams. The caller holds Hub.mu.
+func (hm *userHome) streamsOpen() (n int) {
+	for _, of := range hm.open {
+		n += of
+	}
+	return n
 }
 
 func (hm *userHome) wake() {
@@ -69,12 +80,12 @@ func (hm *userHome) run() {
 			timer.Stop()
 			return
 		}
-		if backoff.Wait(hm.ctx, time.Until(began.Add(gap))) != nil {
+		if backoff.Wait(hm.ctx, time.Until(began.Add(gap))) != nil || hm.rest(hm.ctx) != nil {
 			return
 		}
 		began = time.Now()
-		units, err := hm.poll(hm.ctx)
-		gap = max(leastGap, time.Since(began)+time.Duration(units)*unitTime)
+		err := hm.poll(hm.ctx)
+		gap = leastGap
 		if failures++; err == nil {
 			failures = 0
 			continue
@@ -97,15 +108,14 @@ func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// poll looks at the home once, if it has streams, and returns the units that it used.
-func (hm *userHome) poll(ctx context.Context) (units int, err error) {
-	err = hm.locked(ctx, func() error {
-		if len(hm.joined()) > 0 {
-			units, err = hm.look(ctx)
+// poll looks at the home once, if it has streams.
+func (hm *userHome) poll(ctx context.Context) error {
+	return hm.locked(ctx, func() error {
+		if len(hm.joined()) == 0 {
+			return nil
 		}
-		return err
+		return hm.look(ctx, nil)
 	})
-	return units, err
 }
 
 // joined returns the streams that have joined.
@@ -115,11 +125,10 @@ func (hm *userHome) joined() []*Stream {
 	return slices.Collect(maps.Keys(hm.streams))
 }
 
-// look sends to the streams the posts that have come into the home since the last look. The caller has
-// the turn.
-func (hm *userHome) look(ctx context.Context) (int, error) {
-	ctx, cost := access.WithCost(ctx)
-	err := hm.hub.reading(ctx, func(ctx context.Context) error {
+// look sends to the streams the posts that have come into the home since the last look. It is made
+// for st, or for all streams if st is nil. The caller has the turn.
+func (hm *userHome) look(ctx context.Context, st *Stream) error {
+	err := hm.read(ctx, st, func(ctx context.Context) error {
 		if len(hm.joined()) == 0 { // nobody waits for the posts since the last look
 			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			hm.seen = seen
@@ -148,17 +157,7 @@ func (hm *userHome) look(ctx context.Context) (int, error) {
 		st.settle(now)
 	}
 	hm.hub.cfg.Counters.StreamPoll(err)
-	hm.charge(cost.Units())
-	return cost.Units(), err
-}
-
-// charge counts units until they are a request's worth.
-func (hm *userHome) charge(units int) {
-	const worth = 100
-	if hm.units += units; hm.units >= worth {
-		hm.hub.cfg.Charge(hm.user, hm.units)
-		hm.units = 0
-	}
+	return err
 }
 
 func (hm *userHome) publish(items []feed.HomeItem) error {
@@ -198,7 +197,7 @@ func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	if len(hm.joined()) == 0 { // what came before is of no use to anybody
 		hm.seen = st.seen.Clone()
 	}
-	err := hm.hub.reading(ctx, func(ctx context.Context) error {
+	err := hm.read(ctx, st, func(ctx context.Context) error {
 		// First the others', so that the next look finds nothing new.
 		return errors.Join(hm.lookAtLikes(ctx, hm.seen, hm.joined()...), hm.lookAtLikes(ctx, st.seen, st))
 	})

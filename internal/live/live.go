@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,9 +37,6 @@ const (
 	readTime = 5 * time.Minute
 	// reads is the number of looks at once, of all streams.
 	reads = 64
-	// unitTime is the time that a look takes from its user's share for each capacity unit: the
-	// streams of a user use 100 units a second at most (I11).
-	unitTime = 10 * time.Millisecond
 	// leastGap is the least time between two looks at one home.
 	leastGap = 20 * time.Millisecond
 	// mostGap is the most time between two looks at a table that fails.
@@ -54,6 +53,14 @@ var (
 	ErrFull     = errors.New("live: too many streams")
 	ErrUserFull = errors.New("live: too many streams of this user")
 )
+
+// OwesError is the refusal of a new stream whose user has used up its share (I11). For is the time
+// until the user owes nothing.
+type OwesError struct{ For time.Duration }
+
+func (e *OwesError) Error() string {
+	return "live: the streams of the user have to rest for " + e.For.String()
+}
 
 // ErrSlow is the end of a stream whose client does not keep up.
 var ErrSlow = errors.New("live: the client is too slow")
@@ -97,11 +104,13 @@ type Config struct {
 	// Hold counts bytes in the memory of user's streams until release is called, and returns
 	// nil if there is no room. cut is called if the room is needed for others.
 	Hold func(user string, size int, cut func()) (release func())
-	// Charge counts the capacity units that user's streams used.
-	Charge   func(user string, units int)
-	Counters Counters
-	Now      func() time.Time
-	Log      *zap.Logger
+	// Charge charges a user for the capacity units of its streams, and ChargeService a service
+	// that has some of them. They return how long the user or the service owes.
+	Charge        func(user string, units float64) (owed time.Duration)
+	ChargeService func(service string, units float64) (owed time.Duration)
+	Counters      Counters
+	Now           func() time.Time
+	Log           *zap.Logger
 }
 
 // Hub holds the open streams of a process.
@@ -112,7 +121,8 @@ type Hub struct {
 	stop  context.CancelFunc
 	polls sync.WaitGroup
 	// open is the number of open streams. Wake reads it without the lock.
-	open atomic.Int64
+	open   atomic.Int64
+	shares shares
 
 	mu    sync.RWMutex
 	homes map[string]*userHome
@@ -123,7 +133,7 @@ func New(cfg Config) *Hub {
 	if cfg.Poll <= 0 {
 		cfg.Poll = DefaultPoll
 	}
-	h := &Hub{cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*userHome{}}
+	h := &Hub{cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*userHome{}, shares: shares{paid: map[string]time.Time{}}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -172,10 +182,16 @@ func (h *Hub) reading(ctx context.Context, look func(context.Context) error) err
 	return panics.Catch(func() error { return look(ctx) })
 }
 
-// Open opens a stream of user's home that goes on after last (home.Homes.HomeStreamed). The
+// Caller is the party that opens a stream: a user, or a service that acts for the user.
+type Caller struct{ User, Service string }
+
+// Open opens a stream of the user's home that goes on after last (home.Homes.HomeStreamed). The
 // stream needs a Close, and does nothing before Serve.
-func (h *Hub) Open(ctx context.Context, user, last string) (*Stream, error) {
-	st, err := h.admit(user)
+func (h *Hub) Open(ctx context.Context, who Caller, last string) (*Stream, error) {
+	if owed := h.shares.owes(who.User); owed > 0 {
+		return nil, &OwesError{owed}
+	}
+	st, err := h.admit(who)
 	if err != nil {
 		return nil, err
 	}
@@ -187,35 +203,46 @@ func (h *Hub) Open(ctx context.Context, user, last string) (*Stream, error) {
 }
 
 // admit counts a new stream.
-func (h *Hub) admit(user string) (*Stream, error) {
+func (h *Hub) admit(who Caller) (*Stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hm := h.homes[user]
+	hm := h.homes[who.User]
 	switch {
 	case h.Stopping():
 		return nil, ErrStopping
 	case h.open.Load() >= int64(h.cfg.Streams):
 		return nil, ErrFull
-	case hm != nil && hm.open >= h.cfg.UserStreams:
+	case hm != nil && hm.streamsOpen() >= h.cfg.UserStreams:
 		return nil, ErrUserFull
 	case hm == nil:
-		hm = newHome(h, user)
-		h.homes[user] = hm
+		hm = newHome(h, who.User)
+		h.homes[who.User] = hm
 		h.polls.Go(hm.run)
 	}
-	hm.open++
+	hm.open[who.Service]++
 	h.open.Add(1)
 	h.cfg.Counters.Streams(1)
-	return newStream(hm), nil
+	return newStream(hm, who.Service), nil
+}
+
+// services returns the services that have streams of a home, "" for the user's own ones, and
+// whether there are own ones.
+func (h *Hub) services(hm *userHome) (services []string, own bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Collect(maps.Keys(hm.open)), hm.open[""] > 0
 }
 
 // leave ends the count of a stream, and the looks at a home without streams.
-func (h *Hub) leave(hm *userHome) {
+func (h *Hub) leave(hm *userHome, service string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open.Add(-1)
 	h.cfg.Counters.Streams(-1)
-	if hm.open--; hm.open == 0 {
+	if hm.open[service]--; hm.open[service] == 0 {
+		delete(hm.open, service)
+	}
+	if len(hm.open) == 0 {
 		delete(h.homes, hm.user)
 		hm.stop()
 	}

@@ -38,7 +38,10 @@ type api struct {
 	mu      sync.Mutex
 	looks   []time.Time
 	units   float64
-	charged int
+	charged float64
+	// services are the units that were charged to each service, and owed how long each owes.
+	services map[string]float64
+	owed     map[string]time.Duration
 	// fail fails the reads, and breaks the one BatchGet from now on, 0 for none.
 	fail   bool
 	breaks int
@@ -49,7 +52,7 @@ type api struct {
 func newAPI(t *testing.T, store table.Store) *api {
 	t.Helper()
 	wakes := new(live.Wakes)
-	a := &api{store: wakes.Store(store), ids: id.NewGenerator(time.Now)}
+	a := &api{store: wakes.Store(store), ids: id.NewGenerator(time.Now), services: map[string]float64{}, owed: map[string]time.Duration{}}
 	way := access.New(access.Config{
 		Store: table.Measure(&failing{a.store, a}, func(_ table.Op, u table.Units, _ error) {
 			a.mu.Lock()
@@ -69,8 +72,19 @@ func newAPI(t *testing.T, store table.Store) *api {
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
 			Heartbeat: []byte("beat\n"),
 		},
-		Hold:     func(string, int, func()) func() { return func() {} },
-		Charge:   func(_ string, units int) { a.mu.Lock(); defer a.mu.Unlock(); a.charged += units },
+		Hold: func(string, int, func()) func() { return func() {} },
+		Charge: func(_ string, units float64) time.Duration {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.charged += units
+			return 0
+		},
+		ChargeService: func(service string, units float64) time.Duration {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.services[service] += units
+			return a.owed[service]
+		},
 		Counters: a, Now: time.Now, Log: zap.NewNop(),
 	})
 	wakes.Wake(a.Hub)
@@ -98,7 +112,7 @@ func (a *api) looked() int {
 }
 
 // used returns the units that looks used since the last call, and those that were charged.
-func (a *api) used() (units float64, charged int) {
+func (a *api) used() (units, charged float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer func() { a.units, a.charged = 0, 0 }()
@@ -191,8 +205,18 @@ type client struct {
 
 func (a *api) client(t *testing.T, user, last string) *client {
 	t.Helper()
-	st, err := a.Open(t.Context(), user, last)
+	c, err := a.connect(t, live.Caller{User: user}, last)
 	require.NoError(t, err)
+	return c
+}
+
+// connect opens a stream, which may be refused.
+func (a *api) connect(t *testing.T, who live.Caller, last string) (*client, error) {
+	t.Helper()
+	st, err := a.Open(t.Context(), who, last)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &client{cancel: cancel, done: make(chan error, 1), last: last}
 	go func() {
@@ -200,7 +224,7 @@ func (a *api) client(t *testing.T, user, last string) *client {
 		c.done <- st.Serve(ctx, c.write)
 	}()
 	t.Cleanup(cancel)
-	return c
+	return c, nil
 }
 
 func (c *client) write(frames []byte) error {
@@ -297,7 +321,7 @@ func TestLooksAreSharedAndPaced(t *testing.T) {
 		for range 10 {
 			clients = append(clients, a.client(t, "ann", ""))
 		}
-		_, err := a.Open(t.Context(), "ann", "")
+		_, err := a.Open(t.Context(), live.Caller{User: "ann"}, "")
 		require.ErrorIs(t, err, live.ErrUserFull)
 		a.looked()
 		<-time.After(time.Minute + live.DefaultPoll/2)
@@ -309,8 +333,8 @@ func TestLooksAreSharedAndPaced(t *testing.T) {
 		}
 		<-time.After(10 * live.DefaultPoll)
 		units, charged := a.used()
-		assert.LessOrEqual(t, units, 2100.0, "100 units a second")
-		assert.InDelta(t, units, charged, 200)
+		assert.LessOrEqual(t, units, 3100.0, "100 units a second, and 1,000 at once")
+		assert.InDelta(t, units, charged, 0)
 		for _, c := range clients {
 			posts, _ := c.leave()
 			assert.Len(t, posts, 1000)
@@ -328,7 +352,7 @@ func TestStreamsOutliveATableThatFails(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		c := a.client(t, "ann", "")
 		a.failReads(true)
-		_, err := a.Open(t.Context(), "ben", "")
+		_, err := a.Open(t.Context(), live.Caller{User: "ben"}, "")
 		require.Error(t, err)
 		a.looked()
 		<-time.After(2 * time.Minute)
@@ -350,7 +374,7 @@ func TestCloseEndsStreamsAndRefusesNewOnes(t *testing.T) {
 		stop()
 		require.NoError(t, a.Run(ctx))
 		assert.NoError(t, <-c.done)
-		_, err := a.Open(t.Context(), "ann", "")
+		_, err := a.Open(t.Context(), live.Caller{User: "ann"}, "")
 		assert.ErrorIs(t, err, live.ErrStopping)
 	})
 }

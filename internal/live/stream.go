@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/panics"
 )
@@ -15,6 +14,8 @@ import (
 // Stream is an open stream of a home.
 type Stream struct {
 	home *userHome
+	// service has opened the stream, "" for the user itself.
+	service string
 	// joined, seen and moved belong to the holder of the home's turn; before the stream has
 	// joined, to catchUp.
 	joined bool
@@ -34,8 +35,8 @@ type Stream struct {
 	releases []func()
 }
 
-func newStream(hm *userHome) *Stream {
-	st := &Stream{home: hm, filled: make(chan struct{}, 1)}
+func newStream(hm *userHome, service string) *Stream {
+	st := &Stream{home: hm, service: service, filled: make(chan struct{}, 1)}
 	st.ended, st.end = context.WithCancelCause(hm.hub.ctx)
 	return st
 }
@@ -44,7 +45,7 @@ func newStream(hm *userHome) *Stream {
 func (st *Stream) begin(ctx context.Context, last string) (err error) {
 	hm := st.home
 	if last != "" {
-		err := hm.hub.reading(ctx, func(ctx context.Context) (err error) {
+		err := hm.read(ctx, st, func(ctx context.Context) (err error) {
 			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, last)
 			return err
 		})
@@ -53,14 +54,14 @@ func (st *Stream) begin(ctx context.Context, last string) (err error) {
 		}
 	}
 	return hm.locked(ctx, func() error {
-		if _, err := hm.look(ctx); err != nil || last != "" {
+		if err := hm.look(ctx, st); err != nil || last != "" {
 			return err
 		}
 		if st.seen = hm.seen.Clone(); !st.seen.Behind() {
 			return hm.join(ctx, st)
 		}
 		// What the joined streams still lack came before this one.
-		err := hm.hub.reading(ctx, func(ctx context.Context) (err error) {
+		err := hm.read(ctx, st, func(ctx context.Context) (err error) {
 			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			return err
 		})
@@ -77,7 +78,7 @@ func (st *Stream) Close() {
 	st.home.remove(st)
 	_, release := st.take()
 	release()
-	st.home.hub.leave(st.home)
+	st.home.hub.leave(st.home, st.service)
 }
 
 // Ended returns a context that ends when the stream must not be written to any more.
@@ -143,6 +144,9 @@ func (st *Stream) catchUp(ctx context.Context) error {
 			err = errors.Join(st.written(ctx, frames), err)
 		}
 		if err == nil && !st.seen.Behind() {
+			err = st.home.rest(ctx)
+		}
+		if err == nil && !st.seen.Behind() {
 			err = st.home.locked(ctx, func() error { return st.tryToJoin(ctx) })
 		}
 		if err != nil {
@@ -170,8 +174,7 @@ func (st *Stream) tryToJoin(ctx context.Context) error {
 func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 	hm := st.home
 	var frames []byte
-	costly, cost := access.WithCost(ctx)
-	err := hm.hub.reading(costly, func(ctx context.Context) error {
+	err := hm.read(ctx, st, func(ctx context.Context) error {
 		for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, st.seen) {
 			if err != nil {
 				return err
@@ -190,7 +193,6 @@ func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 		}
 		return nil
 	})
-	hm.hub.cfg.Charge(hm.user, cost.Units())
 	if len(frames) > 0 || err == nil && st.seen.Behind() { // it may have passed by hidden posts
 		frames = append(frames, hm.hub.cfg.Frames.Position(st.seen.Position(hm.user))...)
 	}

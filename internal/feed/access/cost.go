@@ -19,8 +19,8 @@ func WithCost(ctx context.Context) (context.Context, *Cost) {
 	return context.WithValue(ctx, costKey{}, cost), cost
 }
 
-// Units returns the units that were used so far, rounded down.
-func (c *Cost) Units() int { return int(c.halves.Load() / 2) }
+// Units returns the units that were used so far.
+func (c *Cost) Units() float64 { return float64(c.halves.Load()) / 2 }
 
 // addCost is the observer of a Service's table calls.
 func addCost(ctx context.Context, _ table.Op, used table.Units, _ error) {

@@ -1,0 +1,124 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/feed/access"
+)
+
+const (
+	// unitTime is the time that a capacity unit takes from its user's share: the streams of a
+	// user use 100 units a second (I11).
+	unitTime = 10 * time.Millisecond
+	// burst is how far a user may be ahead of that: 1,000 units at once.
+	burst = 1000 * unitTime
+)
+
+// shares paces the users of streams (I11). A user's share outlives its streams, so that a client
+// which reconnects gets no new one. A share that is full again is forgotten, within some ten
+// seconds of the last read (I9).
+type shares struct {
+	mu sync.Mutex
+	// paid is the time at which a user has paid for the units that its streams used.
+	paid map[string]time.Time
+	// kept is the number of shares that the last sweep left.
+	kept int
+}
+
+// owes returns how long user's streams have to rest before their next read.
+func (s *shares) owes(user string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, time.Until(s.paid[user]))
+}
+
+// use counts units that user's streams used. They rest for at least rest.
+func (s *shares) use(user string, units float64, rest time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	paid := s.paid[user]
+	if full := now.Add(-burst); paid.Before(full) {
+		paid = full
+	}
+	paid = paid.Add(time.Duration(units * float64(unitTime)))
+	if owed := now.Add(rest); rest > 0 && paid.Before(owed) {
+		paid = owed
+	}
+	s.paid[user] = paid
+	if len(s.paid) < 2*s.kept+64 {
+		return
+	}
+	for other, paid := range s.paid {
+		if !paid.After(now.Add(-burst)) {
+			delete(s.paid, other)
+		}
+	}
+	s.kept = len(s.paid)
+}
+
+// rest waits until the home's user owes nothing. A caller that is going to take the home's turn
+// rests first, so that it does not keep the turn meanwhile.
+func (hm *userHome) rest(ctx context.Context) error {
+	for {
+		owed := hm.hub.shares.owes(hm.user)
+		if owed == 0 {
+			return nil
+		}
+		if err := backoff.Wait(ctx, owed); err != nil {
+			return err
+		}
+	}
+}
+
+// read runs a read of the home, for st, or for all streams if st is nil. One read of a home runs
+// at a time, and only while its user owes nothing. So a user is ahead of its share by burst and
+// one read at most.
+func (hm *userHome) read(ctx context.Context, st *Stream, read func(context.Context) error) error {
+	for {
+		if err := hm.rest(ctx); err != nil {
+			return err
+		}
+		select {
+		case hm.reading <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if hm.hub.shares.owes(hm.user) == 0 {
+			break
+		}
+		<-hm.reading // the read before this one was dear
+	}
+	defer func() { <-hm.reading }()
+	return hm.charged(ctx, st, read)
+}
+
+// charged runs a read and charges its units. Each table call of a stream is below it.
+func (hm *userHome) charged(ctx context.Context, st *Stream, read func(context.Context) error) error {
+	ctx, cost := access.WithCost(ctx)
+	defer func() { hm.charge(st, cost.Units()) }()
+	return hm.hub.reading(ctx, read)
+}
+
+// charge charges units to the user, and to the services that have the streams for which they
+// were used. The home rests while its user owes, and while each of its streams belongs to a
+// service and one of these owes.
+func (hm *userHome) charge(st *Stream, units float64) {
+	services, own := hm.hub.services(hm)
+	if st != nil {
+		services = []string{st.service}
+	}
+	rest := hm.hub.cfg.Charge(hm.user, units)
+	for _, service := range services {
+		if service == "" {
+			continue
+		}
+		if owed := hm.hub.cfg.ChargeService(service, units); !own {
+			rest = max(rest, owed)
+		}
+	}
+	hm.hub.shares.use(hm.user, units, rest)
+}
