@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -30,6 +31,8 @@ type Identity struct {
 	// Service is the sub of a token whose scope lets it act for any user, "" for other
 	// tokens.
 	Service string
+	// Until is the first moment at which Verify refuses the token for its age.
+	Until time.Time
 }
 
 // InvalidTokenError is the refusal of a token. Its Reason quotes nothing of the token.

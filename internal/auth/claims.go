@@ -92,16 +92,17 @@ func UserFault(user string) string {
 // identity returns the caller of a token that was verified.
 func (c *claims) identity() (Identity, error) {
 	valid := id.ValidUser(c.user)
+	until := c.ExpiresAt.Add(leeway)
 	switch {
 	case !c.acts && !valid:
 		return Identity{}, invalid("its %s is not a user id (%s)", c.names.user, id.UserGrammar)
 	case !c.acts:
-		return Identity{User: c.user}, nil
+		return Identity{User: c.user, Until: until}, nil
 	case c.Subject == "" || len(c.Subject) > maxService:
 		return Identity{}, invalid("a token of a service needs a sub of 1 to %d bytes", maxService)
 	case !valid:
-		return Identity{Service: c.Subject}, nil
+		return Identity{Service: c.Subject, Until: until}, nil
 	default:
-		return Identity{User: c.user, Service: c.Subject}, nil
+		return Identity{User: c.user, Service: c.Subject, Until: until}, nil
 	}
 }

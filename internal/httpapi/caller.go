@@ -28,6 +28,8 @@ type caller struct {
 	user string
 	// service is the service that acts for user, "" if nobody does.
 	service string
+	// until is the first moment at which the token of the request is refused.
+	until time.Time
 }
 
 // keys returns the names under which the work of the caller counts. The first is that of the
@@ -40,6 +42,9 @@ func (c caller) keys() []string {
 }
 
 const servicePrefix = "service "
+
+// tokenChecked is the time between two checks of the token of a stream.
+const tokenChecked = 15 * time.Second
 
 type callerKey struct{}
 
@@ -96,7 +101,7 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	case len(named) == 0 && id.User == "":
 		return caller{}, forbidden("the token is a service's and stands for no user: name the user in the header " + userHeader)
 	case len(named) == 0:
-		return caller{user: id.User}, nil
+		return caller{user: id.User, until: id.Until}, nil
 	case id.Service == "":
 		return caller{}, forbidden(fmt.Sprintf("the token lacks the scope %s, so the header %s cannot name a user", a.scope, userHeader)).
 			header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, a.scope))
@@ -106,7 +111,7 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	if fault := auth.UserFault(named[0]); fault != "" {
 		return caller{}, invalid(FieldError{userHeader, fault})
 	}
-	return caller{named[0], id.Service}, nil
+	return caller{named[0], id.Service, id.Until}, nil
 }
 
 func forbidden(detail string) *Problem {
@@ -135,13 +140,32 @@ func (a *API) charge(c caller, units float64) {
 // errToken is the end of a stream whose token is not valid any more.
 var errToken = errors.New("the token of the stream is not valid any more")
 
+// untilRefused returns when the token of a stream is refused (I10): at the end of the token's time,
+// whether the issuer answers or not, and soon after the issuer withdrew its key.
+func (a *API) untilRefused(ctx context.Context, r *http.Request, who caller) error {
+	for {
+		left := who.until.Sub(a.now())
+		if left <= 0 {
+			return errToken
+		}
+		select {
+		case <-time.After(min(left, tokenChecked)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := a.stillValid(r, who); err != nil {
+			return err
+		}
+	}
+}
+
 // stillValid checks the token of a request again. An issuer that does not answer ends no stream.
 func (a *API) stillValid(r *http.Request, who caller) error {
 	now, err := a.identify(r)
 	if _, unknown := errors.AsType[*auth.UnavailableError](err); unknown {
 		return nil
 	}
-	if err != nil || now != who {
+	if err != nil || now.user != who.user || now.service != who.service {
 		return errToken
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,6 +17,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/live"
+	"fanfare/internal/panics"
 )
 
 // Streams are the settings of live homes.
@@ -172,24 +174,23 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 	conn := http.NewResponseController(w)
 	// Else the server takes the end of the time to read a request for the end of the client.
 	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
+	ctx, cancel := context.WithCancelCause(r.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() { cancel(panics.Catch(func() error { return a.untilRefused(ctx, r, who) })) })
 	ended := func() {
-		left := time.Unix(1, 0)
-		if a.streams.Stopping() {
-			left = time.Now().Add(stopTime)
+		left := time.Now().Add(stopTime)
+		if errors.Is(context.Cause(st.Ended()), live.ErrSlow) {
+			left = time.Unix(1, 0) // the client must not take half an event for a whole one
 		}
 		_ = conn.SetWriteDeadline(left) // as above
 	}
 	defer context.AfterFunc(st.Ended(), ended)()
-	checked := time.Now()
-	err := st.Serve(r.Context(), func(frames []byte) error {
-		if time.Since(checked) >= live.Heartbeat { // I10: a stream outlives no token
-			checked = time.Now()
-			if err := a.stillValid(r, who); err != nil {
-				return err
-			}
-		}
+	defer context.AfterFunc(ctx, ended)()
+	err := st.Serve(ctx, func(frames []byte) error {
 		limitTime(w, len(frames))
-		if st.Ended().Err() != nil {
+		if st.Ended().Err() != nil || ctx.Err() != nil {
 			ended()
 		}
 		if _, err := w.Write(frames); err != nil {
@@ -197,10 +198,6 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 		}
 		return conn.Flush()
 	})
-	last := time.Now().Add(stopTime) // for the end of the answer
-	if errors.Is(err, live.ErrSlow) {
-		last = time.Unix(1, 0) // no end: the client must not take half an event for a whole one
-	}
-	_ = conn.SetWriteDeadline(last) // as above
+	ended() // the time for the end of the answer
 	a.log.Debug("stream ended", zap.String("user_id", who.user), zap.Error(err))
 }

@@ -364,14 +364,3 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, w.stream(t, network, "ann", "").status)
 	})
 }
-
-func TestAStreamEndsWithItsToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		network := w.serve(t)
-		began := time.Now()
-		_, err := w.stream(t, network, "ann", "").next()
-		assert.Equal(t, io.EOF, err)
-		assert.InDelta(t, time.Hour, time.Since(began), float64(time.Minute), "a token is valid for an hour")
-	})
-}

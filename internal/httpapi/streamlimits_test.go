@@ -2,8 +2,13 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +73,75 @@ func scopes(n int) []string {
 		return nil
 	}
 	return []string{auth.ActScope}
+}
+
+// A stream ends at the moment from which a request with its token is refused, whatever the time
+// between its signs of life and whether the issuer answers.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 61 * time.Second, time.Hour} {
+		for _, asked := range []string{"an issuer", "an issuer that does not answer"} {
+			t.Run(fmt.Sprint(ttl, " ", asked), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var silent atomic.Bool
+					w := newWorld(t, func(c *httpapi.Config) {
+						c.Verifier = verifying{c.Verifier, func() error {
+							if silent.Load() {
+								return &auth.UnavailableError{Err: errors.New("no answer")}
+							}
+							return nil
+						}}
+					})
+					network := w.serve(t)
+					token, expires, err := w.dev.Issue("ann", ttl)
+					require.NoError(t, err)
+					<-time.After(300 * time.Millisecond)
+					e := w.stream(t, network, "", "", "Authorization: Bearer "+token)
+					require.Equal(t, http.StatusOK, e.status)
+					silent.Store(asked != "an issuer")
+					_, err = e.next()
+					assert.Equal(t, io.EOF, err)
+					assert.Equal(t, 30*time.Second, time.Since(expires), "the leeway of clocks")
+					silent.Store(false)
+					problem(t, w.call(t, "", "GET", "/v1/home/stream", "", "Authorization", "Bearer "+token), http.StatusUnauthorized, "unauthenticated")
+				})
+			})
+		}
+	}
+}
+
+// A stream whose token is refused for another reason than its age ends within 15 seconds.
+func TestAStreamEndsSoonAfterItsTokenIsRefused(t *testing.T) {
+	for after := time.Duration(0); after < 40*time.Second; after += 4 * time.Second {
+		synctest.Test(t, func(t *testing.T) {
+			var withdrawn atomic.Bool
+			w := newWorld(t, func(c *httpapi.Config) {
+				c.Verifier = verifying{c.Verifier, func() error {
+					if withdrawn.Load() {
+						return &auth.InvalidTokenError{Reason: "its key is gone"}
+					}
+					return nil
+				}}
+			})
+			e := w.stream(t, w.serve(t), "ann", "")
+			<-time.After(after)
+			withdrawn.Store(true)
+			began := time.Now()
+			_, err := e.next()
+			assert.Equal(t, io.EOF, err)
+			assert.LessOrEqual(t, time.Since(began), 15*time.Second)
+		})
+	}
+}
+
+// verifying is a Verifier that fails on demand.
+type verifying struct {
+	auth.Verifier
+	fails func() error
+}
+
+func (v verifying) Verify(ctx context.Context, token string) (auth.Identity, error) {
+	if err := v.fails(); err != nil {
+		return auth.Identity{}, err
+	}
+	return v.Verifier.Verify(ctx, token)
 }
