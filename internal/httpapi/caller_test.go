@@ -175,6 +175,9 @@ func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
 func TestStreamsOfAServiceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceStreams: 2} })
+		for _, user := range []string{"ann", "ben", "cat"} {
+			w.profile(t, user)
+		}
 		network := w.serve(t)
 		token, _, err := w.dev.Issue("backend", time.Hour, auth.ActScope)
 		require.NoError(t, err)

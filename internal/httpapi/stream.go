@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/live"
@@ -113,7 +114,7 @@ func (a *API) registerStream() {
 	type streamIn struct {
 		LastEventID string `header:"Last-Event-ID" doc:"The last id that the client received on a stream of this home: the newer posts come first, oldest first. A post id, or the id of lines without data. Without it the stream begins with what comes."` //nolint:tagliatelle // its name in the HTML standard
 	}
-	op := operation(http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come", http.StatusOK)
+	op := operation(http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come", http.StatusOK, http.StatusConflict)
 	schemas := a.huma.OpenAPI().Components.Schemas
 	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[LikesChange]())
 	op.Responses = map[string]*huma.Response{"200": {
@@ -147,6 +148,8 @@ func (a *API) registerStream() {
 				"you have too many open streams: close one, or share one").retryAfter(live.Heartbeat)
 		case errors.Is(err, live.ErrFull), errors.Is(err, live.ErrStopping):
 			return nil, busy()
+		case errors.Is(err, live.ErrNoProfile):
+			return nil, fault.NoProfile(who.user)
 		case err != nil:
 			return nil, err
 		}

@@ -198,6 +198,8 @@ func TestAStreamIsRefusedWithAProblem(t *testing.T) {
 	w.profile(t, "ann")
 	const path = "/v1/home/stream"
 	problem(t, w.call(t, "", "GET", path, ""), http.StatusUnauthorized, "unauthenticated")
+	problem(t, w.call(t, "ben", "GET", path, ""), http.StatusConflict, "profile-missing")
+	problem(t, w.call(t, "ben", "GET", path, "", "Last-Event-ID", id.Min), http.StatusConflict, "profile-missing")
 	for _, last := range []string{"x", strings.ToLower(id.Max), id.Max + "0"} {
 		problem(t, w.call(t, "ann", "GET", path, "", "Last-Event-ID", last), http.StatusBadRequest, "malformed")
 	}
@@ -223,6 +225,15 @@ type hung struct{ table.Store }
 
 func (hung) Query(ctx context.Context, _ table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) { <-ctx.Done(); yield(table.Page{}, context.Cause(ctx)) }
+}
+
+func (down) Get(context.Context, table.GetInput) (table.GetResult, error) {
+	return table.GetResult{}, errors.New("down")
+}
+
+func (hung) Get(ctx context.Context, _ table.GetInput) (table.GetResult, error) {
+	<-ctx.Done()
+	return table.GetResult{}, context.Cause(ctx)
 }
 
 // The second stream waits for its user's turn, and the last one for a free look.
@@ -272,6 +283,10 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Process = 20; c.Limits.Requests = 2 })
 		network := w.serve(t)
+		w.profile(t, "ann")
+		for i := range 20 {
+			w.profile(t, fmt.Sprint("u", i))
+		}
 		found := map[int]int{}
 		var open []*events
 		for i := range 100 {
@@ -287,7 +302,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 			found[e.status]++
 		}
 		assert.Equal(t, map[int]int{200: 12, 503: 8}, found, "of all users")
-		assert.Equal(t, http.StatusConflict, w.call(t, "ann", "GET", "/v1/me", "").Code, "a request beside the streams")
+		assert.Equal(t, http.StatusOK, w.call(t, "ann", "GET", "/v1/me", "").Code, "a request beside the streams")
 		require.NoError(t, open[0].Close())
 		synctest.Wait()
 		assert.Equal(t, http.StatusOK, w.stream(t, network, "ann", "").status)
@@ -342,6 +357,7 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.profile(t, "ann")
+		w.profile(t, "ben")
 		network := w.serve(t)
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan error, 1)

@@ -92,6 +92,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 						}}
 					})
 					network := w.serve(t)
+					w.profile(t, "ann")
 					token, expires, err := w.dev.Issue("ann", ttl)
 					require.NoError(t, err)
 					<-time.After(300 * time.Millisecond)
@@ -122,6 +123,7 @@ func TestAStreamEndsSoonAfterItsTokenIsRefused(t *testing.T) {
 					return nil
 				}}
 			})
+			w.profile(t, "ann")
 			e := w.stream(t, w.serve(t), "ann", "")
 			<-time.After(after)
 			withdrawn.Store(true)
@@ -131,6 +133,26 @@ func TestAStreamEndsSoonAfterItsTokenIsRefused(t *testing.T) {
 			assert.LessOrEqual(t, time.Since(began), 15*time.Second)
 		})
 	}
+}
+
+// A removed user reads no stream, and opens none.
+func TestTheStreamsOfARemovedUserEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		network := w.serve(t)
+		e := w.stream(t, network, "ann", "")
+		<-time.After(time.Minute)
+		require.Equal(t, http.StatusAccepted, w.call(t, "ann", "DELETE", "/v1/me", "").Code)
+		began := time.Now()
+		_, err := e.next()
+		assert.Equal(t, io.EOF, err)
+		assert.LessOrEqual(t, time.Since(began), 15*time.Second)
+		assert.Equal(t, 1, w.counted.endedBy("removed"))
+		problem(t, w.call(t, "ann", "GET", "/v1/home/stream", ""), http.StatusConflict, "profile-missing")
+		w.profile(t, "ann")
+		assert.Equal(t, http.StatusOK, w.stream(t, network, "ann", "").status)
+	})
 }
 
 // verifying is a Verifier that fails on demand.

@@ -22,8 +22,8 @@ type userHome struct {
 	// open counts the open streams of each service, those of the user itself under "". Hub.mu
 	// guards it.
 	open map[string]int
-	ctx  context.Context //nolint:containedctx // its end stops the looks
-	stop context.CancelFunc
+	ctx  context.Context //nolint:containedctx // its end stops the looks, and ends the streams
+	stop context.CancelCauseFunc
 	// woken has a value if this process wrote into the home since the last look, or if that
 	// look did not reach the end of the home.
 	woken chan struct{}
@@ -37,7 +37,7 @@ type userHome struct {
 	looks int
 
 	mu sync.Mutex
-	// streams have joined: what comes is sent to them.
+	// streams have joined: each new post is sent to them.
 	streams map[*Stream]struct{}
 }
 
@@ -46,7 +46,7 @@ func newHome(h *Hub, user string) *userHome {
 		hub: h, user: user, open: map[string]int{}, streams: map[*Stream]struct{}{},
 		woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
 	}
-	hm.ctx, hm.stop = context.WithCancel(h.ctx)
+	hm.ctx, hm.stop = context.WithCancelCause(h.ctx)
 	return hm
 }
 
@@ -67,7 +67,6 @@ func (hm *userHome) wake() {
 
 // run looks at the home until its last stream is closed.
 func (hm *userHome) run() {
-	defer hm.stop()
 	failed := backoff.Exponential{First: hm.hub.cfg.Poll, Most: mostGap}
 	failures, gap := 0, time.Duration(0)
 	for began := time.Now(); ; {
@@ -95,6 +94,34 @@ func (hm *userHome) run() {
 			hm.hub.cfg.Log.Debug("home not read for its streams", zap.String("user_id", hm.user), zap.Error(err))
 		}
 	}
+}
+
+// watchProfile looks at the profile of the home's user, once for all streams, and ends them if there
+// is none: a removed user reads nothing.
+func (hm *userHome) watchProfile() {
+	failed := backoff.Exponential{First: DefaultPoll, Most: profileLook}
+	failures, wait := 0, profileLook
+	for backoff.Wait(hm.ctx, wait) == nil {
+		err := hm.charged(hm.ctx, nil, func(ctx context.Context) error { return hm.requireProfile(ctx, false) })
+		switch {
+		case errors.Is(err, ErrNoProfile):
+			hm.stop(ErrNoProfile)
+		case err != nil:
+			failures++
+			wait = failed.Bound(failures)
+		default:
+			failures, wait = 0, profileLook
+		}
+	}
+}
+
+// requireProfile returns ErrNoProfile if the home's user has no profile.
+func (hm *userHome) requireProfile(ctx context.Context, consistent bool) error {
+	has, err := hm.hub.cfg.Homes.HasProfile(ctx, hm.user, consistent)
+	if err == nil && !has {
+		return ErrNoProfile
+	}
+	return err
 }
 
 // locked runs f in the turn of this caller.

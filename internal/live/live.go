@@ -41,6 +41,10 @@ const (
 	leastGap = 20 * time.Millisecond
 	// mostGap is the most time between two looks at a table that fails.
 	mostGap = 30 * time.Second
+	// profileLook is the time between two looks at the profile of a user with streams. With the lag
+	// of a replica, which is mostly below a second, it is the 15 seconds in which the streams of a
+	// user without a profile end.
+	profileLook = 14 * time.Second
 	// mostPending is the size of a stream's buffer.
 	mostPending = 1 << 20
 	// replayBytes is the size from which the answers to one look are sent before the next.
@@ -52,6 +56,8 @@ var (
 	ErrStopping = errors.New("live: the process stops")
 	ErrFull     = errors.New("live: too many streams")
 	ErrUserFull = errors.New("live: too many streams of this user")
+	// ErrNoProfile also ends the open streams of a removed user.
+	ErrNoProfile = errors.New("live: the user has no profile")
 )
 
 // OwesError is the refusal of a new stream whose user has used up its share (I11). For is the time
@@ -70,9 +76,10 @@ type Homes interface {
 	HomeStreamed(ctx context.Context, viewer, last string) (*home.Streamed, error)
 	Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error]
 	LikeChanges(ctx context.Context, seen *home.Streamed) ([]home.PostLikes, error)
+	HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error)
 }
 
-// Frames encode what a stream sends.
+// Frames encode the blocks of a stream.
 type Frames struct {
 	Entry    func(feed.HomeItem) ([]byte, error)
 	Likes    func(home.PostLikes) ([]byte, error)
@@ -212,12 +219,13 @@ func (h *Hub) admit(who Caller) (*Stream, error) {
 		return nil, ErrStopping
 	case h.open.Load() >= int64(h.cfg.Streams):
 		return nil, ErrFull
-	case hm != nil && hm.streamsOpen() >= h.cfg.UserStreams:
+	case hm != nil && hm.ctx.Err() == nil && hm.streamsOpen() >= h.cfg.UserStreams:
 		return nil, ErrUserFull
-	case hm == nil:
+	case hm == nil || hm.ctx.Err() != nil: // its user was removed, and may be back
 		hm = newHome(h, who.User)
 		h.homes[who.User] = hm
 		h.polls.Go(hm.run)
+		h.polls.Go(hm.watchProfile)
 	}
 	hm.open[who.Service]++
 	h.open.Add(1)
@@ -242,8 +250,11 @@ func (h *Hub) leave(hm *userHome, service string) {
 	if hm.open[service]--; hm.open[service] == 0 {
 		delete(hm.open, service)
 	}
-	if len(hm.open) == 0 {
-		delete(h.homes, hm.user)
-		hm.stop()
+	if len(hm.open) > 0 {
+		return
 	}
+	if h.homes[hm.user] == hm {
+		delete(h.homes, hm.user)
+	}
+	hm.stop(nil)
 }

@@ -39,6 +39,10 @@ type api struct {
 	looks   []time.Time
 	units   float64
 	charged float64
+	// gets is the number of looks at profiles.
+	gets int
+	// ended are the reasons of the ends of streams.
+	ended []string
 	// services are the units that were charged to each service, and owed how long each owes.
 	services map[string]float64
 	owed     map[string]time.Duration
@@ -89,12 +93,18 @@ func newAPI(t *testing.T, store table.Store) *api {
 	})
 	wakes.Wake(a.Hub)
 	t.Cleanup(a.Close)
+	a.profile(t, "ann", "ben", "user0", "user1")
 	return a
 }
 
 func (*api) Streams(int)              {}
 func (*api) StreamEvents(string, int) {}
-func (*api) StreamEnded(string)       {}
+
+func (a *api) StreamEnded(reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = append(a.ended, reason)
+}
 
 func (a *api) StreamPoll(error) {
 	a.mu.Lock()
@@ -133,6 +143,16 @@ func (f *failing) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 		}
 		f.Store.Query(ctx, q)(yield)
 	}
+}
+
+func (f *failing) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	f.api.mu.Lock()
+	f.api.gets++
+	f.api.mu.Unlock()
+	if err := f.read(ctx, table.OpGet); err != nil {
+		return table.GetResult{}, err
+	}
+	return f.Store.Get(ctx, in)
 }
 
 func (f *failing) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
@@ -208,6 +228,16 @@ func (a *api) client(t *testing.T, user, last string) *client {
 	c, err := a.connect(t, live.Caller{User: user}, last)
 	require.NoError(t, err)
 	return c
+}
+
+// profile makes a profile for each user.
+func (a *api) profile(t *testing.T, users ...string) {
+	t.Helper()
+	for _, user := range users {
+		p := schema.Profile{User: user, Name: user, CreatedAt: time.Now()}
+		_, err := a.store.Put(t.Context(), table.PutInput{Item: p.Item()})
+		require.NoError(t, err)
+	}
 }
 
 // connect opens a stream, which may be refused.

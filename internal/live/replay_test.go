@@ -72,7 +72,7 @@ func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
 	}
 }
 
-// A table that fails in the middle of a replay ends the stream. The client keeps what it got.
+// A table that fails in the middle of a replay ends the stream. The client keeps its posts.
 func TestAReplayThatFailsGetsFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())

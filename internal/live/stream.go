@@ -37,21 +37,24 @@ type Stream struct {
 
 func newStream(hm *userHome, service string) *Stream {
 	st := &Stream{home: hm, service: service, filled: make(chan struct{}, 1)}
-	st.ended, st.end = context.WithCancelCause(hm.hub.ctx)
+	st.ended, st.end = context.WithCancelCause(hm.ctx)
 	return st
 }
 
-// begin finds the place where the stream begins. A table that does not answer shows here.
-func (st *Stream) begin(ctx context.Context, last string) (err error) {
+// begin finds the place where the stream begins. A table that does not answer shows here, and a
+// user without a profile.
+func (st *Stream) begin(ctx context.Context, last string) error {
 	hm := st.home
-	if last != "" {
-		err := hm.read(ctx, st, func(ctx context.Context) (err error) {
-			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, last)
-			return err
-		})
-		if err != nil {
-			return err
+	err := hm.read(ctx, st, func(ctx context.Context) (err error) {
+		if last != "" {
+			if st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, last); err != nil {
+				return err
+			}
 		}
+		return hm.requireProfile(ctx, true)
+	})
+	if err != nil {
+		return err
 	}
 	return hm.locked(ctx, func() error {
 		if err := hm.look(ctx, st); err != nil || last != "" {
@@ -60,7 +63,7 @@ func (st *Stream) begin(ctx context.Context, last string) (err error) {
 		if st.seen = hm.seen.Clone(); !st.seen.Behind() {
 			return hm.join(ctx, st)
 		}
-		// What the joined streams still lack came before this one.
+		// The joined streams still lack posts that were there before this one.
 		err := hm.read(ctx, st, func(ctx context.Context) (err error) {
 			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			return err
@@ -105,6 +108,9 @@ func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
 	case errors.Is(err, ErrSlow), errors.Is(context.Cause(st.ended), ErrSlow):
 		st.home.hub.cfg.Counters.StreamEnded("slow")
 		return ErrSlow
+	case errors.Is(context.Cause(st.ended), ErrNoProfile):
+		st.home.hub.cfg.Counters.StreamEnded("removed")
+		return ErrNoProfile
 	}
 	return err
 }

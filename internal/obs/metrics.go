@@ -119,7 +119,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "fanfare_stream_polls_total", Help: "Looks at homes for their streams.",
 		}, []string{"result"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process.",
+			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process, removed for a user who has no profile any more.",
 		}, []string{"reason"}),
 	}
 	m.addMessages()

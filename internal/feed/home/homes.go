@@ -25,6 +25,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -92,4 +93,11 @@ func New(cfg Config) *Homes {
 	h := &Homes{cfg: cfg.withDefaults(), access: cfg.Access, items: cfg.Items, mutes: cfg.Mutes}
 	h.heads, h.reminders, h.seen = newHeads(h.cfg), newReminders(h.access.Now), newSeenReaders(h.access.Now)
 	return h
+}
+
+// HasProfile reports whether a reader has a profile. The read costs half as much if it need not be
+// consistent: then a profile that is gone may be seen for as long as a replica is behind.
+func (h *Homes) HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error) {
+	it, err := h.access.Get(ctx, schema.ProfileKey(viewer), consistent)
+	return it != nil, err
 }

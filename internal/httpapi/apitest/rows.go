@@ -116,6 +116,7 @@ func userRows() []row {
 	}
 	return []row{
 		bad("own profile before the first", "ann", "GET", "/v1/me", "", 409, "profile-missing"),
+		bad("live home without a profile", "ann", "GET", "/v1/home/stream", "", 409, "profile-missing"),
 		profile("ann", "Ann"), profile("ben", "Ben"), profile("cat", "Cat"),
 		{
 			name: "change profile", as: "ann", method: "PUT", path: "/v1/me", body: `{"name":"Änn 🎺","bio":"b","image_url":"https://img.example/a.png"}`, status: 200,

@@ -1,0 +1,101 @@
+package live_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/id"
+	"fanfare/internal/live"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+func (a *api) removeProfile(t *testing.T, user string) {
+	t.Helper()
+	_, err := a.store.Delete(t.Context(), table.DeleteInput{Key: schema.ProfileKey(user)})
+	require.NoError(t, err)
+}
+
+// A user without a profile opens no stream, and its open streams end within 15 seconds, whatever they
+// are doing, with one read for all of them. Nothing comes after that. Once the user is back, so are
+// the streams.
+func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
+	for _, doing := range []string{"waiting", "resting", "reading"} {
+		for after := time.Duration(0); after < 30*time.Second; after += 3 * time.Second {
+			t.Run(fmt.Sprint(doing, " ", after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAPI(t, tabletest.NewMemory())
+					last := ""
+					if doing != "waiting" {
+						last = id.Min
+						a.fill(t, "ann", 3000, false)
+					}
+					if doing == "reading" {
+						a.slow(500 * time.Millisecond)
+					}
+					var clients []*client
+					for range 8 {
+						c, err := a.connect(t, live.Caller{User: "ann"}, last)
+						if last == "" {
+							require.NoError(t, err)
+						}
+						if err == nil {
+							clients = append(clients, c)
+						}
+					}
+					require.NotEmpty(t, clients)
+					<-time.After(after)
+					a.removeProfile(t, "ann")
+					<-time.After(15 * time.Second)
+					synctest.Wait()
+					for _, c := range clients {
+						require.Len(t, c.done, 1, "a stream is open")
+						require.ErrorIs(t, <-c.done, live.ErrNoProfile)
+					}
+					got := len(clients[0].posts)
+					a.deliver(t, "author", a.post(t, "author"), "ann")
+					a.slow(0)
+					<-time.After(time.Minute)
+					assert.Len(t, clients[0].posts, got)
+					_, err := a.Open(t.Context(), live.Caller{User: "ann"}, "")
+					require.ErrorIs(t, err, live.ErrNoProfile)
+					assert.Len(t, a.ended, len(clients))
+					assert.Equal(t, "removed", a.ended[0])
+					a.profile(t, "ann")
+					c := a.client(t, "ann", "")
+					<-time.After(time.Minute)
+					assert.Empty(t, c.done)
+				})
+			})
+		}
+	}
+}
+
+// The profile of a home is read once each 14 seconds, half a unit each time, whatever streams it has.
+func TestTheLookAtAProfileIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory())
+		var clients []*client
+		for range 8 {
+			clients = append(clients, a.client(t, "ann", ""))
+		}
+		reads := func() (n int) { a.mu.Lock(); defer a.mu.Unlock(); defer func() { a.gets = 0 }(); return a.gets }
+		assert.Equal(t, 8, reads(), "one for each opening")
+		<-time.After(14*time.Minute + time.Second)
+		assert.Equal(t, 60, reads())
+		a.failReads(true)
+		<-time.After(time.Minute)
+		assert.Less(t, reads(), 10, "of a table that fails")
+		a.failReads(false)
+		<-time.After(time.Minute)
+		for _, c := range clients {
+			assert.Empty(t, c.done, "it outlives a table that fails")
+		}
+	})
+}
