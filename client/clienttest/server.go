@@ -199,7 +199,9 @@ func (s *Server) known(user string, r *http.Request) (int, any) {
 	for _, name := range []string{"id", "other"} {
 		named := r.PathValue(name)
 		_, isUser := s.users[named]
-		if _, isPost := s.posts[named]; named != "" && !isUser && !isPost {
+		_, muted := s.mutes[user][named] // a mute or a block of a removed user stays
+		_, blocked := s.blocks[user][named]
+		if _, isPost := s.posts[named]; named != "" && !isUser && !isPost && !muted && !blocked {
 			return fail(http.StatusNotFound)
 		}
 	}
@@ -334,10 +336,8 @@ func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
 	delete(s.follows, user)
 	delete(s.mutes, user)
 	delete(s.blocks, user)
-	for _, of := range []map[string]map[string]time.Time{s.follows, s.mutes, s.blocks} {
-		for _, authors := range of {
-			delete(authors, user)
-		}
+	for _, authors := range s.follows { // mutes and blocks of the user stay
+		delete(authors, user)
 	}
 	for _, likers := range s.likes {
 		delete(likers, user)

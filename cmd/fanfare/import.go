@@ -83,9 +83,9 @@ func (a *app) exportCommand() *cobra.Command {
 	})
 }
 
-const forgetHelp = `Removes a user: the profile, the posts, the follows, mutes and blocks in both directions,
-comments and likes. Homes of others show nothing of the user any more. A user can do the same
-by DELETE /v1/me.
+const forgetHelp = `Removes a user: the profile, the posts, the follows in both directions, the user's mutes, blocks,
+comments and likes. Homes of others show nothing of the user any more. Mutes and blocks of the
+user, by other users, stay. A user can do the same by DELETE /v1/me.
 
 It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was
 stopped. Likes are taken back by the workers, which also look for the user once more an hour

@@ -65,7 +65,7 @@ func (d Domain) Delivery(ctx context.Context, post string) (delivery.Progress, e
 // Verify implements Verifier.
 func (d Domain) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error) {
 	return d.Audit.Run(ctx, audit.Walk{
-		Repair: in.Repair, Spend: audit.Rate(in.Rate),
+		Repair: in.Repair, Tidy: in.Repair, Spend: audit.Rate(in.Rate),
 		Found:    func(f audit.Finding) error { return event(VerifyEvent{Finding: &f}) },
 		Progress: func(sum audit.Summary) error { return event(VerifyEvent{Progress: &sum}) },
 	})

@@ -21,38 +21,41 @@ import (
 // (I4). No follow outlasts it: the transaction of a follow checks that there is no block, and
 // that of a block that no follow was made since it looked.
 func (s *Service) Block(ctx context.Context, user, other string) error {
-	return s.blockAt(ctx, user, other, s.access.Now())
-}
-
-// blockAt is Block for a block of the time since.
-func (s *Service) blockAt(ctx context.Context, user, other string, since time.Time) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
 	}
-	return s.access.RetryChanged(func() (bool, error) { return s.block(ctx, user, other, since) })
+	return s.access.RetryChanged(func() (bool, error) {
+		now, err := s.readBlocks(ctx, user, other)
+		if err != nil {
+			return false, err
+		}
+		own, _, err := now.times(user, other)
+		if err != nil {
+			return false, err
+		}
+		if err := now.mayBlock(user, other, own); err != nil {
+			return false, err
+		}
+		return s.block(ctx, schema.Block{User: user, Other: other, Since: s.access.Now()}, now)
+	})
 }
 
-// block tries once. changed says that another call has changed the blocks or the follows
-// since this one read them.
-func (s *Service) block(ctx context.Context, user, other string, since time.Time) (changed bool, err error) {
-	now, err := s.readBlocks(ctx, user, other)
-	if err != nil {
-		return false, err
-	}
-	if err := now.users(user, other); err != nil {
-		return false, err
-	}
+// block makes b.User block b.Other since b.Since, unless that block is there already. also are operations that
+// belong to it. changed says that another call has changed the blocks or the follows since now
+// was read.
+func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...table.TransactOp) (changed bool, err error) {
+	user, other := b.User, b.Other
 	own, back, err := now.times(user, other)
 	if err != nil {
 		return false, err
 	}
 	if own.IsZero() {
-		own = since
+		own = b.Since
 	}
-	ops := now.set(user, other, own, back)
+	ops := append(now.set(user, other, own, back), also...)
 	for _, u := range []string{user, other} {
 		if _, there := now[schema.HasBlocksKey(u)]; !there {
-			ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: schema.BlocksItem(u, since)}})
+			ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: schema.BlocksItem(u, b.Since)}})
 		}
 	}
 	follows := 0
@@ -94,25 +97,22 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 		if err != nil {
 			return false, err
 		}
-		if own.IsZero() { // else the block itself shows that both were users
-			return false, now.users(user, other)
+		if err := now.mayBlock(user, other, own); err != nil || own.IsZero() {
+			return false, err
 		}
-		return s.endBlocks(ctx, user, other, now, func(time.Time) bool { return true }, func(time.Time) bool { return false })
+		return s.endBlock(ctx, user, other, now, func(time.Time) bool { return true })
 	})
 }
 
-// endBlocks ends user's block of other if ends says so of its time, and other's of user if
-// endsBack does. changed says that another call has changed them since now was read.
-func (s *Service) endBlocks(ctx context.Context, user, other string, now pair, ends, endsBack func(time.Time) bool) (changed bool, err error) {
+// endBlock ends user's block of other if ends holds for its time. changed says that another call
+// has changed the blocks between the two since now was read.
+func (s *Service) endBlock(ctx context.Context, user, other string, now pair, ends func(time.Time) bool) (changed bool, err error) {
 	own, back, err := now.times(user, other)
 	if err != nil {
 		return false, err
 	}
 	if ends(own) {
 		own = time.Time{}
-	}
-	if endsBack(back) {
-		back = time.Time{}
 	}
 	ops := now.set(user, other, own, back)
 	if len(ops) == 0 {
@@ -126,18 +126,16 @@ func (s *Service) endBlocks(ctx context.Context, user, other string, now pair, e
 }
 
 // MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
-// anything. Each side says of its own user what holds, and a side that is lost is made anew from
-// the other one. Blocks of or by a user who was removed end. Calls of other processes win.
+// anything. Each side names its own user's block, and a side that is lost is made again from the
+// other side. A block by a removed user ends. Calls of other processes win.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
 		return false, err
 	}
-	notes, err := s.access.BatchGet(ctx, []table.Key{schema.ForgottenKey(user), schema.ForgottenKey(other)}, true)
-	if err != nil {
+	if err := s.addNotes(ctx, now, user, other); err != nil {
 		return false, err
 	}
-	maps.Copy(now, notes)
 	own, back, err := now.times(user, other)
 	if err != nil {
 		return false, err
@@ -148,17 +146,38 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	} else if there && !ok {
 		back = schema.BlockedSince(side)
 	}
-	ends := removed(now, user) || removed(now, other)
-	if ends {
-		own, back = time.Time{}, time.Time{}
+	if removed(now, user) {
+		own = time.Time{}
+	}
+	if removed(now, other) {
+		back = time.Time{}
 	}
 	ops := now.set(user, other, own, back)
 	if len(ops) == 0 {
 		return false, nil
 	}
-	if !ends {
-		ops = append(ops, notRemoved(now, user), notRemoved(now, other))
+	if !own.IsZero() {
+		ops = append(ops, notRemoved(now, user))
 	}
+	if !back.IsZero() {
+		ops = append(ops, notRemoved(now, other))
+	}
+	return s.transactIfUnchanged(ctx, ops)
+}
+
+// addNotes adds the notes of removals of users to the items that were read.
+func (s *Service) addNotes(ctx context.Context, found map[table.Key]table.Item, users ...string) error {
+	keys := make([]table.Key, len(users))
+	for i, user := range users {
+		keys[i] = schema.ForgottenKey(user)
+	}
+	notes, err := s.access.BatchGet(ctx, keys, true)
+	maps.Copy(found, notes)
+	return err
+}
+
+// transactIfUnchanged reports whether a transaction was made, false if a condition failed.
+func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactOp) (done bool, err error) {
 	err = s.access.Transact(ctx, ops...)
 	if access.ConditionFailed(err) {
 		return false, nil
@@ -180,12 +199,13 @@ func (s *Service) readBlocks(ctx context.Context, user, other string) (pair, err
 	return s.access.BatchGet(ctx, keys, true)
 }
 
-// users returns the error of a user without a profile.
-func (p pair) users(user, other string) error {
+// mayBlock refuses a call by a user without a profile, or about one without a profile. A block
+// that is there, since own, may be of a removed user.
+func (p pair) mayBlock(user, other string, own time.Time) error {
 	if _, ok := p[schema.ProfileKey(user)]; !ok {
 		return fault.NoProfile(user)
 	}
-	if _, ok := p[schema.ProfileKey(other)]; !ok {
+	if _, ok := p[schema.ProfileKey(other)]; !ok && own.IsZero() {
 		return fault.NotFoundf("there is no user %s", other)
 	}
 	return nil

@@ -103,10 +103,11 @@ func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []ta
 var errEnough = errors.New("enough removed")
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows, mutes and blocks in both directions, comments and likes. Posts and follows
+// profile, the posts, the follows in both directions, comments, likes, and the user's own mutes and
+// blocks. Mutes and blocks of the user, by other users, are kept (kept.go). Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
-// (I3). Nothing is left if it removes nothing. It may be repeated at any time.
+// (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
 //
 // Events of the user that were on their way may still be applied, so it is repeated later. If
 // the user has a new profile by then, only things from before the event go.
@@ -133,9 +134,10 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 		func() error { return s.forgetPosts(ctx, user, before, &done, enough) },
 		func() error { return s.forgetFollows(ctx, user, access.TimeOf(before), &done, enough) },
 		func() error { return s.forgetMutes(ctx, user, access.TimeOf(before), &done, enough) },
-		func() error { return s.forgetBlocks(ctx, user, access.TimeOf(before), &done, enough) },
 		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
 		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
+		// The last, because each call reads all kept blocks of the user again.
+		func() error { return s.forgetBlocks(ctx, user, access.TimeOf(before), &done, enough) },
 	} {
 		err := walk()
 		if errors.Is(err, errEnough) {
@@ -198,36 +200,28 @@ func (s *Service) forgetFollows(ctx context.Context, user string, before time.Ti
 	return nil
 }
 
-// forgetMutes removes the user's mutes, and those of others of the user.
+// forgetMutes removes the user's mutes. Mutes of the user are kept for the users who made them (kept.go).
 func (s *Service) forgetMutes(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
-	for _, q := range []table.Query{
-		{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true},
-		{PK: schema.MutersPK(user), Consistent: true},
-	} {
-		err := s.access.EachItem(ctx, q, func(it table.Item) error {
-			m, err := schema.ParseMute(it)
-			if err != nil || m.Since.After(before) {
-				return fault.Wrap("table", err)
-			}
-			if err := s.endMute(ctx, m.User, m.Author); err != nil {
-				return err
-			}
-			done.Mutes++
-			return enough()
-		})
-		if err != nil {
+	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
+	return s.access.EachItem(ctx, q, func(it table.Item) error {
+		m, err := schema.ParseMute(it)
+		if err != nil || m.Since.After(before) {
+			return fault.Wrap("table", err)
+		}
+		if err := s.endMute(ctx, m.User, m.Author); err != nil {
 			return err
 		}
-	}
-	return nil
+		done.Mutes++
+		return enough()
+	})
 }
 
-// forgetBlocks ends the user's blocks, and those of others of the user.
+// forgetBlocks ends the user's blocks. Blocks of the user are kept for the users who made them (kept.go).
 func (s *Service) forgetBlocks(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
 	old := func(at time.Time) bool { return !at.After(before) }
 	return s.access.EachItem(ctx, table.Query{PK: schema.BlocksPK(user), Consistent: true}, func(it table.Item) error {
 		b, err := schema.ParseBlock(it)
-		if err != nil || (b.Since.IsZero() || !old(b.Since)) && (b.By.IsZero() || !old(b.By)) {
+		if err != nil || b.Since.IsZero() || !old(b.Since) {
 			return fault.Wrap("table", err)
 		}
 		err = s.access.RetryChanged(func() (bool, error) {
@@ -235,7 +229,7 @@ func (s *Service) forgetBlocks(ctx context.Context, user string, before time.Tim
 			if err != nil {
 				return false, err
 			}
-			return s.endBlocks(ctx, user, b.Other, now, old, old)
+			return s.endBlock(ctx, user, b.Other, now, old)
 		})
 		if err != nil {
 			return err

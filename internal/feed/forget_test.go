@@ -171,16 +171,22 @@ func everything(w *world) (event string, others feed.Post) {
 	return event, others
 }
 
-// nothingLeft checks that nothing of ann is left, once the aggregator has counted.
+// nothingLeft checks that nothing of ann is left but the mute and the block that others made, once
+// the aggregator has counted.
 func (w *world) nothingLeft(others feed.Post) {
 	w.t.Helper()
 	w.deliver()
 	for _, pk := range []string{
 		schema.PostsPK("ann"), schema.FollowersPK("ann"), schema.FollowingPK("ann"), schema.CommentsPK(others.ID),
-		schema.MutersPK("ann"), schema.BlocksPK("ann"), schema.BlocksPK("dan"), schema.BlocksPK("eve"), schema.MutersPK("cid"),
+		schema.BlocksPK("dan"), schema.MutersPK("cid"),
 	} {
 		assert.Empty(w.t, w.partition(pk), pk)
 	}
+	assert.Nil(w.t, w.item(schema.MuteKey("ann", "cid")))
+	for _, pk := range []string{schema.MutersPK("ann"), schema.BlocksPK("ann"), schema.BlocksPK("eve")} {
+		assert.Len(w.t, w.partition(pk), 1, pk)
+	}
+	assert.NotNil(w.t, w.item(schema.MuteKey("cid", "ann")))
 	assert.Nil(w.t, w.item(schema.ProfileKey("ann")))
 	count, err := w.LikeCount(w.t.Context(), others.ID)
 	require.NoError(w.t, err)
@@ -229,7 +235,6 @@ func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 		"following": func(w *world, _ feed.Post, other string) { w.follow("ann", other) },
 		"followers": func(w *world, _ feed.Post, other string) { w.follow(other, "ann") },
 		"mutes":     func(w *world, _ feed.Post, other string) { w.mute("ann", other) },
-		"muters":    func(w *world, _ feed.Post, other string) { w.mute(other, "ann") },
 		"blocks":    func(w *world, _ feed.Post, other string) { w.block("ann", other) },
 		"comments":  func(w *world, post feed.Post, _ string) { w.comment("ann", post.ID) },
 		"likes": func(w *world, _ feed.Post, other string) {
@@ -295,7 +300,7 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheEvent(t *testing.T) {
 			other := numbered(9, "other")[3*i+j]
 			w.users(other)
 			w.put(schema.Block{User: "ann", Other: other, Since: since, By: by}.Item(), schema.Block{User: other, Other: "ann", Since: by, By: since}.Item())
-			if since.Equal(old) || by.Equal(old) {
+			if since.Equal(old) {
 				want++
 			}
 		}
@@ -309,13 +314,13 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheEvent(t *testing.T) {
 	}
 	done, err := w.Forget(t.Context(), "ann", event, 1000)
 	require.NoError(t, err)
-	assert.Equal(t, feed.Forgotten{Follows: 2, Mutes: 2, Blocks: want}, done)
+	assert.Equal(t, feed.Forgotten{Follows: 2, Mutes: 1, Blocks: want}, done)
 	assert.NotNil(t, w.item(schema.ProfileKey("ann")))
 	for i, since := range []time.Time{{}, {}, young} {
-		for j, by := range []time.Time{{}, {}, young} {
+		for j, by := range []time.Time{{}, old, young} {
 			other := numbered(9, "other")[3*i+j]
 			stored := w.item(schema.BlockKey("ann", other))
-			if i < 2 && j < 2 {
+			if i < 2 && j == 0 {
 				assert.Nil(t, stored, other)
 				continue
 			}
@@ -323,9 +328,10 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheEvent(t *testing.T) {
 			assert.Equal(t, &left, stored)
 		}
 	}
-	for _, pk := range []string{schema.FollowingPK("ann"), schema.FollowersPK("ann"), schema.MutersPK("ann")} {
+	for _, pk := range []string{schema.FollowingPK("ann"), schema.FollowersPK("ann")} {
 		assert.Len(t, w.partition(pk), 1, pk)
 	}
+	assert.Len(t, w.partition(schema.MutersPK("ann")), 2, "mutes by others are kept")
 	assert.NotNil(t, w.item(schema.MuteKey("ann", "cid")))
 	assert.Nil(t, w.item(schema.MuteKey("ann", "bob")))
 }

@@ -76,14 +76,45 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 	return pending, err
 }
 
-// ImportMute makes a mute of a time before.
+// ImportMute makes a mute of a time before. The author may be a removed user: an export has kept
+// mutes, too.
 func (s *Service) ImportMute(ctx context.Context, user, author string, since time.Time) error {
-	return s.mute(ctx, user, author, since)
+	return s.access.RetryChanged(func() (bool, error) {
+		found, err := s.readMute(ctx, user, author, schema.ForgottenKey(author))
+		if err != nil {
+			return false, err
+		}
+		keep, err := s.keeps(found, author)
+		if err != nil {
+			return false, err
+		}
+		return s.mute(ctx, schema.Mute{User: user, Author: author, Since: since}, found, keep...)
+	})
 }
 
-// ImportBlock makes a block of a time before. It ends the follows between the two.
+// ImportBlock makes a block of a time before. It ends the follows between the two. The other user
+// may be a removed user, as for ImportMute.
 func (s *Service) ImportBlock(ctx context.Context, user, other string, since time.Time) error {
-	return s.blockAt(ctx, user, other, since)
+	if err := notSelfBlocked(user, other); err != nil {
+		return err
+	}
+	return s.access.RetryChanged(func() (bool, error) {
+		now, err := s.readBlocks(ctx, user, other)
+		if err != nil {
+			return false, err
+		}
+		if _, ok := now[schema.ProfileKey(user)]; !ok {
+			return false, fault.NoProfile(user)
+		}
+		if err := s.addNotes(ctx, now, other); err != nil {
+			return false, err
+		}
+		keep, err := s.keeps(now, other)
+		if err != nil {
+			return false, err
+		}
+		return s.block(ctx, schema.Block{User: user, Other: other, Since: since}, now, keep...)
+	})
 }
 
 // ImportedPost is a post with the id and the time of its last edit, zero for none.

@@ -3,7 +3,6 @@ package feed
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
@@ -23,37 +22,46 @@ const MaxMutes = 1000
 
 // Mute hides the posts of author from user's home. It may be repeated.
 func (s *Service) Mute(ctx context.Context, user, author string) error {
-	return s.mute(ctx, user, author, s.access.Now())
+	return s.access.RetryChanged(func() (bool, error) {
+		found, err := s.readMute(ctx, user, author)
+		if err == nil {
+			err = mayMute(found, user, author)
+		}
+		if err != nil {
+			return false, err
+		}
+		return s.mute(ctx, schema.Mute{User: user, Author: author, Since: s.access.Now()}, found)
+	})
 }
 
-// mute is Mute for a mute of the time since.
-func (s *Service) mute(ctx context.Context, user, author string, since time.Time) error {
-	muted, err := s.readMute(ctx, user, author)
-	if err != nil || muted {
-		return err
+// mute makes a mute, unless it is there already. also are operations that belong to it. changed
+// says that another call has changed the mute, or a thing of also, since found was read.
+func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]table.Item, also ...table.TransactOp) (changed bool, err error) {
+	if _, muted := found[schema.MuteKey(m.User, m.Author)]; muted {
+		return false, nil
 	}
-	mutes, err := s.MutesOf(ctx, user)
+	mutes, err := s.MutesOf(ctx, m.User)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(mutes) >= MaxMutes {
-		return &fault.Error{Kind: fault.MuteLimit, Detail: fmt.Sprintf("you mute %d users, the most that you may: unmute one first", MaxMutes)}
+		return false, &fault.Error{Kind: fault.MuteLimit, Detail: fmt.Sprintf("you mute %d users, the most that you may: unmute one first", MaxMutes)}
 	}
-	mute, muter := schema.Mute{User: user, Author: author, Since: since}.Items()
-	err = s.access.Transact(ctx,
+	mute, muter := m.Items()
+	err = s.access.Transact(ctx, append(also,
 		table.TransactOp{Put: &table.PutInput{Item: mute, If: table.Absent{}}},
 		table.TransactOp{Put: &table.PutInput{Item: muter}},
-	)
-	if access.ConditionFailed(err) { // another call made it
-		return nil
-	}
-	return fault.Wrap("table", err)
+	)...)
+	return access.ConditionFailed(err), fault.Wrap("table", err)
 }
 
 // Unmute is the reverse of Mute, and may be repeated too.
 func (s *Service) Unmute(ctx context.Context, user, author string) error {
-	muted, err := s.readMute(ctx, user, author)
-	if err != nil || !muted {
+	found, err := s.readMute(ctx, user, author)
+	if err == nil {
+		err = mayMute(found, user, author)
+	}
+	if _, muted := found[schema.MuteKey(user, author)]; err != nil || !muted {
 		return err
 	}
 	return s.endMute(ctx, user, author)
@@ -70,27 +78,31 @@ func (s *Service) endMute(ctx context.Context, user, author string) error {
 	return fault.Wrap("table", err)
 }
 
-// readMute reports whether user mutes author, by a consistent read. Both must be users, or
-// must have been.
-func (s *Service) readMute(ctx context.Context, user, author string) (muted bool, err error) {
+// readMute reads user's mute of author, the profiles of both, and other keys, consistently. The
+// user must have a profile.
+func (s *Service) readMute(ctx context.Context, user, author string, also ...table.Key) (map[table.Key]table.Item, error) {
 	if user == author {
-		return false, &fault.Error{Kind: fault.Invalid, Detail: "a mute is of another user, and this is your own id", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
+		return nil, &fault.Error{Kind: fault.Invalid, Detail: "a mute is of another user, and this is your own id", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
 	}
-	key := schema.MuteKey(user, author)
-	found, err := s.access.BatchGet(ctx, []table.Key{key, schema.ProfileKey(user), schema.ProfileKey(author)}, true)
+	keys := append(also, schema.MuteKey(user, author), schema.ProfileKey(user), schema.ProfileKey(author))
+	found, err := s.access.BatchGet(ctx, keys, true)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if _, ok := found[schema.ProfileKey(user)]; !ok {
-		return false, fault.NoProfile(user)
+		return nil, fault.NoProfile(user)
 	}
-	if _, ok := found[key]; ok {
-		return true, nil
+	return found, nil
+}
+
+// mayMute refuses a call about an author without a profile. A mute that is there shows that the
+// author was a user.
+func mayMute(found map[table.Key]table.Item, user, author string) error {
+	_, muted := found[schema.MuteKey(user, author)]
+	if _, ok := found[schema.ProfileKey(author)]; !ok && !muted {
+		return fault.NotFoundf("there is no user %s", author)
 	}
-	if _, ok := found[schema.ProfileKey(author)]; !ok {
-		return false, fault.NotFoundf("there is no user %s", author)
-	}
-	return false, nil
+	return nil
 }
 
 // MutesOf returns the authors whom user mutes. The read is consistent: a mute hides at once.

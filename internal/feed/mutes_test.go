@@ -220,7 +220,7 @@ func TestMutesOfThousandsOfFolloweesByPull(t *testing.T) {
 	assert.Equal(t, want, homeIDs(got))
 }
 
-func TestNothingIsLeftOfTheMutesOfAForgottenUser(t *testing.T) {
+func TestNothingIsLeftOfTheMutesByAForgottenUser(t *testing.T) {
 	for _, most := range []int{1, 1000} {
 		w, _, _ := full(t)
 		w.mute("ann", "bob")
@@ -230,13 +230,14 @@ func TestNothingIsLeftOfTheMutesOfAForgottenUser(t *testing.T) {
 		require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
 		events := w.published.take()
 		all := w.forget("ann", events[0].Head().EventID, most)
-		assert.Equal(t, 2, all.Mutes)
-		assert.Empty(t, w.partition(schema.MutersPK("ann")))
-		assert.Len(t, w.partition(schema.MutersPK("bob")), 1, "another user's")
+		assert.Equal(t, 1, all.Mutes)
+		for _, user := range []string{"ann", "bob"} {
+			assert.Len(t, w.partition(schema.MutersPK(user)), 1, "another user's")
+		}
 		for _, user := range []string{"ann", "cid"} {
 			mutes, err := w.Mutes(t.Context(), user, page.Request{})
 			require.NoError(t, err)
-			assert.Len(t, mutes.Items, map[string]int{"ann": 0, "cid": 1}[user])
+			assert.Len(t, mutes.Items, map[string]int{"ann": 0, "cid": 2}[user])
 		}
 	}
 }

@@ -91,7 +91,7 @@ func Exercise(t *testing.T, target Target) {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	run := rand.Text()[:8]
-	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe"} {
+	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "vic", "eve", "rex"} {
 		s.names[user] = user + "-" + run
 	}
 	// Ids as identity providers make them; one begins with the other.
@@ -104,7 +104,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), lastRows(target))
+		homeRows(), muteRows(), blockRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), lastRows(target))
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue

@@ -141,6 +141,9 @@ type Feed interface {
 	MendFollow(ctx context.Context, follower, author string) (bool, error)
 	MendBlock(ctx context.Context, user, other string) (bool, error)
 	BuryLost(ctx context.Context, post string) (bool, error)
+	// EndKeptBlock and EndKeptMute end a user's block or mute of a user without a profile and without a note.
+	EndKeptBlock(ctx context.Context, user, other string) (bool, error)
+	EndKeptMute(ctx context.Context, user, author string) (bool, error)
 }
 
 // Config configures an Audit. Store, Feed, IDs, Now and Lifetimes are required.
@@ -178,6 +181,8 @@ func New(cfg Config) *Audit {
 type Walk struct {
 	// Repair mends the findings.
 	Repair bool
+	// Tidy ends kept blocks and mutes whose time is over. They are no findings.
+	Tidy bool
 	// Spend is called after each call with its units, and waits as long as the walk should.
 	// nil does not wait.
 	Spend func(context.Context, table.Units) error
@@ -254,8 +259,14 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 	case isUser && list == "timeline":
 		return r.entryItem(ctx, owner, it)
 	case isUser && list == "block":
+		if err := r.keptBlock(ctx, it); err != nil {
+			return err
+		}
 		return r.blockItem(ctx, it)
 	case isUser && list == "home":
+		if err := r.keptMute(ctx, it); err != nil {
+			return err
+		}
 		return r.markItem(ctx, owner, it)
 	case isUser || !strings.HasPrefix(pk, "p#"):
 		return nil

@@ -87,7 +87,6 @@ func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 			w.put(table.Item{Key: schema.FollowingKey("bob", "ann"), Attrs: schema.FollowerItem("ann", "bob", w.now()).Attrs})
 		},
 		"a side of a block by the user": func(w *world, _ *table.Item) { w.put(schema.Block{User: "bob", Other: "ann", By: w.now()}.Item()) },
-		"a side of a block of the user": func(w *world, _ *table.Item) { w.put(schema.Block{User: "bob", Other: "ann", Since: w.now()}.Item()) },
 		"a post in the list":            func(w *world, post *table.Item) { w.put(*post) },
 	} {
 		for _, during := range []bool{true, false} {

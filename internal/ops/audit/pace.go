@@ -27,7 +27,7 @@ const (
 	mostOfList = 1000
 )
 
-// Auditor makes rounds of an Audit, each a walk over the whole table, without repairs. All
+// Auditor makes rounds of an Audit, each a walk over the whole table that tidies and repairs nothing. All
 // fields are required.
 type Auditor struct {
 	Config Config
@@ -57,6 +57,7 @@ func (a *Auditor) round(ctx context.Context, audit *Audit) {
 	var spent float64
 	looked := 0
 	sum, err := audit.Run(ctx, Walk{
+		Tidy: true,
 		Spend: func(ctx context.Context, u table.Units) error {
 			for spent += u.Read + u.Write; spent > max(least*time.Since(began).Seconds(), share*(a.Used()-base)); {
 				if err := backoff.Wait(ctx, look); err != nil {

@@ -240,8 +240,9 @@ func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
 	}
 }
 
-// The calls of an auditor are a part of the operator's policy, of which a test records a run.
-func TestThePolicyOfADaemonAllowsItsAuditorTheCallsOfVerify(t *testing.T) {
+// The calls of an auditor are a part of the operator's policy, of which a test records a run, and
+// the writes that end kept blocks.
+func TestThePolicyOfADaemonAllowsItsAuditorItsCalls(t *testing.T) {
 	actions := func(duty string, env ...string) (out []string) {
 		cfg, err := config.Load(env, config.Tool)
 		require.NoError(t, err)
@@ -260,7 +261,12 @@ func TestThePolicyOfADaemonAllowsItsAuditorTheCallsOfVerify(t *testing.T) {
 		added := slices.DeleteFunc(slices.Clone(with), func(action string) bool { return slices.Contains(without, action) })
 		assert.Contains(t, added, "dynamodb:Scan[arn:aws:dynamodb:*:*:table/fanfare]", duty)
 		assert.Subset(t, with, without, duty)
-		assert.Subset(t, append(operator, "dynamodb:Query[arn:aws:dynamodb:*:*:table/fanfare]"), added, duty)
+		var own []string
+		for _, action := range []string{"Query", "PutItem", "DeleteItem"} {
+			own = append(own, "dynamodb:"+action+"[arn:aws:dynamodb:*:*:table/fanfare]")
+		}
+		assert.Subset(t, append(own, operator...), added, duty)
+		assert.Contains(t, with, own[2], duty)
 	}
 	assert.Equal(t, operator, actions("operator", "FANFARE_AUDIT=on"))
 }

@@ -21,7 +21,8 @@ func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", du
 
 const (
 	dutyOperator = "operator"
-	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of verify.
+	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of
+	// verify, and those that end kept blocks.
 	dutyAuditor = "auditor"
 )
 
@@ -74,9 +75,9 @@ func permissions() []permission {
 		{"dynamodb:Query", onTable, []string{api, fanout, operator, dutyAuditor}},
 		{"dynamodb:Query", []string{theIndex}, []string{api, fanout, operator}},
 		{"dynamodb:Scan", onTable, []string{setup, operator, dutyAuditor}},
-		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg, setup}},
+		{"dynamodb:PutItem", onTable, []string{api, fanout, likeagg, setup, dutyAuditor}},
 		{"dynamodb:UpdateItem", onTable, []string{api, fanout, likeagg}},
-		{"dynamodb:DeleteItem", onTable, []string{api, fanout}},
+		{"dynamodb:DeleteItem", onTable, []string{api, fanout, dutyAuditor}},
 		{"dynamodb:ConditionCheckItem", onTable, []string{api, fanout, operator, dutyAuditor}},
 		{"dynamodb:BatchWriteItem", onTable, []string{fanout}},
 		{"dynamodb:CreateTable", onTable, []string{setup}},

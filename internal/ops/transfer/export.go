@@ -33,7 +33,8 @@ type exporter struct {
 // with its comments and likes. The same records are always the same lines in the same order.
 // It is no snapshot: what changes meanwhile is in it as it was before, or after.
 //
-// Records of users without a profile are left out, because no import takes them.
+// Records by users without a profile, and follows of them, are left out, because no import takes
+// them.
 func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out), users: map[string]bool{}}
@@ -130,11 +131,11 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	})
 }
 
-// hidden writes the mutes and the blocks that a user made.
+// hidden writes the mutes and the blocks that a user made, those of removed users, too.
 func (e *exporter) hidden(ctx context.Context, user string) error {
 	err := e.each(ctx, schema.MarksPK(user), func(it table.Item) error {
 		author, ok := schema.MutedOfSK(it.Key.SK)
-		if !ok || e.users != nil && !e.users[author] {
+		if !ok {
 			return nil
 		}
 		return writeRecord(e.out, record{Type: kindMute, UserID: user, OtherID: author, Time: schema.MuteSince(it)})
@@ -144,7 +145,7 @@ func (e *exporter) hidden(ctx context.Context, user string) error {
 	}
 	return e.each(ctx, schema.BlocksPK(user), func(it table.Item) error {
 		b, err := schema.ParseBlock(it)
-		if err != nil || b.Since.IsZero() || e.users != nil && !e.users[b.Other] {
+		if err != nil || b.Since.IsZero() {
 			return err
 		}
 		return writeRecord(e.out, record{Type: kindBlock, UserID: user, OtherID: b.Other, Time: b.Since})

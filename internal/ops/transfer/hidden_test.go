@@ -78,7 +78,7 @@ func TestAFollowOverABlockOfTheTableIsAFault(t *testing.T) {
 func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	lines := append(network(),
 		rec{"type": "block", "user_id": "ann", "other_id": "bob", "time": ago(day)},
-		rec{"type": "mute", "user_id": "ann", "other_id": "eve", "time": ago(day)},
+		rec{"type": "mute", "user_id": "eve", "other_id": "ann", "time": ago(day)},
 	)
 	name := file(t, lines...)
 	store := tabletest.NewMemory()
@@ -87,7 +87,7 @@ func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	require.ErrorAs(t, err, &invalid)
 	assert.ElementsMatch(t, []string{
 		name + ":9: author_id: there is a block between bob and ann in the files",
-		name + ":16: other_id: user eve is neither in the files nor in the table",
+		name + ":16: user_id: user eve is neither in the files nor in the table",
 	}, invalid.Faults)
 	many := network()
 	for n := range feed.MaxMutes + 1 {
@@ -105,4 +105,47 @@ func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: schema.MarksPK("ann")}), 0)
 	require.NoError(t, err)
 	assert.Empty(t, items, "nothing is written")
+}
+
+// A removed user who is blocked and muted stays so: in the export, in the import of that, and after
+// the user's return there.
+func TestAnExportBringsTheBlocksOfRemovedUsers(t *testing.T) {
+	here, there := tabletest.NewMemory(), tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(here), []string{file(t, append(network(),
+		rec{"type": "user", "id": "rex", "name": "Rex", "time": ago(10 * day)},
+		rec{"type": "block", "user_id": "ann", "other_id": "rex", "time": ago(8 * day)},
+		rec{"type": "block", "user_id": "rex", "other_id": "bob", "time": ago(8 * day)},
+		rec{"type": "mute", "user_id": "cid", "other_id": "rex", "time": ago(8 * day)})...)})
+	require.NoError(t, err)
+	s := service(here, today)
+	event, err := s.AskToForget(t.Context(), "rex")
+	require.NoError(t, err)
+	for left := 1; left > 0; {
+		done, err := s.Forget(t.Context(), "rex", event, 500)
+		require.NoError(t, err)
+		left = done.Sum()
+	}
+	first := export(t, here)
+	assert.Equal(t, []int{1, 1, 2}, []int{strings.Count(first, `"type":"mute"`), strings.Count(first, `"type":"block"`), strings.Count(first, `"rex"`)})
+	for _, user := range []string{"ann", "cid"} {
+		var out bytes.Buffer
+		require.NoError(t, transfer.ExportUser(t.Context(), config(here), user, &out))
+		assert.Contains(t, out.String(), `"other_id":"rex"`, user)
+	}
+	name := filepath.Join(t.TempDir(), "export.jsonl")
+	require.NoError(t, os.WriteFile(name, []byte(first), 0o600))
+	for range 2 { // an import may be repeated
+		_, err = transfer.Import(t.Context(), config(there), []string{name})
+		require.NoError(t, err)
+	}
+	assert.Equal(t, first, export(t, there))
+	s = service(there, today)
+	_, err = s.PutProfile(t.Context(), "rex", feed.ProfileInput{Name: "Rex"})
+	require.NoError(t, err)
+	err = s.Follow(t.Context(), "rex", "ann")
+	require.ErrorContains(t, err, "block")
+	require.NoError(t, s.Follow(t.Context(), "rex", "bob"))
+	mutes, err := s.Mutes(t.Context(), "cid", page.Request{})
+	require.NoError(t, err)
+	assert.Equal(t, []feed.Edge{{UserID: "rex", Since: today.Add(-8 * day)}}, mutes.Items)
 }

@@ -212,13 +212,13 @@ func (ix *index) postID(named string) string {
 // name is a field that names another record.
 type name struct{ field, value string }
 
-// names returns the users and the post that a record names.
+// names returns the users and the post that have to be there for a record.
 func (r *record) names() (users []name, post name) {
 	switch r.Type {
 	case kindFollow:
 		return []name{{"follower_id", r.FollowerID}, {"author_id", r.AuthorID}}, name{}
 	case kindMute, kindBlock:
-		return []name{{"user_id", r.UserID}, {"other_id", r.OtherID}}, name{}
+		return []name{{"user_id", r.UserID}}, name{} // the other user may have been removed
 	case kindPost:
 		return []name{{"author_id", r.AuthorID}}, name{}
 	case kindComment:
@@ -236,7 +236,7 @@ type asked struct {
 	field string
 }
 
-// checkNames checks that each record that a line names is in the files or in the table.
+// checkNames checks that all things that a line needs are in the files or in the table.
 func (ix *index) checkNames(ctx context.Context, store table.Store, files []string, maxFollowing int64, invalid *InvalidError) error {
 	outside, followers := map[table.Key]asked{}, map[string]struct{}{}
 	err := eachLine(ctx, files, func(at place, line []byte) error {

@@ -1,0 +1,85 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds kept blocks and mutes. A kept block or mute is of a removed user, and was made
+// by another user. It is that user's decision, so a removed user who returns meets it again
+// (docs/decisions/0034). The note of the removal keeps it. It has no ttl of its own, which would
+// expire while the user is back, and on the two sides of a block at different times.
+
+// keeps returns the operations by which a note keeps an imported block or mute of a user, none if
+// the user has a profile or a note. found has both as they were read.
+func (s *Service) keeps(found map[table.Key]table.Item, user string) ([]table.TransactOp, error) {
+	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
+	for _, key := range []table.Key{profile, note} {
+		if _, there := found[key]; there {
+			return nil, nil
+		}
+	}
+	event, err := s.access.IDs.New()
+	if err != nil {
+		return nil, err
+	}
+	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
+	return []table.TransactOp{
+		{Check: &table.CheckInput{Key: profile, If: table.Absent{}}},
+		{Put: &table.PutInput{Item: removal.Item(), If: table.Absent{}}},
+	}, nil
+}
+
+// goneForGood returns the checks that a user has neither a profile nor the note of a removal. ok
+// reports whether that held when found was read.
+func goneForGood(found map[table.Key]table.Item, user string) (checks []table.TransactOp, ok bool) {
+	for _, key := range []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)} {
+		if _, there := found[key]; there {
+			return nil, false
+		}
+		checks = append(checks, table.TransactOp{Check: &table.CheckInput{Key: key, If: table.Absent{}}})
+	}
+	return checks, true
+}
+
+// EndKeptBlock ends user's block of other if other has neither a profile nor the note of a
+// removal, and reports whether it did. Calls of other processes win.
+func (s *Service) EndKeptBlock(ctx context.Context, user, other string) (ended bool, err error) {
+	now, err := s.readBlocks(ctx, user, other)
+	if err != nil {
+		return false, err
+	}
+	if err := s.addNotes(ctx, now, other); err != nil {
+		return false, err
+	}
+	_, back, err := now.times(user, other)
+	if err != nil {
+		return false, err
+	}
+	checks, gone := goneForGood(now, other)
+	ops := now.set(user, other, time.Time{}, back)
+	if !gone || len(ops) == 0 {
+		return false, nil
+	}
+	return s.transactIfUnchanged(ctx, append(ops, checks...))
+}
+
+// EndKeptMute is EndKeptBlock for user's mute of author.
+func (s *Service) EndKeptMute(ctx context.Context, user, author string) (ended bool, err error) {
+	mute, muter := schema.MuteKey(user, author), schema.MuterKey(author, user)
+	found, err := s.access.BatchGet(ctx, []table.Key{mute, schema.ProfileKey(author), schema.ForgottenKey(author)}, true)
+	if err != nil {
+		return false, err
+	}
+	it, there := found[mute]
+	checks, gone := goneForGood(found, author)
+	if !there || !gone {
+		return false, nil
+	}
+	return s.transactIfUnchanged(ctx, append(checks,
+		table.TransactOp{Delete: &table.DeleteInput{Key: mute, If: unchangedAttr(it, schema.AttrSince)}},
+		table.TransactOp{Delete: &table.DeleteInput{Key: muter}}))
+}

@@ -1,0 +1,114 @@
+package audit_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// tidy walks once as an auditor does, and finds nothing.
+func (w *world) tidy(when string) {
+	w.t.Helper()
+	_, err := w.audit.Run(w.t.Context(), audit.Walk{Tidy: true, Found: func(f audit.Finding) error {
+		w.t.Errorf("%s: a finding although nothing is damaged: %+v", when, f)
+		return nil
+	}})
+	w.must(err)
+}
+
+// hidden checks that the block and the mute of ann, by bob and by eve, are there, both halves.
+func (w *world) hidden(there bool, when string) {
+	w.t.Helper()
+	for _, key := range []table.Key{
+		schema.BlockKey("bob", "ann"), schema.BlockKey("ann", "bob"), schema.MuteKey("eve", "ann"), schema.MuterKey("ann", "eve"),
+	} {
+		assert.Equalf(w.t, there, w.item(key) != nil, "%s: %v", when, key)
+	}
+}
+
+// A block and a mute of a removed user are kept while the note of the removal is there, and while
+// the user is back. They are no findings, at no step of the removal. Then the walk ends them.
+func TestTheWalkEndsKeptBlocksOfUsersWhoAreGoneForGood(t *testing.T) {
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, open(t))
+			w.people("ann", "bob", "eve")
+			w.must(w.Block(t.Context(), "bob", "ann"))
+			w.must(w.Block(t.Context(), "ann", "bob"))
+			w.must(w.Mute(t.Context(), "eve", "ann"))
+			w.tidy("before the removal")
+			event, err := w.AskToForget(t.Context(), "ann")
+			w.must(err)
+			for range 3 {
+				w.tidy("during the removal")
+				_, err = w.Forget(t.Context(), "ann", event, 1)
+				w.must(err)
+			}
+			w.forget("ann", event)
+			w.tidy("after the removal")
+			w.hidden(true, "after the removal")
+			w.mended()
+			w.hidden(true, "after a repair")
+			w.people("ann")
+			w.tidy("after the return")
+			w.hidden(true, "after the return")
+			event, err = w.AskToForget(t.Context(), "ann")
+			w.must(err)
+			w.forget("ann", event)
+			all, _ := w.walk(false)
+			assert.Empty(t, all)
+			w.drop(schema.ForgottenKey("ann")) // as its ttl does
+			w.walk(false)
+			w.hidden(true, "after a walk that only looks")
+			for range 3 { // reads may be stale
+				w.tidy("a year later")
+			}
+			w.hidden(false, "a year later")
+			w.tidy("after that")
+		})
+	}
+}
+
+// A profile that was lost by damage looks like the end of a removal. The counts of the user show
+// the difference.
+func TestTheWalkKeepsTheBlocksOfAUserWhoseProfileIsLost(t *testing.T) {
+	for count, does := range map[string]func(w *world){
+		"posts":     func(w *world) { w.post("ann") },
+		"followers": func(w *world) { w.must(w.Follow(t.Context(), "eve", "ann")) },
+		"followees": func(w *world) { w.must(w.Follow(t.Context(), "ann", "eve")) },
+	} {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob", "eve")
+		w.must(w.Block(t.Context(), "bob", "ann"))
+		w.must(w.Mute(t.Context(), "eve", "ann"))
+		does(w)
+		w.quiet()
+		w.drop(schema.ProfileKey("ann"))
+		_, err := w.audit.Run(t.Context(), audit.Walk{Tidy: true, Repair: true})
+		w.must(err)
+		w.hidden(true, count)
+	}
+}
+
+// A side of a block of a removed user that was lost is made again from the other side.
+func TestARepairMakesAKeptBlockWhole(t *testing.T) {
+	for _, lost := range []table.Key{schema.BlockKey("bob", "ann"), schema.BlockKey("ann", "bob")} {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob", "eve")
+		w.must(w.Block(t.Context(), "bob", "ann"))
+		w.must(w.Mute(t.Context(), "eve", "ann"))
+		event, err := w.AskToForget(t.Context(), "ann")
+		w.must(err)
+		w.forget("ann", event)
+		w.drop(lost)
+		all, _ := w.walk(true)
+		assert.Len(t, all, 1)
+		w.hidden(true, lost.PK)
+		w.tidy("after the repair")
+	}
+}
