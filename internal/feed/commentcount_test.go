@@ -175,3 +175,32 @@ func TestACommentThatIsDeletedMeanwhileIsNotFoundAndNothingIsCounted(t *testing.
 		assert.NotContains(t, []table.Op{table.OpQuery, table.OpUpdate}, c.op)
 	}
 }
+
+// One user sends 32 comments on a post at once, and deletes others. A comment of another user waits
+// for the transaction under way and for its own, not for all of these.
+func TestOneCommenterHoldsUpNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}
+		w := newWorld(t, func(c *config) { c.Store = store })
+		w.users("ann", "bob", "cid")
+		post := w.post("ann", "a post")
+		old := w.comment("cid", post.ID)
+		var crowd sync.WaitGroup
+		for range 32 {
+			crowd.Go(func() { _, err := w.CreateComment(t.Context(), "cid", post.ID, "me"); assert.NoError(t, err) })
+		}
+		crowd.Go(func() { assert.NoError(t, w.DeleteComment(t.Context(), "cid", post.ID, old.ID)) })
+		synctest.Wait()
+		time.Sleep(transactTakes / 2)
+		for range 3 {
+			began := time.Now()
+			theirs := w.comment("bob", post.ID)
+			assert.LessOrEqual(t, time.Since(began), 2*transactTakes)
+			began = time.Now()
+			require.NoError(t, w.DeleteComment(t.Context(), "ann", post.ID, theirs.ID))
+			assert.LessOrEqual(t, time.Since(began), 2*transactTakes)
+		}
+		crowd.Wait()
+		assert.EqualValues(t, 32, w.comments(post.ID))
+	})
+}

@@ -30,7 +30,7 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
-	if err := s.transactComment(ctx, byID.Author, post, 1, write); err != nil {
+	if err := s.transactComment(ctx, user, byID, 1, write); err != nil {
 		return Comment{}, fault.Wrap("table", err)
 	}
 	return commentOf(c), nil
@@ -86,7 +86,7 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if user != c.Author && user != byID.Author {
 		return s.access.Refuse(ctx, user, "neither the comment nor its post is yours")
 	}
-	err = s.transactComment(ctx, byID.Author, post, -1, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: table.Exists{}}})
+	err = s.transactComment(ctx, user, byID, -1, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: table.Exists{}}})
 	if access.ConditionFailed(err) {
 		return fault.NotFoundf("comment %s was deleted", comment)
 	}
@@ -125,18 +125,18 @@ func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Re
 }
 
 // transactComment writes or deletes a comment by op, and changes the number of comments that
-// the post has, in one transaction (I4, docs/decisions/0028). Such transactions write one
-// item, so those of a post take turns in this process. The error is the transaction's own if
-// op's condition failed.
-func (s *Service) transactComment(ctx context.Context, author, post string, delta int64, op table.TransactOp) error {
-	count := access.AddTo(schema.PostKey(author, post), schema.AttrComments, delta)
+// the post has, in one transaction (I4, docs/decisions/0028). The transactions about one post
+// write one item, so they take turns in this process, user by user. The error is the transaction's
+// own if op's condition failed.
+func (s *Service) transactComment(ctx context.Context, user string, post schema.PostRef, delta int64, op table.TransactOp) error {
+	count := access.AddTo(schema.PostKey(post.Author, post.ID), schema.AttrComments, delta)
 	count.If = table.Exists{}
-	err := s.access.TransactInTurn(ctx, access.Lane{Author: post}, op, table.TransactOp{Update: count})
+	err := s.access.TransactInTurn(ctx, access.Lane{Author: post.ID}, user, op, table.TransactOp{Update: count})
 	if !access.ConditionFailed(err) {
 		return fault.Wrap("table", err)
 	}
 	if cancelled, _ := errors.AsType[*table.CancelledError](err); cancelled.Failed(0) {
 		return err
 	}
-	return fault.NotFoundf("post %s was deleted", post)
+	return fault.NotFoundf("post %s was deleted", post.ID)
 }

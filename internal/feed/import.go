@@ -168,15 +168,16 @@ func (s *Service) ImportComment(ctx context.Context, c Comment) error {
 	if err != nil {
 		return err
 	}
-	post, ok := found[schema.PostByIDKey(c.PostID)]
+	it, ok := found[schema.PostByIDKey(c.PostID)]
 	if !ok {
 		return fault.NotFoundf("there is no post %s", c.PostID)
 	}
-	if _, there := found[stored.Item().Key]; there || post.Int(schema.AttrDeleted) != 0 {
-		return nil
+	post, err := schema.ParsePostRef(it)
+	if _, there := found[stored.Item().Key]; there || post.Deleted || err != nil {
+		return fault.Wrap("table", err)
 	}
 	write := table.TransactOp{Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}
-	err = s.transactComment(ctx, post.Str(schema.AttrAuthor), c.PostID, 1, write)
+	err = s.transactComment(ctx, c.AuthorID, post, 1, write)
 	if deleted, ok := errors.AsType[*fault.Error](err); access.ConditionFailed(err) || ok && deleted.Kind == fault.NotFound {
 		return nil // it is there, or the post was deleted meanwhile
 	}

@@ -125,7 +125,7 @@ func bugs() []bug {
 		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},
 		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
-		{"comment answered before it is durable", "I7", []edit{{comments, `post, 1, write); err != nil {`, `post, 1, write); err != nil && text == "" {`}}},
+		{"comment answered before it is durable", "I7", []edit{{comments, `byID, 1, write); err != nil {`, `byID, 1, write); err != nil && text == "" {`}}},
 		{"comment counted outside of its transaction", "I4", []edit{{comments, `op, table.TransactOp{Update: count})
 	if`, `op)
 	if err == nil {

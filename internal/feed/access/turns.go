@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"fanfare/internal/fault"
@@ -15,61 +16,111 @@ import (
 const followLanes = 8
 
 // turns makes the transactions on an author's followers, and those on a post's comments, take
-// turns in this process, in the order in which they came, so that they do not conflict with
-// each other. The shares of the follower count are spread over followLanes lanes. A lane
-// exists while calls use it.
+// turns in this process, so that they do not conflict with each other. The shares of the follower
+// count are spread over followLanes lanes. Users have turns in a lane one after the other, and the
+// calls of one user in the order in which they came: a user with many calls holds up its own calls
+// alone. A lane exists while calls use it.
 type turns struct {
 	mu    sync.Mutex
-	lanes map[Lane]*turn
+	lanes map[Lane]*lane
 }
 
-// Lane is a queue of transactions that would conflict, or of reads that are too many at once.
+// Lane names a queue of transactions that would conflict, or of reads that are too many at once.
 type Lane struct {
 	Author string // or a post, for its comments, or a home
 	Number int
 }
 
-// turn is held by the call that can send into held. calls counts it and those that wait.
-type turn struct {
-	held  chan struct{}
-	calls int
+// lane has a call that holds it, and calls that wait.
+type lane struct {
+	// holder is the user of the call that holds the lane.
+	holder string
+	// next are the other users with calls that wait, in the order of their turns. The holder joins
+	// them when its call ends, so a new user waits for no second call of the holder.
+	next []string
+	// waiting are the calls that wait, by user. A call has its turn when its channel is closed.
+	waiting map[string][]chan struct{}
 }
 
-func newTurns() *turns { return &turns{lanes: map[Lane]*turn{}} }
+func newTurns() *turns { return &turns{lanes: map[Lane]*lane{}} }
 
-// take waits until no earlier call holds the lane, or ctx ends. The caller must call done.
-func (t *turns) take(ctx context.Context, l Lane) (done func(), err error) {
-	t.mu.Lock()
-	own := t.lanes[l]
-	if own == nil {
-		own = &turn{held: make(chan struct{}, 1)}
-		t.lanes[l] = own
-	}
-	own.calls++
-	t.mu.Unlock()
-	leave := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if own.calls--; own.calls == 0 {
-			delete(t.lanes, l)
-		}
-	}
-	pass := func() { <-own.held; leave() }
+// take waits until it is the turn of user's call in a lane, or ctx ends. The caller must call done.
+func (t *turns) take(ctx context.Context, of Lane, user string) (done func(), err error) {
+	turn := t.join(of, user)
 	select {
-	case own.held <- struct{}{}:
+	case <-turn:
 		if ctx.Err() == nil {
-			return pass, nil
+			return func() { t.pass(of) }, nil
 		}
-		pass() // the select takes one of two that are ready, by chance
+		t.pass(of) // the select takes one of two that are ready, by chance
 	case <-ctx.Done():
-		leave()
+		t.leave(of, user, turn)
 	}
 	return nil, context.Cause(ctx)
 }
 
-// InTurn calls do after all earlier calls for the same lane.
-func (a *Access) InTurn(ctx context.Context, l Lane, do func() error) error {
-	done, err := a.turns.take(ctx, l)
+// join adds a call of user to a lane. The channel is closed when the call has its turn.
+func (t *turns) join(of Lane, user string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	turn := make(chan struct{})
+	l := t.lanes[of]
+	if l == nil {
+		t.lanes[of] = &lane{holder: user, waiting: map[string][]chan struct{}{}}
+		close(turn)
+		return turn
+	}
+	if len(l.waiting[user]) == 0 && user != l.holder {
+		l.next = append(l.next, user)
+	}
+	l.waiting[user] = append(l.waiting[user], turn)
+	return turn
+}
+
+// pass ends the turn of the call that holds a lane, and begins the next one.
+func (t *turns) pass(of Lane) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.lanes[of]
+	if len(l.waiting[l.holder]) > 0 {
+		l.next = append(l.next, l.holder)
+	}
+	if len(l.next) == 0 {
+		delete(t.lanes, of)
+		return
+	}
+	l.holder, l.next = l.next[0], l.next[1:]
+	turn := l.waiting[l.holder][0]
+	l.drop(l.holder, 0)
+	close(turn)
+}
+
+// leave takes a call out of its lane whose context has ended.
+func (t *turns) leave(of Lane, user string, turn chan struct{}) {
+	t.mu.Lock()
+	l := t.lanes[of] // it exists: this call waits in it, or holds it
+	at := slices.Index(l.waiting[user], turn)
+	if at >= 0 {
+		if l.drop(user, at); len(l.waiting[user]) == 0 {
+			l.next = slices.DeleteFunc(l.next, func(other string) bool { return other == user })
+		}
+	}
+	t.mu.Unlock()
+	if at < 0 { // it has got its turn meanwhile
+		t.pass(of)
+	}
+}
+
+// drop removes a call that waits.
+func (l *lane) drop(user string, at int) {
+	if l.waiting[user] = slices.Delete(l.waiting[user], at, at+1); len(l.waiting[user]) == 0 {
+		delete(l.waiting, user)
+	}
+}
+
+// InTurn calls do when it is the turn of user's call in a lane.
+func (a *Access) InTurn(ctx context.Context, of Lane, user string, do func() error) error {
+	done, err := a.turns.take(ctx, of, user)
 	if err != nil {
 		return fault.Wrap("table", err)
 	}
@@ -77,12 +128,12 @@ func (a *Access) InTurn(ctx context.Context, l Lane, do func() error) error {
 	return do()
 }
 
-// TransactInTurn is Transact in turn.
-func (a *Access) TransactInTurn(ctx context.Context, l Lane, ops ...table.TransactOp) error {
-	return a.InTurn(ctx, l, func() error { return a.Transact(ctx, ops...) })
+// TransactInTurn is Transact, when it is the turn of user's call in a lane.
+func (a *Access) TransactInTurn(ctx context.Context, of Lane, user string, ops ...table.TransactOp) error {
+	return a.InTurn(ctx, of, user, func() error { return a.Transact(ctx, ops...) })
 }
 
 // TransactFollow is Transact for the operations of a follow or an unfollow.
 func (a *Access) TransactFollow(ctx context.Context, follower, author string, ops ...table.TransactOp) error {
-	return a.TransactInTurn(ctx, Lane{Author: author, Number: schema.FollowerShard(follower) % followLanes}, ops...)
+	return a.TransactInTurn(ctx, Lane{Author: author, Number: schema.FollowerShard(follower) % followLanes}, follower, ops...)
 }

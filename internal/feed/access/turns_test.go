@@ -23,10 +23,10 @@ func TestACallWhoseContextHasEndedTakesNoTurn(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for range 50 {
-		_, err := turns.take(ended, of)
+		_, err := turns.take(ended, of, "bob")
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	done, err := turns.take(t.Context(), of)
+	done, err := turns.take(t.Context(), of, "bob")
 	require.NoError(t, err)
 	done()
 	assert.Empty(t, turns.lanes, "a lane exists while calls use it")
@@ -69,8 +69,11 @@ func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 		"followers of many authors": {crowd, func(ctx context.Context, a *Access, i int, op table.TransactOp) error {
 			return a.TransactFollow(ctx, "fan", fmt.Sprint("star", i), op)
 		}},
-		"comments of one post": {1, func(ctx context.Context, a *Access, _ int, op table.TransactOp) error {
-			return a.TransactInTurn(ctx, Lane{Author: "post"}, op)
+		"comments of one post": {1, func(ctx context.Context, a *Access, i int, op table.TransactOp) error {
+			return a.TransactInTurn(ctx, Lane{Author: "post"}, fmt.Sprint("user", i), op)
+		}},
+		"comments of one user on a post": {1, func(ctx context.Context, a *Access, _ int, op table.TransactOp) error {
+			return a.TransactInTurn(ctx, Lane{Author: "post"}, "ann", op)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,14 +99,92 @@ func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 func TestACallThatWaitsInVainLeavesItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, of := newTurns(), Lane{"ann", 1}
-		done, err := turns.take(t.Context(), of)
+		done, err := turns.take(t.Context(), of, "bob")
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = turns.take(ctx, of)
+		_, err = turns.take(ctx, of, "bob")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Len(t, turns.lanes, 1)
 		done()
+		assert.Empty(t, turns.lanes)
+	})
+}
+
+// A user with 32 calls at once in one lane holds up its own calls alone: a call of another user
+// waits for the call that holds the lane, and for one call of each user that came before.
+func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
+	const turn = 10 * time.Millisecond // of underWay
+	for name, send := range map[string]func(context.Context, *Access, string, table.TransactOp) error{
+		"comments of one post": func(ctx context.Context, a *Access, user string, op table.TransactOp) error {
+			return a.TransactInTurn(ctx, Lane{Author: "post"}, user, op)
+		},
+		"follows of one author": func(ctx context.Context, a *Access, user string, op table.TransactOp) error {
+			return a.TransactFollow(ctx, user, "star", op)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := New(Config{Store: &underWay{Store: tabletest.NewMemory()}, Now: time.Now})
+				var all sync.WaitGroup
+				calls := 0
+				call := func(user string, most time.Duration) {
+					calls++
+					it, began := table.Item{Key: table.Key{PK: "x", SK: fmt.Sprint(calls)}}, time.Now()
+					all.Go(func() {
+						assert.NoError(t, send(t.Context(), a, user, table.TransactOp{Put: &table.PutInput{Item: it}}))
+						assert.LessOrEqual(t, time.Since(began), most, user)
+					})
+					synctest.Wait()
+				}
+				for range 32 {
+					call("crowd", 32*turn+4*turn) // the calls of the other users come in between
+				}
+				time.Sleep(turn / 2)
+				call("cid", 2*turn)
+				call("dan", 3*turn)
+				call("cid", 5*turn) // behind one more call of the crowd
+				time.Sleep(8 * turn)
+				call("eve", 2*turn)
+				all.Wait()
+				assert.Empty(t, a.turns.lanes)
+			})
+		})
+	}
+}
+
+// Calls of one user keep their order, users have turns in the order in which they came, and calls
+// whose context ends leave no gap.
+func TestUsersHaveTurnsOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, of := newTurns(), Lane{"post", 0}
+		ctx, giveUp := context.WithCancel(t.Context())
+		var got []string
+		var all sync.WaitGroup
+		first, err := turns.take(t.Context(), of, "ann")
+		require.NoError(t, err)
+		for _, call := range []struct {
+			user, name string
+			ctx        context.Context
+		}{
+			{"ann", "ann 2", t.Context()}, {"ann", "ann 3", t.Context()}, {"bob", "bob 1", ctx}, {"bob", "bob 2", t.Context()},
+			{"cid", "cid 1", ctx}, {"dan", "dan 1", t.Context()}, {"ann", "ann 4", ctx}, {"dan", "dan 2", t.Context()}, {"ann", "ann 5", t.Context()},
+		} {
+			all.Go(func() {
+				done, err := turns.take(call.ctx, of, call.user)
+				if err != nil {
+					return
+				}
+				got = append(got, call.name) // one call at a time
+				done()
+			})
+			synctest.Wait()
+		}
+		giveUp()
+		synctest.Wait()
+		first()
+		all.Wait()
+		assert.Equal(t, []string{"bob 2", "dan 1", "ann 2", "dan 2", "ann 3", "ann 5"}, got)
 		assert.Empty(t, turns.lanes)
 	})
 }

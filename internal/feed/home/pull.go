@@ -133,7 +133,7 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 // most, and returns the last of them, everyFollowee at the end. A reader's requests do so one after
 // the other, so the calls that one user has under way do not grow with the user's requests (I11).
 func (h *Homes) gatherLists(ctx context.Context, viewer, after string, of access.Span, want int, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
-	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, func() error {
+	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, viewer, func() error {
 		for range gatherPages {
 			followees, err := h.followees(ctx, viewer, after, followeesPage+1)
 			if err != nil {

@@ -107,8 +107,8 @@ func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	assert.Empty(t, items, "nothing is written")
 }
 
-// A removed user who is blocked and muted stays so: in the export, in the import of that, and after
-// the user's return there.
+// An export has the block and the mute of a removed user, and an import of it brings both, so they
+// hold when the user returns there.
 func TestAnExportBringsTheBlocksOfRemovedUsers(t *testing.T) {
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(here), []string{file(t, append(network(),
