@@ -127,7 +127,8 @@ func (s *Service) endBlock(ctx context.Context, user, other string, now pair, en
 
 // MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
 // anything. Each side names its own user's block, and a side that is lost is made again from the
-// other side. A block by a removed user ends. Calls of other processes win.
+// other side while that user has a profile. A block by a removed user ends. Calls of other
+// processes win.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
@@ -157,10 +158,10 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 		return false, nil
 	}
 	if !own.IsZero() {
-		ops = append(ops, notRemoved(now, user))
+		ops = append(ops, hasProfile(user))
 	}
 	if !back.IsZero() {
-		ops = append(ops, notRemoved(now, other))
+		ops = append(ops, hasProfile(other))
 	}
 	return s.transactIfUnchanged(ctx, ops)
 }

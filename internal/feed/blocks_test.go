@@ -353,6 +353,7 @@ func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
 				func(w *world) error { _, err := w.MendBlock(t.Context(), users[0], users[1]); return err },
 				func(w *world) { assert.Equalf(t, want, w.sides(), "%+v", left) })
 			w := newWorld(t)
+			w.users("ann", "bob")
 			w.putSides(left)
 			for n, changes := range []bool{left != want, false} {
 				mended, err := w.MendBlock(t.Context(), users[0], users[1])
@@ -368,6 +369,7 @@ func TestARepairOfABlockYieldsToOtherCalls(t *testing.T) {
 	later := longAgo.Add(time.Hour)
 	for _, meanwhile := range []sides{{ann: later}, {ann: longAgo, by: later}, {ann: longAgo, byAnn: later}, {ann: longAgo, bob: later}} {
 		w, store := onTransact(t)
+		w.users("ann", "bob")
 		w.putSides(sides{ann: longAgo, bob: longAgo})
 		store.do = func() { w.putSides(meanwhile) }
 		want := meanwhile

@@ -19,9 +19,10 @@ import (
 // Half a follow becomes a whole one, as if it was just made, so that posts which were missed
 // are backfilled (I1). It becomes none if the home mark says unfollowed, or there is a block. A
 // follow whose home hides the author gets a new mark. Where nobody follows, the home hides the
-// author as after an unfollow (I2). Half a follow of or by a user who was removed becomes none, and
-// a whole one is left to the removal. One transaction does it, on the condition of all that was read, so calls
-// of other processes win. The counts stay: they count the items that were lost.
+// author as after an unfollow (I2). Half a follow of or by a removed user becomes none, and
+// a whole one is left to the removal. Nothing is made of a user without a profile. One transaction
+// does it, on the condition of all that was read, so calls of other processes win. The counts stay:
+// they count the items that were lost.
 func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
 	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	block := schema.BlockKey(follower, author)
@@ -66,7 +67,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		// Without a FollowID: others were told of the follow when it was made.
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
-		ops = append(ops, notRemoved(found, follower), notRemoved(found, author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
+		ops = append(ops, hasProfile(follower), hasProfile(author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
 			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 			kept(found, table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}}))
 	} else {

@@ -282,3 +282,42 @@ func TestOnlyALostPostIsBuried(t *testing.T) {
 		assert.NotEqual(t, tombstone, w.ref(post.ID), name)
 	}
 }
+
+// No repair makes anything of a user without a profile. It makes it once the user has one.
+func TestNothingIsMadeOfAUserWithoutAProfile(t *testing.T) {
+	for _, user := range []string{"ann", "bob"} {
+		for name, c := range map[string]struct {
+			damage func(w *world)
+			mend   func(w *world) (bool, error)
+			there  func(w *world) int
+		}{
+			"half a follow": {
+				func(w *world) { rest{pushed: true}.put(w) },
+				func(w *world) (bool, error) { return w.MendFollow(t.Context(), "ann", "bob") },
+				func(w *world) int { return len(w.followItems()) },
+			},
+			"half a block": {
+				func(w *world) { w.users("ann", "bob"); w.putSides(sides{ann: longAgo}) },
+				func(w *world) (bool, error) { return w.MendBlock(t.Context(), "ann", "bob") },
+				func(w *world) int {
+					return len(w.partition(schema.BlocksPK("ann"))) + len(w.partition(schema.BlocksPK("bob")))
+				},
+			},
+		} {
+			w := newWorld(t)
+			c.damage(w)
+			profile, before := w.item(schema.ProfileKey(user)), c.there(w)
+			_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: profile.Key})
+			require.NoError(t, err)
+			mended, err := c.mend(w)
+			require.NoError(t, err)
+			assert.False(t, mended, name)
+			assert.Equal(t, before, c.there(w), name)
+			w.put(*profile)
+			mended, err = c.mend(w)
+			require.NoError(t, err)
+			assert.True(t, mended, name)
+			assert.Greater(t, c.there(w), before, name)
+		}
+	}
+}

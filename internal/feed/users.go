@@ -155,12 +155,9 @@ func userOf(p schema.Profile, c schema.Counts) User {
 	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
 }
 
-// notRemoved fails a transaction if the user was removed since the profile and the note were read.
-func notRemoved(found map[table.Key]table.Item, user string) table.TransactOp {
-	if _, there := found[schema.ProfileKey(user)]; there {
-		return table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Exists{}}}
-	}
-	return table.TransactOp{Check: &table.CheckInput{Key: schema.ForgottenKey(user), If: table.Absent{}}}
+// hasProfile fails a transaction if the user has no profile.
+func hasProfile(user string) table.TransactOp {
+	return table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Exists{}}}
 }
 
 // removed reports whether a user was removed, or is being removed, and has no profile since. found

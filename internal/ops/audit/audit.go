@@ -227,8 +227,7 @@ func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 	}
 }
 
-// margin is how long before its expiry an item is left alone, as clocks differ, and how much
-// older than a post a follow must be for the post to be owed to it.
+// margin is how long before its expiry an item is left alone, as clocks differ.
 const margin = 10 * time.Minute
 
 // run is a walk in work.

@@ -151,6 +151,10 @@ func TestALostProfileOfAUserWhoCameBackIsDamage(t *testing.T) {
 				kinds[f.Kind] = true
 			}
 			assert.True(t, kinds[audit.ProfileMissing], "the lost profile is not found")
+			assert.Nil(t, w.item(schema.FollowerKey("ann", "bob")), "a repair made a follow of a user without a profile")
+			assert.Nil(t, w.item(schema.BlockKey("eve", "ann")), "a repair made a block of a user without a profile")
+			w.people("ann")
+			w.mended()
 			for _, key := range []table.Key{
 				schema.FollowerKey("ann", "bob"), schema.FollowingKey("bob", "ann"), schema.BlockKey("ann", "eve"), schema.BlockKey("eve", "ann"),
 				schema.PostKey("ann", post), schema.PostByIDKey(post),
@@ -164,13 +168,59 @@ func TestALostProfileOfAUserWhoCameBackIsDamage(t *testing.T) {
 // Other producers may post for users without a profile (docs/PRODUCERS.md).
 func TestAPostOfAUserWithoutAProfileIsNoDamage(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
+	w.produced("nobody")
+	all, _ := w.walk(true)
+	assert.Empty(t, all)
+}
+
+// produced makes a post as other producers do.
+func (w *world) produced(author string) string {
+	w.t.Helper()
 	next := func() string { made, err := w.cfg.IDs.New(); w.must(err); return made }
-	e := &messages.PostCreated{Header: messages.Header{EventID: next(), Time: w.now()}, PostID: next(), AuthorID: "nobody", Text: "hello"}
-	msg, err := queue.Message(t.Context(), e)
+	e := &messages.PostCreated{Header: messages.Header{EventID: next(), Time: w.now()}, PostID: next(), AuthorID: author, Text: "hello"}
+	msg, err := queue.Message(w.t.Context(), e)
 	w.must(err)
 	w.must(w.broker.Publish(queue.TopicPosts, msg))
 	w.quiet()
-	require.NotNil(t, w.item(schema.PostKey("nobody", e.PostID)))
-	all, _ := w.walk(true)
-	assert.Empty(t, all)
+	require.NotNil(w.t, w.item(schema.PostKey(author, e.PostID)))
+	return e.PostID
+}
+
+// The sweep of a removal ends a follow later than the profile, and meanwhile an entry of it may be
+// found lost. No repair writes it.
+func TestNoRepairWritesAnEntryOfAUserWithoutAProfile(t *testing.T) {
+	for name, c := range map[string]struct{ of, removed string }{
+		"of a removed follower": {"bob", "bob"},
+		"of a removed author":   {"bob", "ann"},
+		"of its own author":     {"ann", "ann"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tabletest.NewMemory())
+			w.people("ann", "bob")
+			w.must(w.Follow(t.Context(), "bob", "ann"))
+			w.quiet()
+			key := entryKey(c.of, w.delivered(1)[0], "ann")
+			_, err := w.AskToForget(t.Context(), c.removed)
+			w.must(err)
+			w.quiet()
+			w.drop(key)
+			all, sum := w.walk(true)
+			require.Len(t, all, 1)
+			assert.Equal(t, audit.EntryMissing, all[0].Kind)
+			assert.Equal(t, 1, sum.Left)
+			assert.Nil(t, w.item(key))
+			w.people(c.removed)
+			w.mended()
+			assert.NotNil(t, w.item(key), "of a user who came back")
+		})
+	}
+}
+
+// Another producer's author has no profile, and was not removed.
+func TestTheOwnEntryOfAnAuthorWithoutAProfileIsMended(t *testing.T) {
+	w := newWorld(t, tabletest.NewMemory())
+	post := w.produced("nobody")
+	w.drop(entryKey("nobody", post, "nobody"))
+	w.mended()
+	assert.NotNil(t, w.item(entryKey("nobody", post, "nobody")))
 }

@@ -1,0 +1,253 @@
+package audit
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// entryItem checks that an entry has its post, and its user a reason to see it.
+func (r *run) entryItem(ctx context.Context, user string, it table.Item) error {
+	entry, err := schema.ParseEntry(it)
+	if err != nil {
+		return nil //nolint:nilerr // items that cannot be read are passed by
+	}
+	if shown, err := r.shownFor(ctx, entry.Post, 0); err != nil || !shown {
+		return err // an entry of a longer TTL, whose mark and tombstone may have expired
+	}
+	ref, post := schema.PostByIDKey(entry.Post), schema.PostKey(entry.Author, entry.Post)
+	edge, under, mark := schema.FollowingKey(user, entry.Author), schema.FollowerKey(entry.Author, user), schema.MarkKey(user, entry.Author)
+	found, err := r.get(ctx, false, ref, edge, mark)
+	if err != nil {
+		return err
+	}
+	if _, ok := found[ref]; !ok {
+		// The post is stored before any entry, and its tombstone outlives them all.
+		none := []table.TransactOp{check(ref, table.Absent{}), check(post, table.Absent{})}
+		broken, err := r.transact(ctx, append(none, check(it.Key, table.Exists{}))...)
+		if err != nil || !broken {
+			return err
+		}
+		return r.found(ctx, EntryOrphan, it.Key, "there is no such post", func() (bool, error) {
+			return r.transact(ctx, append(none, table.TransactOp{Delete: &table.DeleteInput{Key: it.Key}})...)
+		})
+	}
+	_, follows := found[edge]
+	if _, marked := found[mark]; follows || marked || user == entry.Author {
+		return nil // an unfollow leaves a mark that outlives the entries
+	}
+	broken, err := r.transact(ctx, check(it.Key, table.Exists{}), check(edge, table.Absent{}), check(under, table.Absent{}), check(mark, table.Absent{}))
+	if err != nil || !broken {
+		return err
+	}
+	return r.found(ctx, EntryUnfollowed, it.Key, "the user does not follow the author, and no mark hides the entry", r.mendFollow(ctx, user, entry.Author))
+}
+
+// shownFor reports whether homes show a post for some time more.
+func (r *run) shownFor(ctx context.Context, post string, more time.Duration) (bool, error) {
+	lives, err := r.cfg.Lifetimes.Current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return post >= id.Floor(lives.Oldest(r.cfg.Now().Add(more))), nil
+}
+
+// planItem checks that a delivered post has its entries: the author's own, and those of the
+// followers of done chunks.
+func (r *run) planItem(ctx context.Context, it table.Item) error {
+	plan, err := schema.ParsePlan(it)
+	if err != nil {
+		return nil //nolint:nilerr // items that cannot be read are passed by
+	}
+	// The TTL of the entries is in the record. Entries that soon expire are left alone.
+	ttl := plan.TTL.Add(-schema.DeliveryKept)
+	if shown, err := r.shownFor(ctx, plan.Post, time.Hour); err != nil || !shown || !r.cfg.Now().Add(time.Hour).Before(ttl) {
+		return err
+	}
+	key := schema.PostByIDKey(plan.Post)
+	found, err := r.get(ctx, true, key)
+	if err != nil {
+		return err
+	}
+	ref, err := schema.ParsePostRef(found[key])
+	if err != nil || ref.Deleted || ref.Author != plan.Author {
+		return nil //nolint:nilerr // there is none, or it cannot be read
+	}
+	p := delivered{plan: plan, attrs: schema.EntryAttrs(ttl, ref.LikeShards)}
+	own := table.Item{Key: schema.PostKey(plan.Author, plan.Post)} // its transaction writes the entry, too
+	if err := r.entries(ctx, p, []owed{{plan.Author, own}}); err != nil || plan.State == schema.PlanPulled {
+		return err
+	}
+	return r.each(ctx, table.Query{PK: it.Key.PK, Low: schema.ChunkSK(""), High: schema.SortChunkEnd, Consistent: true}, func(it table.Item) error {
+		chunk, err := schema.ParseChunk(it)
+		if err != nil || chunk.Done.IsZero() || chunk.Skipped > 0 { // which followers were away then is not known
+			return nil //nolint:nilerr // items that cannot be read are passed by
+		}
+		return r.chunk(ctx, p, chunk)
+	})
+}
+
+// delivered is a post whose entries are checked.
+type delivered struct {
+	plan  schema.Plan
+	attrs []table.Attr
+}
+
+// owed is a user with a right to an entry, perhaps, while an item stays: the author has it by the
+// post, a follower by the edge under the author.
+type owed struct {
+	user string
+	by   table.Item
+}
+
+// chunk checks the entries of the followers of a done chunk.
+func (r *run) chunk(ctx context.Context, p delivered, c schema.Chunk) error {
+	q := table.Query{PK: schema.FollowersPK(p.plan.Author), Low: schema.UserSK(c.First), PageSize: table.MaxBatchGet, Project: []string{schema.AttrSince}}
+	if c.End != "" {
+		q.High = schema.BelowUser(c.End)
+	}
+	if r.cfg.Most > 0 {
+		q.PageSize = min(r.cfg.Most, q.PageSize)
+		q.Low = max(q.Low, schema.UserSK(drawn()))
+	}
+	for {
+		seen := false
+		for page, err := range r.cfg.Store.Query(ctx, q) {
+			if err := r.spend(ctx, page.Units, err); err != nil {
+				return err
+			}
+			users := make([]owed, 0, len(page.Items))
+			for _, it := range page.Items {
+				seen = true
+				if user, ok := schema.UserOfSK(it.Key.SK); ok {
+					users = append(users, owed{user, it})
+				}
+			}
+			if err := r.entries(ctx, p, users); err != nil {
+				return err
+			}
+			if r.cfg.Most > 0 && seen {
+				return nil
+			}
+		}
+		if low := schema.UserSK(c.First); r.cfg.Most > 0 && q.Low != low { // nobody was behind the drawn place
+			q.Low = low
+			continue
+		}
+		return nil
+	}
+}
+
+// letters are those of user ids, in their order.
+const letters = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+
+// drawn returns a random place among user ids.
+func drawn() string {
+	place := make([]byte, 6)
+	for i := range place {
+		place[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(place)
+}
+
+// entries checks that users have the entry of a post. A chunk is done after its entries were
+// written, and only its expiry or the removal after an unfollow deletes an entry.
+func (r *run) entries(ctx context.Context, p delivered, users []owed) error {
+	keys := make([]table.Key, len(users))
+	for i, u := range users {
+		keys[i] = p.entry(u.user)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	found, err := r.get(ctx, false, keys...)
+	if err != nil {
+		return err
+	}
+	for i, u := range users {
+		if _, ok := found[keys[i]]; ok {
+			continue
+		}
+		if err := r.entryMissing(ctx, p, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p delivered) entry(user string) table.Key {
+	return table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(p.plan.Post, p.plan.Author)}
+}
+
+// entryMissing confirms that a user is owed the entry of a post and does not have it.
+func (r *run) entryMissing(ctx context.Context, p delivered, u owed) error {
+	owes, err := r.owes(ctx, p, u)
+	if err != nil || owes == nil {
+		return err
+	}
+	key := p.entry(u.user)
+	owes = append(owes, check(schema.PostByIDKey(p.plan.Post), living()))
+	broken, err := r.transact(ctx, slices.Concat(owes, []table.TransactOp{check(key, table.Absent{})})...)
+	if err != nil || !broken {
+		return err
+	}
+	return r.found(ctx, EntryMissing, key, "the post was delivered to this home", func() (bool, error) {
+		users, err := r.present(ctx, p, u)
+		if err != nil || users == nil {
+			return false, err
+		}
+		put := table.PutInput{Item: table.Item{Key: key, Attrs: p.attrs}, If: table.Absent{}}
+		return r.transact(ctx, slices.Concat(owes, users, []table.TransactOp{{Put: &put}})...)
+	})
+}
+
+// owes returns the checks of a state in which a user is owed an entry, none if it is not owed.
+//
+// A follower has each post that its follow shows, unless a mark hides the post or merges it in. A
+// fan-out that met the edge wrote the entry. One that did not had stored the post before the edge
+// came, and then the backfill copied it before it ended the mark, or made the mark pulled. Times do
+// not decide: an import brings an edge with the time of years ago.
+func (r *run) owes(ctx context.Context, p delivered, u owed) ([]table.TransactOp, error) {
+	if u.user == p.plan.Author {
+		return []table.TransactOp{check(u.by.Key, table.Exists{})}, nil
+	}
+	edge, mark := schema.FollowingKey(u.user, p.plan.Author), schema.MarkKey(u.user, p.plan.Author)
+	found, err := r.get(ctx, false, edge, mark)
+	if err != nil {
+		return nil, err
+	}
+	listed, follows := found[edge]
+	if !follows || p.plan.Post < listed.Str(schema.AttrFrom) {
+		return nil, nil
+	}
+	var marked table.Cond = table.Absent{}
+	if it, there := found[mark]; there {
+		m, err := schema.ParseMark(it)
+		if err != nil || m.Hides(p.plan.Post) || m.Kind == schema.MarkPulled && p.plan.Post >= m.Pull || m.Kind == schema.MarkBackfill && m.Until.IsZero() {
+			return nil, nil //nolint:nilerr // items that cannot be read are passed by
+		}
+		marked = table.All{same(it, schema.AttrVersion), same(it, schema.AttrUntil)}
+	}
+	return []table.TransactOp{
+		check(u.by.Key, same(u.by, schema.AttrSince)), check(edge, table.All{same(listed, schema.AttrSince), same(listed, schema.AttrFrom)}), check(mark, marked),
+	}, nil
+}
+
+// present returns the checks that the users of an entry have profiles, none if one has not: no
+// repair makes anything of a removed user. The author of a post may never have had a profile
+// (docs/PRODUCERS.md), and then has no follower.
+func (r *run) present(ctx context.Context, p delivered, u owed) ([]table.TransactOp, error) {
+	if u.user == p.plan.Author {
+		removed, still, err := r.removed(ctx, u.user)
+		if err != nil || removed {
+			return nil, err
+		}
+		return []table.TransactOp{still}, nil
+	}
+	return []table.TransactOp{check(schema.ProfileKey(u.user), table.Exists{}), check(schema.ProfileKey(p.plan.Author), table.Exists{})}, nil
+}

@@ -1,0 +1,137 @@
+package audit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/id"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/page"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// delivered makes posts of ann's and waits for their deliveries.
+func (w *world) delivered(n int) (posts []string) {
+	w.t.Helper()
+	for range n {
+		posts = append(posts, w.post("ann"))
+	}
+	for _, post := range posts {
+		w.until("a delivery", func() bool {
+			d, err := w.AnyDelivery(w.t.Context(), post)
+			return err == nil && d.State == delivery.Complete
+		})
+	}
+	w.quiet()
+	return posts
+}
+
+// backfill asks for the backfill of a follow.
+func (w *world) backfill(follower, author string) {
+	w.t.Helper()
+	next, err := w.cfg.IDs.New()
+	w.must(err)
+	msg, err := queue.Message(w.t.Context(), &messages.Followed{
+		Header: messages.Header{EventID: next, Time: w.now()}, FollowerID: follower, AuthorID: author, From: id.Min, MarkVersion: next,
+	})
+	w.must(err)
+	w.must(w.broker.Publish(queue.TopicBackfills, msg))
+	w.quiet()
+}
+
+// An import beside the daemons brings a follow of years ago after the author's posts were
+// delivered. Its backfill copies them later, from the first post that the follow shows.
+func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *testing.T) {
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, open(t))
+			w.people("ann", "carl", "dora")
+			posts := w.delivered(3)
+			longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
+			for follower, from := range map[string]string{"carl": posts[1], "dora": id.Min} {
+				pending, err := w.ImportFollow(t.Context(), follower, "ann", from, longAgo)
+				w.must(err)
+				require.True(t, pending)
+			}
+			all, _ := w.walk(false)
+			assert.Empty(t, all, "before the backfill")
+			w.backfill("carl", "ann")
+			w.backfill("dora", "ann")
+			list, err := w.Home(t.Context(), "carl", home.Query{}, page.Request{})
+			w.must(err)
+			assert.Len(t, list.Items, 2)
+			all, _ = w.walk(false)
+			assert.Empty(t, all, "after the backfill")
+
+			w.drop(entryKey("carl", posts[1], "ann"))
+			w.drop(entryKey("dora", posts[0], "ann"))
+			found := map[table.Key]bool{}
+			for range 1 + staleWalks[name] {
+				all, _ = w.walk(false)
+				for _, f := range all {
+					assert.Equal(t, audit.EntryMissing, f.Kind)
+					found[table.Key{PK: f.PK, SK: f.SK}] = true
+				}
+			}
+			assert.Len(t, found, 2, "lost entries of imported follows")
+			w.mended()
+			assert.True(t, atHome(w, "carl", posts[1]))
+			assert.True(t, atHome(w, "dora", posts[0]))
+		})
+	}
+}
+
+// A home merges the posts of a pulled author in, from one post on, and none of them is owed.
+// Those below are in it by their entries, or hidden.
+func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
+	w := newWorld(t, tabletest.NewMemory())
+	w.people("ann", "bob")
+	w.must(w.Follow(t.Context(), "bob", "ann"))
+	w.quiet()
+	w.ahead.Store(int64(time.Hour))
+	posts := w.delivered(4)
+	for _, post := range posts {
+		w.drop(entryKey("bob", post, "ann"))
+	}
+	lost := func() (missing []string) {
+		all, _ := w.walk(false)
+		for _, f := range all {
+			require.Equal(t, audit.EntryMissing, f.Kind)
+			post, _, _ := schema.ParseEntrySK(f.SK)
+			missing = append(missing, post)
+		}
+		return missing
+	}
+	mark := schema.Mark{User: "bob", Author: "ann", Version: posts[0]}
+	for name, c := range map[string]struct {
+		change func(*schema.Mark)
+		want   []string
+	}{
+		"a walk's":             {func(m *schema.Mark) { m.Kind, m.V, m.Pull = schema.MarkPulled, 1, posts[2] }, posts[:2]},
+		"a backfill's, pulled": {func(m *schema.Mark) { m.Kind, m.V, m.From = schema.MarkPulled, 1, posts[1] }, posts[:0]},
+		"hides and merges":     {func(m *schema.Mark) { m.Kind, m.V, m.From, m.Pull = schema.MarkPulled, 1, posts[1], posts[3] }, posts[1:3]},
+		"a backfill's":         {func(m *schema.Mark) { m.Kind, m.From = schema.MarkBackfill, id.Min }, posts[:0]},
+		"an ended backfill's": {func(m *schema.Mark) {
+			m.Kind, m.From, m.Until, m.TTL = schema.MarkBackfill, posts[1], w.now(), w.now().Add(time.Hour)
+		}, posts[1:]},
+		"none": {func(*schema.Mark) {}, posts},
+	} {
+		m := mark
+		if c.change(&m); m.Kind == "" {
+			_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("bob", "ann")})
+			w.must(err)
+		} else {
+			w.put(m.Item())
+		}
+		assert.ElementsMatchf(t, c.want, lost(), "with a mark that is %s", name)
+	}
+}
