@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // crashPoints are the calls at which a process can die, by role, operation and kind
 // of partition: each is a durable step of the product, or a read before one. A run
@@ -28,12 +31,23 @@ func crashPoints() []string {
 			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist", "send events",
 			"update likecount",
 		}},
+		{"audit", []string{"batch_get", "get", "publish", "query", "scan", "transact"}},
 	} {
 		for _, call := range of.calls {
 			all = append(all, of.role+" "+call)
 		}
 	}
 	return all
+}
+
+// point returns the crash point of a call. Those of an audit are named by the operation alone: it
+// reads all that there is, and its calls are no steps of a protocol.
+func (c *call) point() string {
+	if c.proc.role == "audit" {
+		op, _, _ := strings.Cut(c.class, " ")
+		return "audit " + op
+	}
+	return c.proc.role + " " + c.class
 }
 
 // target is a crash point that a seed aims at, before or after the effect of a call.
@@ -48,7 +62,7 @@ func rarePoints() []string {
 	return []string{
 		"api batch_get block", "api batch_get home", "api batch_get post by id", "api batch_get user", "api get comment", "api get post", "api put user", "api query comment", "api query like",
 		"api transact block", "api transact comment", "api transact home", "api update post", "fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
-		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update post", "fanout update user",
+		"audit publish", "fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put home", "fanout put user", "fanout query delivery", "fanout update post", "fanout update user",
 	}
 }
 

@@ -206,7 +206,7 @@ func (w *World) wake() {
 // setClock sets the clock of a process.
 func (w *World) setClock() bool {
 	p := w.procs[w.rng.IntN(len(w.procs))]
-	before := p.skew.Swap(int64(w.apart()))
+	before := p.skew.Swap(int64(w.apart(p)))
 	if p.skew.Load() < before {
 		p.back = time.Now()
 	}
@@ -214,11 +214,14 @@ func (w *World) setClock() bool {
 	return true
 }
 
-// apart draws the skew of a clock.
-func (w *World) apart() time.Duration {
+// apart draws the skew of the clock of a process.
+func (w *World) apart(p *Proc) time.Duration {
 	most := mostSkew
 	if w.hours {
 		most = clocksApart
+	}
+	if p == w.audited {
+		most = auditSkew
 	}
 	return time.Duration(w.rng.Int64N(int64(2*most))) - most
 }

@@ -327,7 +327,7 @@ func (b bug) overlay(t *testing.T, root string) string {
 
 var (
 	// isViolation matches the text of workload.fail.
-	isViolation = regexp.MustCompile(`^(I\d+|stuck|oracle): `)
+	isViolation = regexp.MustCompile(`^(I\d+|stuck|oracle|audit): `)
 	// isPanic matches an assertion that failed, isLabel the seed of its goroutine.
 	isPanic = regexp.MustCompile(`(?m)^panic: (I\d+: .*?)( \[recovered.*)?$`)
 	isLabel = regexp.MustCompile(`"?seed"?: ?"?(\d+)`)

@@ -196,6 +196,7 @@ func (w *World) begin(phase int) {
 func (w *World) storm() {
 	for len(w.load.due) > 0 && w.steps < mostSteps {
 		w.night()
+		w.audit()
 		w.step(w.load.next)
 		w.load.settled()
 		if w.steps%50 == 0 {
@@ -277,6 +278,7 @@ func (w *World) idle() bool {
 
 // checkCalmly reads homes and counts through a service without faults and delays.
 func (w *World) checkCalmly(ctx context.Context) {
+	w.checkAudit(ctx)
 	w.checkQuiet(ctx, newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
 		Lifetimes: lifetime.Fixed(timelineTTL), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
@@ -372,7 +374,7 @@ func (w *World) skew() {
 		w.Fired[FaultHours]++
 	}
 	for _, p := range w.procs {
-		skew := w.apart()
+		skew := w.apart(p)
 		if skew == 0 || w.off[FaultSkew] {
 			continue
 		}
@@ -386,7 +388,7 @@ func (w *World) skew() {
 	}
 }
 
-// build starts two APIs, two fan-out workers and three aggregators of the product.
+// build starts two APIs, two fan-out workers, three aggregators and an audit of the product.
 func (w *World) build(l *workload) {
 	for i := range 2 {
 		l.apis = append(l.apis, w.start("api", i, func(p *Proc) { l.serve[p] = w.service(p) }))
@@ -397,6 +399,7 @@ func (w *World) build(l *workload) {
 	for i := range 3 {
 		w.start("likeagg", i, w.likeagg)
 	}
+	w.audited = w.start("audit", 0, w.auditing)
 }
 
 func (w *World) service(p *Proc) *domain {

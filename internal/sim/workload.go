@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -230,7 +231,7 @@ func (l *workload) run(op *operation, api *Proc) {
 // settled handles the answers to operations, in the order of their users.
 func (l *workload) settled() {
 	l.w.settle()
-	for _, user := range l.users {
+	for _, user := range append(slices.Clone(l.users), auditor) {
 		op := l.busy[user]
 		if op == nil {
 			continue
@@ -415,7 +416,25 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	} else if r.IntN(2) == 0 { // some follow, unfollow and follow again, so that old events meet new ones
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
-	return l.followOf(user, author, on, r.IntN(3))
+	op := l.followOf(user, author, on, r.IntN(3))
+	if on && r.IntN(5) == 0 {
+		op.name, op.do = "import a follow of "+author, l.importFollow(r, user, author)
+	}
+	return op
+}
+
+// importFollow makes a follow as an import beside running processes does: with a time of years
+// ago, the same in each import, and from one of the author's posts on. A home asks for its
+// backfill.
+func (l *workload) importFollow(r *rand.Rand, user, author string) func(context.Context, *domain) error {
+	from := id.Min
+	if own := slices.DeleteFunc(slices.Clone(l.posts), func(post string) bool { return l.owner[post] != author }); len(own) > 0 {
+		from = l.choose(r, own)
+	}
+	return func(ctx context.Context, s *domain) error {
+		_, err := s.ImportFollow(ctx, user, author, from, time.Unix(1e8, 0))
+		return err
+	}
 }
 
 // followOf makes the call of a client that repeats it without an answer, though the

@@ -23,6 +23,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -45,6 +46,9 @@ type World struct {
 	stale replica
 	lates []lateEffect
 	procs []*Proc
+	// audited is the process of the audit, and audits its configuration.
+	audited *Proc
+	audits  audit.Config
 
 	queues map[string]*queueState
 	load   *workload
@@ -305,7 +309,7 @@ func (w *World) release(c *call) {
 	}
 	w.released[c.name]++
 	w.about("%s %d", c.name, w.released[c.name])
-	point := p.role + " " + c.class
+	point := c.point()
 	w.Met[point]++
 	if aimed, after := w.aimedAt(point); aimed {
 		if after {

@@ -162,6 +162,8 @@ type Config struct {
 	// Most bounds the followers, likes and edges that one check looks at, 0 for all: of the
 	// followers of a post some are drawn, and longer lists are left out.
 	Most int
+	// Random returns numbers from 0 up to 1, for waits and for Most. Default math/rand.
+	Random func() float64
 	// Log takes the failures of repairs. Default none.
 	Log *zap.Logger
 }
@@ -173,6 +175,9 @@ type Audit struct{ cfg Config }
 func New(cfg Config) *Audit {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
 	}
 	return &Audit{cfg}
 }
@@ -364,7 +369,7 @@ func (r *run) transact(ctx context.Context, ops ...table.TransactOp) (bool, erro
 			r.sum.Undecided++
 			return false, nil
 		}
-		if err := backoff.Wait(ctx, waits.Jittered(attempt, rand.Float64())); err != nil {
+		if err := backoff.Wait(ctx, waits.Jittered(attempt, r.cfg.Random())); err != nil {
 			return false, err
 		}
 	}

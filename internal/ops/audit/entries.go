@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -113,7 +112,7 @@ func (r *run) chunk(ctx context.Context, p delivered, c schema.Chunk) error {
 	}
 	if r.cfg.Most > 0 {
 		q.PageSize = min(r.cfg.Most, q.PageSize)
-		q.Low = max(q.Low, schema.UserSK(drawn()))
+		q.Low = max(q.Low, schema.UserSK(r.drawn()))
 	}
 	for {
 		seen := false
@@ -147,10 +146,10 @@ func (r *run) chunk(ctx context.Context, p delivered, c schema.Chunk) error {
 const letters = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
 // drawn returns a random place among user ids.
-func drawn() string {
+func (r *run) drawn() string {
 	place := make([]byte, 6)
 	for i := range place {
-		place[i] = letters[rand.IntN(len(letters))]
+		place[i] = letters[int(r.cfg.Random()*float64(len(letters)))]
 	}
 	return string(place)
 }

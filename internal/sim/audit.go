@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/table"
+)
+
+// The audit walks beside the storms, and mends. Nothing is damaged, so each finding is a
+// violation, and so is each repair that changes something.
+
+const (
+	// auditor is the user of the walks, and the role of their process.
+	auditor = "auditor"
+	// auditEvery is the number of steps from one walk to the next, auditedAtOnce the number of items
+	// of a walk. The whole table takes too many steps for one storm.
+	auditEvery, auditedAtOnce = 50, 12
+	// auditSkew bounds the skew of the clock of an audit. One that is further off is in doubt.
+	auditSkew = 4 * time.Minute
+)
+
+// part is a table whose scan has a few items from a place on.
+type part struct {
+	table.Store
+	from table.Key
+}
+
+func (s part) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
+	in.After, in.PageSize = s.from, auditedAtOnce
+	page, err := s.Store.Scan(ctx, in)
+	page.Next = table.Key{}
+	return page, err
+}
+
+// auditing is a process that does nothing but audits.
+func (w *World) auditing(p *Proc) {
+	service := w.service(p)
+	w.load.serve[p] = service
+	w.audits = audit.Config{
+		Store: p.Store(), Feed: service, IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
+		Lifetimes: lifetime.Fixed(timelineTTL), LikesByUser: w.seed%2 == 0, Random: jitter(w.rng.Uint64()),
+	}
+}
+
+// audit begins a walk over a part of the table, now and then.
+func (w *World) audit() {
+	l := w.load
+	if w.steps%auditEvery == 0 && l.busy[auditor] == nil && w.audited.up() {
+		l.run(l.audit(draws(w.seed, w.steps, 5)), w.audited)
+	}
+}
+
+// audit walks over a part of the table, and mends a follow, a block or a post that nobody damaged.
+func (l *workload) audit(r *rand.Rand) *operation {
+	pk := "u#" + l.users[r.IntN(len(l.users))] + []string{"", "#block", "#follower", "#following", "#home", "#post", "#timeline"}[r.IntN(7)]
+	if len(l.posts) > 0 && r.IntN(2) == 0 {
+		pk = "p#" + l.posts[r.IntN(len(l.posts))] + []string{"", "#comment", "#delivery", "#likelist"}[r.IntN(4)]
+	}
+	config := l.w.audits
+	config.Store = part{config.Store, table.Key{PK: pk, SK: "!"}}
+	var found []audit.Finding
+	var mended string
+	return &operation{
+		name: "audit from " + pk, user: auditor,
+		do: func(ctx context.Context, s *domain) (err error) {
+			_, err = audit.New(config).Run(ctx, audit.Walk{Repair: true, Found: func(f audit.Finding) error { found = append(found, f); return nil }})
+			if err == nil {
+				mended, err = l.mend(ctx, r, s)
+			}
+			return err
+		},
+		settle: func(error) {
+			l.findings(found)
+			if mended != "" {
+				l.fail("audit", "a repair changed the %s, which nobody damaged", mended)
+			}
+		},
+	}
+}
+
+// mend calls a repair. It returns the name of what it must not have changed. The repair of a
+// follow writes a mark where nobody follows, and may: the checks of follows look at the rest.
+func (l *workload) mend(ctx context.Context, r *rand.Rand, s *domain) (mended string, err error) {
+	user := l.users[r.IntN(len(l.users))]
+	other := l.other(r, user)
+	changed := false
+	switch r.IntN(4) {
+	case 0:
+		mended = "block of " + other + " by " + user
+		changed, err = s.MendBlock(ctx, user, other)
+	case 1:
+		if len(l.posts) == 0 {
+			return "", nil
+		}
+		mended = l.posts[r.IntN(len(l.posts))]
+		changed, err = s.BuryLost(ctx, mended)
+	default:
+		_, err = s.MendFollow(ctx, user, other)
+	}
+	if !changed {
+		mended = ""
+	}
+	return mended, err
+}
+
+func (l *workload) findings(found []audit.Finding) {
+	for _, f := range found {
+		l.fail("audit", "a finding on a sound table: %s of %s / %s: %s, mended: %v", f.Kind, f.PK, f.SK, f.Detail, f.Mended)
+	}
+}
+
+// checkAudit walks over the whole table, once it is quiet: it finds nothing, and decides all.
+func (w *World) checkAudit(ctx context.Context) {
+	found, sum := w.auditAll(ctx, w.store, nil, false)
+	w.load.findings(found)
+	if sum.Undecided > 0 {
+		w.load.fail("audit", "%d checks of a quiet table are undecided", sum.Undecided)
+	}
+}
+
+// auditAll walks over the whole table at a right clock.
+func (w *World) auditAll(ctx context.Context, store table.Store, feed audit.Feed, repair bool) (found []audit.Finding, sum audit.Summary) {
+	config := w.audits
+	config.Store, config.Feed, config.Now = store, feed, time.Now
+	sum, err := audit.New(config).Run(ctx, audit.Walk{Repair: repair, Found: func(f audit.Finding) error { found = append(found, f); return nil }})
+	if err != nil {
+		w.load.fail("audit", "%v", err)
+	}
+	return found, sum
+}

@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// In the calm part of some lives the table is damaged, once for each kind of finding and more. The
+// next walk of an audit finds each damage. Walks that mend leave none, and tell others nothing.
+
+// operator is the table as a hand reaches it, past the ports: nothing waits or fails.
+type operator struct {
+	*tabletest.Memory
+	w *World
+}
+
+func (s operator) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	res, err := s.Memory.Transact(ctx, in)
+	for _, op := range in.Ops {
+		if err == nil && op.Check == nil {
+			err = s.w.wrote(op.Key())
+		}
+	}
+	return res, err
+}
+
+// Publish implements message.Publisher.
+func (s operator) Publish(topic string, msgs ...*message.Message) error {
+	for _, m := range msgs {
+		s.w.put(topic, m.UUID, "operator "+m.UUID, m.Payload)
+	}
+	return nil
+}
+
+func (operator) Close() error { return nil }
+
+// damaged names a user of the damaged town: 0 is the author, 1 to 6 follow it, 7 nobody.
+func damaged(i int) string { return fmt.Sprintf("damaged%d", i) }
+
+// town makes users with posts, comments and likes, and returns the posts.
+func (w *World) town() (posts []string) {
+	w.measured(w.call("town", func(ctx context.Context, s *domain) error {
+		for i := range 8 {
+			if _, err := s.PutProfile(ctx, damaged(i), feed.ProfileInput{Name: damaged(i)}); err != nil {
+				return err
+			}
+		}
+		for i := range 6 {
+			if err := s.Follow(ctx, damaged(i+1), damaged(0)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for range 5 {
+		w.measured(w.call("post", func(ctx context.Context, s *domain) error {
+			post, err := s.CreatePost(ctx, damaged(0), feed.PostInput{Text: "calm"})
+			posts = append(posts, post.ID)
+			return err
+		}))
+	}
+	w.measured(w.call("discussion", func(ctx context.Context, s *domain) error {
+		for _, post := range posts {
+			if _, err := s.CreateComment(ctx, damaged(1), post, "calm"); err != nil {
+				return err
+			}
+			if err := s.Like(ctx, damaged(1), post); err != nil {
+				return err
+			}
+		}
+		// The users of damaged follows beside a block, and of half a block.
+		if err := s.Block(ctx, damaged(6), damaged(0)); err != nil {
+			return err
+		}
+		return s.Block(ctx, damaged(7), damaged(1))
+	}))
+	return posts
+}
+
+func (w *World) drop(key table.Key) table.Key {
+	_, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key, If: table.Exists{}})
+	w.did(err, key)
+	return key
+}
+
+func (w *World) change(in table.UpdateInput) table.Key {
+	in.If = table.Exists{}
+	_, err := w.store.Update(context.Background(), in)
+	w.did(err, in.Key)
+	return in.Key
+}
+
+// miscount makes a like count wrong, past the oracle of the ledger, too: it would see that at once.
+func (w *World) miscount(key table.Key) table.Key {
+	in := table.UpdateInput{Key: key, Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(40)}}, If: table.Exists{}}
+	if _, err := w.store.Update(context.Background(), in); err != nil {
+		w.load.fail("oracle", "%v", err)
+	}
+	return key
+}
+
+// damage damages the town, and returns the key of the finding for each damage.
+func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
+	author, n := damaged(0), func(name string, n int64) []table.Attr { return []table.Attr{{Name: name, Value: table.N(n)}} }
+	entry := func(user, post string) table.Key {
+		return table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)}
+	}
+	put := func(it table.Item) table.Key { w.write(it); return it.Key }
+	elsewhere := []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("nowhere")}}
+	comments, attrs := w.partition(schema.CommentsPK(posts[3])), schema.EntryAttrs(time.Now().Add(time.Hour), 1)
+	ref := w.refOf(posts[3])
+	w.drop(schema.MarkKey(damaged(6), author)) // it says unfollowed, and then a repair need not look at the block
+	w.write(schema.FollowerItem(author, damaged(6), time.Now()))
+	return map[audit.Kind][]table.Key{
+		audit.FollowHalf: {
+			w.drop(schema.FollowerKey(author, damaged(1))), w.drop(schema.FollowingKey(damaged(4), author)), schema.FollowingKey(damaged(6), author),
+		},
+		audit.HomeMark: {put(schema.Mark{
+			User: damaged(2), Author: author, Kind: schema.MarkUnfollowed, Version: id.Min, TTL: time.Now().Add(timelineTTL),
+		}.Item())},
+		audit.BlockHalf:      {w.drop(schema.BlockKey(damaged(7), damaged(1)))},
+		audit.UserCount:      {w.change(table.UpdateInput{Key: schema.CountsKey(damaged(3)), Add: n(schema.AttrFollowing, 2)})},
+		audit.ProfileMissing: {w.drop(schema.ProfileKey(damaged(4)))},
+		audit.PostID:         {w.drop(schema.PostByIDKey(posts[0]))},
+		audit.PostMissing:    {w.drop(schema.PostKey(author, posts[1]))},
+		audit.EntryMissing:   {w.drop(entry(damaged(5), posts[2])), w.drop(entry(author, posts[2]))},
+		audit.EntryOrphan:    {put(table.Item{Key: entry(damaged(5), id.Floor(time.Now().Add(-time.Hour))), Attrs: attrs})},
+		audit.EntryUnfollowed: {
+			put(table.Item{Key: entry(damaged(7), posts[2]), Attrs: attrs}),
+		},
+		audit.LikeCount:    {w.miscount(schema.LikeCountKey(posts[2]))},
+		audit.LikeIndex:    {w.change(table.UpdateInput{Key: schema.LikeKey(posts[3], damaged(1), ref.LikeShards), Set: elsewhere})},
+		audit.CommentIndex: {w.change(table.UpdateInput{Key: comments[0].Key, Set: elsewhere})},
+		audit.CommentCount: {w.change(table.UpdateInput{Key: schema.PostKey(author, posts[4]), Add: n(schema.AttrComments, 7)})},
+	}
+}
+
+// mostWalks is the number of walks after which nothing is damaged any more: a repair may show
+// another damage, as the burial of a post shows a wrong count.
+const mostWalks = 5
+
+// measureDamages damages a town, and lets an audit mend it.
+func (w *World) measureDamages(ctx context.Context) {
+	posts := w.town()
+	store := operator{w.store, w}
+	service := newDomain(access.Config{
+		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL), Jitter: w.audits.Random,
+	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
+	w.checkAudit(ctx)
+	told, damages := len(w.told.follows), w.damage(posts)
+	found, _ := w.auditAll(ctx, store, service, true)
+	for _, kind := range audit.Kinds() {
+		if len(damages[kind]) == 0 {
+			w.load.fail("oracle", "nothing is damaged for findings of the kind %s", kind)
+		}
+		for _, key := range damages[kind] {
+			if !slices.ContainsFunc(found, func(f audit.Finding) bool { return f.Kind == kind && f.PK == key.PK && f.SK == key.SK }) {
+				w.load.fail("audit", "a walk misses the damage %s of %v", kind, key)
+			}
+		}
+	}
+	if w.items[schema.ProfileKey(damaged(4))] != nil || w.items[schema.FollowingKey(damaged(4), damaged(0))] != nil {
+		w.load.fail("audit", "a repair made something of a user without a profile")
+	}
+	w.measured(w.call("profile", func(ctx context.Context, s *domain) error {
+		_, err := s.PutProfile(ctx, damaged(4), feed.ProfileInput{Name: damaged(4)})
+		return err
+	}))
+	for walks := 0; len(found) > 0 && walks < mostWalks; walks++ {
+		w.work(time.Hour)
+		found, _ = w.auditAll(ctx, store, service, true)
+	}
+	w.work(time.Hour)
+	w.load.findings(found)
+	w.checkMended(posts, told)
+}
+
+// checkMended checks that the town is as it was before, but for the lost post.
+func (w *World) checkMended(posts []string, told int) {
+	author := damaged(0)
+	for i := range 8 {
+		follows := i > 0 && i < 6
+		for _, key := range []table.Key{schema.FollowerKey(author, damaged(i)), schema.FollowingKey(damaged(i), author)} {
+			if there := w.items[key] != nil; there != follows {
+				w.load.fail("audit", "after repairs %v is there: %v, want %v", key, there, follows)
+			}
+		}
+		entry := table.Key{PK: schema.TimelinePK(damaged(i)), SK: schema.EntrySK(posts[2], author)}
+		if want := i < 6; (w.items[entry] != nil) != want {
+			w.load.fail("audit", "after repairs %v is there: %v, want %v", entry, !want, want)
+		}
+	}
+	for _, post := range posts {
+		if ref := w.refOf(post); ref == nil || ref.Deleted != (post == posts[1]) {
+			w.load.fail("audit", "after repairs the post by id of %s is %+v", post, ref)
+		}
+	}
+	if now := len(w.told.follows); now != told {
+		w.load.fail("I6", "repairs told others of %d follows", now-told)
+	}
+}
