@@ -26,6 +26,7 @@ import (
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	tableembedded "fanfare/internal/table/embedded"
+	"fanfare/internal/throttle"
 	"fanfare/messages"
 )
 
@@ -457,7 +458,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	defer func() { err = errors.Join(err, s.broker.Close()) }()
 	shown := &visibleTimes{into: newHistogram()}
-	stop := consumeAll(ctx, &table.Pace{AtOnce: daemon.BatchesAtOnce()}, s.store, s.broker, func(n int, sincePost time.Duration) {
+	stop := consumeAll(ctx, &throttle.Shares{Yield: throttle.Yield{AtOnce: daemon.BatchesAtOnce()}}, s.store, s.broker, func(n int, sincePost time.Duration) {
 		if n == fans {
 			shown.record(sincePost)
 		}

@@ -23,6 +23,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
 	"fanfare/internal/table"
+	"fanfare/internal/throttle"
 )
 
 // queues is SQS in memory on a loopback port.
@@ -95,20 +96,20 @@ func (q *queues) counts() requestCounts {
 }
 
 // consumeAll runs the consumers of the fan-out as a daemon on AWS does, until stop.
-func consumeAll(ctx context.Context, pace *table.Pace, store table.Store, broker queue.Broker, observe func(int, time.Duration)) (stop func() error) {
+func consumeAll(ctx context.Context, shares *throttle.Shares, store table.Store, broker queue.Broker, observe func(int, time.Duration)) (stop func() error) {
 	working, cancel := context.WithCancel(ctx)
 	var running errgroup.Group
 	for _, c := range []struct {
 		topic   string
 		handle  func(*fanout.Worker) queue.Handler
 		workers int
-		urgency table.Urgency
+		urgency throttle.Urgency
 	}{
-		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, 32, table.UrgencyPosts},
-		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, 16, table.UrgencyChunks},
-		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, 16, table.UrgencyBackfills},
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, 32, throttle.Posts},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, 16, throttle.Chunks},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, 16, throttle.Backfills},
 	} {
-		w := newWorkers(pace.Store(store, c.urgency), broker, 0, 8, observe)
+		w := newWorkers(shares.Store(store, c.urgency), broker, 0, 8, observe)
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: broker, Handle: c.handle(w.fanout), Workers: c.workers, Grace: 5 * time.Second, Now: time.Now, Log: zap.NewNop(),
 		}

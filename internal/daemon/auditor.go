@@ -4,12 +4,13 @@ import (
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/table"
+	"fanfare/internal/throttle"
 )
 
 // auditOf returns the configuration of the audits of a process. Their calls are a flow of
 // their own, and their writes wait like those of backfills.
 func (p *process) auditOf() audit.Config {
-	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), table.UrgencyBackfills)
+	store := p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), throttle.Backfills)
 	return audit.Config{
 		Store: store, Feed: p.newDomain(store).feed, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 		Lifetimes: p.lifetimes, LikesByUser: bool(p.cfg.LikesByUser), Log: p.log.Named("audit"),

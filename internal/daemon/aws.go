@@ -140,7 +140,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	p.cleanups.addCloser("queue", broker.Close)
-	p.pace.AtOnce = BatchesAtOnce()
+	p.shares.Yield.AtOnce = BatchesAtOnce()
 	return &engine{
 		store: store, broker: broker, checks: []admin.Check{
 			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }, Needed: true},

@@ -4,6 +4,7 @@ import (
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/canary"
 	"fanfare/internal/table"
+	"fanfare/internal/throttle"
 )
 
 // startCanary starts the canary of an API, if the configuration asks for one. Its calls are
@@ -16,7 +17,7 @@ func (p *process) startCanary() error {
 	if err != nil {
 		return err
 	}
-	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
+	store := p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAPI)), throttle.API)
 	users := p.newDomain(store)
 	c := &canary.Canary{
 		Feed: users.feed, Homes: users.homes, Passed: seen.Passed, Failed: seen.Failed, Log: p.log.Named("canary"),

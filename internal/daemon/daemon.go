@@ -33,6 +33,7 @@ import (
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
+	"fanfare/internal/throttle"
 	"fanfare/internal/trace/otlp"
 )
 
@@ -106,7 +107,7 @@ type process struct {
 	ids   *id.Generator
 	// lifetimes are how long homes show posts.
 	lifetimes *lifetime.View
-	pace      table.Pace
+	shares    throttle.Shares
 	cleanups  cleanups
 
 	reg     *prometheus.Registry
@@ -229,7 +230,7 @@ func (p *process) warnOfPublicAdmin() {
 func (p *process) register() error {
 	err := errors.Join(
 		obs.RegisterClock(p.reg, p.clock.Offset),
-		obs.RegisterPace(p.reg, p.pace.Limit, p.pace.HotKeys, p.pace.Refusals),
+		obs.RegisterThrottle(p.reg, p.shares.Throttle.Limit, p.shares.Throttle.HotKeys, p.shares.Throttle.Refusals),
 		p.eng.register(p.reg),
 	)
 	if p.authn.fetches != nil {

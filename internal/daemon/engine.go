@@ -149,7 +149,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	}
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
-	p.pace.Rest = true // docs/decisions/0036-large-work-yields.md
+	p.shares.Yield.Rest = true // docs/decisions/0036-large-work-yields.md
 	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version, log: p.log.Named("backup")}
 	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}
 	e.checks = []admin.Check{

@@ -149,7 +149,7 @@ func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 	p.cleanups.addCloser("data directory", dir.Close)
 	_, err = p.openEmbedded(t.Context(), dir)
 	assert.NoError(t, err)
-	assert.True(t, p.pace.Rest)
+	assert.True(t, p.shares.Yield.Rest)
 	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 
@@ -161,9 +161,9 @@ func TestLargeWorkYieldsOnAWS(t *testing.T) {
 	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), clock: clock.New(time.Now)}
 	_, err := p.openAWS(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, BatchesAtOnce(), p.pace.AtOnce)
-	assert.Positive(t, p.pace.AtOnce)
-	assert.False(t, p.pace.Rest, "a rest frees no processor while a write waits for the network")
+	assert.Equal(t, BatchesAtOnce(), p.shares.Yield.AtOnce)
+	assert.Positive(t, p.shares.Yield.AtOnce)
+	assert.False(t, p.shares.Yield.Rest, "a rest frees no processor while a write waits for the network")
 	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 

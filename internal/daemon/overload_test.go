@@ -24,6 +24,7 @@ import (
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/internal/throttle"
 )
 
 // TestAnOverloadedTableLosesNothing offers a table of 100 write units a second five times
@@ -44,7 +45,7 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		p.lifetimes = lifetime.Fixed(24 * time.Hour)
 		p.eng = &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
 		setUp := p.newDomain(memory)
-		api := p.newDomain(p.pace.Store(limited, table.UrgencyAPI)).feed
+		api := p.newDomain(p.shares.Store(limited, throttle.API)).feed
 
 		author := func(i int) string { return fmt.Sprintf("author%d", i) }
 		fan := func(i int) string { return fmt.Sprintf("fan%d", i) }

@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
+	"fanfare/internal/throttle"
 )
 
 // startRoles starts the roots of the roles and returns the API's address.
@@ -60,7 +61,7 @@ func (p *process) newDomain(store table.Store) domain {
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
-	store := p.pace.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAPI)), table.UrgencyAPI)
+	store := p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAPI)), throttle.API)
 	files, err := descriptors()
 	if err != nil {
 		return "", err
@@ -108,13 +109,13 @@ func (p *process) startFanout() {
 		topic   string
 		handle  func(*fanout.Worker) queue.Handler
 		workers int
-		urgency table.Urgency
+		urgency throttle.Urgency
 	}{
-		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, p.eng.workers.posts, table.UrgencyPosts},
-		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, p.eng.workers.backfills, table.UrgencyBackfills},
-		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, p.eng.workers.chunks, table.UrgencyChunks},
+		{queue.TopicPosts, func(w *fanout.Worker) queue.Handler { return w.HandlePosts }, p.eng.workers.posts, throttle.Posts},
+		{queue.TopicBackfills, func(w *fanout.Worker) queue.Handler { return w.HandleBackfills }, p.eng.workers.backfills, throttle.Backfills},
+		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, p.eng.workers.chunks, throttle.Chunks},
 	} {
-		store := p.pace.Store(measured, c.urgency)
+		store := p.shares.Store(measured, c.urgency)
 		posts := p.newDomain(store).feed
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: posts, Users: users{posts}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,

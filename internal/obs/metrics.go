@@ -352,8 +352,8 @@ func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error 
 	}, func() float64 { return ahead().Seconds() }))
 }
 
-// RegisterPace adds the limit of writes, the hot keys and the refusals to reg.
-func RegisterPace(reg prometheus.Registerer, limit func() float64, hotKeys func() int, refusals func() int64) error {
+// RegisterThrottle adds the limit of writes, the hot keys and the refusals to reg.
+func RegisterThrottle(reg prometheus.Registerer, limit func() float64, hotKeys func() int, refusals func() int64) error {
 	return errors.Join(
 		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fanfare_table_write_limit", Help: "Write units a second that this process allows itself while the table throttles, 0 for no limit.",

@@ -70,7 +70,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		m.Answered(queue.Answered{Topic: queue.TopicPosts, Result: result, Took: time.Second, Due: time.Now().Add(-time.Minute)})
 	}
 	m.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // it is not known when it was due
-	require.NoError(t, obs.RegisterPace(reg, func() float64 { return 25 }, func() int { return 20 }, func() int64 { return 17 }))
+	require.NoError(t, obs.RegisterThrottle(reg, func() float64 { return 25 }, func() int { return 20 }, func() int64 { return 17 }))
 	require.NoError(t, obs.RegisterKeys(reg, func() (done, failed int64) { return 18, 19 }))
 	m.Request("/v1/me", "GET", 200, time.Millisecond)
 	observe := m.Table(obs.FlowFanout)

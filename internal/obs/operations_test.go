@@ -77,7 +77,7 @@ func metrics(t *testing.T) listing {
 	require.NoError(t, obs.RegisterClock(l, nil))
 	require.NoError(t, obs.RegisterTokens(l, nil))
 	require.NoError(t, obs.RegisterAuthors(l, nil))
-	require.NoError(t, obs.RegisterPace(l, nil, nil, nil))
+	require.NoError(t, obs.RegisterThrottle(l, nil, nil, nil))
 	require.NoError(t, obs.RegisterKeys(l, nil))
 	require.NoError(t, obs.RegisterStore(l, "table", func() disk.Stats { return disk.Stats{} }))
 	require.NoError(t, obs.RegisterDepth(l, func(context.Context, string) (queue.Depth, error) { return queue.Depth{}, nil }))

@@ -174,13 +174,13 @@ func (m *measured) write(ctx context.Context, op Op) func(WriteResult, error) (W
 			m.observe(ctx, op, res.Units, nil)
 			return res, nil
 		}
-		m.observe(ctx, op, billed(res, err), err)
+		m.observe(ctx, op, Billed(res, err), err)
 		return res, err
 	}
 }
 
-// billed returns the units of a write. A condition that did not hold costs as well.
-func billed(res WriteResult, err error) Units {
+// Billed returns the units of a write. A condition that did not hold costs as well.
+func Billed(res WriteResult, err error) Units {
 	if failed, ok := errors.AsType[*ConditionError](err); ok {
 		return failed.Units
 	}

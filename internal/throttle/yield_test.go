@@ -1,4 +1,4 @@
-package table_test
+package throttle_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/internal/throttle"
 )
 
 // slow is a store whose writes take a time of their own, and that keeps the sizes of batches.
@@ -61,41 +62,41 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write = 2 * time.Millisecond
 		store := &slow{Store: tabletest.NewMemory(), write: write}
-		pace := table.Pace{Rest: true}
-		took := func(pace *table.Pace, u table.Urgency, items int) time.Duration {
+		shares := throttle.Shares{Yield: throttle.Yield{Rest: true}}
+		took := func(shares *throttle.Shares, u throttle.Urgency, items int) time.Duration {
 			began := time.Now()
 			var err error
 			if items == 1 {
-				_, err = pace.Store(store, u).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+				_, err = shares.Store(store, u).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
 			} else {
-				_, err = pace.Store(store, u).BatchWrite(t.Context(), entries(items))
+				_, err = shares.Store(store, u).BatchWrite(t.Context(), entries(items))
 			}
 			require.NoError(t, err)
 			return time.Since(began)
 		}
-		post := func() { assert.Equal(t, write, took(&pace, table.UrgencyPosts, 7)) }
-		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
-			assert.Equal(t, write, took(&pace, u, 1000), "nothing is delivered")
+		post := func() { assert.Equal(t, write, took(&shares, throttle.Posts, 7)) }
+		for _, u := range []throttle.Urgency{throttle.Chunks, throttle.Backfills} {
+			assert.Equal(t, write, took(&shares, u, 1000), "nothing is delivered")
 			// A post that needs chunks is planned with single writes.
-			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1))
-			assert.Equal(t, write, took(&pace, u, 1000))
+			assert.Equal(t, write, took(&shares, throttle.Posts, 1))
+			assert.Equal(t, write, took(&shares, u, 1000))
 			store.taken()
 			post()
-			assert.Equal(t, 4*91*write, took(&pace, u, 500), "%d", u)
+			assert.Equal(t, 4*91*write, took(&shares, u, 500), "%d", u)
 			assert.Equal(t, []int{7, 128, 128, 128, 116}, store.taken())
-			assert.Equal(t, write, took(&pace, u, 1), "a single write")
-			assert.Equal(t, write, took(&pace, table.UrgencyAPI, 1000))
-			assert.Equal(t, write, took(&pace, table.UrgencyPosts, 1000))
-			var never table.Pace
-			took(&never, table.UrgencyPosts, 7)
+			assert.Equal(t, write, took(&shares, u, 1), "a single write")
+			assert.Equal(t, write, took(&shares, throttle.API, 1000))
+			assert.Equal(t, write, took(&shares, throttle.Posts, 1000))
+			var never throttle.Shares
+			took(&never, throttle.Posts, 7)
 			assert.Equal(t, write, took(&never, u, 1000))
 
 			post()
 			<-time.After(time.Second - write - time.Nanosecond)
-			assert.Equal(t, 91*write, took(&pace, u, 2), "it ends within a second of the post")
+			assert.Equal(t, 91*write, took(&shares, u, 2), "it ends within a second of the post")
 			post()
 			<-time.After(time.Second)
-			assert.Equal(t, write, took(&pace, u, 1000), "a second after the last post")
+			assert.Equal(t, write, took(&shares, u, 1000), "a second after the last post")
 		}
 	})
 }
@@ -107,12 +108,12 @@ func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write, workers = 5 * time.Millisecond, 32
 		store := &slow{Store: tabletest.NewMemory(), write: write}
-		pace := table.Pace{AtOnce: 4}
-		stores := map[table.Urgency]table.Store{}
-		for _, u := range []table.Urgency{table.UrgencyAPI, table.UrgencyPosts, table.UrgencyChunks, table.UrgencyBackfills} {
-			stores[u] = pace.Store(store, u)
+		shares := throttle.Shares{Yield: throttle.Yield{AtOnce: 4}}
+		stores := map[throttle.Urgency]table.Store{}
+		for _, u := range []throttle.Urgency{throttle.API, throttle.Posts, throttle.Chunks, throttle.Backfills} {
+			stores[u] = shares.Store(store, u)
 		}
-		took := func(u table.Urgency, workers int, do func(table.Store) (table.WriteResult, error)) time.Duration {
+		took := func(u throttle.Urgency, workers int, do func(table.Store) (table.WriteResult, error)) time.Duration {
 			began := time.Now()
 			var writing sync.WaitGroup
 			for range workers {
@@ -128,13 +129,13 @@ func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
 		single := func(s table.Store) (table.WriteResult, error) {
 			return s.Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
 		}
-		for _, u := range []table.Urgency{table.UrgencyChunks, table.UrgencyBackfills} {
+		for _, u := range []throttle.Urgency{throttle.Chunks, throttle.Backfills} {
 			assert.Equal(t, write, took(u, workers, batch), "nothing is delivered")
-			assert.Equal(t, write, took(table.UrgencyPosts, 1, batch))
+			assert.Equal(t, write, took(throttle.Posts, 1, batch))
 			assert.Equal(t, workers/4*write, took(u, workers, batch), "%d", u)
 			assert.Equal(t, write, took(u, workers, single), "single writes")
-			assert.Equal(t, write, took(table.UrgencyAPI, workers, batch))
-			assert.Equal(t, write, took(table.UrgencyPosts, workers, batch))
+			assert.Equal(t, write, took(throttle.API, workers, batch))
+			assert.Equal(t, write, took(throttle.Posts, workers, batch))
 			store.taken()
 			assert.Equal(t, 4*write, took(u, 1, func(s table.Store) (table.WriteResult, error) { return s.BatchWrite(t.Context(), entries(1000)) }))
 			assert.Equal(t, []int{256, 256, 256, 232}, store.taken(), "in parts, so that others get a turn")
@@ -147,9 +148,9 @@ func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
 // A batch waits for its turn no longer than other writes do, and not once its worker stops.
 func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := table.Pace{AtOnce: 1}
-		stuck := pace.Store(&slow{Store: tabletest.NewMemory(), write: time.Hour}, table.UrgencyChunks)
-		_, err := pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
+		shares := throttle.Shares{Yield: throttle.Yield{AtOnce: 1}}
+		stuck := shares.Store(&slow{Store: tabletest.NewMemory(), write: time.Hour}, throttle.Chunks)
+		_, err := shares.Store(tabletest.NewMemory(), throttle.Posts).BatchWrite(t.Context(), entries(1))
 		require.NoError(t, err)
 		var first sync.WaitGroup
 		first.Go(func() {
@@ -159,10 +160,10 @@ func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		_, err = stuck.BatchWrite(t.Context(), entries(1))
-		_, short := errors.AsType[*table.ShortError](err)
+		_, short := errors.AsType[*throttle.ShortError](err)
 		assert.True(t, short, "%v", err)
 		assert.Equal(t, 2*time.Minute, time.Since(began))
-		_, err = pace.Store(tabletest.NewMemory(), table.UrgencyPosts).BatchWrite(t.Context(), entries(1))
+		_, err = shares.Store(tabletest.NewMemory(), throttle.Posts).BatchWrite(t.Context(), entries(1))
 		require.NoError(t, err)
 		stopped := errors.New("stopped")
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -177,11 +178,11 @@ func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
 // worker's reads must not be older than two minutes when it is sent (I2).
 func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := table.Pace{AtOnce: 1}
-		posts := pace.Store(tabletest.NewMemory(), table.UrgencyPosts)
+		shares := throttle.Shares{Yield: throttle.Yield{AtOnce: 1}}
+		posts := shares.Store(tabletest.NewMemory(), throttle.Posts)
 		_, err := posts.BatchWrite(t.Context(), entries(1))
 		require.NoError(t, err)
-		chunks := pace.Store(&slow{Store: tabletest.NewMemory(), write: 90 * time.Second}, table.UrgencyChunks)
+		chunks := shares.Store(&slow{Store: tabletest.NewMemory(), write: 90 * time.Second}, throttle.Chunks)
 		ctx, stop := context.WithCancel(t.Context())
 		var others sync.WaitGroup
 		others.Go(func() { // it has the only place
@@ -189,18 +190,18 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 			assert.NoError(t, err)
 		})
 		synctest.Wait()
-		overload(t, &pace) // there is a limit before the flood begins
+		overload(t, &shares) // there is a limit before the flood begins
 		others.Go(func() {
 			for ctx.Err() == nil {
 				<-time.After(time.Second)
-				overload(t, &pace)
+				overload(t, &shares)
 			}
 		})
 		for range 8 { // far more than the limit, all the time
 			others.Go(func() {
 				for ctx.Err() == nil {
 					if _, err := posts.BatchWrite(ctx, entries(25)); err != nil && ctx.Err() == nil {
-						_, short := errors.AsType[*table.ShortError](err)
+						_, short := errors.AsType[*throttle.ShortError](err)
 						assert.True(t, short, "%v", err) // it may wait in vain
 					}
 				}
@@ -208,7 +209,7 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 		}
 		began := time.Now()
 		_, err = chunks.BatchWrite(t.Context(), entries(1))
-		_, short := errors.AsType[*table.ShortError](err)
+		_, short := errors.AsType[*throttle.ShortError](err)
 		assert.True(t, short, "%v", err)
 		assert.InDelta(t, 120, time.Since(began).Seconds(), 2)
 		stop()
@@ -221,11 +222,11 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 func TestARestIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
-		pace := table.Pace{Rest: true}
-		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
+		shares := throttle.Shares{Yield: throttle.Yield{Rest: true}}
+		_, err := shares.Store(store, throttle.Posts).BatchWrite(t.Context(), entries(2))
 		require.NoError(t, err)
 		began := time.Now()
-		chunks := pace.Store(store, table.UrgencyChunks)
+		chunks := shares.Store(store, throttle.Chunks)
 		_, err = chunks.BatchWrite(t.Context(), entries(2))
 		require.NoError(t, err)
 		assert.Equal(t, 300*time.Millisecond, time.Since(began))
@@ -243,11 +244,11 @@ func TestARestIsBounded(t *testing.T) {
 func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory()}
-		pace := table.Pace{Rest: true}
-		_, err := pace.Store(store, table.UrgencyPosts).BatchWrite(t.Context(), entries(2))
+		shares := throttle.Shares{Yield: throttle.Yield{Rest: true}}
+		_, err := shares.Store(store, throttle.Posts).BatchWrite(t.Context(), entries(2))
 		require.NoError(t, err)
 		store.taken()
-		_, err = pace.Store(store, table.UrgencyChunks).BatchWrite(t.Context(), append(entries(300), entries(1)...))
+		_, err = shares.Store(store, throttle.Chunks).BatchWrite(t.Context(), append(entries(300), entries(1)...))
 		_, invalid := errors.AsType[*table.InvalidError](err)
 		assert.True(t, invalid, "%v", err)
 		assert.Empty(t, store.taken())

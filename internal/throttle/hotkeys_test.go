@@ -1,4 +1,4 @@
-package table_test
+package throttle_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/internal/throttle"
 )
 
 // sink takes each write at once. Updates cost update units. Batches are answered with refused.
@@ -58,19 +59,19 @@ func entriesOf(pk string, n int) []table.BatchWrite {
 	return writes
 }
 
-// paces is a Pace in a bubble of virtual time.
-type paces struct {
+// bubble has Shares in a bubble of virtual time.
+type bubble struct {
 	*testing.T
-	table.Pace
+	throttle.Shares
 }
 
-func virtually(t *testing.T, test func(p *paces)) {
+func virtually(t *testing.T, test func(p *bubble)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(&paces{T: t}) })
+	synctest.Test(t, func(t *testing.T) { test(&bubble{T: t}) })
 }
 
 // refuse writes a batch of which the table refused so many writes to each key.
-func (p *paces) refuse(u table.Urgency, times int, keys ...string) {
+func (p *bubble) refuse(u throttle.Urgency, times int, keys ...string) {
 	p.Helper()
 	s := &sink{}
 	for _, key := range keys {
@@ -81,7 +82,7 @@ func (p *paces) refuse(u table.Urgency, times int, keys ...string) {
 }
 
 // take writes a batch that the table takes, and returns how long it waited.
-func (p *paces) take(u table.Urgency, writes []table.BatchWrite) time.Duration {
+func (p *bubble) take(u throttle.Urgency, writes []table.BatchWrite) time.Duration {
 	p.Helper()
 	began := time.Now()
 	_, err := p.Store(&sink{}, u).BatchWrite(p.Context(), writes)
@@ -99,27 +100,27 @@ func numbered(n int) (keys []string) {
 // A key is hot once 25 units of it were refused with large work within two seconds, or 100 whoever
 // wrote them. A key that has fewer is not.
 func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
-	for u, units := range map[table.Urgency]int{
-		table.UrgencyAPI: 100, table.UrgencyPosts: 100, table.UrgencyChunks: 25, table.UrgencyBackfills: 25,
+	for u, units := range map[throttle.Urgency]int{
+		throttle.API: 100, throttle.Posts: 100, throttle.Chunks: 25, throttle.Backfills: 25,
 	} {
-		virtually(t, func(p *paces) {
+		virtually(t, func(p *bubble) {
 			p.take(u, entriesOf("a", 10_000)) // so the table is not short
 			p.refuse(u, units-1, "k")
-			assert.Zero(p, p.HotKeys(), "%d units", units-1)
+			assert.Zero(p, p.Throttle.HotKeys(), "%d units", units-1)
 			<-time.After(2 * time.Second)
 			p.refuse(u, units-1, "k")
-			assert.Zero(p, p.HotKeys(), "%d units each two seconds", units-1)
+			assert.Zero(p, p.Throttle.HotKeys(), "%d units each two seconds", units-1)
 			p.refuse(u, 1, "k")
-			assert.Equal(p, 1, p.HotKeys(), "%d units", units)
-			assert.Zero(p, p.Limit())
+			assert.Equal(p, 1, p.Throttle.HotKeys(), "%d units", units)
+			assert.Zero(p, p.Throttle.Limit())
 			<-time.After(time.Minute)
-			assert.Zero(p, p.HotKeys(), "a minute after the last refusal")
+			assert.Zero(p, p.Throttle.HotKeys(), "a minute after the last refusal")
 		})
 	}
-	virtually(t, func(p *paces) {
-		p.refuse(table.UrgencyAPI, 24, "k")
-		p.refuse(table.UrgencyBackfills, 1, "k")
-		assert.Equal(p, 1, p.HotKeys(), "refusals of urgent work count for large work, too")
+	virtually(t, func(p *bubble) {
+		p.refuse(throttle.API, 24, "k")
+		p.refuse(throttle.Backfills, 1, "k")
+		assert.Equal(p, 1, p.Throttle.HotKeys(), "refusals of urgent work count for large work, too")
 	})
 }
 
@@ -132,11 +133,11 @@ func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
 		}
 		return ops
 	}
-	for u, waits := range map[table.Urgency]bool{
-		table.UrgencyAPI: false, table.UrgencyPosts: false, table.UrgencyChunks: true, table.UrgencyBackfills: true,
+	for u, waits := range map[throttle.Urgency]bool{
+		throttle.API: false, throttle.Posts: false, throttle.Chunks: true, throttle.Backfills: true,
 	} {
-		virtually(t, func(p *paces) {
-			p.refuse(table.UrgencyBackfills, 30, "hot")
+		virtually(t, func(p *bubble) {
+			p.refuse(throttle.Backfills, 30, "hot")
 			store := p.Store(&sink{update: 20}, u)
 			took := func(do func() error) bool {
 				began := time.Now()
@@ -165,16 +166,16 @@ func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
 			}), "updates")
 			<-time.After(time.Minute)
 			assert.False(p, took(batch(entriesOf("hot", 200))), "a minute after the last refusal")
-			assert.Zero(p, p.Limit())
+			assert.Zero(p, p.Throttle.Limit())
 		})
 	}
 }
 
 // A condition that did not hold costs units as well.
 func TestAFailedConditionTakesUnitsOfAHotKey(t *testing.T) {
-	virtually(t, func(p *paces) {
-		p.refuse(table.UrgencyBackfills, 30, "hot")
-		store := p.Store(&sink{err: &table.ConditionError{Units: table.Units{Write: 20}}}, table.UrgencyBackfills)
+	virtually(t, func(p *bubble) {
+		p.refuse(throttle.Backfills, 30, "hot")
+		store := p.Store(&sink{err: &table.ConditionError{Units: table.Units{Write: 20}}}, throttle.Backfills)
 		began := time.Now()
 		for range 10 {
 			_, err := store.Update(p.Context(), table.UpdateInput{Key: table.Key{PK: "hot", SK: "s"}})
@@ -186,12 +187,12 @@ func TestAFailedConditionTakesUnitsOfAHotKey(t *testing.T) {
 
 // Chunks of a hot key go before its backfills.
 func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
-	virtually(t, func(p *paces) {
-		p.refuse(table.UrgencyBackfills, 30, "hot")
-		var order []table.Urgency
+	virtually(t, func(p *bubble) {
+		p.refuse(throttle.Backfills, 30, "hot")
+		var order []throttle.Urgency
 		var mu sync.Mutex
 		var writing sync.WaitGroup
-		for _, u := range []table.Urgency{table.UrgencyBackfills, table.UrgencyChunks} {
+		for _, u := range []throttle.Urgency{throttle.Backfills, throttle.Chunks} {
 			for range 4 {
 				writing.Go(func() {
 					p.take(u, entriesOf("hot", 25))
@@ -210,7 +211,7 @@ func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
 // The reasons of a cancelled transaction name the keys that were refused, and each operation is two
 // units.
 func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
-	virtually(t, func(p *paces) {
+	virtually(t, func(p *bubble) {
 		cancelled := &table.CancelledError{Reasons: make([]table.CancelledOp, 13)}
 		in := table.TransactInput{Ops: make([]table.TransactOp, 13)}
 		for i := range cancelled.Reasons {
@@ -219,25 +220,25 @@ func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
 			in.Ops[i].Delete = &table.DeleteInput{Key: key}
 		}
 		cancelled.Reasons[0] = table.CancelledOp{Key: table.Key{PK: "mark"}, Reason: table.CancelConflict}
-		store := p.Store(&sink{err: cancelled}, table.UrgencyBackfills)
+		store := p.Store(&sink{err: cancelled}, throttle.Backfills)
 		_, err := store.Transact(p.Context(), in)
 		require.Error(p, err)
-		assert.Zero(p, p.HotKeys(), "24 units were refused")
+		assert.Zero(p, p.Throttle.HotKeys(), "24 units were refused")
 		_, err = store.Transact(p.Context(), in)
 		require.Error(p, err)
-		assert.Equal(p, 1, p.HotKeys())
-		assert.EqualValues(p, 2, p.Refusals())
+		assert.Equal(p, 1, p.Throttle.HotKeys())
+		assert.EqualValues(p, 2, p.Throttle.Refusals())
 	})
 }
 
 // A refused update counts what it costs, each time that it was sent.
 func TestARefusedUpdateCountsItsUnits(t *testing.T) {
-	virtually(t, func(p *paces) {
-		store := p.Store(&sink{update: 20, refused: []string{"posts"}}, table.UrgencyBackfills)
+	virtually(t, func(p *bubble) {
+		store := p.Store(&sink{update: 20, refused: []string{"posts"}}, throttle.Backfills)
 		for _, want := range []int{0, 1} {
 			_, err := store.Update(p.Context(), table.UpdateInput{Key: table.Key{PK: "posts", SK: "s"}})
 			require.NoError(p, err)
-			assert.Equal(p, want, p.HotKeys())
+			assert.Equal(p, want, p.Throttle.HotKeys())
 		}
 	})
 }
@@ -246,46 +247,46 @@ func TestARefusedUpdateCountsItsUnits(t *testing.T) {
 // nothing to do for others.
 func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
 	for name, c := range map[string]struct {
-		others func(p *paces)
+		others func(p *bubble)
 		lower  bool
 	}{
-		"others are taken":    {func(p *paces) { p.take(table.UrgencyAPI, entriesOf("a", 10)) }, false},
-		"others are refused":  {func(p *paces) { p.refuse(table.UrgencyAPI, 1, numbered(10)...) }, true},
-		"there are no others": {func(*paces) {}, true},
+		"others are taken":    {func(p *bubble) { p.take(throttle.API, entriesOf("a", 10)) }, false},
+		"others are refused":  {func(p *bubble) { p.refuse(throttle.API, 1, numbered(10)...) }, true},
+		"there are no others": {func(*bubble) {}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtually(t, func(p *paces) {
-				overload(p.T, &p.Pace)
-				p.refuse(table.UrgencyBackfills, 30, "hot")
+			virtually(t, func(p *bubble) {
+				overload(p.T, &p.Shares)
+				p.refuse(throttle.Backfills, 30, "hot")
 				<-time.After(5 * time.Second)
 				c.others(p)
 				<-time.After(time.Second)
-				limit := p.Limit()
+				limit := p.Throttle.Limit()
 				s := &sink{refused: []string{"hot"}}
-				_, err := p.Store(s, table.UrgencyPosts).BatchWrite(p.Context(), entriesOf("hot", 1))
+				_, err := p.Store(s, throttle.Posts).BatchWrite(p.Context(), entriesOf("hot", 1))
 				require.NoError(p, err)
-				assert.Equal(p, c.lower, p.Limit() < limit)
+				assert.Equal(p, c.lower, p.Throttle.Limit() < limit)
 			})
 		})
 	}
-	virtually(t, func(p *paces) {
+	virtually(t, func(p *bubble) {
 		for range 20 {
-			p.refuse(table.UrgencyBackfills, 100, "hot")
+			p.refuse(throttle.Backfills, 100, "hot")
 			<-time.After(100 * time.Millisecond)
 		}
-		assert.Zero(p, p.Limit(), "a hot key alone makes no limit of all")
+		assert.Zero(p, p.Throttle.Limit(), "a hot key alone makes no limit of all")
 	})
 }
 
 // However many keys are refused, 512 are remembered. The refusals of all others count for the table.
 func TestHotKeysAreBounded(t *testing.T) {
-	virtually(t, func(p *paces) {
-		p.refuse(table.UrgencyBackfills, 25, numbered(2000)...)
-		assert.Equal(p, 512, p.HotKeys())
-		assert.Positive(p, p.Limit())
+	virtually(t, func(p *bubble) {
+		p.refuse(throttle.Backfills, 25, numbered(2000)...)
+		assert.Equal(p, 512, p.Throttle.HotKeys())
+		assert.Positive(p, p.Throttle.Limit())
 		<-time.After(time.Minute)
-		p.refuse(table.UrgencyBackfills, 25, "x")
-		assert.Equal(p, 1, p.HotKeys(), "there is room again")
+		p.refuse(throttle.Backfills, 25, "x")
+		assert.Equal(p, 1, p.Throttle.HotKeys(), "there is room again")
 	})
 }
 
@@ -305,13 +306,13 @@ func TestOneHotPartitionSlowsNoOtherWork(t *testing.T) {
 	} {
 		for _, demand := range []int{1000, 5000, 20_000} {
 			t.Run(fmt.Sprint(name, "/", demand), func(t *testing.T) {
-				virtually(t, func(p *paces) {
+				virtually(t, func(p *bubble) {
 					limited := tabletest.NewLimited(&sink{update: 1}, 1e6)
 					limited.SetPartitionLimit(1000)
 					ctx, stop := context.WithTimeout(p.Context(), seconds*time.Second)
 					defer stop()
 					var working sync.WaitGroup
-					backfills, chunks := p.Store(limited, table.UrgencyBackfills), p.Store(limited, table.UrgencyChunks)
+					backfills, chunks := p.Store(limited, throttle.Backfills), p.Store(limited, throttle.Chunks)
 					for range workers { // they ask for more than the partition takes, all the time
 						working.Go(func() {
 							for ctx.Err() == nil {
@@ -338,7 +339,7 @@ func TestOneHotPartitionSlowsNoOtherWork(t *testing.T) {
 					}
 					working.Wait()
 					assert.GreaterOrEqual(p, written.Load(), int64(demand*seconds*9/10), "entries of others, of %d", demand*seconds)
-					assert.Positive(p, p.Refusals(), "the partition was full")
+					assert.Positive(p, p.Throttle.Refusals(), "the partition was full")
 				})
 			})
 		}

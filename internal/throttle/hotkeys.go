@@ -1,22 +1,26 @@
-package table
+package throttle
 
-import "time"
+import (
+	"time"
+
+	"fanfare/internal/table"
+)
 
 const (
 	// A partition key is hot once so many units of it were refused within hotWithin: hotLarge with
 	// large work, or hotUrgent whoever wrote them. The API sends each of its writes four times, and
 	// hotLarge alone would make a key hot for few of them. The first limit of a hot key is hotLeast
 	// or more.
-	hotLarge  = MaxBatchWrite
-	hotUrgent = 4 * MaxBatchWrite
+	hotLarge  = table.MaxBatchWrite
+	hotUrgent = 4 * table.MaxBatchWrite
 	hotWithin = 2 * time.Second
-	hotLeast  = 4 * MaxBatchWrite
+	hotLeast  = 4 * table.MaxBatchWrite
 	// mostKeys is the number of keys that are remembered, hot or not. Without room the refusals of
 	// another key count for the table.
 	mostKeys = 512
 )
 
-// hotKeys remembers the partition keys whose writes the table refused. Its owner holds Pace.mu.
+// hotKeys remembers the partition keys whose writes the table refused. Its owner holds Throttle.mu.
 type hotKeys struct {
 	keys  map[string]*hotKey
 	swept time.Time

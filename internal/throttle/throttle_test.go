@@ -1,4 +1,4 @@
-package table_test
+package throttle_test
 
 import (
 	"context"
@@ -17,12 +17,13 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/internal/throttle"
 )
 
 // offered is the load of one kind of work: so many units become due each second, and its
 // workers write them, batch at a time.
 type offered struct {
-	urgency              table.Urgency
+	urgency              throttle.Urgency
 	rate, batch, workers int
 }
 
@@ -31,18 +32,18 @@ type offered struct {
 // everything that was due is written.
 func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 	kinds := []offered{
-		{table.UrgencyAPI, 25, 1, 8}, {table.UrgencyPosts, 50, 10, 4}, {table.UrgencyChunks, 75, 25, 4}, {table.UrgencyBackfills, 100, 1, 4},
+		{throttle.API, 25, 1, 8}, {throttle.Posts, 50, 10, 4}, {throttle.Chunks, 75, 25, 4}, {throttle.Backfills, 100, 1, 4},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		memory := tabletest.NewMemory()
 		limited := tabletest.NewLimited(memory, 500)
-		var pace table.Pace
+		var shares throttle.Shares
 		var due, done [4]atomic.Int64
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var running sync.WaitGroup
 		for _, kind := range kinds {
-			u, store := kind.urgency, pace.Store(limited, kind.urgency)
+			u, store := kind.urgency, shares.Store(limited, kind.urgency)
 			queued := make(chan int64, 1<<16)
 			running.Go(func() {
 				defer close(queued)
@@ -76,8 +77,8 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 			limit float64
 			// slow is the kind that gets a part of its offer. Those that are more
 			// urgent get all, the others next to nothing.
-			slow table.Urgency
-		}{{500, 4}, {200, table.UrgencyBackfills}, {100, table.UrgencyChunks}, {60, table.UrgencyPosts}} {
+			slow throttle.Urgency
+		}{{500, 4}, {200, throttle.Backfills}, {100, throttle.Chunks}, {60, throttle.Posts}} {
 			limited.SetLimit(step.limit)
 			<-time.After(8 * time.Second)
 			const period = 12
@@ -111,14 +112,14 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 			assert.Len(t, items, int(due[kind.urgency].Load()))
 		}
 		<-time.After(time.Minute)
-		assert.Zero(t, pace.Limit(), "the limit a minute after the last refusal")
+		assert.Zero(t, shares.Throttle.Limit(), "the limit a minute after the last refusal")
 	})
 }
 
 // overload makes a limit of all, or lowers it: 13 writes are refused at once, four times each.
-func overload(t *testing.T, pace *table.Pace) {
+func overload(t *testing.T, shares *throttle.Shares) {
 	t.Helper()
-	api := pace.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), table.UrgencyAPI)
+	api := shares.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), throttle.API)
 	var writing sync.WaitGroup
 	for i := range 13 {
 		writing.Go(func() {
@@ -133,12 +134,12 @@ func overload(t *testing.T, pace *table.Pace) {
 // are much older. It takes no worker for longer either.
 func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pace table.Pace
-		overload(t, &pace)
-		assert.Positive(t, pace.Limit())
+		var shares throttle.Shares
+		overload(t, &shares)
+		assert.Positive(t, shares.Throttle.Limit())
 		var flood sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
-		store := pace.Store(tabletest.NewMemory(), table.UrgencyPosts)
+		store := shares.Store(tabletest.NewMemory(), throttle.Posts)
 		for range 8 { // far more than the limit, all the time
 			flood.Go(func() {
 				for ctx.Err() == nil {
@@ -149,15 +150,15 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 		// Refusals every second keep the limit low.
 		flood.Go(func() {
 			for ctx.Err() == nil {
-				overload(t, &pace)
+				overload(t, &shares)
 				<-time.After(time.Second)
 			}
 		})
 		<-time.After(time.Minute)
-		require.Less(t, pace.Limit(), 100.0)
+		require.Less(t, shares.Throttle.Limit(), 100.0)
 		began := time.Now()
-		_, err := pace.Store(tabletest.NewMemory(), table.UrgencyBackfills).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
-		_, short := errors.AsType[*table.ShortError](err)
+		_, err := shares.Store(tabletest.NewMemory(), throttle.Backfills).Put(t.Context(), table.PutInput{Item: *entries(1)[0].Put})
+		_, short := errors.AsType[*throttle.ShortError](err)
 		assert.True(t, short, "%v", err)
 		assert.True(t, queue.Transient(err))
 		assert.InDelta(t, 120, time.Since(began).Seconds(), 2)
@@ -168,54 +169,54 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 
 // A first limit needs 50 refused units, whoever wrote them, and a tenth of all units.
 func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
-	for u := range table.UrgencyBackfills + 1 {
-		virtually(t, func(p *paces) {
+	for u := range throttle.Backfills + 1 {
+		virtually(t, func(p *bubble) {
 			p.refuse(u, 1, numbered(49)...)
-			assert.Zero(p, p.Limit(), "49 refused units")
+			assert.Zero(p, p.Throttle.Limit(), "49 refused units")
 			p.refuse(u, 1, "another")
-			assert.InDelta(p, 1000, p.Limit(), 1, "50 refused units")
+			assert.InDelta(p, 1000, p.Throttle.Limit(), 1, "50 refused units")
 		})
-		virtually(t, func(p *paces) {
+		virtually(t, func(p *bubble) {
 			p.take(u, entriesOf("a", 1000))
 			p.refuse(u, 1, numbered(100)...)
-			assert.Zero(p, p.Limit(), "100 of 1,101 units were refused")
+			assert.Zero(p, p.Throttle.Limit(), "100 of 1,101 units were refused")
 			p.refuse(u, 1, numbered(20)...)
-			assert.InDelta(p, 1000, p.Limit(), 1, "120 of 1,122")
+			assert.InDelta(p, 1000, p.Throttle.Limit(), 1, "120 of 1,122")
 		})
-		virtually(t, func(p *paces) {
+		virtually(t, func(p *bubble) {
 			for range 10 {
 				p.refuse(u, 1, numbered(20)...)
 				<-time.After(3 * time.Second)
 			}
-			assert.Zero(p, p.Limit(), "20 refused units in three seconds")
+			assert.Zero(p, p.Throttle.Limit(), "20 refused units in three seconds")
 		})
 	}
 }
 
 // The first limit is 0.7 of the most that was written in a second lately.
 func TestTheFirstLimitFollowsThePeakOfTheLastMinute(t *testing.T) {
-	virtually(t, func(p *paces) {
-		p.take(table.UrgencyChunks, entriesOf("a", 20_000))
+	virtually(t, func(p *bubble) {
+		p.take(throttle.Chunks, entriesOf("a", 20_000))
 		<-time.After(time.Second)
-		p.take(table.UrgencyChunks, entriesOf("a", 10))
+		p.take(throttle.Chunks, entriesOf("a", 10))
 		<-time.After(time.Second)
-		p.refuse(table.UrgencyChunks, 10, numbered(100)...)
-		assert.InDelta(p, 0.7*0.96*20_000, p.Limit(), 10)
+		p.refuse(throttle.Chunks, 10, numbered(100)...)
+		assert.InDelta(p, 0.7*0.96*20_000, p.Throttle.Limit(), 10)
 	})
 }
 
 // After a shortage rare refusals of a table that takes all else do not keep the limit low.
 func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
-	virtually(t, func(p *paces) {
-		overload(p.T, &p.Pace)
+	virtually(t, func(p *bubble) {
+		overload(p.T, &p.Shares)
 		for range 10 {
-			p.take(table.UrgencyChunks, entriesOf("a", 1000))
-			p.refuse(table.UrgencyChunks, 1, "b")
+			p.take(throttle.Chunks, entriesOf("a", 1000))
+			p.refuse(throttle.Chunks, 1, "b")
 		}
-		limit := p.Limit()
+		limit := p.Throttle.Limit()
 		<-time.After(20 * time.Second)
-		p.take(table.UrgencyChunks, entriesOf("a", 1000))
-		p.refuse(table.UrgencyChunks, 1, "b")
-		assert.Greater(p, p.Limit(), 20*limit)
+		p.take(throttle.Chunks, entriesOf("a", 1000))
+		p.refuse(throttle.Chunks, 1, "b")
+		assert.Greater(p, p.Throttle.Limit(), 20*limit)
 	})
 }

@@ -1,8 +1,10 @@
-package table
+package throttle
 
 import (
 	"math"
 	"time"
+
+	"fanfare/internal/table"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 	limitGrowth = 1.2
 	limitCalm   = time.Minute
 	// leastLimit is the lowest limit, a batch a second.
-	leastLimit = MaxBatchWrite
+	leastLimit = table.MaxBatchWrite
 	// peakFade is the part of its peak that a tally keeps each second.
 	peakFade = 0.96
 	// shortestWait is the least time for which a write waits.
@@ -44,7 +46,7 @@ func (t *tally) recent() float64 { return t.now + t.last }
 func (t *tally) rate() float64 { return max(t.now, t.last) }
 
 // valve limits units a second, and finds the limit as TCP finds its own: refusals lower it, and
-// time raises it. Its owner holds Pace.mu.
+// time raises it. Its owner holds Throttle.mu.
 type valve struct {
 	// limit is in units a second, 0 for none. credit is the units that may be written now. It is
 	// negative after a large write.
@@ -68,7 +70,7 @@ func (v *valve) pass(now time.Time) {
 	}
 	if v.limit > 0 {
 		v.limit *= math.Pow(limitGrowth, passed)
-		v.credit = min(v.credit+v.limit*passed, max(MaxBatchWrite, v.limit/10))
+		v.credit = min(v.credit+v.limit*passed, max(table.MaxBatchWrite, v.limit/10))
 	}
 }
 
@@ -102,7 +104,7 @@ func (v *valve) wait(u Urgency) time.Duration {
 	wait := time.Duration(-v.credit / v.limit * float64(time.Second))
 	for _, n := range v.waiting[:u] {
 		if n > 0 { // these take what there is
-			return max(wait, time.Duration(MaxBatchWrite/v.limit*float64(time.Second)), shortestWait)
+			return max(wait, time.Duration(table.MaxBatchWrite/v.limit*float64(time.Second)), shortestWait)
 		}
 	}
 	if v.credit > 0 {

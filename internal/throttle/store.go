@@ -1,0 +1,132 @@
+package throttle
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Shares shares a table between the kinds of work of a process, each of which has a Store of its
+// own. The zero value is ready.
+type Shares struct {
+	Throttle Throttle
+	Yield    Yield
+}
+
+// Store returns s for the work of one kind.
+func (p *Shares) Store(s table.Store, u Urgency) table.Store {
+	return &shared{s, p, u, make(chan struct{}, p.Yield.AtOnce)}
+}
+
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// shared is a Store whose writes wait for their units, and yield to posts.
+type shared struct {
+	table.Store
+	*Shares
+	u Urgency
+	// places has a value for each of the batches that AtOnce bounds.
+	places chan struct{}
+}
+
+// write does a write of r's kind.
+func (s *shared) write(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
+	r.u, r.came = s.u, time.Now()
+	if r.op == table.OpBatchWrite && s.Yield.AtOnce > 0 && s.Yield.yields(s.u) {
+		waiting, cancel := context.WithDeadlineCause(ctx, r.came.Add(mostWait), &ShortError{r.op})
+		defer cancel()
+		select {
+		case s.places <- struct{}{}:
+			defer func() { <-s.places }()
+		case <-waiting.Done():
+			return table.WriteResult{}, context.Cause(waiting)
+		}
+	}
+	if err := s.Throttle.take(ctx, r); err != nil {
+		return table.WriteResult{}, err
+	}
+	began := time.Now()
+	res, err := do()
+	rest := s.Yield.done(r, time.Since(began))
+	s.Throttle.done(r, res, err)
+	if rest > 0 {
+		sleep(ctx, rest)
+	}
+	return res, err
+}
+
+// single is the request of a write of one item.
+func single(op table.Op, key table.Key) request {
+	return request{op: op, key: key.PK, writes: 1, units: 1}
+}
+
+func (s *shared) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	return s.write(ctx, single(table.OpPut, in.Item.Key), func() (table.WriteResult, error) { return s.Store.Put(ctx, in) })
+}
+
+func (s *shared) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	return s.write(ctx, single(table.OpUpdate, in.Key), func() (table.WriteResult, error) { return s.Store.Update(ctx, in) })
+}
+
+func (s *shared) Delete(ctx context.Context, in table.DeleteInput) (table.WriteResult, error) {
+	return s.write(ctx, single(table.OpDelete, in.Key), func() (table.WriteResult, error) { return s.Store.Delete(ctx, in) })
+}
+
+// Transact takes the key of its last operation for its own: the first ones of large work check
+// conditions elsewhere, and the operations after these have one key.
+func (s *shared) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	r := request{op: table.OpTransact, writes: max(1, len(in.Ops)), units: 2 * len(in.Ops)}
+	if n := len(in.Ops); n > 0 {
+		r.key = in.Ops[n-1].Key().PK
+	}
+	return s.write(ctx, r, func() (table.WriteResult, error) { return s.Store.Transact(ctx, in) })
+}
+
+// BatchWrite writes all at once, or in parts so that more urgent writes come in between: in
+// single requests while there is a limit, and in larger parts while it yields.
+func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all table.WriteResult, err error) {
+	size, key := max(1, len(writes)), oneKey(writes)
+	if s.Throttle.limits(s.u, key) {
+		size = table.MaxBatchWrite
+	} else {
+		size = s.Yield.batch(s.u, size)
+	}
+	if len(writes) > size {
+		if err := table.ValidateBatch(writes); err != nil { // no part shows that a key is in two of them
+			return all, err
+		}
+	}
+	for part := range slices.Chunk(writes, size) {
+		r := request{op: table.OpBatchWrite, key: key, writes: len(part), units: len(part)}
+		res, err := s.write(ctx, r, func() (table.WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
+		all = all.Plus(res)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// oneKey returns the partition key of writes that all have the same, else "".
+func oneKey(writes []table.BatchWrite) string {
+	if len(writes) == 0 {
+		return ""
+	}
+	pk := writes[0].Key().PK
+	for _, w := range writes[1:] {
+		if w.Key().PK != pk {
+			return ""
+		}
+	}
+	return pk
+}

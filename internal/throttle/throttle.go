@@ -1,0 +1,247 @@
+// Package throttle shares a table between the kinds of work of a process: by a Throttle where the
+// table is short of capacity, and by a Yield where ordinary posts are delivered beside large work.
+//
+// # It must never
+//
+//   - Know an item, AWS or Pebble.
+//   - Let a write of the API wait.
+//   - Remember more keys than mostKeys (I9).
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Urgency orders the kinds of work of a process. Under throttling those of the least
+// urgency slow down first.
+type Urgency int
+
+// The kinds of work, the most urgent first.
+const (
+	// API is for writes that a client waits for. They never wait here, so they
+	// take all that the table gives, and their refusals slow down all other work.
+	API Urgency = iota
+	Posts
+	Chunks
+	Backfills
+	urgencies
+)
+
+// large reports whether the work is of chunks or backfills, which nobody waits for.
+func (u Urgency) large() bool { return u > Posts }
+
+const (
+	// The table is short of capacity for all once leastRefused units were refused, and refusedShare
+	// of all units: on demand a refusal is mostly one partition or one internal failure. The first
+	// limit of all is leastFirst or more, which every partition of a table on demand takes. A limit
+	// is lowered while stillRefused of all units are refused, so rare refusals do not keep it low.
+	leastRefused = 2 * table.MaxBatchWrite
+	refusedShare = 0.1
+	stillRefused = 0.01
+	leastFirst   = 1000
+	// mostWait is the most time for which a write waits: then it fails. Work that reads, waits and
+	// then writes relies on that (I2).
+	mostWait = 2 * time.Minute
+)
+
+// Throttle limits the writes of a process while a table is short of capacity. The zero value has no
+// limit. While the table refuses few writes, units have no limit. When it refuses many, a limit of
+// write units a second begins. Writes wait for their units, and of those that wait the most urgent
+// go first. So it needs no knowledge of the table's capacity, nor of other processes, which
+// share it in the same way.
+//
+// A partition takes fewer units than its table. So a partition key with many refusals is hot: it
+// has a limit of its own, for which only chunks and backfills wait that write nothing but this key.
+// Its refusals do not slow down the work on other keys (I8).
+type Throttle struct {
+	mu sync.Mutex
+	// all limits all work but the API's, and keys limit large work on hot keys.
+	all  valve
+	keys hotKeys
+	// taken is the units that the table took of keys that are not hot, the API's included. refused
+	// is the units that it refused and that count for the table. takenAt and shortAt are the times
+	// of the last of these.
+	taken, refused   tally
+	takenAt, shortAt time.Time
+	// refusals is the number of writes that the table refused for lack of capacity.
+	refusals int64
+}
+
+// Limit returns the limit of all work in write units a second, 0 if there is none.
+func (t *Throttle) Limit() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all.pass(time.Now())
+	return t.all.limit
+}
+
+// HotKeys returns the number of partition keys that have a limit of their own.
+func (t *Throttle) HotKeys() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.keys.hot(time.Now())
+}
+
+// Refusals returns the number of writes that the table refused for lack of capacity, or
+// took after they were sent again.
+func (t *Throttle) Refusals() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refusals
+}
+
+// ShortError is the failure of a write that was not sent, because the table is short of
+// capacity or slow, and other work goes first.
+type ShortError struct{ Op table.Op }
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("table: %s: the write was not sent: the table or the partition of its key is short of write capacity or slow, and other work goes first: see \"Table throttles\" in docs/OPERATIONS.md", e.Op)
+}
+
+// Unavailable marks the error for queue.Transient.
+func (*ShortError) Unavailable() {}
+
+// request is a write that waits for its units.
+type request struct {
+	op table.Op
+	u  Urgency
+	// key is the partition key if all its writes have the same, else "". writes is their number,
+	// and units the least that they cost.
+	key           string
+	writes, units int
+	// came is when it began to wait.
+	came time.Time
+}
+
+// take waits until the units of r may be written: by the limit of its key, if that is hot and the
+// work is large, and then by the limit of all.
+func (t *Throttle) take(ctx context.Context, r request) error {
+	if r.u == API {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if key := t.keys.of(time.Now(), r.key); key != nil && r.u.large() {
+		if err := t.waitFor(ctx, &key.valve, r); err != nil {
+			return err
+		}
+	}
+	return t.waitFor(ctx, &t.all, r)
+}
+
+// waitFor waits until v has credit, and takes the units of r from it. The caller holds mu.
+func (t *Throttle) waitFor(ctx context.Context, v *valve, r request) error {
+	v.waiting[r.u]++
+	defer func() { v.waiting[r.u]-- }()
+	for {
+		now := time.Now()
+		v.pass(now)
+		wait := v.wait(r.u)
+		if wait == 0 {
+			v.spend(float64(r.units))
+			return nil
+		}
+		if now.Sub(r.came) >= mostWait {
+			return &ShortError{r.op}
+		}
+		t.mu.Unlock()
+		sleep(ctx, wait)
+		t.mu.Lock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// limits reports whether the writes of a kind of work to a key may have to wait for their units.
+func (t *Throttle) limits(u Urgency, key string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	t.all.pass(now)
+	return u != API && t.all.limit > 0 || u.large() && t.keys.of(now, key) != nil
+}
+
+// done counts a write that ended.
+func (t *Throttle) done(r request, res table.WriteResult, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	refused, written := refusedKeys(res, err), table.Billed(res, err).Write
+	if len(refused) > len(res.Refused) { // a transaction that was cancelled for lack of capacity
+		written = 0
+	}
+	t.count(now, r, written)
+	t.learn(now, r, refused, max(res.Units.Write, float64(r.units))/float64(r.writes))
+}
+
+// count counts units that were written. A large item costs more than take asked for.
+func (t *Throttle) count(now time.Time, r request, written float64) {
+	t.all.pass(now)
+	t.taken.pass(now)
+	t.refused.pass(now)
+	if t.keys.of(now, r.key) == nil && written > 0 {
+		t.taken.now += written
+		t.takenAt = now
+	}
+	if r.u == API {
+		return
+	}
+	more := max(0, written-float64(r.units))
+	t.all.written.now += written
+	t.all.spend(more)
+	if key := t.keys.keys[r.key]; key != nil && r.u.large() {
+		key.written.now += written
+		key.spend(more)
+	}
+}
+
+// learn lowers limits for refused writes to keys, of so many units each. While the table takes all
+// other writes, the refusals of hot keys do not lower the limit of all.
+func (t *Throttle) learn(now time.Time, r request, keys []string, each float64) {
+	if len(keys) == 0 {
+		return
+	}
+	t.refusals++
+	for _, pk := range keys {
+		if t.keys.refuse(now, r.u, pk, each) {
+			t.refused.now += each
+			t.shortAt = now
+		}
+	}
+	if t.short(now) {
+		t.all.lower(now, leastFirst)
+	}
+}
+
+// short reports whether the table is short for all, by a refusal that came now. A first limit needs
+// the refusal of a key that is not hot. A later one needs such refusals lately, or that the table
+// took no write of such keys.
+func (t *Throttle) short(now time.Time) bool {
+	refused, taken := t.refused.recent(), t.taken.recent()
+	if t.all.limit > 0 {
+		return now.Sub(t.takenAt) >= hotWithin || now.Sub(t.shortAt) < hotWithin && refused >= stillRefused*(refused+taken)
+	}
+	return t.shortAt.Equal(now) && refused >= leastRefused && refused >= refusedShare*(refused+taken)
+}
+
+// refusedKeys returns the partition key of each write that was refused for lack of capacity, once
+// for each time.
+func refusedKeys(res table.WriteResult, err error) []string {
+	keys := slices.Clip(res.Refused)
+	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok {
+		for _, r := range cancelled.Reasons {
+			if r.Reason == table.CancelThrottled {
+				keys = append(keys, r.Key.PK)
+			}
+		}
+	}
+	return keys
+}
