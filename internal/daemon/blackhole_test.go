@@ -41,6 +41,8 @@ func (b *blackHole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.sqs.ServeHTTP(w, r)
 	case op == "GetItem" && bytes.Contains(body, []byte("format")):
 		_, _ = io.WriteString(w, markOf(1)) // the client may have left
+	case op == "GetItem" && bytes.Contains(body, []byte("lifetimes")):
+		_, _ = io.WriteString(w, `{"Item":{"ttls":{"S":"0:2592000000"},"PK":{"S":"lifetimes"},"SK":{"S":"info"}}}`)
 	case op == "ReceiveMessage":
 		b.working()
 		fallthrough

@@ -35,7 +35,7 @@ func newStore() *store { return &store{Store: tabletest.NewMemory()} }
 
 func (s *store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
 	s.reads.Add(1)
-	time.Sleep(s.wait)
+	pass(s.wait)
 	if s.away.Load() {
 		return table.GetResult{}, errDown
 	}
@@ -55,6 +55,9 @@ func (s *store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, 
 	}
 	return res, err
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
 
 func view(s table.Store, ttl time.Duration) *lifetime.View {
 	return lifetime.New(lifetime.Config{Store: s, Now: time.Now, TTL: ttl})
@@ -87,12 +90,12 @@ func TestTheStoredTTLCountsAndNoProcesssOwnSetting(t *testing.T) {
 			now, last := current(t, v)
 			assert.Equal(t, []time.Duration{30 * day, 365 * day}, []time.Duration{now, last})
 		}
-		time.Sleep(61 * time.Second)
+		pass(61 * time.Second)
 		for _, v := range []*lifetime.View{first, reader} {
 			_, last := current(t, v)
 			assert.Equal(t, 365*day, last, "a minute later each process knows")
 		}
-		time.Sleep(day)
+		pass(day)
 		for _, v := range []*lifetime.View{first, second, reader} {
 			now, _ := current(t, v)
 			assert.Equal(t, 365*day, now)
@@ -139,7 +142,7 @@ func TestAViewIsReadOnceAMinute(t *testing.T) {
 		v := decided(t, s, 30*day)
 		before := s.reads.Load()
 		for range 10 {
-			time.Sleep(50 * time.Second)
+			pass(50 * time.Second)
 			var requests sync.WaitGroup
 			for range 20 {
 				requests.Go(func() { current(t, v) })
@@ -157,11 +160,11 @@ func TestAViewThatCannotBeReadIsUsedForAQuarterOfAnHour(t *testing.T) {
 		s.away.Store(true)
 		reads := s.reads.Load()
 		for range 14 * 60 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			current(t, v)
 		}
 		assert.LessOrEqual(t, s.reads.Load()-reads, int32(14*60/5), "it rests between reads that fail")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		_, err := v.Current(t.Context())
 		require.ErrorIs(t, err, errDown)
 		s.away.Store(false)
@@ -176,7 +179,7 @@ func TestAProcessThatSleptReadsTheLifetimesFirst(t *testing.T) {
 		s.wait = time.Second
 		v := decided(t, s, 30*day)
 		decided(t, s, day)
-		time.Sleep(3 * day)
+		pass(3 * day)
 		var requests sync.WaitGroup
 		for range 5 { // not only the one that reads
 			requests.Go(func() {
