@@ -22,6 +22,48 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
+// changing is the heading of the table about changes of settings.
+const changing = "## Changing a setting\n"
+
+// stored are the settings that decide about stored things or identities. A change of one could
+// break an invariant, so its row names the test that holds it.
+var stored = []string{
+	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_AUTH",
+	"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL", "FANFARE_JWT_USER_CLAIM", "FANFARE_SERVICE_SCOPE",
+	"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS", "FANFARE_MAX_FOLLOWING",
+	"FANFARE_LIKES_BY_USER", "FANFARE_DEV_SECRET",
+}
+
+// The document has a row for the change of each variable, in the order of Config. docs_test.go
+// finds the named tests.
+func TestTheDocumentDescribesTheChangeOfEachVariable(t *testing.T) {
+	var want, got []string
+	for field := range reflect.TypeFor[config.Config]().Fields() {
+		want = append(want, field.Tag.Get("env"))
+	}
+	_, table, ok := strings.Cut(page(t), changing)
+	require.True(t, ok)
+	table, _, ok = strings.Cut(table, "\n## ")
+	require.True(t, ok)
+	held := regexp.MustCompile("^I[0-9]+(, I[0-9]+)*: `Test[A-Za-z0-9]+`(, `Test[A-Za-z0-9]+`)*$")
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "| `FANFARE_") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		require.Lenf(t, cells, 3, "the row has %d cells: %s", len(cells), line)
+		name, holds := strings.Trim(cells[0], "`"), cells[2]
+		got = append(got, name)
+		if slices.Contains(stored, name) && !held.MatchString(holds) {
+			t.Errorf("%s decides about stored things, and its row names no invariant and test: %s", name, holds)
+		}
+	}
+	assert.Equal(t, want, got)
+	for _, name := range stored {
+		assert.Contains(t, want, name)
+	}
+}
+
 // The table of the document has a row for each variable, in the order of Config, with its
 // default and with programs that exist.
 func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
@@ -59,7 +101,9 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		want = append(want, field.Tag.Get("env")+" "+value)
 	}
 	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`verify`", "`explain`", "`delivery`", "`health`", "`replay`"}
-	for line := range strings.Lines(page(t)) {
+	settings, _, ok := strings.Cut(page(t), changing)
+	require.True(t, ok)
+	for line := range strings.Lines(settings) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if !strings.HasPrefix(line, "| `FANFARE_") {
 			continue

@@ -47,14 +47,15 @@ func (q *events) Publish(_ string, msgs ...*message.Message) error {
 func (*events) Close() error { return nil }
 
 // started starts a process with a setting, which decides the TTL of homes.
-func (w *world) started(q *events, ttl time.Duration, pushLimit int64) *settled {
+func (w *world) started(q *events, ttl time.Duration, pushLimit int64, days ...int) *settled {
 	w.t.Helper()
 	view := lifetime.New(lifetime.Config{Store: w.store, Now: w.clock.now, TTL: ttl})
 	require.NoError(w.t, view.Decide(w.t.Context()))
-	p := w.with(func(c *config) { c.Lifetimes, c.Publisher, c.ActiveDays = view, q, 14 })
+	active := append(days, 14)[0]
+	p := w.with(func(c *config) { c.Lifetimes, c.Publisher, c.ActiveDays = view, q, active })
 	return &settled{p, fanout.New(fanout.Config{
 		Store: table.HideExpired(p.store, w.clock.now), Posts: p.Service, Publisher: q, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now,
-		Lifetimes: view, PushLimit: pushLimit, ActiveDays: 14,
+		Lifetimes: view, PushLimit: pushLimit, ActiveDays: active,
 	}), q}
 }
 
@@ -222,21 +223,23 @@ func TestADeletedPostDoesNotReturnWithTheTTL(t *testing.T) {
 	}
 }
 
-// Processes start with settings that go up and down while users post, follow, mute, unfollow and
+// Processes start with TTLs, push limits and active days that go up and down while users post, follow, mute, unfollow and
 // delete, are away and return, and authors become large. Every process shows the same homes.
-func TestHomesAreExactWhileTheTTLChanges(t *testing.T) {
+func TestHomesAreExactWhileSettingsGoUpAndDown(t *testing.T) {
 	const day = 24 * time.Hour
 	seeds := uint64(30)
 	if testing.Short() {
-		seeds = 8
+		seeds = 4
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			w, q := newWorld(t), &events{}
+			w, queues := newWorld(t), []*events{{}, {}} // of two prefixes
 			ttls := []time.Duration{day, 7 * day, 30 * day, 100 * day}
-			start := func() *settled { return w.started(q, ttls[rng.IntN(len(ttls))], rng.Int64N(3)) }
-			running := []*settled{start(), start()}
+			start := func(i int) *settled {
+				return w.started(queues[i], ttls[rng.IntN(len(ttls))], rng.Int64N(3), []int{0, 2, 14}[rng.IntN(3)])
+			}
+			running := []*settled{start(0), start(1)}
 			users := []string{"ann", "bob", "carl", "dora"}
 			running[0].users(users...)
 			follows, mutes := map[[2]string]bool{}, map[[2]string]bool{}
@@ -255,7 +258,8 @@ func TestHomesAreExactWhileTheTTLChanges(t *testing.T) {
 					require.NoError(t, p.DeletePost(t.Context(), posts[i].author, posts[i].id))
 					posts = slices.Delete(posts, i, i+1)
 				case n == 5:
-					running[rng.IntN(len(running))] = start()
+					i := rng.IntN(len(running))
+					running[i] = start(i)
 				case n == 6 && user != author:
 					require.NoError(t, p.Unfollow(t.Context(), user, author))
 					delete(follows, pair)
@@ -269,7 +273,8 @@ func TestHomesAreExactWhileTheTTLChanges(t *testing.T) {
 					p.follow(user, author)
 					follows[pair] = true
 				}
-				running[rng.IntN(len(running))].work()
+				running[0].work()
+				running[1].work()
 				w.clock.add(time.Duration(1 + rng.Int64N(int64([]time.Duration{time.Minute, day, 12 * day}[rng.IntN(3)]))))
 				lives, err := lifetime.New(lifetime.Config{Store: w.store, Now: w.clock.now}).Current(t.Context())
 				require.NoError(t, err)
