@@ -137,6 +137,7 @@ func (e *examination) directory(context.Context) {
 	default:
 		e.ok("lock", "no process has %s open", dir)
 	}
+	e.ok("TTL of homes", "fanfare up stores FANFARE_TIMELINE_TTL, which is %s: in place of another one it is in force a day later", e.cfg.TimelineTTL)
 	formats := true
 	for _, store := range []string{"table", "queue"} {
 		path := filepath.Join(dir, store)
@@ -171,6 +172,7 @@ func (e *examination) aws(ctx context.Context) {
 	}
 	e.ok("AWS", "there are a region and credentials")
 	if e.table(ctx, store) && e.format(ctx, store) {
+		e.lifetimes(ctx, store)
 		e.tableCalls(ctx, store)
 	}
 	e.queues(ctx, broker)

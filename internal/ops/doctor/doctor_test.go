@@ -1,11 +1,13 @@
 package doctor_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -56,6 +58,7 @@ func newAmazon(t *testing.T) *amazon {
 		"DescribeTable":             fits,
 		"DescribeTimeToLive":        `{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":"ttl"}}`,
 		"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"ENABLED"}}}`,
+		"lifetimes":                 "{}",
 		"GetItem":                   markOf(1), "BatchGetItem": "{}", "BatchWriteItem": "{}", "Query": `{"Items":[],"Count":0}`, "Scan": `{"Items":[],"Count":0}`,
 		"PutItem": refusal("ConditionalCheckFailedException"), "UpdateItem": refusal("ConditionalCheckFailedException"),
 		"DeleteItem": refusal("ConditionalCheckFailedException"), "TransactWriteItems": refusal("TransactionCanceledException"),
@@ -67,6 +70,9 @@ func newAmazon(t *testing.T) *amazon {
 		if service == "AmazonSQS" {
 			a.ServeHTTP(w, r)
 			return
+		}
+		if body, _ := io.ReadAll(r.Body); op == "GetItem" && bytes.Contains(body, []byte("lifetimes")) && !strings.Contains(a.answers[op], "__type") {
+			op = "lifetimes"
 		}
 		if strings.Contains(a.answers[op], "__type") {
 			w.WriteHeader(http.StatusBadRequest)
@@ -149,8 +155,15 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 		"a table of a development version": {answers: answers{"GetItem": "{}"}, want: [][]string{{"fault format", "before v0.1.0"}}},
 		"a table of a newer version":       {answers: answers{"GetItem": markOf(2)}, want: [][]string{{"fault format", "use a newer fanfare"}}},
 		"a table that nobody may read":     {answers: answers{"GetItem": refusal("AccessDeniedException")}, want: [][]string{{"fault calls to the table", "dynamodb:GetItem is refused"}}},
-		"hidden backups":                   {answers: answers{"DescribeContinuousBackups": refusal("AccessDeniedException")}, want: [][]string{{"warning point-in-time recovery", "could not be checked"}}},
-		"a hidden shape":                   {answers: answers{"DescribeTable": refusal("AccessDeniedException")}, want: [][]string{{"warning table", "could not be checked"}}},
+		"another TTL of homes": {
+			answers: answers{"lifetimes": `{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"},"ttls":{"S":"0:604800000"}}}`},
+			want:    [][]string{{"warning TTL of homes", "for 168h0m0s, and FANFARE_TIMELINE_TTL is 720h0m0s"}},
+		},
+		"a damaged TTL of homes": {
+			answers: answers{"lifetimes": `{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"}}}`}, want: [][]string{{"fault TTL of homes"}},
+		},
+		"hidden backups": {answers: answers{"DescribeContinuousBackups": refusal("AccessDeniedException")}, want: [][]string{{"warning point-in-time recovery", "could not be checked"}}},
+		"a hidden shape": {answers: answers{"DescribeTable": refusal("AccessDeniedException")}, want: [][]string{{"warning table", "could not be checked"}}},
 		"a table to read": {
 			answers: answers{"PutItem": refusal("AccessDeniedException"), "TransactWriteItems": refusal("AccessDeniedException"), "UpdateItem": refusal("ValidationException")},
 			want: [][]string{
@@ -419,4 +432,23 @@ func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
 			}, "no %s with %q in %+v", row.level, row.want, found)
 		})
 	}
+}
+
+func TestDoctorShowsTheTTLOfHomes(t *testing.T) {
+	a := newAmazon(t)
+	says := func(env ...string) string {
+		t.Helper()
+		for _, f := range examine(t, daemon.Roles{API: true}, append(onAWS(), env...)...) {
+			if f.Check == "TTL of homes" {
+				return string(f.Level) + " " + f.Says
+			}
+		}
+		return ""
+	}
+	assert.Equal(t, "ok the table has none yet: the first api or fanout stores FANFARE_TIMELINE_TTL, which is 720h0m0s", says())
+	soon := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	a.answers["lifetimes"] = fmt.Sprintf(`{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"},"ttls":{"S":"0:2592000000 %d:604800000"}}}`, soon.UnixMilli())
+	change := "homes show posts for 720h0m0s, and from " + soon.Format(time.RFC3339) + " on for 168h0m0s, "
+	assert.Equal(t, "ok "+change+"by FANFARE_TIMELINE_TTL", says("FANFARE_TIMELINE_TTL=168h"))
+	assert.Equal(t, "warning "+change+"and FANFARE_TIMELINE_TTL is 720h0m0s", says())
 }
