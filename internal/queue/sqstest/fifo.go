@@ -24,8 +24,9 @@ type fifo struct {
 	ready, loud *list.List
 	// groups has the groups with messages.
 	groups map[string]*group
-	// hidden has the others. The next one to become ready comes first.
-	hidden byTime
+	// hidden has the messages in flight, delayed those that were sent with a delay and have not been
+	// received. The next one to become ready comes first.
+	hidden, delayed byTime
 	// out has the messages by the receipt of their last receive.
 	out map[string]*stored
 	// arrived is closed when a message may have become ready.
@@ -38,9 +39,10 @@ type stored struct {
 	id, body, sum, group, receipt string
 	attributes                    json.RawMessage
 	receives                      int
-	// waiting is the place in ready, nil if the message is hidden.
+	sent                          time.Time
+	// waiting is the place in ready, nil if the message is hidden or delayed.
 	waiting *list.Element
-	// until is the end of the visibility timeout, at the place in hidden.
+	// until is the end of the visibility timeout or of the delay, at the place in its heap.
 	until time.Time
 	at    int
 }
@@ -49,15 +51,18 @@ func newFIFO() *fifo {
 	return &fifo{ready: list.New(), loud: list.New(), groups: map[string]*group{}, out: map[string]*stored{}, arrived: make(chan struct{})}
 }
 
-func (q *fifo) len() int { return q.visible() + len(q.hidden) }
+func (q *fifo) len() int { return q.visible() + len(q.hidden) + len(q.delayed) }
 
 func (q *fifo) number() string {
 	q.last++
 	return strconv.Itoa(q.last)
 }
 
-// show makes the messages ready whose visibility timeout has ended.
+// show makes the messages ready whose visibility timeout or delay has ended.
 func (q *fifo) show(now time.Time) {
+	for len(q.delayed) > 0 && !q.delayed[0].until.After(now) {
+		q.makeReady(heap.Pop(&q.delayed).(*stored))
+	}
 	for len(q.hidden) > 0 && !q.hidden[0].until.After(now) {
 		m := heap.Pop(&q.hidden).(*stored)
 		q.moved(m.group, 0, -1)
@@ -65,10 +70,12 @@ func (q *fifo) show(now time.Time) {
 	}
 }
 
-// next returns the time at which the next hidden message becomes ready, until at most.
+// next returns the time at which the next message becomes ready, until at most.
 func (q *fifo) next(until time.Time) time.Time {
-	if len(q.hidden) > 0 && q.hidden[0].until.Before(until) {
-		return q.hidden[0].until
+	for _, h := range []byTime{q.hidden, q.delayed} {
+		if len(h) > 0 && h[0].until.Before(until) {
+			until = h[0].until
+		}
 	}
 	return until
 }
@@ -79,8 +86,10 @@ func (q *fifo) wake() {
 	q.arrived = make(chan struct{})
 }
 
+// receive returns messages. SQS has a quota of messages in flight: a long poll brings none above it.
 func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []received {
 	q.show(now)
+	most = min(most, maxInFlight-len(q.hidden))
 	var got []received
 	for len(got) < most && q.visible() > 0 {
 		m := q.front()
@@ -93,15 +102,19 @@ func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []rece
 		q.moved(m.group, 0, 1)
 		r := received{MessageID: m.id, ReceiptHandle: m.receipt, Body: m.body, MD5OfBody: m.sum, MessageAttributes: m.attributes}
 		r.Attributes.ApproximateReceiveCount = strconv.Itoa(m.receives)
+		r.Attributes.SentTimestamp = strconv.FormatInt(m.sent.UnixMilli(), 10)
+		r.Attributes.MessageGroupID = m.group
 		got = append(got, r)
 	}
 	return got
 }
 
-// Limits of a message.
+// Limits of a message, and of a queue.
 const (
 	maxMessage    = 1 << 20
 	maxAttributes = 10
+	maxDelay      = 900 // seconds
+	maxInFlight   = 120_000
 )
 
 type attribute struct {
@@ -116,6 +129,9 @@ func (e *entry) check() (size int, err error) {
 		if err := json.Unmarshal(e.MessageAttributes, &attributes); err != nil {
 			return 0, refused("InvalidParameterValue", "attributes: %v", err)
 		}
+	}
+	if e.DelaySeconds < 0 || e.DelaySeconds > maxDelay {
+		return 0, refused("InvalidParameterValue", "a delay of %d seconds", e.DelaySeconds)
 	}
 	if len(attributes) > maxAttributes {
 		return 0, refused("InvalidParameterValue", "%d attributes", len(attributes))
@@ -147,9 +163,14 @@ func (q *fifo) send(e *entry) (success, error) {
 	if _, err := e.check(); err != nil {
 		return success{}, err
 	}
-	sum := md5.Sum([]byte(e.MessageBody))
-	m := &stored{id: q.number(), body: e.MessageBody, sum: hex.EncodeToString(sum[:]), group: e.MessageGroupID, attributes: e.MessageAttributes}
-	q.makeReady(m)
+	sum, now := md5.Sum([]byte(e.MessageBody)), time.Now()
+	m := &stored{id: q.number(), body: e.MessageBody, sum: hex.EncodeToString(sum[:]), group: e.MessageGroupID, attributes: e.MessageAttributes, sent: now}
+	if e.DelaySeconds > 0 {
+		m.until = now.Add(time.Duration(e.DelaySeconds) * time.Second)
+		heap.Push(&q.delayed, m)
+	} else {
+		q.makeReady(m)
+	}
 	return success{MessageID: m.id, MD5OfMessageBody: m.sum}, nil
 }
 
@@ -239,7 +260,7 @@ func (q *fifo) unready(m *stored) {
 // visible returns how many messages may be received.
 func (q *fifo) visible() int { return q.ready.Len() + q.loud.Len() }
 
-// byTime is a heap by the end of the visibility timeout.
+// byTime is a heap by the time at which messages become ready.
 type byTime []*stored
 
 func (h byTime) Len() int           { return len(h) }

@@ -117,11 +117,17 @@ func (s *Server) Len(name string) int {
 
 // Visible returns how many messages of a queue may be received now.
 func (s *Server) Visible(name string) int {
+	visible, _, _ := s.States(name)
+	return visible
+}
+
+// States returns how many messages of a queue may be received now, are in flight, and are delayed.
+func (s *Server) States(name string) (visible, inFlight, delayed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queue(name)
 	q.show(time.Now())
-	return q.visible()
+	return q.visible(), len(q.hidden), len(q.delayed)
 }
 
 // Groups returns the group ids of the messages of a queue that may be received now.
@@ -179,6 +185,7 @@ type (
 		MessageGroupID    string `json:"MessageGroupId"`
 		ReceiptHandle     string
 		VisibilityTimeout int
+		DelaySeconds      int
 	}
 	success struct {
 		ID               string `json:"Id,omitempty"`
@@ -197,7 +204,10 @@ type (
 		Body              string
 		MD5OfBody         string
 		MessageAttributes json.RawMessage `json:",omitempty"`
-		Attributes        struct{ ApproximateReceiveCount string }
+		Attributes        struct {
+			ApproximateReceiveCount, SentTimestamp string
+			MessageGroupID                         string `json:"MessageGroupId,omitempty"`
+		}
 	}
 )
 
@@ -317,7 +327,7 @@ func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fau
 	if op == "GetQueueAttributes" {
 		attributes := map[string]string{
 			"ApproximateNumberOfMessages": strconv.Itoa(q.visible()), "ApproximateNumberOfMessagesNotVisible": strconv.Itoa(len(q.hidden)),
-			"ApproximateNumberOfMessagesDelayed": "0", "QueueArn": "arn:fake:" + name,
+			"ApproximateNumberOfMessagesDelayed": strconv.Itoa(len(q.delayed)), "QueueArn": "arn:fake:" + name,
 		}
 		maps.Copy(attributes, s.settings[name])
 		return map[string]any{"Attributes": attributes}, nil
