@@ -134,7 +134,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	broker, err := OpenSQS(ctx, sqs.Options{
-		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Log: p.log.Named("sqs"),
+		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log.Named("sqs"),
 	}, p.clock)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,9 @@ func check(msg *message.Message) error {
 		if !validKey(key) {
 			return fmt.Errorf("metadata key %q: want 1 to 256 letters, digits, -, _ or inner dots: %w", key, ErrInvalid)
 		}
+		if key == MetaWait {
+			return fmt.Errorf("metadata key %q belongs to the transport: %w", key, ErrInvalid)
+		}
 		if err := CheckText(key, value); err != nil {
 			return fmt.Errorf("metadata %w", err)
 		}

@@ -198,6 +198,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		}
 		return ResultAttempts
 	default:
+		receive.transient = Transient(err)
 		log.Warn("failed, the message comes again", zap.Duration("after", receive.Delay()))
 	}
 	msg.Nack()

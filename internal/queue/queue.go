@@ -66,6 +66,9 @@ const (
 	// MetaReceives is the number of receives of a message before it became a dead
 	// letter.
 	MetaReceives = "receives"
+	// MetaWait is for the transport alone, which puts its notes there about a message that waits. No
+	// publisher may set it, and no consumer sees it.
+	MetaWait = "fanfare_wait"
 )
 
 // Limits.
@@ -142,6 +145,8 @@ type Receive struct {
 	due time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
+	// transient says that the Nack is for a transient error.
+	transient bool
 }
 
 // NewReceive is for backends. It returns the receive with this number.
@@ -159,6 +164,9 @@ func (r *Receive) Delay() time.Duration {
 	}
 	return Backoff(r.Receives)
 }
+
+// Transient is for backends. It reports whether the message failed with a transient error.
+func (r *Receive) Transient() bool { return r.transient }
 
 // Due lets the age of the message count from at, unless it counts from a later time already.
 // The age counts from the time of the event (Event), and a wait that the event does not ask for

@@ -92,10 +92,11 @@ func permissions() []permission {
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
 		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes}, []string{api}},
-		{"sqs:SendMessage", slices.Concat([]string{queue.TopicBackfills, queue.TopicChunks, queue.TopicLikes}, deadOf(delivers...)), []string{fanout}},
+		// A consumer also sends to the queues that it reads: a copy of each message that waits.
+		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
 		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
 		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg}},
-		{"sqs:SendMessage", deadOf(queue.TopicLikes), []string{likeagg}},
+		{"sqs:SendMessage", slices.Concat([]string{queue.TopicLikes}, deadOf(queue.TopicLikes)), []string{likeagg}},
 		{"sqs:SendMessage", queue.Topics(), []string{operator}},
 		{"sqs:ReceiveMessage", delivers, []string{fanout}},
 		{"sqs:ReceiveMessage", []string{queue.TopicLikes}, []string{likeagg}},

@@ -23,7 +23,8 @@ const (
 	// workers may last that long before messages are lost (I6).
 	retention = 14 * 24 * time.Hour
 	// maxReceiveCount is the limit of SQS's own redrive policy. It stops messages
-	// whose consumers always die before they answer.
+	// whose consumers always die before they answer. A subscription has the same limit for the
+	// receives of a message and its copies together.
 	maxReceiveCount = 1000
 	// maxBody is the largest message that SQS allows.
 	maxBody = 1 << 20
@@ -187,7 +188,7 @@ func (b *Broker) Describe(ctx context.Context) ([]Description, error) {
 }
 
 // Depth implements queue.Broker. SQS's counts are approximate. They include messages that
-// were nacked with a delay in InFlight.
+// were nacked with a short delay in InFlight.
 func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {

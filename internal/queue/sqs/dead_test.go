@@ -45,6 +45,14 @@ func (t *bubble) send(body string, attributes map[string]types.MessageAttributeV
 	require.NoError(t, err)
 }
 
+// sendGroup sends a message of a group, without the group in its metadata.
+func (t *bubble) sendGroup(group string) {
+	t.Helper()
+	url := "http://fake/000000000000/" + mainName
+	_, err := sqstest.Client(t.sqs).SendMessage(t.Context(), &awssqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String("x"), MessageGroupId: &group})
+	require.NoError(t, err)
+}
+
 func text(value string) types.MessageAttributeValue {
 	return types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
 }

@@ -58,13 +58,14 @@ type bubble struct {
 	broker *sqs.Broker
 	// logged has the broker's warnings and errors.
 	logged *observer.ObservedLogs
+	began  time.Time
 }
 
 // inBubble runs test in virtual time, on an SQS with this latency.
 func inBubble(t *testing.T, latency time.Duration, test func(t *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{T: t, sqs: sqstest.New(latency)}
+		b := &bubble{T: t, sqs: sqstest.New(latency), began: time.Now()}
 		b.broker = b.open()
 		test(b)
 	})

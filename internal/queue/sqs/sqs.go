@@ -4,7 +4,7 @@
 // SQS takes sends, deletes and changes of visibility in tens. So each kind is joined over
 // all callers (batcher.go). A subscription holds many messages at a time, MaxInFlight at
 // most (I9), and extends their visibility timeout while it holds them. SQS itself is fair
-// by group key, through MessageGroupId (I8).
+// by group key, through MessageGroupId (I8). A message that waits is not held (wait.go).
 //
 // It must never
 //
@@ -83,8 +83,11 @@ type Options struct {
 	// consumer before it hands the messages back. Consumers that use queue.Session
 	// have answered by then, and need no grace here.
 	Grace time.Duration
-	// Now is the clock of dead letters, time.Now if nil.
+	// Now is the clock of dead letters and of waiting messages, time.Now if nil.
 	Now func() time.Time
+	// Doubt returns an error while the clock must not decide that a message is not due. nil
+	// stands for a clock that nobody doubts.
+	Doubt func() error
 	// Log receives the errors of background work. If it is nil, nothing is logged.
 	Log *zap.Logger
 }
@@ -107,6 +110,8 @@ type Broker struct {
 	// Close waits for the subscriptions and calls.
 	subscriptions, calls sync.WaitGroup
 	refusals             awsclient.Refusals
+	copies               breaker
+	outage               outage
 
 	// walking is held during a walk through dead letters: two walks at a time would
 	// hide letters from each other.
@@ -123,6 +128,9 @@ func New(client *sqs.Client, o Options) *Broker {
 	o.Requests = defaultTo(o.Requests, DefaultRequests)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Doubt == nil {
+		o.Doubt = func() error { return nil }
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -269,13 +277,25 @@ func marshal(msg *message.Message) (types.SendMessageBatchRequestEntry, error) {
 		return types.SendMessageBatchRequestEntry{}, err
 	}
 	entry := types.SendMessageBatchRequestEntry{MessageBody: m.Body, MessageAttributes: m.MessageAttributes}
-	if group := msg.Metadata.Get(queue.MetaGroup); group != "" {
-		entry.MessageGroupId = aws.String(groupID(group))
-	}
+	entry.MessageGroupId = groupOf(&types.Message{}, msg)
 	return entry, nil
 }
 
+// groupOf returns the MessageGroupId of m, which a producer may have set, else that of msg's group
+// key, nil for none.
+func groupOf(m *types.Message, msg *message.Message) *string {
+	if id := m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]; id != "" {
+		return &id
+	}
+	if group := msg.Metadata.Get(queue.MetaGroup); group != "" {
+		return aws.String(groupID(group))
+	}
+	return nil
+}
+
+// unmarshal returns the message without the attribute of copies, so dead letters and redrives have none.
 func unmarshal(m *types.Message) (*message.Message, error) {
+	delete(m.MessageAttributes, queue.MetaWait)
 	if a, ok := m.MessageAttributes[wsqs.UUIDAttribute]; ok && a.StringValue == nil {
 		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer set it, and not to a string
 	}

@@ -61,6 +61,11 @@ type subscription struct {
 // held is a message that was received and not answered.
 type held struct {
 	receipt string
+	// message, id and group are for a copy.
+	message *types.Message
+	id      string
+	group   *string
+	past    carried
 	// until is the end of the visibility timeout, if it is not extended.
 	until time.Time
 	// extending says that an extension is under way. After answered is set, none
@@ -146,7 +151,7 @@ func (s *subscription) reserve() int {
 			return 0
 		}
 		room := s.max - len(s.out) - s.reserved
-		if s.polling == 0 && room > 0 || s.polling < s.wanted && room >= maxEntries {
+		if s.polling == 0 && room > 0 || s.polling < s.wanted && room >= maxEntries && !s.b.outage.lasts() {
 			n := min(room, maxEntries)
 			s.reserved += n
 			s.polling++
@@ -182,6 +187,10 @@ func (s *subscription) poll(taking context.Context) {
 		if n == 0 {
 			return
 		}
+		if s.b.outage.lasts() && backoff.Wait(taking, outagePause) != nil {
+			s.release(n, nil)
+			continue
+		}
 		received, err := s.receive(n)
 		holds := make([]*held, len(received))
 		msgs := make([]*message.Message, len(received))
@@ -211,8 +220,11 @@ func (s *subscription) receive(n int) ([]types.Message, error) {
 	out, err := s.b.client.ReceiveMessage(awsclient.Patient(ctx, s.b.opt.PollWait), &sqs.ReceiveMessageInput{
 		QueueUrl: &s.queue.url, MaxNumberOfMessages: int32(n),
 		VisibilityTimeout: seconds(s.b.opt.Visibility), WaitTimeSeconds: seconds(s.b.opt.PollWait),
-		MessageAttributeNames:       []string{"All"},
-		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
+		MessageAttributeNames: []string{"All"},
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{
+			types.MessageSystemAttributeNameApproximateReceiveCount, types.MessageSystemAttributeNameSentTimestamp,
+			types.MessageSystemAttributeNameMessageGroupId,
+		},
 	})
 	if err != nil {
 		return nil, s.b.classify("receive messages", err)
@@ -222,7 +234,7 @@ func (s *subscription) receive(n int) ([]types.Message, error) {
 
 // open makes a Watermill message of m. If that is not possible, the message is nil.
 func (s *subscription) open(taking context.Context, m *types.Message) (*message.Message, *held) {
-	h := &held{receipt: aws.ToString(m.ReceiptHandle), until: time.Now().Add(s.b.opt.Visibility), cancel: func() {}}
+	h := &held{receipt: aws.ToString(m.ReceiptHandle), until: time.Now().Add(s.b.opt.Visibility), cancel: func() {}, message: m, past: carriedBy(m)}
 	msg, err := unmarshal(m)
 	if err != nil {
 		// It comes again until SQS's own redrive policy makes it a dead letter.
@@ -233,6 +245,13 @@ func (s *subscription) open(taking context.Context, m *types.Message) (*message.
 	if err != nil || receives < 1 {
 		receives = 1
 	}
+	h.id, h.group = msg.UUID, groupOf(m, msg)
+	if h.past.first.IsZero() {
+		if sent, err := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); err == nil {
+			h.past.first = time.UnixMilli(sent)
+		}
+	}
+	receives += h.past.receives
 	// The message's context outlives the subscription's by the grace.
 	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(taking), queue.NewReceive(receives)))
 	h.cancel = cancel
@@ -241,10 +260,18 @@ func (s *subscription) open(taking context.Context, m *types.Message) (*message.
 }
 
 // deliver sends a message to the channel and starts a goroutine that waits for its answer.
-// After the stop it hands the message back.
+// After the stop it hands the message back. No consumer gets a copy before it is due.
 func (s *subscription) deliver(taking context.Context, msg *message.Message, h *held) {
 	if msg == nil {
 		s.answers.Go(func() { s.handBack(h, queue.Backoff(1)) })
+		return
+	}
+	if wait := s.b.notDue(h.past); wait > 0 {
+		s.answers.Go(func() { s.putOff(h, h.past.receives, wait) })
+		return
+	}
+	if queue.ReceiveOf(msg).Receives > maxReceiveCount {
+		s.answers.Go(func() { s.bury(h, msg) })
 		return
 	}
 	if taking.Err() == nil {
@@ -256,76 +283,6 @@ func (s *subscription) deliver(taking context.Context, msg *message.Message, h *
 		}
 	}
 	s.answers.Go(func() { s.handBack(h, 0) })
-}
-
-// await waits for the consumer's answer to a message, and until SQS has it.
-func (s *subscription) await(msg *message.Message, h *held) {
-	select {
-	case <-msg.Acked():
-		s.ack(h)
-	case <-msg.Nacked():
-		s.handBack(h, queue.ReceiveOf(msg).Delay())
-	case <-s.abandon:
-		select {
-		case <-msg.Acked(): // it came at the same moment
-			s.ack(h)
-		case <-msg.Nacked():
-			s.handBack(h, queue.ReceiveOf(msg).Delay())
-		default:
-			s.handBack(h, 0)
-		}
-	}
-}
-
-// ack deletes the message. It ends the message's context first: the handler is done, even
-// if SQS is slow.
-func (s *subscription) ack(h *held) {
-	h.cancel()
-	s.mu.Lock()
-	h.answered = true
-	s.mu.Unlock()
-	s.answered(h, func(done func(error)) { s.queue.remove.add(done, small, h.receipt) }, "delete")
-}
-
-// handBack makes the message visible after delay. It waits for an extension that is under
-// way: if that came later, it would hide the message from all consumers.
-func (s *subscription) handBack(h *held, delay time.Duration) {
-	h.cancel()
-	s.mu.Lock()
-	h.answered = true
-	for h.extending && s.life.Err() == nil {
-		s.wake.Wait()
-	}
-	extending := h.extending
-	s.mu.Unlock()
-	if extending {
-		return
-	}
-	change := visibility{h.receipt, seconds(min(delay, maxDelay))}
-	s.answered(h, func(done func(error)) { s.queue.visibility.add(done, small, change) }, "hand back")
-}
-
-// answered sends an answer, waits for its outcome and frees the room. If the answer fails,
-// or the drain ends first, the message comes again after its visibility timeout.
-func (s *subscription) answered(h *held, send func(func(error)), what string) {
-	done := make(chan error, 1)
-	send(func(err error) { done <- err })
-	var err error
-	select {
-	case err = <-done:
-	case <-s.life.Done():
-		return
-	}
-	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
-		// The receipt has expired: another consumer has received the message.
-		s.b.opt.Log.Info("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
-	} else if err != nil {
-		s.b.opt.Log.Warn("answer failed, the message comes again", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.out, h)
-	s.wake.Broadcast()
 }
 
 // heartbeat extends the visibility timeout of the held messages until ctx ends. Then it

@@ -1,0 +1,93 @@
+package sqs
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
+)
+
+// await waits for the consumer's answer to a message, and until SQS has it.
+func (s *subscription) await(msg *message.Message, h *held) {
+	select {
+	case <-msg.Acked():
+		s.acked(h)
+	case <-msg.Nacked():
+		s.nacked(h, queue.ReceiveOf(msg))
+	case <-s.abandon:
+		select {
+		case <-msg.Acked(): // it came at the same moment
+			s.acked(h)
+		case <-msg.Nacked():
+			s.nacked(h, queue.ReceiveOf(msg))
+		default:
+			s.handBack(h, 0)
+		}
+	}
+}
+
+func (s *subscription) acked(h *held) {
+	s.b.outage.note(false)
+	s.ack(h)
+}
+
+func (s *subscription) nacked(h *held, receive *queue.Receive) {
+	s.b.outage.note(receive.Transient())
+	s.putOff(h, receive.Receives, receive.Delay())
+}
+
+// ack deletes the message. It ends the message's context first: the handler is done, even
+// if SQS is slow.
+func (s *subscription) ack(h *held) {
+	h.cancel()
+	s.mu.Lock()
+	h.answered = true
+	s.mu.Unlock()
+	s.answered(h, func(done func(error)) {
+		s.queue.remove.add(func(err error) { s.b.copies.ended(err); done(err) }, small, h.receipt)
+	}, "delete")
+}
+
+// handBack makes the message visible after delay. It waits for an extension that is under
+// way: if that came later, it would hide the message from all consumers.
+func (s *subscription) handBack(h *held, delay time.Duration) {
+	h.cancel()
+	s.mu.Lock()
+	h.answered = true
+	for h.extending && s.life.Err() == nil {
+		s.wake.Wait()
+	}
+	extending := h.extending
+	s.mu.Unlock()
+	if extending {
+		return
+	}
+	change := visibility{h.receipt, seconds(min(delay, maxDelay))}
+	s.answered(h, func(done func(error)) { s.queue.visibility.add(done, small, change) }, "hand back")
+}
+
+// answered sends an answer, waits for its outcome and frees the room. If the answer fails,
+// or the drain ends first, the message comes again after its visibility timeout.
+func (s *subscription) answered(h *held, send func(func(error)), what string) {
+	done := make(chan error, 1)
+	send(func(err error) { done <- err })
+	var err error
+	select {
+	case err = <-done:
+	case <-s.life.Done():
+		return
+	}
+	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
+		// The receipt has expired: another consumer has received the message.
+		s.b.opt.Log.Info("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
+	} else if err != nil {
+		s.b.opt.Log.Warn("answer failed, the message comes again", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.out, h)
+	s.wake.Broadcast()
+}

@@ -1,0 +1,217 @@
+package sqs
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	wsqs "github.com/ThreeDotsLabs/watermill-aws/sqs"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
+)
+
+// A message that waits by its visibility timeout is in flight, and SQS delivers nothing of a queue
+// with some 120,000 messages in flight. A delayed message is not in flight. So a message that has to
+// wait for longer than holdMost is replaced by a delayed copy. SQS delays a message for delayMost
+// at most: the copy carries the time at which it is due, and before that it is replaced by the next
+// copy, without a handler. Each replacement is a hop. docs/decisions/0041 has the rules.
+const (
+	// holdMost is the longest wait by the visibility timeout.
+	holdMost = 10 * time.Second
+	// delayMost is the longest delay of SQS.
+	delayMost = 15 * time.Minute
+	// copyPause is how long a process sends no copies after a replacement that failed.
+	copyPause = time.Minute
+	// maxAttributes is SQS's limit on the attributes of a message.
+	maxAttributes = 10
+)
+
+// carried is the part of a message's past that a copy carries. The first message of an id has none.
+type carried struct {
+	// receives counts the receives by handlers: a hop is none.
+	receives int
+	// first is when the first message was sent, by the clock of SQS.
+	first time.Time
+	// due is when the copy may be handled, zero for at once.
+	due time.Time
+}
+
+func (c carried) String() string {
+	return fmt.Sprintf("%d %d %d", c.receives, c.first.UnixMilli(), c.due.UnixMilli())
+}
+
+// carriedBy returns what m carries. It returns the zero carried for an attribute that no copy has.
+func carriedBy(m *types.Message) (c carried) {
+	fields := strings.Split(aws.ToString(m.MessageAttributes[queue.MetaWait].StringValue), " ")
+	var numbers [3]int64
+	if len(fields) != len(numbers) {
+		return c
+	}
+	for i, field := range fields {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil || n < 0 {
+			return c
+		}
+		numbers[i] = n
+	}
+	return carried{int(numbers[0]), time.UnixMilli(numbers[1]), time.UnixMilli(numbers[2])}
+}
+
+// notDue returns how long a copy still has to wait, 0 if its handler may have it. A clock in doubt
+// holds no message back, and no copy waits for longer than a consumer can ask for.
+func (b *Broker) notDue(c carried) time.Duration {
+	wait := c.due.Sub(b.opt.Now())
+	if wait <= holdMost || wait > maxDelay || b.opt.Doubt() != nil {
+		return 0
+	}
+	return wait
+}
+
+// copyOf returns a copy of h's message that is due after wait. It reports false if SQS does not take
+// a message with one attribute more.
+func (b *Broker) copyOf(h *held, receives int, wait time.Duration) (entry types.SendMessageBatchRequestEntry, size int, fits bool) {
+	attributes := maps.Clone(h.message.MessageAttributes)
+	if attributes == nil {
+		attributes = map[string]types.MessageAttributeValue{}
+	}
+	set := func(name, value string) {
+		attributes[name] = types.MessageAttributeValue{DataType: aws.String(wsqs.AWSStringDataType), StringValue: &value}
+	}
+	set(wsqs.UUIDAttribute, h.id)
+	set(queue.MetaWait, carried{receives, h.past.first, b.opt.Now().Add(wait)}.String())
+	entry = types.SendMessageBatchRequestEntry{
+		MessageBody: h.message.Body, MessageAttributes: attributes, DelaySeconds: seconds(hop(wait)), MessageGroupId: h.group,
+	}
+	size = len(aws.ToString(entry.MessageBody))
+	for name, a := range attributes {
+		size += len(name) + len(aws.ToString(a.DataType)) + len(aws.ToString(a.StringValue)) + len(a.BinaryValue)
+	}
+	return entry, size, len(attributes) <= maxAttributes && size <= maxBody
+}
+
+// hop returns the delay of the next copy. Hops of a wait are of one length, so that the last one is
+// not too short for a copy.
+func hop(wait time.Duration) time.Duration {
+	hops := (wait + delayMost - 1) / delayMost
+	return (wait + hops - 1) / hops
+}
+
+// putOff lets h's message come again after wait, with this number of receives behind it. The message
+// is extended until its copy is sent, so no other consumer receives it meanwhile.
+func (s *subscription) putOff(h *held, receives int, wait time.Duration) {
+	h.cancel()
+	if wait > holdMost && s.sendCopy(h, receives, wait) {
+		s.ack(h)
+		return
+	}
+	s.handBack(h, wait)
+}
+
+// sendCopy reports whether SQS has a copy of h's message. If it reports false, the message has to
+// wait by its visibility timeout.
+func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool {
+	entry, size, fits := s.b.copyOf(h, receives, wait)
+	if !fits || !s.b.copies.allowed() {
+		return false
+	}
+	done := make(chan error, 1)
+	s.queue.send.add(func(err error) { done <- err }, func(int) int { return size }, entry)
+	var err error
+	select {
+	case err = <-done:
+	case <-s.life.Done():
+		return false
+	}
+	if err != nil { // SQS may have the copy all the same
+		s.b.copies.ended(err)
+		s.b.opt.Log.Warn("copy not sent, the message waits by its visibility timeout", zap.String("topic", s.topic), zap.Error(err))
+	}
+	return err == nil
+}
+
+// bury makes a dead letter of a message that was received too often in all: SQS counts the receives
+// of each copy alone.
+func (s *subscription) bury(h *held, msg *message.Message) {
+	reason := fmt.Sprintf("received more than %d times since %s", maxReceiveCount, h.past.first.UTC().Format(time.RFC3339))
+	if err := s.b.DeadLetter(msg.Context(), s.topic, msg, reason); err != nil {
+		s.b.opt.Log.Error("dead letter not stored, the message comes again", zap.String("topic", s.topic), zap.String("message_id", msg.UUID), zap.Error(err))
+		s.handBack(h, holdMost)
+		return
+	}
+	s.b.opt.Log.Warn("dead letter", zap.String("topic", s.topic), zap.String("message_id", msg.UUID), zap.String("reason", reason))
+	s.ack(h)
+}
+
+// breaker stops the copies of a process whose replacements fail: where no delete succeeds, each copy
+// would be one message more.
+type breaker struct {
+	mu sync.Mutex
+	// failed is when a delete or a copy failed, zero if one succeeded since its pause.
+	failed time.Time
+	// trying says that a copy is under way after a pause. Its end decides about the others.
+	trying bool
+}
+
+// allowed reports whether a copy may be sent. After a pause it allows one, until that has ended.
+func (c *breaker) allowed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed.IsZero() {
+		return true
+	}
+	if c.trying || time.Since(c.failed) < copyPause {
+		return false
+	}
+	c.trying = true
+	return true
+}
+
+// ended notes the outcome of a delete, or a copy that failed.
+func (c *breaker) ended(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.failed, c.trying = time.Now(), false
+	case !c.failed.IsZero() && time.Since(c.failed) >= copyPause:
+		c.failed, c.trying = time.Time{}, false
+	}
+}
+
+const (
+	// outagePause is the time between two polls of a subscription in an outage.
+	outagePause = 10 * time.Second
+	// outageMemory is the number of answers after which an older one has lost two thirds of its weight.
+	outageMemory = 64
+)
+
+// outage knows whether most answers of the process were transient errors. Then each message that is
+// received waits again, most of them by a copy, so the process polls less.
+type outage struct {
+	mu sync.Mutex
+	// share is the part of transient errors. Recent answers weigh more.
+	share float64
+}
+
+// note takes an answer.
+func (o *outage) note(transient bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.share -= o.share / outageMemory
+	if transient {
+		o.share += 1.0 / outageMemory
+	}
+}
+
+func (o *outage) lasts() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.share > 0.5
+}
