@@ -9,21 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
-	"fanfare/messages"
 )
-
-// longestWaits are the longest waits by design of the messages of each topic
-// (docs/decisions/0040).
-func longestWaits() map[string]time.Duration {
-	const deletion, removalOfAUser = messages.MaxAhead + time.Minute, time.Hour
-	return map[string]time.Duration{queue.TopicPosts: 0, queue.TopicBackfills: max(deletion, removalOfAUser), queue.TopicChunks: 0, queue.TopicLikes: 0}
-}
 
 // lateAlarm returns the alarm of the stack for late messages of a topic, and its threshold.
 func lateAlarm(t *testing.T, topic string) (alarm map[string]any, threshold float64) {
@@ -36,45 +27,67 @@ func lateAlarm(t *testing.T, topic string) (alarm map[string]any, threshold floa
 	return alarm, threshold
 }
 
-// ApproximateAgeOfOldestMessage counts from the send, and hidden messages count.
-func TestNoAlarmOnTheAgeOfMessagesIsBelowAWaitByDesign(t *testing.T) {
+// metric returns a metric of an alarm in one line.
+func metric(t *testing.T, of any) string {
+	t.Helper()
+	m := at(t, of, "MetricStat", "Metric")
+	assert.Equal(t, "60", at(t, of, "MetricStat", "Period"))
+	return fmt.Sprint(at(t, of, "Id"), " ", at(t, m, "MetricName"), " ", at(t, of, "MetricStat", "Stat"), " ", at(t, m, "Dimensions", 0, "Value"))
+}
+
+// ApproximateAgeOfOldestMessage leaves out a message after its third receive, and begins at 0 with
+// each copy of a message that waits: no alarm may rely on it.
+func TestTheAlarmsForLateMessagesSeeMessagesThatAlwaysFail(t *testing.T) {
 	t.Parallel()
-	for topic, wait := range longestWaits() {
+	for _, topic := range queue.Topics() {
 		alarm, threshold := lateAlarm(t, topic)
-		if alarm["MetricName"] == "ApproximateAgeOfOldestMessage" {
-			assert.Greaterf(t, threshold, wait.Seconds(), "a sound queue of %s raises its alarm", topic)
+		want := []string{"v ApproximateNumberOfMessagesVisible Maximum q-" + topic}
+		if topic != queue.TopicBackfills { // whose messages are delayed by design
+			want = append(want, "y ApproximateNumberOfMessagesDelayed Maximum q-"+topic)
+		}
+		want = append(want, "d NumberOfMessagesDeleted Sum q-"+topic)
+		for i, line := range want {
+			assert.Equal(t, line, metric(t, at(t, alarm, "Metrics", i)))
+		}
+		expression := fmt.Sprint(at(t, alarm, "Metrics", len(want), "Expression"))
+		for name, c := range map[string]struct {
+			visible, delayed, deleted int // in a minute
+			late                      bool
+		}{
+			"idle":                                                     {0, 0, 0, false},
+			"one message is met by a look":                             {1, 0, 1, false},
+			"busy: a fifth of a second of work":                        {20, 0, 6000, false},
+			"a crowd, less than four minutes of work":                  {19_000, 0, 5000, false},
+			"more than the workers take, six minutes of work":          {30_000, 0, 5000, true},
+			"one message, and no worker takes it":                      {1, 0, 0, true},
+			"one of many messages fails":                               {20, 1, 6000, false},
+			"the only message fails":                                   {0, 1, 0, topic != queue.TopicBackfills},
+			"all messages fail: each has a copy in five minutes":       {0, 1000, 200, topic != queue.TopicBackfills},
+			"a few hundred messages fail: each has a copy in a minute": {0, 300, 300, false},
+		} {
+			got, _ := constant.Float64Val(constant.ToFloat(arithmetic(t, expression, map[string]int{"v": c.visible, "y": c.delayed, "d": c.deleted})))
+			assert.Equal(t, c.late, got > threshold, "%s: %s: %v seconds", topic, name, got)
 		}
 	}
 }
 
-// A message that waits by design is hidden and not visible, so it is not in the backlog.
-func TestTheAlarmForLateBackfillsIsSilentOnASoundQueue(t *testing.T) {
+// SQS delivers nothing of a queue with some 120,000 messages in flight.
+func TestTheAlarmForMessagesInFlightIsBelowTheQuota(t *testing.T) {
 	t.Parallel()
-	alarm, threshold := lateAlarm(t, queue.TopicBackfills)
-	for i, want := range []string{"v ApproximateNumberOfMessagesVisible Maximum q-backfills", "d NumberOfMessagesDeleted Sum q-backfills"} {
-		of := at(t, alarm, "Metrics", i)
-		metric := at(t, of, "MetricStat", "Metric")
-		assert.Equal(t, "60", at(t, of, "MetricStat", "Period"))
-		assert.Equal(t, want, fmt.Sprint(at(t, of, "Id"), " ", at(t, metric, "MetricName"), " ", at(t, of, "MetricStat", "Stat"), " ", at(t, metric, "Dimensions", 0, "Value")))
-	}
-	expression := fmt.Sprint(at(t, alarm, "Metrics", 2, "Expression"))
 	for name, c := range map[string]struct {
-		visible, deleted int // in a minute
-		seconds          float64
-		late             bool
+		metric    string
+		threshold int
 	}{
-		"idle": {0, 0, 0, false},
-		"a post is deleted every 10 seconds: 36 messages are hidden":              {0, 6, 0, false},
-		"a look meets the one message of a minute":                                {1, 1, 55, false},
-		"busy: a fifth of a second of work":                                       {20, 6000, 0.2, false},
-		"a crowd of new followers, four minutes of work":                          {20_000, 5000, 240, false},
-		"more new followers than the workers take, six minutes of work":           {30_000, 5000, 360, true},
-		"one message, and no worker takes it":                                     {1, 0, 600, true},
-		"no worker is left, and deletions of ten minutes ago have become visible": {24, 0, 14_400, true},
+		"MessagesInFlight": {"ApproximateNumberOfMessagesNotVisible", 80_000},
+		"MessagesDelayed":  {"ApproximateNumberOfMessagesDelayed", 100_000},
 	} {
-		got, _ := constant.Float64Val(constant.ToFloat(arithmetic(t, expression, map[string]int{"v": c.visible, "d": c.deleted})))
-		assert.InDelta(t, c.seconds, got, 0.01*c.seconds, name)
-		assert.Equal(t, c.late, got > threshold, name)
+		resources := stack(t, "services.yaml", map[string]string{"QueuePrefix": "q"})
+		alarm := at(t, resources, name, "Properties")
+		for i, topic := range queue.Topics() {
+			assert.Equal(t, fmt.Sprintf("%s %s Maximum q-%s", topic, c.metric, topic), metric(t, at(t, alarm, "Metrics", i)))
+		}
+		assert.Equal(t, "MAX([posts, backfills, chunks, likes])", at(t, alarm, "Metrics", len(queue.Topics()), "Expression"))
+		assert.Equal(t, fmt.Sprint(c.threshold), fmt.Sprint(at(t, alarm, "Threshold")))
 	}
 }
 
