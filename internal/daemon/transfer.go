@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
+	"fanfare/internal/fanout"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
@@ -57,9 +58,9 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 // users is the domain's Forget as the fan-out calls it.
 type users struct{ feed *feed.Service }
 
-func (u users) Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error) {
+func (u users) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
 	done, err := u.feed.Forget(ctx, user, event, most)
-	return done.Sum(), done.Likes, err
+	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
 // OpenUsers returns the users of a configuration, on the data of OpenTransfer and with its

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,14 +19,14 @@ const (
 	// forgetAgain is the time after which the rest is looked for: likes that were taken back
 	// are counted by then.
 	forgetAgain = 10 * time.Second
-	// forgetLast is how long after its event a user is looked for once more: events of the
-	// user that were on their way have been applied by then.
+	// forgetLast is how long after the profile went a user is looked for once more: calls and events
+	// of the user that were on their way have been applied by then.
 	forgetLast = time.Hour
 )
 
 // userForgotten removes a user and all that the user made, step by step, until nothing is
 // left. Removed things are not met again, or soon are not, so the message needs no position.
-// It looks once more after an hour.
+// It looks once more an hour after the profile went: a worker that is late may have removed it just now.
 func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) error {
 	if w.cfg.Users == nil {
 		return &queue.Later{After: time.Minute, Reason: "this worker removes no users"}
@@ -34,18 +35,23 @@ func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) e
 	if err != nil {
 		return err
 	}
-	last := asked.Add(forgetLast)
-	queue.Due(ctx, last)
+	queue.Due(ctx, asked.Add(forgetLast))
 	began := w.cfg.Now()
-	removed, unliked, err := w.cfg.Users.Forget(ctx, e.UserID, e.EventID, forgetMost)
+	done, err := w.cfg.Users.Forget(ctx, e.UserID, e.EventID, forgetMost)
 	if err != nil {
 		return err
 	}
+	if done.Overtaken {
+		w.cfg.Log.Debug("a newer event removes the user", zap.String("user_id", e.UserID), zap.String("request_id", e.RequestID), trace.ID(ctx))
+		return nil
+	}
+	last := cmp.Or(done.Left, asked).Add(forgetLast)
+	queue.Due(ctx, last)
 	rest := last.Sub(began)
 	switch {
-	case removed >= forgetMost && unliked == 0:
+	case done.Removed >= forgetMost && done.Unliked == 0:
 		return &queue.Later{Reason: "more of the user is left"}
-	case removed > 0:
+	case done.Removed > 0:
 		return &queue.Later{After: forgetAgain, Reason: "something of the user may be left"}
 	case rest > 0:
 		return &queue.Later{After: rest, Reason: "events of the user may be on their way"}

@@ -14,19 +14,24 @@ import (
 	"fanfare/messages"
 )
 
-// removals are the numbers of things that calls of Forget remove, and of the likes among them.
-type removals []struct{ things, likes int }
+// removals are the answers of calls of Forget.
+type removals []fanout.Forgotten
 
-func (r *removals) Forget(_ context.Context, _, _ string, most int) (removed, unliked int, err error) {
+func (r *removals) Forget(_ context.Context, _, _ string, most int) (fanout.Forgotten, error) {
 	next := (*r)[0]
 	*r = (*r)[1:]
-	return min(next.things, most), next.likes, nil
+	next.Removed = min(next.Removed, most)
+	return next, nil
 }
 
 func TestAUserIsLookedForUntilNothingIsLeftAndOnceMore(t *testing.T) {
-	left := removals{{700, 0}, {700, 1}, {200, 0}, {0, 0}, {0, 0}}
+	left := removals{{Removed: 700}, {Removed: 700, Unliked: 1}, {Removed: 200}, {}, {}}
 	w := newWorld(t, 0, small, func(c *fanout.Config) { c.Users = &left })
+	for i := range left { // a worker that is two hours late removes the profile
+		left[i].Left = w.now.Add(2 * time.Hour)
+	}
 	e := &messages.UserForgotten{Header: w.header(), UserID: author}
+	w.now = w.now.Add(2 * time.Hour)
 	later := func() time.Duration {
 		t.Helper()
 		again, ok := errors.AsType[*queue.Later](w.worker.HandleBackfills(t.Context(), e))
@@ -39,5 +44,12 @@ func TestAUserIsLookedForUntilNothingIsLeftAndOnceMore(t *testing.T) {
 	assert.InDelta(t, time.Hour, later(), float64(time.Minute), "events may be on their way")
 	w.now = w.now.Add(time.Hour + time.Minute)
 	require.NoError(t, w.worker.HandleBackfills(t.Context(), e))
+	assert.Empty(t, left)
+}
+
+func TestAMessageOfAnOlderRemovalIsDone(t *testing.T) {
+	left := removals{{Overtaken: true}}
+	w := newWorld(t, 0, small, func(c *fanout.Config) { c.Users = &left })
+	require.NoError(t, w.worker.HandleBackfills(t.Context(), &messages.UserForgotten{Header: w.header(), UserID: author}))
 	assert.Empty(t, left)
 }

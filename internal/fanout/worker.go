@@ -72,9 +72,18 @@ type Posts interface {
 // Users removes users.
 type Users interface {
 	// Forget removes up to most things of a user that an event with this id asked to forget.
-	// Nothing is left if it removes nothing. unliked of the removed things are likes, which
-	// are met again until an aggregator has counted that they were taken back.
-	Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error)
+	Forget(ctx context.Context, user, event string, most int) (Forgotten, error)
+}
+
+// Forgotten is the result of one Forget.
+type Forgotten struct {
+	// Removed counts the things that were removed: nothing is left if it is 0. Unliked of them are
+	// likes, which are met again until an aggregator has counted that they were taken back.
+	Removed, Unliked int
+	// Left is the time when the profile went, zero if it is not known.
+	Left time.Time
+	// Overtaken means that a newer event asks for the same.
+	Overtaken bool
 }
 
 // The defaults of the sizes that the daemons do not set.

@@ -38,6 +38,8 @@ const (
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
+	// TooSoon: a call that may be made once in a while was made before; again after RetryAfter.
+	TooSoon
 	// Unavailable: try again after RetryAfter. The outcome of a write may be
 	// unknown, but every write may be repeated.
 	Unavailable
@@ -63,6 +65,8 @@ func (k Kind) String() string {
 		return "blocked"
 	case IndexOff:
 		return "index off"
+	case TooSoon:
+		return "too soon"
 	case Unavailable:
 		return "unavailable"
 	}
@@ -77,7 +81,7 @@ type Error struct {
 	Detail string
 	// Fields names each bad field of an Invalid.
 	Fields []FieldError
-	// RetryAfter is how long to wait before another try of an Unavailable.
+	// RetryAfter is how long to wait before another try of an Unavailable or a TooSoon.
 	RetryAfter time.Duration
 	// Err is the cause, if there is one. It is for logs, not for users.
 	Err error

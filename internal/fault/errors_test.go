@@ -21,6 +21,7 @@ func TestAnErrorNamesItsKindItsFieldsAndItsCause(t *testing.T) {
 		"feed: mute limit: x":                   {Kind: fault.MuteLimit, Detail: "x"},
 		"feed: blocked: x":                      {Kind: fault.Blocked, Detail: "x"},
 		"feed: index off: x":                    {Kind: fault.IndexOff, Detail: "x"},
+		"feed: too soon: x":                     {Kind: fault.TooSoon, Detail: "x"},
 		"feed: unavailable: x: no route":        {Kind: fault.Unavailable, Detail: "x", Err: cause},
 		"feed: invalid: x; a: is b: no route":   {Kind: fault.Invalid, Detail: "x", Fields: []fault.FieldError{{Field: "a", Detail: "is b"}}, Err: cause},
 		"feed: kind 99: a kind that none knows": {Kind: 99, Detail: "a kind that none knows"},

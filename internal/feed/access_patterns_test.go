@@ -261,6 +261,13 @@ func writePatterns() []accessPattern {
 		{"unblock", "both sides", func(ctx context.Context, s *sample) error { return s.Unblock(ctx, "viewer", s.authors[1]) }},
 		{"block of a stranger", "both sides", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
 		{"like of an author with blocks", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "newcomer", s.ids[1]) }},
+		{"remove oneself", "the note of the removal in the place of the profile, after the event", func(ctx context.Context, s *sample) error { return s.DeleteProfile(ctx, "newcomer") }},
+		{"remove oneself again", "nothing", func(ctx context.Context, s *sample) error { return s.DeleteProfile(ctx, "newcomer") }},
+		{"make a profile after a removal", "the profile in the place of the note", func(ctx context.Context, s *sample) error {
+			_, err := s.PutProfile(ctx, "newcomer", feed.ProfileInput{Name: "Newcomer"})
+			return err
+		}},
+		{"follow again after a removal", "two edges, and a look for a block", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", s.authors[0]) }},
 	}
 }
 
@@ -446,7 +453,8 @@ of the post. Reads that a call makes first are in RCU. Readers
 have 14 active days: the presence is read by the Query of the marks, and written by the first
 follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one. A refresh or an
 enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2
-more, and 1 for each post that was missed, 200 at most.
+more, and 1 for each post that was missed, 200 at most. A sweep of a removal reads the profile and
+the note, 8 ranges of the user, and the profile once more for each page: 1 RCU.
 
 `
 
@@ -467,5 +475,5 @@ The units of an action at the aggregator, with m actions of a post in one window
 Where another aggregator counted a user's last action, the window reads the ledger once, and
 once the note of an end that it does not know: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the
 count with its ledger has at most 1 KB: some 50 aggregators that flush one post in a day. With
-70 of them it costs 2 or 3.
+70 of them it costs 2 or 3. A like that waited for 50 minutes reads its user's profile and note: 2 RCU.
 `

@@ -33,12 +33,14 @@ type knownAuthor struct {
 	read   authorRead
 }
 
-// authorRead is what a new post takes from its author: the number of like shards, 0 before it
-// was read, and the byline, which a worker compares with the profile later.
+// authorRead is the part of an author that a new post takes: the number of like shards, 0 before it
+// was read, the byline, which a worker compares with the profile later, and an id above the
+// author's former lives.
 type authorRead struct {
 	at     time.Time
 	shards int
 	byline schema.Byline
+	after  string
 }
 
 // NewAuthors returns an empty memory.
@@ -53,7 +55,7 @@ func NewAuthors() *Authors {
 }
 
 func sizeOfAuthor(author string, k knownAuthor) int {
-	return authorBytes + len(author) + len(k.newest) + len(k.read.byline.Name) + len(k.read.byline.ImageURL)
+	return authorBytes + len(author) + len(k.newest) + len(k.read.after) + len(k.read.byline.Name) + len(k.read.byline.ImageURL)
 }
 
 // Bytes returns the size of the memory.

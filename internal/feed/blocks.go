@@ -49,8 +49,8 @@ func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...t
 	if err != nil {
 		return false, err
 	}
-	if own.IsZero() {
-		own = b.Since
+	if after := afterOf(now, user, other); own.IsZero() || isFormer(own, after) {
+		own = above(after, b.Since)
 	}
 	ops := append(now.set(user, other, own, back), also...)
 	for _, u := range []string{user, other} {
@@ -100,21 +100,18 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 		if err := now.mayBlock(user, other, own); err != nil || own.IsZero() {
 			return false, err
 		}
-		return s.endBlock(ctx, user, other, now, func(time.Time) bool { return true })
+		return s.endBlock(ctx, user, other, now)
 	})
 }
 
-// endBlock ends user's block of other if ends holds for its time. changed says that another call
-// has changed the blocks between the two since now was read.
-func (s *Service) endBlock(ctx context.Context, user, other string, now pair, ends func(time.Time) bool) (changed bool, err error) {
-	own, back, err := now.times(user, other)
+// endBlock ends user's block of other. changed says that another call has changed the blocks
+// between the two since now was read.
+func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (changed bool, err error) {
+	_, back, err := now.times(user, other)
 	if err != nil {
 		return false, err
 	}
-	if ends(own) {
-		own = time.Time{}
-	}
-	ops := now.set(user, other, own, back)
+	ops := now.set(user, other, time.Time{}, back)
 	if len(ops) == 0 {
 		return false, nil
 	}
@@ -127,8 +124,8 @@ func (s *Service) endBlock(ctx context.Context, user, other string, now pair, en
 
 // MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
 // anything. Each side names its own user's block, and a side that is lost is made again from the
-// other side while that user has a profile. A block by a removed user ends. Calls of other
-// processes win.
+// other side, unless mayStand refuses it. A block by a removed user ends. Calls of other processes
+// win.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
@@ -157,13 +154,19 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	if len(ops) == 0 {
 		return false, nil
 	}
-	if !own.IsZero() {
-		ops = append(ops, hasProfile(user))
-	}
-	if !back.IsZero() {
-		ops = append(ops, hasProfile(other))
+	if !own.IsZero() || !back.IsZero() {
+		ops = append(ops, mayStand(now, user, own), mayStand(now, other, back))
 	}
 	return s.transactIfUnchanged(ctx, ops)
+}
+
+// mayStand fails a repair of the blocks between two users if one of them has no profile. A removed
+// user who has no block of its own, since own, may have kept blocks.
+func mayStand(found map[table.Key]table.Item, user string, own time.Time) table.TransactOp {
+	if note := schema.ForgottenKey(user); own.IsZero() && found[note].Has(schema.AttrEvent) {
+		return table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}}
+	}
+	return hasProfile(user)
 }
 
 // addNotes adds the notes of removals of users to the items that were read.
@@ -263,14 +266,6 @@ func (p pair) set(user, other string, own, back time.Time) (ops []table.Transact
 		}
 	}
 	return ops
-}
-
-// unchangedAttr holds while an attribute of an item is as it was read.
-func unchangedAttr(old table.Item, name string) table.Cond {
-	if !old.Has(name) {
-		return table.AttrAbsent{Name: name}
-	}
-	return table.Equal{Name: name, Value: old.Get(name)}
 }
 
 func notSelfBlocked(user, other string) error {

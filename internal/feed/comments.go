@@ -17,14 +17,14 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if err := validateComment(text); err != nil {
 		return Comment{}, err
 	}
-	byID, err := s.access.WriterAndPost(ctx, user, post)
+	after, byID, err := s.access.WriterAndPost(ctx, user, post)
 	if err != nil {
 		return Comment{}, err
 	}
 	if err := s.notBlocked(ctx, user, byID.Author); err != nil {
 		return Comment{}, err
 	}
-	comment, err := s.access.IDs.New()
+	comment, err := s.access.IDs.After(after)
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}

@@ -255,6 +255,9 @@ func (w *world) count(e messages.Like, liked bool) {
 	}
 	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: like.Item().Key, Consistent: true})
 	require.NoError(w.t, err)
+	if res.Item != nil && res.Item.Str(schema.AttrVersion) >= e.EventID {
+		return // the later of two actions wins
+	}
 	was := res.Item != nil && res.Item.Int(schema.AttrState) == 1
 	_, err = w.store.Put(w.t.Context(), table.PutInput{Item: like.Item()})
 	require.NoError(w.t, err)

@@ -27,7 +27,8 @@ import (
 const unfollowedSlack = messages.MaxAge
 
 // Follow makes follower follow author. It may be repeated: if follower follows author
-// already, nothing changes.
+// already, nothing changes, but for a follow of a former life of one of them, which a removal is
+// about to take: that one is renewed.
 //
 // A new follower misses no post (I1) for these reasons. One transaction writes the
 // edge and the home mark. The mark makes home reads merge in the author's own post
@@ -55,8 +56,16 @@ func (s *Service) Follow(ctx context.Context, follower, author string) error {
 // one read it.
 func (s *Service) follow(ctx context.Context, follower, author string) (changed bool, err error) {
 	now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
-	if err != nil || now.edge != nil {
+	if err != nil {
 		return false, err
+	}
+	since := above(now.after, s.access.Now())
+	if now.edge != nil {
+		edge, err := schema.ParseEdge(*now.edge)
+		if err != nil || !isFormer(edge.Version(), now.after) {
+			return false, fault.Wrap("table", err)
+		}
+		return s.renewFollow(ctx, follower, author, now, since, since)
 	}
 	from, err := s.followFrom(ctx, author)
 	if err != nil {
@@ -67,7 +76,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		return false, err
 	}
 	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}
-	if changed, err := s.makeFollow(ctx, now, mark, s.access.Now()); changed || err != nil {
+	if changed, err := s.makeFollow(ctx, now, mark, since); changed || err != nil {
 		return changed, err
 	}
 	// The follow is durable, and the mark makes the home right. If the event is lost
@@ -89,7 +98,7 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 	until, enrols := s.edgeUntil(now.upto)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
-		{Put: &table.PutInput{Item: schema.FollowingItem(follower, author, since, mark.From), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: schema.ImportedFollowingItem(follower, author, since, mark.From, above(now.after, since)), If: table.Absent{}}},
 		{Update: s.oneMoreFollowing(follower, until, enrols)},
 		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
@@ -115,6 +124,31 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 		return false, fault.Wrap("table", err)
 	}
 	return false, nil
+}
+
+// renewFollow brings a follow of a former life into the present one, and counts nothing. since is the
+// time that the follow shows, v the time in whose place it stands. changed says that another call
+// has changed the follow since now was read.
+func (s *Service) renewFollow(ctx context.Context, follower, author string, now following, since, v time.Time) (changed bool, err error) {
+	item := schema.ImportedFollowingItem(follower, author, since, now.edge.Str(schema.AttrFrom), v)
+	under := &table.UpdateInput{
+		Key: schema.FollowerKey(author, follower), If: table.Exists{},
+		Set: []table.Attr{{Name: schema.AttrSince, Value: item.Get(schema.AttrSince)}},
+	}
+	err = s.access.TransactFollow(ctx, follower, author,
+		table.TransactOp{Put: &table.PutInput{Item: item, If: sameEdge(*now.edge)}},
+		table.TransactOp{Update: under},
+		table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}},
+	)
+	if access.ConditionFailed(err) {
+		return true, err
+	}
+	return false, fault.Wrap("table", err)
+}
+
+// sameEdge holds while an edge is the one that was read.
+func sameEdge(it table.Item) table.Cond {
+	return table.All{table.Exists{}, unchangedAttr(it, schema.AttrSince), unchangedAttr(it, schema.AttrEdgeV)}
 }
 
 // Unfollow is the reverse of Follow, and may be repeated too.
@@ -162,10 +196,9 @@ func (s *Service) endOf(ctx context.Context, follower, author string, now follow
 	if err != nil {
 		return nil, err
 	}
-	same := table.Equal{Name: schema.AttrSince, Value: now.edge.Get(schema.AttrSince)}
 	return []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
-		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: same}},
+		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: sameEdge(*now.edge)}},
 		{Update: access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
 		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
@@ -246,10 +279,12 @@ func notSelf(user, other string) error {
 }
 
 // following is the stored state of a follow: the edge under the follower, and the home
-// mark. Each is nil if it is absent. upto is the day of the follower's counts.
+// mark. Each is nil if it is absent. upto is the day of the follower's counts, after the id
+// below which the former lives of the two are.
 type following struct {
 	edge, mark *table.Item
 	upto       schema.Day
+	after      string
 }
 
 // readFollow reads a follow consistently, with both profiles, which must exist, and with
@@ -266,7 +301,7 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 	if _, ok := found[schema.ProfileKey(author)]; !ok {
 		return following{}, fault.NotFoundf("there is no user %s", author)
 	}
-	var now following
+	now := following{after: afterOf(found, follower, author)}
 	if it, ok := found[edge]; ok {
 		now.edge = &it
 	}

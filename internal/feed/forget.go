@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,88 +20,68 @@ import (
 
 // AskToForget begins to remove a user and all that the user made. The event is the durable
 // commit (I5): workers do the rest, by Forget. The profile goes at once, so the user can write
-// nothing more. The user may make a new profile, and keeps all that is made after that.
+// nothing more. The user may make a new profile, and keeps all that is made in its life.
 func (s *Service) AskToForget(ctx context.Context, user string) (event string, err error) {
-	e := &messages.UserForgotten{UserID: user}
-	if err := s.access.Publish(ctx, queue.TopicBackfills, e); err != nil {
+	now, err := s.standing(ctx, user)
+	if err != nil {
 		return "", err
 	}
-	if _, err := s.forgetProfile(ctx, user, e.EventID); err != nil {
+	return s.askToForget(ctx, user, now)
+}
+
+// askToForget is AskToForget for a user who was read.
+func (s *Service) askToForget(ctx context.Context, user string, now standing) (event string, err error) {
+	floor := now.removal().Event
+	if now.profile != nil {
+		floor = max(floor, now.profile.After)
+	}
+	e := &messages.UserForgotten{UserID: user}
+	if err := s.access.PublishAbove(ctx, queue.TopicBackfills, e, floor); err != nil {
+		return "", err
+	}
+	if _, err := s.endLife(ctx, user, e.EventID, now); err != nil {
 		s.access.Log.Warn("profile not removed: a worker will remove it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("user_id", user), zap.Error(err))
 	}
 	return e.EventID, nil
 }
 
-// DeleteProfile is AskToForget for a user with a profile. Without one, nothing is to be done:
-// the event was sent before the profile went.
+// removalEvery is the least time between two calls of DeleteProfile that remove a profile of one
+// user. Each removal has a message that waits for an hour, so a user has 60 of them at most (I11).
+const removalEvery = time.Minute
+
+// DeleteProfile is AskToForget for the user's own call. While a removal is under way, nothing is to be
+// done: its event was sent before its note was written.
 func (s *Service) DeleteProfile(ctx context.Context, user string) error {
-	it, err := s.access.Get(ctx, schema.ProfileKey(user), true)
-	if err != nil || it == nil {
+	now, err := s.standing(ctx, user)
+	if err != nil || now.profile == nil && now.note != nil {
 		return err
 	}
-	_, err = s.AskToForget(ctx, user)
+	if wait := now.removal().At.Add(removalEvery).Sub(s.access.Now()); now.profile != nil && wait > 0 {
+		return &fault.Error{Kind: fault.TooSoon, RetryAfter: min(wait, removalEvery), Detail: "you were removed less than a minute ago: try again later"}
+	}
+	_, err = s.askToForget(ctx, user, now)
 	return err
 }
 
-// Forgotten counts the things that one Forget removed.
-type Forgotten struct{ Posts, Follows, Mutes, Blocks, Comments, Likes int }
-
-// Sum is the number of all of them.
-func (f Forgotten) Sum() int {
-	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Comments + f.Likes
-}
-
-// forgetProfile removes the profile, if it is of the time before an event, and reports whether a
-// newer one is there. Where no profile is, a note of the removal is: one transaction writes the
-// note and deletes the profile, and another one writes a new profile and deletes the note. So nobody takes a user who is being removed for damage.
-func (s *Service) forgetProfile(ctx context.Context, user, event string) (again bool, err error) {
+// beginForget ends the life that an event asks to end, if the call that sent the event could not. It
+// returns the removal of the event, and reports whether there is a newer one.
+func (s *Service) beginForget(ctx context.Context, user, event string) (removal schema.Removal, overtaken bool, err error) {
 	err = s.access.RetryChanged(func() (changed bool, err error) {
-		var ops []table.TransactOp
-		if ops, again, err = s.profileGoes(ctx, user, event); err != nil || len(ops) == 0 {
+		now, err := s.standing(ctx, user)
+		if err != nil {
 			return false, err
 		}
-		s.cfg.Authors.forget(user)
-		err = s.access.Transact(ctx, ops...)
+		removal = now.removal()
+		overtaken = event < removal.Event
+		if overtaken || !now.endsBy(event) && (now.profile != nil || removal.Event == event) {
+			return false, nil
+		}
+		removal, err = s.endLife(ctx, user, event, now)
 		return access.ConditionFailed(err), err
 	})
-	return again, err
+	return removal, overtaken, err
 }
-
-// profileGoes returns the transaction of forgetProfile, none if it has nothing to do.
-func (s *Service) profileGoes(ctx context.Context, user, event string) (ops []table.TransactOp, again bool, err error) {
-	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
-	found, err := s.access.BatchGet(ctx, []table.Key{profile, note}, true)
-	if err != nil {
-		return nil, false, err
-	}
-	it, there := found[profile]
-	if there {
-		p, err := schema.ParseProfile(it)
-		if err != nil || p.CreatedAt.After(access.TimeOf(event)) {
-			return nil, err == nil, fault.Wrap("table", err)
-		}
-		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{
-			Key: profile, If: table.Equal{Name: schema.AttrCreated, Value: it.Get(schema.AttrCreated)},
-		}})
-	}
-	switch old := found[note]; {
-	case old.Str(schema.AttrEvent) < event:
-		removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
-		ops = append(ops, table.TransactOp{Put: &table.PutInput{
-			Item: removal.Item(), If: table.Any{table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}},
-		}})
-		if !there { // else a user who comes back meanwhile has a note beside the profile
-			ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: profile, If: table.Absent{}}})
-		}
-	case there:
-		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}})
-	}
-	return ops, false, nil
-}
-
-// errEnough ends a walk of Forget that has removed its share.
-var errEnough = errors.New("enough removed")
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
 // profile, the posts, the follows in both directions, comments, likes, and the user's own mutes and
@@ -110,36 +91,25 @@ var errEnough = errors.New("enough removed")
 // (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
 //
 // Events of the user that were on their way may still be applied, so it is repeated later. If
-// the user has a new profile by then, only things from before the event go.
+// the user has a new profile by then, only things of former lives go.
 func (s *Service) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
-	began := id.Floor(s.access.Now())
 	if err := s.access.Clock.Doubt(); err != nil {
 		return done, fault.Wrap("clock", err)
 	}
-	again, err := s.forgetProfile(ctx, user, event)
+	removal, overtaken, err := s.beginForget(ctx, user, event)
 	if err != nil {
 		return done, err
 	}
-	before := max(event, began)
-	if again {
-		before = event
+	done.Left, done.Overtaken = removal.At, overtaken
+	if overtaken {
+		return done, nil
 	}
-	enough := func() error {
-		if done.Sum() >= most {
-			return errEnough
-		}
-		return nil
-	}
-	for _, walk := range []func() error{
-		func() error { return s.forgetPosts(ctx, user, before, &done, enough) },
-		func() error { return s.forgetFollows(ctx, user, access.TimeOf(before), &done, enough) },
-		func() error { return s.forgetMutes(ctx, user, access.TimeOf(before), &done, enough) },
-		func() error { return s.forgetComments(ctx, user, before, &done, enough) },
-		func() error { return s.forgetLikes(ctx, user, before, &done, enough) },
-		// The last, because each call reads all kept blocks of the user again.
-		func() error { return s.forgetBlocks(ctx, user, access.TimeOf(before), &done, enough) },
+	sw := &sweep{s: s, user: user, event: event, most: most, done: &done}
+	for _, walk := range []func(context.Context) error{
+		sw.posts, sw.follows, sw.mutes, sw.comments, sw.likes,
+		sw.blocks, // the last, because each call reads all kept blocks of the user again
 	} {
-		err := walk()
+		err := walk(ctx)
 		if errors.Is(err, errEnough) {
 			break
 		}
@@ -150,48 +120,43 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 	return done, nil
 }
 
-func (s *Service) forgetPosts(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
-	q := table.Query{PK: schema.PostsPK(user), High: schema.PostSK(before), Consistent: true, Project: []string{}}
-	return s.access.EachItem(ctx, q, func(it table.Item) error {
+func (sw *sweep) posts(ctx context.Context) error {
+	q := table.Query{PK: schema.PostsPK(sw.user), Consistent: true, Project: []string{}}
+	return sw.each(ctx, q, func(it table.Item, former string) error {
 		post, err := schema.ParsePost(it)
 		if err != nil {
 			return fault.Wrap("table", err)
 		}
-		err = s.DeletePost(ctx, user, post.ID)
-		if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound {
+		if post.ID > former {
+			return errBehind
+		}
+		err = sw.s.DeletePost(ctx, sw.user, post.ID)
+		if foundNothing(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		done.Posts++
-		return enough()
+		return sw.took(&sw.done.Posts, true)
 	})
 }
 
-func (s *Service) forgetFollows(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
-	for _, pk := range []string{schema.FollowingPK(user), schema.FollowersPK(user)} {
-		err := s.access.EachItem(ctx, table.Query{PK: pk, Consistent: true}, func(it table.Item) error {
+func (sw *sweep) follows(ctx context.Context) error {
+	for _, pk := range []string{schema.FollowingPK(sw.user), schema.FollowersPK(sw.user)} {
+		err := sw.each(ctx, table.Query{PK: pk, Consistent: true}, func(it table.Item, former string) error {
 			edge, err := schema.ParseEdge(it)
-			if err != nil || edge.Since.After(before) {
+			if err != nil || edge.Version().After(access.TimeOf(former)) {
 				return fault.Wrap("table", err)
 			}
-			follower, author := user, edge.Other
-			if pk == schema.FollowersPK(user) {
-				follower, author = edge.Other, user
+			follower, author := sw.user, edge.Other
+			if pk == schema.FollowersPK(sw.user) {
+				follower, author = edge.Other, sw.user
 			}
-			err = s.access.RetryChanged(func() (bool, error) {
-				now, err := s.readEdge(ctx, follower, author)
-				if err != nil || now.edge == nil {
-					return false, err
-				}
-				return s.endFollow(ctx, follower, author, now)
-			})
+			ended, err := sw.endFollow(ctx, follower, author, edge)
 			if err != nil {
 				return err
 			}
-			done.Follows++
-			return enough()
+			return sw.took(&sw.done.Follows, ended)
 		})
 		if err != nil {
 			return err
@@ -200,42 +165,73 @@ func (s *Service) forgetFollows(ctx context.Context, user string, before time.Ti
 	return nil
 }
 
-// forgetMutes removes the user's mutes. Mutes of the user are kept for the users who made them (kept.go).
-func (s *Service) forgetMutes(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
-	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
-	return s.access.EachItem(ctx, q, func(it table.Item) error {
+// endFollow ends a follow as it was read, and reports whether it did: another call may have ended or
+// renewed it.
+func (sw *sweep) endFollow(ctx context.Context, follower, author string, read schema.Edge) (ended bool, err error) {
+	err = sw.s.access.RetryChanged(func() (bool, error) {
+		now, err := sw.s.readEdge(ctx, follower, author)
+		if err != nil || now.edge == nil {
+			return false, err
+		}
+		edge, err := schema.ParseEdge(*now.edge)
+		if err != nil || !edge.Since.Equal(read.Since) {
+			return false, fault.Wrap("table", err)
+		}
+		if !edge.Version().Equal(read.Version()) { // of an import: the edge under the author does not have it
+			former, err := sw.former(ctx)
+			if err != nil || edge.Version().After(access.TimeOf(former)) {
+				return false, err
+			}
+		}
+		changed, err := sw.s.endFollow(ctx, follower, author, now)
+		ended = err == nil
+		return changed, err
+	})
+	return ended, err
+}
+
+// mutes removes the user's mutes. Mutes of the user are kept for the users who made them (kept.go).
+func (sw *sweep) mutes(ctx context.Context) error {
+	q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
+	return sw.each(ctx, q, func(it table.Item, former string) error {
 		m, err := schema.ParseMute(it)
-		if err != nil || m.Since.After(before) {
+		if err != nil || m.Since.After(access.TimeOf(former)) {
 			return fault.Wrap("table", err)
 		}
-		if err := s.endMute(ctx, m.User, m.Author); err != nil {
+		ended, err := sw.s.endMute(ctx, m)
+		if err != nil {
 			return err
 		}
-		done.Mutes++
-		return enough()
+		return sw.took(&sw.done.Mutes, ended)
 	})
 }
 
-// forgetBlocks ends the user's blocks. Blocks of the user are kept for the users who made them (kept.go).
-func (s *Service) forgetBlocks(ctx context.Context, user string, before time.Time, done *Forgotten, enough func() error) error {
-	old := func(at time.Time) bool { return !at.After(before) }
-	return s.access.EachItem(ctx, table.Query{PK: schema.BlocksPK(user), Consistent: true}, func(it table.Item) error {
+// blocks ends the user's blocks. Blocks of the user are kept for the users who made them (kept.go).
+func (sw *sweep) blocks(ctx context.Context) error {
+	return sw.each(ctx, table.Query{PK: schema.BlocksPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		b, err := schema.ParseBlock(it)
-		if err != nil || b.Since.IsZero() || !old(b.Since) {
+		if err != nil || b.Since.IsZero() || b.Since.After(access.TimeOf(former)) {
 			return fault.Wrap("table", err)
 		}
-		err = s.access.RetryChanged(func() (bool, error) {
-			now, err := s.readBlocks(ctx, user, b.Other)
+		ended := false
+		err = sw.s.access.RetryChanged(func() (bool, error) {
+			now, err := sw.s.readBlocks(ctx, sw.user, b.Other)
 			if err != nil {
 				return false, err
 			}
-			return s.endBlock(ctx, user, b.Other, now, old)
+			// Another call may have ended or renewed the block since the page was read.
+			own, _, err := now.times(sw.user, b.Other)
+			if err != nil || !own.Equal(b.Since) {
+				return false, err
+			}
+			changed, err := sw.s.endBlock(ctx, sw.user, b.Other, now)
+			ended = err == nil
+			return changed, err
 		})
 		if err != nil {
 			return err
 		}
-		done.Blocks++
-		return enough()
+		return sw.took(&sw.done.Blocks, ended)
 	})
 }
 
@@ -258,45 +254,64 @@ func foundNothing(err error) bool {
 	return ok && failed.Kind == fault.NotFound
 }
 
-func (s *Service) forgetComments(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
-	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), High: schema.CommentSK(before)}
-	return s.access.EachItem(ctx, q, func(it table.Item) error {
+func (sw *sweep) comments(ctx context.Context) error {
+	q := table.Query{Index: true, PK: schema.UserCommentsPK(sw.user)}
+	return sw.each(ctx, q, func(it table.Item, former string) error {
 		c, err := schema.ParseComment(it)
 		if err != nil {
 			return fault.Wrap("table", err)
 		}
-		err = s.DeleteComment(ctx, user, c.Post, c.ID) // and the post's count of it (I4)
-		if foundNothing(err) {                         // the index is behind, or the post's purge has missed the comment
-			_, err := s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
+		if c.ID > former {
+			return errBehind
+		}
+		err = sw.s.DeleteComment(ctx, sw.user, c.Post, c.ID) // and the post's count of it (I4)
+		if foundNothing(err) {                               // the index is behind, or the post's purge has missed the comment
+			_, err := sw.s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
 			return fault.Wrap("table", err)
 		}
 		if err != nil {
 			return err
 		}
-		done.Comments++
-		return enough()
+		return sw.took(&sw.done.Comments, true)
 	})
 }
 
-func (s *Service) forgetLikes(ctx context.Context, user, before string, done *Forgotten, enough func() error) error {
-	return s.access.EachItem(ctx, table.Query{Index: true, PK: schema.UserLikesPK(user)}, func(it table.Item) error {
+func (sw *sweep) likes(ctx context.Context) error {
+	return sw.each(ctx, table.Query{Index: true, PK: schema.UserLikesPK(sw.user)}, func(it table.Item, former string) error {
 		like, err := schema.ParseLike(it)
-		if err != nil || !like.Liked || like.Version > before {
+		if err != nil || !like.Liked || like.Version > former {
 			return fault.Wrap("table", err)
 		}
-		_, err = s.access.LivingPost(ctx, like.Post)
+		_, err = sw.s.access.LivingPost(ctx, like.Post)
 		if foundNothing(err) { // no aggregator counts for it any more, and its purge has missed the like
-			_, err := s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
+			_, err := sw.s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
 			return fault.Wrap("table", err)
 		}
 		if err != nil {
 			return err
 		}
-		e := &messages.Unliked{Like: messages.Like{PostID: like.Post, UserID: user}}
-		if err := s.access.PublishAbove(ctx, queue.TopicLikes, e, like.Version); err != nil {
+		version, err := sw.withdrawal(like.Version)
+		if err != nil {
 			return err
 		}
-		done.Likes++
-		return enough()
+		e := &messages.Unliked{Like: messages.Like{PostID: like.Post, UserID: sw.user}}
+		if err := sw.s.access.PublishAs(ctx, queue.TopicLikes, e, version); err != nil {
+			return err
+		}
+		return sw.took(&sw.done.Likes, true)
 	})
+}
+
+// withdrawal returns the version of the action that takes back a like of a former life. It is above
+// that of the like, and below all versions of a new life: if the user likes the post again, the
+// aggregator refuses the later of the two messages, whichever that is. So it is no new id of now.
+func (sw *sweep) withdrawal(like string) (string, error) {
+	version, err := sw.s.access.IDs.Before(sw.event)
+	if err == nil && version <= like {
+		version, err = id.Successor(like)
+	}
+	if err != nil {
+		return "", fmt.Errorf("feed: %w", err)
+	}
+	return version, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -259,38 +260,41 @@ func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// Events that were on their way when a user left are applied after that. Without a new profile
-// all goes.
+// Calls and events that were on their way when a user left have their effect after that. Without a
+// new profile all goes, and a post that is not in the table yet does not come there.
 func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	w := newWorld(t)
 	event, others := everything(w)
 	late := w.ids(2)
 	w.clock.add(time.Second)
-	_, err := w.EnsurePost(t.Context(), &messages.PostCreated{
+	post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
 		Header: messages.Header{EventID: late[0], Time: w.clock.now()}, PostID: late[0], AuthorID: "ann", Text: "late",
 	})
 	require.NoError(t, err)
+	assert.True(t, post.Deleted)
 	w.count(messages.Like{Header: messages.Header{EventID: late[1]}, PostID: others.ID, UserID: "ann", LikeShards: 1}, true)
 	w.put(schema.FollowerItem("ann", "bob", w.clock.now()), schema.FollowingItem("bob", "ann", w.clock.now(), late[0]))
 	w.clock.add(time.Second)
 	all := w.forget("ann", event, 1000)
-	assert.Equal(t, 3, all.Posts)
+	assert.Equal(t, 2, all.Posts)
 	assert.Equal(t, 1, all.Likes)
 	assert.Empty(t, w.partition(schema.PostsPK("ann")))
 	assert.Empty(t, w.partition(schema.FollowersPK("ann")))
 }
 
-// A user with a new profile loses what is of the event's millisecond, and keeps what is of the
-// next one.
-func TestAUserWhoComesBackLosesWhatIsAsOldAsTheEvent(t *testing.T) {
+// A user with a new profile loses the records up to the millisecond of its After, and keeps those of
+// the next one.
+func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	event, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
-	old := w.clock.now()
-	w.clock.add(time.Millisecond)
-	young := w.clock.now()
+	asked := w.clock.now()
 	w.users("ann")
+	after := w.item(schema.ProfileKey("ann")).Str(schema.AttrAfter)
+	old := access.TimeOf(after)
+	assert.GreaterOrEqual(t, old, asked.Add(time.Minute), "calls that were under way made ids of that time")
+	young := old.Add(time.Millisecond)
 	want := 0
 	for i, since := range []time.Time{{}, old, young} {
 		for j, by := range []time.Time{{}, old, young} {
@@ -314,7 +318,7 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheEvent(t *testing.T) {
 	}
 	done, err := w.Forget(t.Context(), "ann", event, 1000)
 	require.NoError(t, err)
-	assert.Equal(t, feed.Forgotten{Follows: 2, Mutes: 1, Blocks: want}, done)
+	assert.Equal(t, feed.Forgotten{Follows: 2, Mutes: 1, Blocks: want, Left: asked}, done)
 	assert.NotNil(t, w.item(schema.ProfileKey("ann")))
 	for i, since := range []time.Time{{}, {}, young} {
 		for j, by := range []time.Time{{}, old, young} {
@@ -351,6 +355,7 @@ func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
 	tp.set(func(call) failure { return lost })
 	wantKind(t, w.DeleteProfile(t.Context(), "ann"), fault.Unavailable)
 	assert.Empty(t, w.published.take())
+	tp.set(func(c call) failure { return map[bool]failure{true: lost}[isWrite(c)] })
 	event, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
 	tp.set(nil)
@@ -372,7 +377,7 @@ func TestANewProfileIsNotRemoved(t *testing.T) {
 	w.put(schema.Profile{User: "ann", Name: "Old", CreatedAt: longAgo}.Item())
 	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
 	tp.set(func(c call) failure {
-		if c.op == table.OpTransact && c.key == again.Key {
+		if c.op == table.OpTransact && c.key == schema.ForgottenKey("ann") {
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: again})
 			require.NoError(t, err)
 		}

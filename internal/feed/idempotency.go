@@ -19,17 +19,22 @@ const keyLife = 24 * time.Hour
 // bindKey binds an Idempotency-Key to the new post p. If an earlier call bound the key
 // with the same body, bindKey returns the post of that call: as found if it is in the
 // table, deleted or not, else as bound. A bound post has to be published and written,
-// because the earlier call may have died before it did so.
-func (s *Service) bindKey(ctx context.Context, key string, p schema.Post) (bound schema.Post, found *schema.Post, err error) {
+// because the earlier call may have died before it did so. A post of a former life, which is not
+// above after, is being removed: the key is bound again.
+func (s *Service) bindKey(ctx context.Context, key string, p schema.Post, after string) (bound schema.Post, found *schema.Post, err error) {
 	now := s.access.Now()
 	record := schema.Idempotency{
 		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Text, p.ImageURL),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
-	_, err = s.access.Store.Put(ctx, table.PutInput{Item: record.Item(), If: table.Any{
+	free := table.Any{
 		table.Absent{},
 		table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}, // expired, but not removed yet
-	}})
+	}
+	if after != "" {
+		free = append(free, table.Less{Name: schema.AttrKeyPost, Value: table.S(after)})
+	}
+	_, err = s.access.Store.Put(ctx, table.PutInput{Item: record.Item(), If: free})
 	if err == nil {
 		return p, nil, nil
 	}

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"fanfare/internal/fault"
@@ -35,17 +36,39 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	if err := in.validate(); err != nil {
 		return err
 	}
-	found, err := s.access.BatchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
-	if _, there := found[schema.ProfileKey(user)]; there || err != nil {
+	now, err := s.standing(ctx, user)
+	if err != nil {
 		return err
 	}
-	_, noted := found[schema.ForgottenKey(user)]
+	if err := s.notBeingRemoved(user, now); err != nil || now.profile != nil {
+		return err
+	}
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: made}
-	err = s.writeProfile(ctx, profile, table.Absent{}, noted)
+	if err := s.beginLife(&profile, now.note); err != nil {
+		return fmt.Errorf("feed: %w", err)
+	}
+	err = s.writeProfile(ctx, profile, table.Absent{}, now.note)
 	if _, there := errors.AsType[*table.ConditionError](err); there || access.ConditionFailed(err) {
 		return nil
 	}
 	return fault.Wrap("table", err)
+}
+
+// mostRemoval is the time after which a removal that met no outage is over: its last look, and the
+// sweeps that follow it.
+const mostRemoval = 75 * time.Minute
+
+// notBeingRemoved refuses an import for a user whose removal may still be at work: it would take
+// the records, whose ids have the times of the file, for those of the former life.
+func (s *Service) notBeingRemoved(user string, now standing) error {
+	over := now.removal().At.Add(mostRemoval)
+	if s.access.Now().After(over) {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Invalid, Detail: fmt.Sprintf("user %s is being removed", user),
+		Fields: []fault.FieldError{{Field: "id", Detail: fmt.Sprintf("%s is being removed: import again after %s", user, over.Format(time.RFC3339))}},
+	}
 }
 
 // ImportFollow makes a follow of a time before that shows the author's posts from the id
@@ -61,6 +84,13 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 			return false, err
 		}
 		if now.edge != nil {
+			edge, err := schema.ParseEdge(*now.edge)
+			if err != nil {
+				return false, fault.Wrap("table", err)
+			}
+			if isFormer(edge.Version(), now.after) {
+				return s.renewFollow(ctx, follower, author, now, since, above(now.after, since))
+			}
 			pending = now.mark != nil && now.mark.Str(schema.AttrKind) == string(schema.MarkBackfill) && !now.mark.Has(schema.AttrUntil)
 			return false, nil
 		}

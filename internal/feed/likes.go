@@ -21,29 +21,31 @@ import (
 // the stored action, which another process may have made with a clock that is ahead. So the
 // stored action is read consistently (I3).
 func (s *Service) Like(ctx context.Context, user, post string) error {
-	like, stored, err := s.likeEvent(ctx, user, post)
+	like, floor, err := s.likeEvent(ctx, user, post)
 	if err != nil {
 		return err
 	}
 	if err := s.notBlockedSoon(ctx, user, like.AuthorID); err != nil {
 		return err
 	}
-	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, stored)
+	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, floor)
 }
 
 // Unlike accepts that user no longer likes a post.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
-	like, stored, err := s.likeEvent(ctx, user, post)
+	like, floor, err := s.likeEvent(ctx, user, post)
 	if err != nil {
 		return err
 	}
-	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, stored)
+	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)
 }
 
-// likeEvent returns the content of an action, and the version of the stored one, "" for
-// none. Most posts have one like shard, so that one is read before the number is known.
-func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, stored string, err error) {
+// likeEvent returns the content of an action, and an id that the action's own must be above: the
+// version of the stored action, and all of the user's former lives. Most posts have one like
+// shard, so that one is read before the number is known.
+func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, floor string, err error) {
 	var byID schema.PostRef
+	var after, stored string
 	read := func(ctx context.Context, shards int) error {
 		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), true) // a stored action never wins over this one
 		if it != nil {
@@ -52,13 +54,16 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (like messag
 		return err
 	}
 	err = s.access.All(ctx,
-		func(ctx context.Context) (err error) { byID, err = s.access.WriterAndPost(ctx, user, post); return err },
+		func(ctx context.Context) (err error) {
+			after, byID, err = s.access.WriterAndPost(ctx, user, post)
+			return err
+		},
 		func(ctx context.Context) error { return read(ctx, 1) },
 	)
 	if err == nil && byID.LikeShards > 1 {
 		err = read(ctx, byID.LikeShards)
 	}
-	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, stored, err
+	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, max(after, stored), err
 }
 
 // Likers lists the users who like a post, by user id. If the like list has many

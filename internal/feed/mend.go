@@ -82,11 +82,6 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	return true, s.access.Publish(ctx, queue.TopicBackfills, event)
 }
 
-// sameEdge holds while an edge is the one that was read.
-func sameEdge(it table.Item) table.Cond {
-	return table.Equal{Name: schema.AttrSince, Value: it.Get(schema.AttrSince)}
-}
-
 // kept checks an edge that was found, and puts it if it was not.
 func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	if old, ok := found[it.Key]; ok {

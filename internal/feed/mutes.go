@@ -37,22 +37,33 @@ func (s *Service) Mute(ctx context.Context, user, author string) error {
 // mute makes a mute, unless it is there already. also are operations that belong to it. changed
 // says that another call has changed the mute, or a thing of also, since found was read.
 func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]table.Item, also ...table.TransactOp) (changed bool, err error) {
-	if _, muted := found[schema.MuteKey(m.User, m.Author)]; muted {
-		return false, nil
-	}
-	mutes, err := s.MutesOf(ctx, m.User)
-	if err != nil {
+	stored, muted, err := storedMute(found, m.User, m.Author)
+	after := afterOf(found, m.User, m.Author)
+	if err != nil || muted && !isFormer(stored.Since, after) {
 		return false, err
 	}
-	if len(mutes) >= MaxMutes {
-		return false, &fault.Error{Kind: fault.MuteLimit, Detail: fmt.Sprintf("you mute %d users, the most that you may: unmute one first", MaxMutes)}
+	same := table.Cond(table.Absent{})
+	if muted { // in a former life, so a removal may be about to take the mute
+		same = sameMute(stored)
+	} else if err := s.mayMuteMore(ctx, m.User); err != nil {
+		return false, err
 	}
+	m.Since = above(after, m.Since)
 	mute, muter := m.Items()
 	err = s.access.Transact(ctx, append(also,
-		table.TransactOp{Put: &table.PutInput{Item: mute, If: table.Absent{}}},
+		table.TransactOp{Put: &table.PutInput{Item: mute, If: same}},
 		table.TransactOp{Put: &table.PutInput{Item: muter}},
 	)...)
 	return access.ConditionFailed(err), fault.Wrap("table", err)
+}
+
+// mayMuteMore refuses one mute more than MaxMutes.
+func (s *Service) mayMuteMore(ctx context.Context, user string) error {
+	mutes, err := s.MutesOf(ctx, user)
+	if err == nil && len(mutes) >= MaxMutes {
+		err = &fault.Error{Kind: fault.MuteLimit, Detail: fmt.Sprintf("you mute %d users, the most that you may: unmute one first", MaxMutes)}
+	}
+	return err
 }
 
 // Unmute is the reverse of Mute, and may be repeated too.
@@ -61,21 +72,42 @@ func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	if err == nil {
 		err = mayMute(found, user, author)
 	}
-	if _, muted := found[schema.MuteKey(user, author)]; err != nil || !muted {
+	if err != nil {
 		return err
 	}
-	return s.endMute(ctx, user, author)
+	stored, muted, err := storedMute(found, user, author)
+	if err != nil || !muted {
+		return err
+	}
+	_, err = s.endMute(ctx, stored)
+	return err
 }
 
-func (s *Service) endMute(ctx context.Context, user, author string) error {
-	err := s.access.Transact(ctx,
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(user, author), If: table.Exists{}}},
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuterKey(author, user)}},
+// endMute ends a mute as it was read, and reports whether none of it is left: another call may have
+// renewed it.
+func (s *Service) endMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
+	err = s.access.Transact(ctx,
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
+		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuterKey(m.Author, m.User)}},
 	)
-	if access.ConditionFailed(err) { // another call ended it
-		return nil
+	if access.ConditionFailed(err) {
+		return false, nil
 	}
-	return fault.Wrap("table", err)
+	return err == nil, fault.Wrap("table", err)
+}
+
+// sameMute holds while a mute is the one that was read.
+func sameMute(m schema.Mute) table.Cond {
+	return table.Equal{Name: schema.AttrSince, Value: table.N(m.Since.UnixMilli())}
+}
+
+// storedMute returns user's mute of author as it was read.
+func storedMute(found map[table.Key]table.Item, user, author string) (m schema.Mute, muted bool, err error) {
+	it, muted := found[schema.MuteKey(user, author)]
+	if muted {
+		m, err = schema.ParseMute(it)
+	}
+	return m, muted, fault.Wrap("table", err)
 }
 
 // readMute reads user's mute of author, the profiles of both, and other keys, consistently. The

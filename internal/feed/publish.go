@@ -26,12 +26,12 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	if err := in.validate(); err != nil {
 		return Post{}, err
 	}
-	post, err := s.newPost(ctx, author, in)
+	post, after, err := s.newPost(ctx, author, in)
 	if err != nil {
 		return Post{}, err
 	}
 	if in.IdempotencyKey != "" {
-		bound, found, err := s.bindKey(ctx, in.IdempotencyKey, post)
+		bound, found, err := s.bindKey(ctx, in.IdempotencyKey, post, after)
 		if err != nil {
 			return Post{}, err
 		}
@@ -55,24 +55,23 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 }
 
 // newPost gives a post its id and its number of like shards, which never change, and its
-// byline.
-func (s *Service) newPost(ctx context.Context, author string, in PostInput) (schema.Post, error) {
+// byline. It also returns the id below which the author's former lives are.
+func (s *Service) newPost(ctx context.Context, author string, in PostInput) (made schema.Post, after string, err error) {
 	floor, read, known := s.cfg.Authors.known(author, s.access.Now())
 	if !known {
-		var err error
 		if floor, read, err = s.readAuthor(ctx, author); err != nil {
-			return schema.Post{}, err
+			return schema.Post{}, "", err
 		}
 	}
-	post, err := s.access.IDs.After(floor)
+	post, err := s.access.IDs.After(max(floor, read.after))
 	if err != nil {
-		return schema.Post{}, fmt.Errorf("feed: %w", err)
+		return schema.Post{}, "", fmt.Errorf("feed: %w", err)
 	}
 	if err := s.checkAhead(post); err != nil {
-		return schema.Post{}, err
+		return schema.Post{}, "", err
 	}
 	s.cfg.Authors.note(author, post, authorRead{})
-	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline}, nil
+	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline}, read.after, nil
 }
 
 // readAuthor returns the highest id of an author's posts, living or deleted, and what a new one
@@ -91,7 +90,7 @@ func (s *Service) readAuthor(ctx context.Context, author string) (highest string
 	if profile == nil {
 		return "", read, fault.NoProfile(author)
 	}
-	highest, read.shards, read.byline = max(highest, counts.LastDeleted), s.likeShards(counts), profile.Byline()
+	highest, read.shards, read.byline, read.after = max(highest, counts.LastDeleted), s.likeShards(counts), profile.Byline(), profile.After
 	s.cfg.Authors.note(author, highest, read)
 	return highest, read, nil
 }
@@ -138,7 +137,8 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 
 // EnsurePost makes sure that the post of an event is in the table before a worker
 // delivers it, and returns the stored post, or what is known of it: its author, its like shards
-// and whether it was deleted. If another write of it came first, the version of its byline is
+// and whether it was deleted. A post of a former life of its author counts as deleted, and is not
+// written. If another write of it came first, the version of its byline is
 // taken for 0.
 //
 // If no retry can help, the error is a *messages.PermanentError. If the post is ahead of
@@ -166,9 +166,17 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
 		return schema.Post{}, &messages.PermanentError{Reason: err.Error()}
 	}
-	profile, counts, err := s.readUser(ctx, e.AuthorID)
+	items, err := s.userItems(ctx, e.AuthorID)
 	if err != nil {
 		return schema.Post{}, err
+	}
+	profile, counts, err := parseUser(e.AuthorID, items)
+	if err != nil {
+		return schema.Post{}, err
+	}
+	if schema.OfFormerLife(profile, schema.NoteOf(e.AuthorID, items), e.PostID) {
+		post.Deleted = true // out of a backlog that is older than the removal's last look
+		return post, nil
 	}
 	if profile != nil {
 		post.Byline = profile.Byline()

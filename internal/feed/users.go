@@ -3,7 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 
 	"fanfare/internal/fault"
@@ -44,12 +44,16 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	now := s.access.Now().UTC().Truncate(time.Millisecond)
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: now}
 	same := table.Cond(table.Absent{})
+	note := schema.NoteOf(user, items)
 	if old != nil {
-		profile.CreatedAt, profile.V, same = old.CreatedAt, old.V, sameProfile(old.V)
+		profile.CreatedAt, profile.V, profile.After, profile.Former = old.CreatedAt, old.V, old.After, old.Former
+		same, note = table.All{sameProfile(old.V), sameLife(*old)}, nil
+	} else if err := s.beginLife(&profile, note); err != nil {
+		return User{}, fmt.Errorf("feed: %w", err)
 	}
 	if old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL {
 		// A version that counts from the time is above those of a profile that was removed.
-		profile.V = max(now.UnixMilli(), profile.V+1)
+		profile.V = max(above(profile.After, now).UnixMilli(), profile.V+1)
 		if old != nil || counts != (schema.Counts{}) {
 			// Before the change, so that no crash loses it (docs/decisions/0037). A user who never
 			// was here has no post that keeps another name.
@@ -58,8 +62,7 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 			}
 		}
 	}
-	noted := slices.ContainsFunc(items, func(it table.Item) bool { return it.Key == schema.ForgottenKey(user) })
-	if err := s.writeProfile(ctx, profile, same, noted); err != nil {
+	if err := s.writeProfile(ctx, profile, same, note); err != nil {
 		return User{}, err
 	}
 	s.cfg.Authors.forget(user)
@@ -113,17 +116,6 @@ func (s *Service) readUsers(ctx context.Context, users []string) (map[string]sto
 		found[user] = stored[i]
 	}
 	return found, nil
-}
-
-// writeProfile writes a profile. noted means that the user has the note of a removal, which ends
-// with the profile: a user who came back is no removed user.
-func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, noted bool) error {
-	put := table.PutInput{Item: profile.Item(), If: same}
-	if !noted {
-		_, err := s.access.Store.Put(ctx, put)
-		return err
-	}
-	return s.access.Transact(ctx, table.TransactOp{Put: &put}, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ForgottenKey(profile.User)}})
 }
 
 // userItems reads the items of a user: the profile, the counts, and the note of a removal.

@@ -206,6 +206,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
 	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
+	case fault.TooSoon:
+		return newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests", e.Detail).retryAfter(e.RetryAfter)
 	case fault.Unavailable:
 		return unavailable(e.Detail, e.RetryAfter)
 	}

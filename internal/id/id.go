@@ -7,6 +7,7 @@
 package id
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -96,6 +97,36 @@ func (g *Generator) After(floor string) (string, error) {
 		return "", fmt.Errorf("make an id above %q: %w", floor, err)
 	}
 	return next.String(), nil
+}
+
+// Before returns a new id of the millisecond before that of an id.
+func (g *Generator) Before(ceiling string) (string, error) {
+	below, err := Parse(ceiling)
+	if err != nil || below.Time() == 0 {
+		return "", fmt.Errorf("make an id before %q: no earlier time exists, or %w", ceiling, cmp.Or(err, ErrMalformed))
+	}
+	made, err := g.New()
+	if err != nil {
+		return "", err
+	}
+	next, err := Parse(made)
+	if err == nil {
+		err = next.SetTime(below.Time() - 1)
+	}
+	return next.String(), err
+}
+
+// Successor returns the lowest id above an id.
+func Successor(of string) (string, error) {
+	next, err := Parse(of)
+	if err != nil || of == Max {
+		return "", fmt.Errorf("make the id after %q: none exists, or %w", of, cmp.Or(err, ErrMalformed))
+	}
+	for i := len(next) - 1; ; i-- {
+		if next[i]++; next[i] != 0 {
+			return next.String(), nil
+		}
+	}
 }
 
 // Parse reads an id strictly: 26 characters of Crockford's base 32 in upper

@@ -174,3 +174,39 @@ func TestANamedIDIsTheSameEachTime(t *testing.T) {
 	_, err = id.Named(time.Unix(-1, 0), "post 1")
 	assert.Error(t, err)
 }
+
+func TestBeforeIsANewIDOfTheMillisecondBefore(t *testing.T) {
+	at := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	g := id.NewGenerator(func() time.Time { return at.Add(time.Hour) })
+	ceiling := id.Floor(at)
+	met := map[string]bool{}
+	for range 100 {
+		made, err := g.Before(ceiling)
+		require.NoError(t, err)
+		of, err := id.Time(made)
+		require.NoError(t, err)
+		assert.Equal(t, at.Add(-time.Millisecond), of)
+		assert.False(t, met[made], "%s comes twice", made)
+		met[made] = true
+	}
+	for _, none := range []string{id.Min, "x", ""} {
+		_, err := g.Before(none)
+		require.ErrorIs(t, err, id.ErrMalformed)
+	}
+}
+
+func TestSuccessorIsTheNextID(t *testing.T) {
+	for of, want := range map[string]string{
+		id.Min:                       "00000000000000000000000001",
+		"01JD8QJ4WZ000000000000000Z": "01JD8QJ4WZ0000000000000010",
+		"01JD8QJ4WZZZZZZZZZZZZZZZZZ": "01JD8QJ4X00000000000000000",
+	} {
+		next, err := id.Successor(of)
+		require.NoError(t, err)
+		assert.Equal(t, want, next)
+	}
+	for _, none := range []string{id.Max, "x", ""} {
+		_, err := id.Successor(none)
+		require.ErrorIs(t, err, id.ErrMalformed)
+	}
+}

@@ -56,6 +56,8 @@ type action struct {
 	messages      []*message.Message
 	// receives is the highest receive count of the messages.
 	receives int
+	// judged is when it was last read in which life of its user the action was made.
+	judged time.Time
 
 	// old is the like that the action met, which another flush is to count, and next
 	// the one to write; nil for none. stamped is the like as stored, nil if nothing had

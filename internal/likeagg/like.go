@@ -1,6 +1,7 @@
 package likeagg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,12 @@ const likeTTL = messages.MaxAge + 3*24*time.Hour
 // has met a like that another flush is to count.
 func (w *window) act(ctx context.Context, a *action) error {
 	if a.next == nil {
+		var former bool
+		err := w.attempt(ctx, a.version, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
+		if err != nil {
+			return err
+		}
+		a.liked = a.liked && !former
 		a.next = &schema.Like{Liked: a.liked, Version: a.version}
 		if !a.liked || a.receives > 1 {
 			// There nearly always is a like: a read is cheaper than a put that fails.
@@ -87,6 +94,9 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 	}
 	in := table.PutInput{Item: next.Item(), If: unchanged}
 	err = w.attempt(ctx, a.version, func() error {
+		if former, err := w.ofFormerLife(ctx, a); err != nil || former { // the process slept since it looked
+			return cmp.Or(err, error(&lostError{"the user of a like was removed", nil}))
+		}
 		_, err := w.cfg.Store.Put(ctx, in)
 		return err
 	})

@@ -26,7 +26,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into their files")
 
 // TestScenarios plays testdata/*.txt. A block is some commands, "----" and their output,
-// which -rewrite writes. OP is post, like, ledger or ends (reads), put, flush, fence, end
+// which -rewrite writes. OP is post, like, ledger, user or ends (reads), put, flush, fence, end
 // or prune.
 //
 //	aggregator NAME                              starts an aggregator with a window of 1 s
@@ -240,7 +240,7 @@ func (s *scenario) end(r request, met fault, err error) {
 func (s *scenario) text(r request) string {
 	user, _ := schema.UserOfSK(r.key.SK)
 	said := map[string]string{"post": "reads the post", "ledger": "reads the ledger", "like": "reads " + user, "put": "writes " + user,
-		"prune": "prunes"}[r.op]
+		"prune": "prunes", "user": "reads the user of a late like"}[r.op]
 	for _, key := range append(slices.Clone(r.keys), r.key) {
 		if inc := s.incs[strings.TrimPrefix(key.PK, "inc#")]; inc != "" {
 			said = map[string]string{"ends": "looks for the end of ", "end": "notes the end of "}[r.op] + inc

@@ -51,7 +51,7 @@ type world struct {
 // request is one call of the table.
 type request struct {
 	p *proc
-	// op is "post", "like", "ledger" or "ends", which read, or "put", "flush", "fence",
+	// op is "post", "like", "ledger", "user" or "ends", which read, or "put", "flush", "fence",
 	// "end" (notes one) or "prune".
 	op   string
 	key  table.Key
@@ -246,7 +246,11 @@ func (w *world) billed(res table.WriteResult, err error) (table.WriteResult, err
 }
 
 func (p *proc) BatchGet(_ context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
-	return call(request{p: p, op: "ends", key: in.Keys[0], keys: in.Keys}, func() (table.BatchGetResult, error) {
+	op := "ends"
+	if in.Keys[0].SK == schema.SortInfo {
+		op = "user"
+	}
+	return call(request{p: p, op: op, key: in.Keys[0], keys: in.Keys}, func() (table.BatchGetResult, error) {
 		return p.w.mem.BatchGet(context.Background(), in)
 	})
 }

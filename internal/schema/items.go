@@ -51,8 +51,11 @@ const (
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count
-	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal: when the profile went
-	AttrEvent      = "e"         // removal: the newest event that asked for it
+	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went
+	AttrEvent      = "e"         // removal, and a profile after one: the newest event that asked for it
+	AttrAfter      = "after"     // profile: an id above all of the user's former lives
+	AttrEdgeV      = "v"         // following edge of an import: the time in whose place it stands
+	AttrKeyPost    = "post"      // idempotency key: the post that it stands for
 	AttrFixed      = "fix"       // counts, follower and like count: the last repair
 	AttrEnd        = "end"       // chunk: the lowest follower after it
 	AttrDone       = "done"      // chunk: when it was done

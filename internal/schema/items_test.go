@@ -42,6 +42,8 @@ func TestItemsComeBack(t *testing.T) {
 
 		profile := schema.Profile{User: u, Name: text, Bio: text, ImageURL: text, CreatedAt: born}
 		comesBack(t, profile, profile.Item(), schema.ParseProfile)
+		profile.After, profile.Former = q, schema.Removal{User: u, Event: p, At: born}
+		comesBack(t, profile, profile.Item(), schema.ParseProfile)
 		comesBack(t, schema.Edge{Other: v, Since: born}, schema.FollowerItem(u, v, born), schema.ParseEdge)
 		day := schema.DayOf(born)
 		comesBack(t, schema.Edge{Other: v, Since: born, Until: day}, schema.DatedFollowerItem(u, v, born, day), schema.ParseEdge)
@@ -57,6 +59,9 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, mute, schema.ParseMute)
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, muter, schema.ParseMute)
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
+		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.ImportedFollowingItem(u, v, born, p, born), schema.ParseEdge)
+		imported := schema.Edge{Other: v, Since: born, From: p, V: born.Add(time.Minute)}
+		comesBack(t, imported, schema.ImportedFollowingItem(u, v, born, p, imported.V), schema.ParseEdge)
 		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards, Comments: n}
 		comesBack(t, post, post.Item(), schema.ParsePost)
 		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Deleted: yes, TTL: ttl}

@@ -138,18 +138,18 @@ type Idempotency struct {
 
 // Item encodes r.
 func (r Idempotency) Item() table.Item {
-	attrs := []table.Attr{str("post", r.Post), str("body", r.BodyHash), num(table.AttrTTL, r.TTL.Unix())}
+	attrs := []table.Attr{str(AttrKeyPost, r.Post), str("body", r.BodyHash), num(table.AttrTTL, r.TTL.Unix())}
 	return table.Item{Key: IdempotencyKey(r.User, r.Key), Attrs: appendShards(attrs, r.LikeShards)}
 }
 
 // ParseIdempotency decodes the record of an Idempotency-Key.
 func ParseIdempotency(it table.Item) (Idempotency, error) {
 	user, ok := strings.CutPrefix(it.Key.PK, "idem#u#")
-	if !ok || it.Str("post") == "" {
+	if !ok || it.Str(AttrKeyPost) == "" {
 		return Idempotency{}, &ParseError{it.Key, "not an idempotency record"}
 	}
 	return Idempotency{
-		User: user, Key: it.Key.SK, Post: it.Str("post"), BodyHash: it.Str("body"),
+		User: user, Key: it.Key.SK, Post: it.Str(AttrKeyPost), BodyHash: it.Str("body"),
 		LikeShards: parseShards(it), TTL: time.Unix(it.Int(table.AttrTTL), 0).UTC(),
 	}, nil
 }

@@ -24,6 +24,10 @@ type Profile struct {
 	// V is the version of Name and ImageURL. It grows with each change of them, and is 0 for a
 	// profile that a repair made.
 	V int64
+	// After is an id above all that the user made in former lives, "" in the first life. Former is
+	// the removal that ended the life before this one.
+	After  string
+	Former Removal
 }
 
 // Byline returns the byline of the user's posts. It has no name if it would be too long.
@@ -40,6 +44,9 @@ func (p Profile) Item() table.Item {
 	if p.V != 0 {
 		attrs = append(attrs, num(AttrBylineV, p.V))
 	}
+	if p.After != "" {
+		attrs = append(append(attrs, str(AttrAfter, p.After)), p.Former.attrs()...)
+	}
 	return table.Item{Key: ProfileKey(p.User), Attrs: attrs}
 }
 
@@ -49,26 +56,11 @@ func ParseProfile(it table.Item) (Profile, error) {
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	return Profile{user, it.Str(AttrName), it.Str("bio"), it.Str(AttrImageURL), timeOf(&it, AttrCreated), it.Int(AttrBylineV)}, nil
-}
-
-// removalKept is how long the note of a removal lives.
-const removalKept = 365 * 24 * time.Hour
-
-// Removal is the note that a user was removed, or is being removed. The transaction that deletes
-// the profile writes it, so a missing profile without a note is damage.
-type Removal struct {
-	User string
-	// Event is the newest event that asked for the removal, At the time when the profile went.
-	Event string
-	At    time.Time
-}
-
-// Item encodes r.
-func (r Removal) Item() table.Item {
-	return table.Item{Key: ForgottenKey(r.User), Attrs: []table.Attr{
-		str(AttrEvent, r.Event), millis(AttrAsOf, r.At), num(table.AttrTTL, r.At.Add(removalKept).Unix()),
-	}}
+	p := Profile{User: user, Name: it.Str(AttrName), Bio: it.Str("bio"), ImageURL: it.Str(AttrImageURL), CreatedAt: timeOf(&it, AttrCreated), V: it.Int(AttrBylineV)}
+	if p.After = it.Str(AttrAfter); p.After != "" {
+		p.Former = removalOf(user, it)
+	}
+	return p, nil
 }
 
 // Counts are a user's exact counts (I4).
@@ -167,6 +159,9 @@ type Edge struct {
 	Since time.Time
 	// From is the lowest post id that the follow shows; on the following edge only.
 	From string
+	// V is the later time in whose place an imported follow stands, zero for Since; on the
+	// following edge only. It is above the user's former lives.
+	V time.Time
 	// Until is the last day whose posts are pushed along the edge, 0 for every day; on the
 	// follower edge only.
 	Until Day
@@ -197,11 +192,28 @@ func FollowingItem(follower, author string, since time.Time, from string) table.
 	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str(AttrFrom, from)}}
 }
 
+// ImportedFollowingItem is FollowingItem for a follow that stands in the place of the later time v.
+func ImportedFollowingItem(follower, author string, since time.Time, from string, v time.Time) table.Item {
+	it := FollowingItem(follower, author, since, from)
+	if !v.Equal(since) {
+		it.Attrs = append(it.Attrs, millis(AttrEdgeV, v))
+	}
+	return it
+}
+
 // ParseEdge decodes either direction.
 func ParseEdge(it table.Item) (Edge, error) {
 	other, ok := UserOfSK(it.Key.SK)
 	if !ok {
 		return Edge{}, &ParseError{it.Key, "not an edge"}
 	}
-	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom), Day(it.Int(AttrUntil))}, nil
+	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom), timeOf(&it, AttrEdgeV), Day(it.Int(AttrUntil))}, nil
+}
+
+// Version returns the time that decides of which life of its users a follow is.
+func (e Edge) Version() time.Time {
+	if e.V.IsZero() {
+		return e.Since
+	}
+	return e.V
 }

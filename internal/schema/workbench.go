@@ -35,7 +35,7 @@ func facets() []facet {
 	return []facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli()}.Item(),
-			Profile{User: bob, Name: "Bob", CreatedAt: at}.Item(),
+			Profile{User: bob, Name: "Bob", CreatedAt: at, After: action, Former: Removal{Event: post, At: at}}.Item(),
 		}},
 		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.Item()}},
 		{"Counts", CountsKey("USER"), []table.Item{

@@ -438,9 +438,9 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 // usersOf is the domain's Forget as the fan-out calls it.
 type usersOf struct{ feed *domain }
 
-func (u usersOf) Forget(ctx context.Context, user, event string, most int) (removed, unliked int, err error) {
+func (u usersOf) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
 	done, err := u.feed.Forget(ctx, user, event, most)
-	return done.Sum(), done.Likes, err
+	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
 // pushLimit draws the push limit of a worker: somebody may be about to change it.

@@ -17,6 +17,11 @@ func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*
 	if err != nil {
 		return nil, fmt.Errorf("feed: %w", err)
 	}
+	return a.messageAs(ctx, e, eventID)
+}
+
+// messageAs is Message for an event with this id.
+func (a *Access) messageAs(ctx context.Context, e messages.Event, eventID string) (*message.Message, error) {
 	head := e.Head()
 	head.EventID, head.Time, head.RequestID = eventID, a.Now().UTC(), a.RequestID(ctx)
 	msg, err := queue.Message(ctx, e)
@@ -31,9 +36,18 @@ func (a *Access) Publish(ctx context.Context, topic string, e messages.Event) er
 	return a.PublishAbove(ctx, topic, e, "")
 }
 
-// PublishAbove is publish for an event whose id must be above floor.
+// PublishAbove is Publish for an event whose id must be above floor.
 func (a *Access) PublishAbove(ctx context.Context, topic string, e messages.Event, floor string) error {
 	msg, err := a.Message(ctx, e, floor)
+	if err != nil {
+		return err
+	}
+	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))
+}
+
+// PublishAs is Publish for an event with this id.
+func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, eventID string) error {
+	msg, err := a.messageAs(ctx, e, eventID)
 	if err != nil {
 		return err
 	}

@@ -60,22 +60,25 @@ func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[str
 	return nil
 }
 
-// WriterAndPost returns a post for a write about it. The user must have a profile,
-// and the post must not be deleted.
-func (a *Access) WriterAndPost(ctx context.Context, user, post string) (schema.PostRef, error) {
-	var byID schema.PostRef
+// WriterAndPost returns a post for a write about it, and an id that the write must be above: all
+// of the user's former lives is below it. The user must have a profile, and the post must not be
+// deleted.
+func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after string, byID schema.PostRef, err error) {
 	var missing, gone error
-	err := a.All(ctx,
-		func(ctx context.Context) error { missing = a.RequireWriter(ctx, user); return failure(missing) },
+	err = a.All(ctx,
+		func(ctx context.Context) error {
+			after, missing = a.profileAfter(ctx, user, fault.NoProfile)
+			return failure(missing)
+		},
 		func(ctx context.Context) error { byID, gone = a.LivingPost(ctx, post); return failure(gone) },
 	)
 	if err != nil {
-		return schema.PostRef{}, err
+		return "", schema.PostRef{}, err
 	}
 	if missing != nil { // the same error comes first whichever read ends first
-		return schema.PostRef{}, missing
+		return "", schema.PostRef{}, missing
 	}
-	return byID, gone
+	return after, byID, gone
 }
 
 // failure returns err if a read failed, nil if err is the read's answer.
@@ -137,24 +140,30 @@ func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in pa
 	return page.Of(read, in.Size(), scope, position), nil
 }
 
-// requireProfile returns the error of missing if user has no profile.
-func (a *Access) requireProfile(ctx context.Context, user string, missing func(user string) error) error {
+// profileAfter returns the id of a profile below which the user's former lives are, "" in the first
+// life, and the error of missing if the user has no profile.
+func (a *Access) profileAfter(ctx context.Context, user string, missing func(user string) error) (after string, err error) {
 	it, err := a.Get(ctx, schema.ProfileKey(user), true)
-	if err == nil && it == nil {
-		return missing(user)
+	if err != nil {
+		return "", err
 	}
-	return err
+	if it == nil {
+		return "", missing(user)
+	}
+	return it.Str(schema.AttrAfter), nil
 }
 
 // RequireUser returns NotFound if there is no such user.
 func (a *Access) RequireUser(ctx context.Context, user string) error {
-	return a.requireProfile(ctx, user, func(user string) error { return fault.NotFoundf("there is no user %s", user) })
+	_, err := a.profileAfter(ctx, user, func(user string) error { return fault.NotFoundf("there is no user %s", user) })
+	return err
 }
 
 // RequireWriter returns ProfileMissing if user has no profile, which every writer
 // needs.
 func (a *Access) RequireWriter(ctx context.Context, user string) error {
-	return a.requireProfile(ctx, user, fault.NoProfile)
+	_, err := a.profileAfter(ctx, user, fault.NoProfile)
+	return err
 }
 
 // Refuse returns the error for a write to a thing of another user. A user without a

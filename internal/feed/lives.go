@@ -1,0 +1,135 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds the rules by which the lives of a user under one id are told apart
+// (docs/decisions/0030). All ids and versions of a life are above its profile's After.
+
+// lifeGap is the least time between a removal and the ids of the next life. Calls that were under way
+// made ids above that of the removal; the gap covers them, and clocks that differ by less.
+const lifeGap = time.Minute
+
+// standing is the state of a user: a profile, the note of a removal, or neither.
+type standing struct {
+	profile *schema.Profile
+	note    *schema.Removal
+}
+
+func (s *Service) standing(ctx context.Context, user string) (now standing, err error) {
+	found, err := s.access.BatchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
+	if err != nil {
+		return standing{}, err
+	}
+	items := make([]table.Item, 0, len(found))
+	for _, it := range found {
+		items = append(items, it)
+	}
+	now.note = schema.NoteOf(user, items)
+	now.profile, _, err = schema.ParseUser(items)
+	return now, fault.Wrap("table", err)
+}
+
+// removal returns the newest removal of the user, zero for none.
+func (now standing) removal() schema.Removal {
+	switch {
+	case now.note != nil:
+		return *now.note
+	case now.profile != nil:
+		return now.profile.Former
+	}
+	return schema.Removal{}
+}
+
+// endsBy reports whether the removal that an event asks for ends the life of the profile.
+func (now standing) endsBy(event string) bool {
+	p := now.profile
+	if p == nil || p.After != "" {
+		return p != nil && p.After < event
+	}
+	return !p.CreatedAt.After(access.TimeOf(event))
+}
+
+// sameLife holds for a profile of the same life.
+func sameLife(p schema.Profile) table.Cond {
+	it := p.Item()
+	return table.All{unchangedAttr(it, schema.AttrCreated), unchangedAttr(it, schema.AttrAfter)}
+}
+
+// endLife makes the transaction of a removal: the profile that was read goes, and the note of the
+// event stands in its place. Nobody takes a user who is being removed for damage, and no earlier
+// removal lowers the note.
+func (s *Service) endLife(ctx context.Context, user, event string, now standing) (schema.Removal, error) {
+	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
+	ops := []table.TransactOp{{Put: &table.PutInput{Item: removal.Item(), If: table.Any{
+		table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}, table.Equal{Name: schema.AttrEvent, Value: table.S(event)},
+	}}}}
+	if now.profile != nil {
+		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ProfileKey(user), If: sameLife(*now.profile)}})
+	} else { // else a user who comes back meanwhile has a note beside the profile
+		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Absent{}}})
+	}
+	s.cfg.Authors.forget(user)
+	return removal, s.access.Transact(ctx, ops...)
+}
+
+// beginLife makes profile the first one of a new life if the note of a removal was read, and leaves it
+// as it is otherwise.
+func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error {
+	if note == nil {
+		return nil
+	}
+	after, err := s.access.IDs.After(max(note.Event, id.Floor(access.TimeOf(note.Event).Add(lifeGap))))
+	if err != nil {
+		return err
+	}
+	profile.After, profile.Former = after, *note
+	return nil
+}
+
+// writeProfile writes a profile on a condition of the one before it. The note that was read, nil
+// for none, ends in the same transaction: it is in the profile.
+func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, note *schema.Removal) error {
+	put := table.PutInput{Item: profile.Item(), If: same}
+	if note == nil {
+		_, err := s.access.Store.Put(ctx, put)
+		return err
+	}
+	return s.access.Transact(ctx, table.TransactOp{Put: &put}, table.TransactOp{Delete: &table.DeleteInput{
+		Key: schema.ForgottenKey(profile.User), If: table.Equal{Name: schema.AttrEvent, Value: table.S(note.Event)},
+	}})
+}
+
+// afterOf returns the id below which the former lives of two users are, by their profiles as they
+// were read.
+func afterOf(found map[table.Key]table.Item, user, other string) string {
+	return max(found[schema.ProfileKey(user)].Str(schema.AttrAfter), found[schema.ProfileKey(other)].Str(schema.AttrAfter))
+}
+
+// isFormer reports whether a record of this time is not above after. Such a record is being removed,
+// so a call that repeats it writes it again.
+func isFormer(at time.Time, after string) bool { return after != "" && !at.After(access.TimeOf(after)) }
+
+// above returns a time, or the first one above after if that is later.
+func above(after string, at time.Time) time.Time {
+	if isFormer(at, after) {
+		return access.TimeOf(after).Add(time.Millisecond)
+	}
+	return at
+}
+
+// unchangedAttr holds while an attribute of an item is as it was read.
+func unchangedAttr(old table.Item, name string) table.Cond {
+	if !old.Has(name) {
+		return table.AttrAbsent{Name: name}
+	}
+	return table.Equal{Name: name, Value: old.Get(name)}
+}

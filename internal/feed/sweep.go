@@ -1,0 +1,88 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// Forgotten is the result of one Forget.
+type Forgotten struct {
+	// Posts and so on count the things that were removed.
+	Posts, Follows, Mutes, Blocks, Comments, Likes int
+	// Left is the time when the profile went.
+	Left time.Time
+	// Overtaken means that nothing was done, because a newer event asks for the same.
+	Overtaken bool
+}
+
+// Sum is the number of all things.
+func (f Forgotten) Sum() int {
+	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Comments + f.Likes
+}
+
+// errEnough ends a walk of Forget that has removed its share.
+var errEnough = errors.New("enough removed")
+
+// sweep is one Forget.
+type sweep struct {
+	s           *Service
+	user, event string
+	most        int
+	done        *Forgotten
+}
+
+// errBehind ends the walk over a range behind whose place nothing is of a former life.
+var errBehind = errors.New("nothing more of a former life")
+
+// each calls take with the things of a range, in pages. It reads a page, and then the highest id of a
+// former life: what was in the page before a new profile was made is of a former life, though calls
+// that were under way made its id above the removal's. The other order would take things of the new life.
+func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Item, former string) error) error {
+	for page, err := range sw.s.access.Store.Query(ctx, q) {
+		if err != nil {
+			return fault.Wrap("table", err)
+		}
+		if len(page.Items) == 0 {
+			continue
+		}
+		former, err := sw.former(ctx)
+		if err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			if err := take(it, former); errors.Is(err, errBehind) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// former returns the highest id that something of a former life may have now: any id without a
+// profile.
+func (sw *sweep) former(ctx context.Context) (string, error) {
+	it, err := sw.s.access.Get(ctx, schema.ProfileKey(sw.user), true)
+	if err != nil || it == nil {
+		return id.Max, err
+	}
+	return max(it.Str(schema.AttrAfter), sw.event), nil
+}
+
+// took counts a thing in n if it is gone, and ends the sweep that has removed its share.
+func (sw *sweep) took(n *int, gone bool) error {
+	if gone {
+		*n++
+	}
+	if sw.done.Sum() >= sw.most {
+		return errEnough
+	}
+	return nil
+}

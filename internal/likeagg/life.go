@@ -1,0 +1,42 @@
+package likeagg
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+const (
+	// lateLike is the age of a Liked from which its user may have been removed since, with the last
+	// look of the removal behind it (docs/decisions/0030).
+	lateLike = 50 * time.Minute
+	// judged is how long an answer about the life of a user holds. With lateLike it is the hour after
+	// which a removal looks for the last time.
+	judged = 10 * time.Minute
+)
+
+// ofFormerLife reports whether an action is a like of a user's former life. Such a like is as good as
+// taken back: nothing of the user may come back out of a backlog. An Unliked is always applied, since
+// it may be the removal's own.
+func (w *window) ofFormerLife(ctx context.Context, a *action) (former bool, err error) {
+	at, err := id.Time(a.version)
+	if err != nil || !a.liked || w.cfg.AnyAge || w.cfg.Now().Sub(at) < lateLike || time.Since(a.judged) < judged {
+		return false, nil //nolint:nilerr // attempt refuses a version without a time
+	}
+	profile, note := schema.ProfileKey(a.user), schema.ForgottenKey(a.user)
+	began := time.Now()
+	res, err := w.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: []table.Key{profile, note}, Consistent: true})
+	if err != nil {
+		return false, fmt.Errorf("read the user of a like: %w", err)
+	}
+	user, _, err := schema.ParseUser(res.Items)
+	if err != nil {
+		return false, err
+	}
+	a.judged = began
+	return schema.OfFormerLife(user, schema.NoteOf(a.user, res.Items), a.version), nil
+}

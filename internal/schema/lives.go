@@ -1,0 +1,56 @@
+package schema
+
+import (
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// A life of a user lasts from a profile to its removal (docs/decisions/0030).
+
+// removalKept is how long the note of a removal lives.
+const removalKept = 365 * 24 * time.Hour
+
+// Removal is the end of a life. While the user has no profile it is a note of its own, which the
+// transaction that deletes the profile writes, so a missing profile without a note is damage. The
+// transaction that makes the next profile moves it there.
+type Removal struct {
+	User string
+	// Event is the newest event that asked for the removal, At the time when the profile went.
+	Event string
+	At    time.Time
+}
+
+// Item encodes the note.
+func (r Removal) Item() table.Item {
+	return table.Item{Key: ForgottenKey(r.User), Attrs: append(r.attrs(), num(table.AttrTTL, r.At.Add(removalKept).Unix()))}
+}
+
+func (r Removal) attrs() []table.Attr {
+	return []table.Attr{str(AttrEvent, r.Event), millis(AttrAsOf, r.At)}
+}
+
+// removalOf reads a removal from a note, or from a profile.
+func removalOf(user string, it table.Item) Removal {
+	return Removal{user, it.Str(AttrEvent), timeOf(&it, AttrAsOf)}
+}
+
+// NoteOf returns the note among the items of a user, nil for none.
+func NoteOf(user string, items []table.Item) *Removal {
+	for _, it := range items {
+		if it.Key == ForgottenKey(user) {
+			note := removalOf(user, it)
+			return &note
+		}
+	}
+	return nil
+}
+
+// OfFormerLife reports whether something of a user with this id, or version, was made in a life that
+// is over. note is the note of the user's removal, nil for none.
+func OfFormerLife(profile *Profile, note *Removal, version string) bool {
+	if profile == nil {
+		return note != nil
+	}
+	return version <= profile.After
+}
