@@ -20,14 +20,14 @@ func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 	w.deliver()
 	calls := map[string]struct {
 		do    func(context.Context) error
-		units []int // after each repetition
+		units []float64 // after each repetition
 	}{
-		"a read of one and a half units": {func(ctx context.Context) error { _, err := w.LikeCount(ctx, p.ID); return err }, []int{1, 3, 4}},
+		"a read of one and a half units": {func(ctx context.Context) error { _, err := w.LikeCount(ctx, p.ID); return err }, []float64{1.5, 3, 4.5}},
 		"reads and writes":               {func(ctx context.Context) error { return w.Mute(ctx, "bob", "ann") }, nil},
 		"an edit": {func(ctx context.Context) error {
 			_, err := w.EditPost(ctx, "ann", p.ID, feed.PostEdit{Text: new("y")})
 			return err
-		}, []int{2, 4}},
+		}, []float64{2, 4}},
 	}
 	for name, c := range calls {
 		ctx, cost := access.WithCost(t.Context())
@@ -40,7 +40,7 @@ func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 				assert.Equal(t, want, cost.Units(), name)
 			}
 		}
-		assert.Equal(t, int(m.sum()-before), cost.Units(), name)
+		assert.Equal(t, m.sum()-before, cost.Units(), name)
 		assert.Positive(t, cost.Units(), name)
 		spent := cost.Units()
 		require.NoError(t, c.do(t.Context()), name)
