@@ -134,7 +134,10 @@ func (s *Store) page(ctx context.Context, q table.Query, first bool, lower, uppe
 	partition := s.hash.partition(q.PK)
 	settled, err := s.recallPage(&p, partition, first, lower, upper)
 	if err == nil && !settled {
-		err = s.settle(ctx, slotOf(partition))
+		p.waits = append(p.waits, slotOf(partition))
+	}
+	if err == nil {
+		err = s.settle(ctx, p.waits...)
 	}
 	if err != nil {
 		return table.Page{}, nil, err
@@ -163,6 +166,8 @@ type pageReader struct {
 	// the buffer for the key of the last one.
 	items *pebble.Iterator
 	key   []byte
+	// waits are the slots whose last commits the page saw and that may not be durable.
+	waits []uint32
 }
 
 // itemEnd is the end of an item in the texts and attributes of its page.
@@ -291,6 +296,7 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 	}
 	p.key = appendKey(p.key[:0], key)
 	if !p.items.SeekPrefixGE(p.key) {
+		p.passBy(key)
 		return p.items.Error()
 	}
 	value, err := p.items.ValueAndErr()
@@ -302,6 +308,7 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 		return err
 	}
 	if !hinted(&item, pk, sk) {
+		p.passBy(key)
 		return nil
 	}
 	p.size += table.Size(item)
@@ -311,6 +318,14 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 	}
 	p.page.Items = append(p.page.Items, item)
 	return nil
+}
+
+// passBy leaves out an item that is not in the index any more. The write that took it out may not
+// have read it, so only the slot of the item's own partition has that commit.
+func (p *pageReader) passBy(key table.Key) {
+	if slot := slotOf(p.store.hash.partition(key.PK)); p.store.commits.pending(slot) != nil {
+		p.waits = append(p.waits, slot)
+	}
 }
 
 // hinted reports whether an item is in the index under these keys.
