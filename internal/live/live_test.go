@@ -218,6 +218,7 @@ type client struct {
 
 	mu    sync.Mutex
 	posts []string
+	likes []string
 	at    []time.Time
 	beats int
 	last  string
@@ -264,6 +265,8 @@ func (c *client) write(frames []byte) error {
 		switch kind, value, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
 		case "entry":
 			c.posts, c.at = append(c.posts, value), append(c.at, time.Now())
+		case "likes":
+			c.likes = append(c.likes, value)
 		case "position":
 			c.last = value
 		case "beat":

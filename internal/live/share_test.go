@@ -154,6 +154,9 @@ func TestAReplayRests(t *testing.T) {
 		assert.Greater(t, units, 1.5*(ahead+oneRead), "the load is none")
 		got, _ := c.leave()
 		assert.Equal(t, posts[1:], got)
+		synctest.Wait()
+		_, err := a.connect(t, live.Caller{User: "ann"}, "")
+		require.ErrorAs(t, err, new(*live.OwesError), "the share outlives the streams")
 	})
 }
 
