@@ -70,7 +70,25 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	if _, unliked := errors.AsType[*table.ConditionError](err); err != nil && !unliked {
 		return fmt.Errorf("end the like count of post %s: %w", ref.ID, err)
 	}
+	if err := w.endPurge(ctx, ref); err != nil {
+		return err
+	}
 	w.cfg.Log.Debug("purged", zap.String("post_id", ref.ID), zap.Int("pages", pages), zap.String("request_id", e.RequestID), trace.ID(ctx))
+	return nil
+}
+
+// endPurge notes in the tombstone that its purge is over, so no auditor asks for another one.
+func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
+	if ref.Purged {
+		return nil
+	}
+	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.PostByIDKey(ref.ID), Set: []table.Attr{{Name: schema.AttrPurged, Value: table.N(1)}},
+		If: table.Equal{Name: schema.AttrDeleted, Value: table.N(1)},
+	})
+	if _, expired := errors.AsType[*table.ConditionError](err); err != nil && !expired {
+		return fmt.Errorf("end the purge of post %s: %w", ref.ID, err)
+	}
 	return nil
 }
 

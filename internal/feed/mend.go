@@ -115,19 +115,15 @@ func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err e
 	if err != nil {
 		return false, err
 	}
-	s.askToPurge(ctx, ref.Author, post)
 	ref.Deleted, ref.TTL = true, s.access.Now().Add(lives.Longest()+schema.DeliveryKept)
-	ops := []table.TransactOp{
-		{Put: &table.PutInput{Item: ref.Item(), If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}}},
-		{Check: &table.CheckInput{Key: schema.PostKey(ref.Author, post), If: table.Absent{}}},
-	}
+	ops := []table.TransactOp{{Check: &table.CheckInput{Key: schema.PostKey(ref.Author, post), If: table.Absent{}}}}
 	if counts == nil || counts.Str(schema.AttrLastDel) < post { // new ids stay above it
 		ops = append(ops, table.TransactOp{Update: &table.UpdateInput{
 			Key: key, Set: []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}},
 			If: table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}},
 		}})
 	}
-	err = s.access.Transact(ctx, ops...)
+	err = s.bury(ctx, ref, ops...)
 	if access.ConditionFailed(err) {
 		return false, nil
 	}

@@ -99,8 +99,9 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 // each page of followers, and lowers the author's count (I4). Homes leave out deleted
 // posts when they are read, so no timeline entry has to be found (I2).
 //
-// PostDeleted goes out before the transaction, so that no crash loses it; a worker that
-// finds the post alive does nothing. A queue that fails does not hold the deletion up.
+// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one. A
+// crash or a queue that fails in between leaves a tombstone without a purge, which the auditor
+// finds. A queue that fails does not hold the deletion up.
 //
 // No message brings the post back: writePost asks for the absence of the post by id, and
 // the tombstone outlives every message that might (I2).
@@ -121,20 +122,20 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
-	s.askToPurge(ctx, user, post)
 	byID.Deleted = true
 	byID.TTL = s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
+	goes := table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(user, post), If: table.Exists{}}}
 	lower := access.AddTo(schema.CountsKey(user), schema.AttrPosts, -1)
 	if counts == nil || counts.Str(schema.AttrLastDel) < post {
 		raise := *lower
 		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
 		raise.If = table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}}
-		if err = s.bury(ctx, byID, &raise); !access.ConditionFailed(err) {
+		if err = s.bury(ctx, byID, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
 			return fault.Wrap("table", err)
 		}
 		// The post is gone, or a newer one was deleted since the read.
 	}
-	if err = s.bury(ctx, byID, lower); access.ConditionFailed(err) {
+	if err = s.bury(ctx, byID, goes, table.TransactOp{Update: lower}); access.ConditionFailed(err) {
 		return fault.NotFoundf("post %s was deleted", post)
 	}
 	return fault.Wrap("table", err)
@@ -143,24 +144,26 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 // askForPurge bounds how long a deletion waits for the queue.
 const askForPurge = time.Second
 
-// askToPurge publishes PostDeleted.
-func (s *Service) askToPurge(ctx context.Context, user, post string) {
-	ctx, cancel := context.WithTimeout(ctx, askForPurge)
+// AskToPurge publishes PostDeleted, also for a caller that has left. If that fails, an auditor
+// asks again.
+func (s *Service) AskToPurge(ctx context.Context, user, post string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askForPurge)
 	defer cancel()
 	if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.PostDeleted{PostID: post, AuthorID: user}); err != nil {
-		s.access.Log.Warn("the comments and likes of a deleted post stay", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
+		s.access.Log.Warn("the comments and likes of a deleted post stay until an auditor finds them", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", post), zap.Error(err))
 	}
 }
 
-// bury makes the transaction of a deletion.
-func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, counts *table.UpdateInput) error {
+// bury makes the transaction of a deletion: the tombstone beside ops. Every deletion goes through
+// it. It asks for the purge if it made the tombstone, or may have.
+func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
-	return s.access.Transact(ctx,
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(tombstone.Author, tombstone.ID), If: table.Exists{}}},
-		table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},
-		table.TransactOp{Update: counts},
-	)
+	err := s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
+	if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {
+		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+	}
+	return err
 }
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin

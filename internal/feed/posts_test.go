@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -168,16 +169,29 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 	})
 }
 
-// TestADeletionAsksForThePurgeFirst has the queue fail, and then the table: neither loses
-// the event of a deletion that happened, and the queue does not hold the deletion up.
-func TestADeletionAsksForThePurgeFirst(t *testing.T) {
+// TestADeletionAsksForThePurgeOnce has the queue fail, and then the table. The queue does not hold a
+// deletion up. The event goes out if the deletion happened or may have happened, also when its caller
+// has left, and not if another call deleted the post.
+func TestADeletionAsksForThePurgeOnce(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
-	first, second := w.post("ann", "1"), w.post("ann", "2")
+	first, second, third := w.post("ann", "1"), w.post("ann", "2"), w.post("ann", "3")
 	w.published.take()
 	w.published.failWith(errors.New("queue down"))
 	require.NoError(t, w.DeletePost(t.Context(), "ann", first.ID))
 	w.published.failWith(nil)
+	leaving, leave := context.WithCancel(t.Context())
+	tp.set(func(c call) failure {
+		if c.op == table.OpTransact {
+			assert.Empty(t, w.published.take(), "before the transaction")
+			leave()
+		}
+		return works
+	})
+	wantKind(t, w.DeletePost(leaving, "ann", third.ID), fault.Unavailable)
+	if events := w.published.take(); assert.Len(t, events, 1) {
+		assert.Equal(t, third.ID, events[0].(*messages.PostDeleted).PostID)
+	}
 	tp.set(func(c call) failure {
 		if c.op == table.OpTransact {
 			return answerLost
@@ -191,6 +205,37 @@ func TestADeletionAsksForThePurgeFirst(t *testing.T) {
 	tp.set(nil)
 	wantKind(t, w.DeletePost(t.Context(), "ann", second.ID), fault.NotFound)
 	assert.Empty(t, w.published.take(), "a post that is gone")
+}
+
+// Workers that forget one user at once ask for each purge once.
+func TestWorkersThatDeleteTheSamePostsAskForEachPurgeOnce(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	const posts, workers = 12, 8
+	for i := range posts {
+		w.post("ann", strconv.Itoa(i))
+	}
+	event, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	w.published.take()
+	var forgetting sync.WaitGroup
+	for range workers {
+		forgetting.Go(func() {
+			_, err := w.Forget(t.Context(), "ann", event, 1000)
+			assert.NoError(t, err)
+		})
+	}
+	forgetting.Wait()
+	asked := map[string]int{}
+	for _, e := range w.published.take() {
+		if deleted, ok := e.(*messages.PostDeleted); ok {
+			asked[deleted.PostID]++
+		}
+	}
+	assert.Len(t, asked, posts)
+	for post, n := range asked {
+		assert.Equal(t, 1, n, post)
+	}
 }
 
 // TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead.

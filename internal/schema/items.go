@@ -19,6 +19,7 @@ const (
 	AttrLastDel    = "last"      // counts: the user's newest deleted post
 	AttrN          = "n"         // a share of the follower count
 	AttrDeleted    = "del"       // post by id: 1
+	AttrPurged     = "purged"    // tombstone: 1 when nothing hangs on it any more
 	AttrText       = "text"      // post, comment
 	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post

@@ -81,6 +81,8 @@ type PostRef struct {
 	Deleted    bool
 	// TTL is the time when a tombstone expires, zero for never.
 	TTL time.Time
+	// Purged says that a tombstone's purge is over.
+	Purged bool
 }
 
 // Item encodes r. Only a living post is in the index of posts by time.
@@ -88,6 +90,9 @@ func (r PostRef) Item() table.Item {
 	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
 	if r.Deleted {
 		attrs = append(attrs, num(AttrDeleted, 1))
+		if r.Purged {
+			attrs = append(attrs, num(AttrPurged, 1))
+		}
 	} else {
 		made := PostsMadePK(StretchOf(r.ID), shardOf(r.ID, PostShards))
 		attrs = append(attrs, str(table.AttrGSI1PK, made), str(table.AttrGSI1SK, PostSK(r.ID)))
@@ -101,7 +106,7 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
 		return PostRef{}, &ParseError{it.Key, "not a post by id"}
 	}
-	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0, ttlOf(it)}, nil
+	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0, ttlOf(it), it.Int(AttrPurged) != 0}, nil
 }
 
 // Comment is a comment of a post.

@@ -144,6 +144,7 @@ type Feed interface {
 	// EndKeptBlock and EndKeptMute end a user's block or mute of a user without a profile and without a note.
 	EndKeptBlock(ctx context.Context, user, other string) (bool, error)
 	EndKeptMute(ctx context.Context, user, author string) (bool, error)
+	AskToPurge(ctx context.Context, author, post string)
 }
 
 // Config configures an Audit. Store, Feed, IDs, Now and Lifetimes are required.
@@ -186,7 +187,8 @@ func New(cfg Config) *Audit {
 type Walk struct {
 	// Repair mends the findings.
 	Repair bool
-	// Tidy ends kept blocks and mutes whose time is over. They are no findings.
+	// Tidy ends kept blocks and mutes whose time is over, and asks again for purges whose event was
+	// lost. They are no findings: a late worker looks alike.
 	Tidy bool
 	// Spend is called after each call with its units, and waits as long as the walk should.
 	// nil does not wait.

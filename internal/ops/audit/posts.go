@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"time"
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -67,8 +68,11 @@ func (r *run) removed(ctx context.Context, user string) (is bool, still table.Tr
 // refItem checks that a living post by id has its post, and its like count.
 func (r *run) refItem(ctx context.Context, it table.Item) error {
 	ref, err := schema.ParsePostRef(it)
-	if err != nil || ref.Deleted {
+	if err != nil {
 		return nil //nolint:nilerr // items that cannot be read are passed by
+	}
+	if ref.Deleted {
+		return r.tombstone(ctx, ref)
 	}
 	key := schema.PostKey(ref.Author, ref.ID)
 	found, err := r.get(ctx, false, key)
@@ -85,6 +89,25 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 	return r.found(ctx, PostMissing, key, "the post is there by its id, and not in its author's list", func() (bool, error) {
 		return r.cfg.Feed.BuryLost(ctx, ref.ID)
 	})
+}
+
+// purgeLate is how long after its deletion a post is surely purged, unless its event was lost or
+// its workers are late. Another event does no harm then.
+const purgeLate = time.Hour
+
+// tombstone asks for the purge of a deleted post whose event was lost: by a crash after the
+// deletion's transaction, or by a queue that failed.
+func (r *run) tombstone(ctx context.Context, ref schema.PostRef) error {
+	lives, err := r.cfg.Lifetimes.Current(ctx)
+	if err != nil || !r.walk.Tidy || ref.Purged {
+		return err
+	}
+	// Of a deletion before a change of the longest TTL this time is early or late, which does no harm.
+	deleted := ref.TTL.Add(-lives.Longest() - schema.DeliveryKept)
+	if r.cfg.Now().After(deleted.Add(purgeLate)) {
+		r.cfg.Feed.AskToPurge(ctx, ref.Author, ref.ID)
+	}
+	return nil
 }
 
 // commentItem checks the keys of a comment in the index of comments by user.

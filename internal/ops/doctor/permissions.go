@@ -21,8 +21,8 @@ func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", du
 
 const (
 	dutyOperator = "operator"
-	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of
-	// verify, and those that end kept blocks.
+	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of verify, those
+	// that end kept blocks, and those of a purge whose event was lost.
 	dutyAuditor = "auditor"
 )
 
@@ -92,6 +92,7 @@ func permissions() []permission {
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
 		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes}, []string{api}},
+		{"sqs:SendMessage", []string{queue.TopicBackfills}, []string{dutyAuditor}}, // a purge whose event was lost
 		// A consumer also sends to the queues that it reads: a copy of each message that waits.
 		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
 		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
