@@ -28,9 +28,13 @@ func TestClienttestKeepsTheContract(t *testing.T) {
 			require.NoError(t, err)
 			return token.Token
 		},
-		Service: func(t *testing.T, subject string) string {
+		Service: func(t *testing.T, subject string, deletes bool) string {
 			t.Helper()
-			token, err := anyone.DevToken(t.Context(), subject, 0, "fanfare:act")
+			scopes := []string{"fanfare:act"}
+			if deletes {
+				scopes = append(scopes, "fanfare:delete")
+			}
+			token, err := anyone.DevToken(t.Context(), subject, 0, scopes...)
 			require.NoError(t, err)
 			return token.Token
 		},

@@ -125,6 +125,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const (
 	tokenPrefix   = "for-"
 	servicePrefix = "service-" // with the scope to act for users
+	deletePrefix  = "delete-"  // and a service's token that may delete them
 )
 
 func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
@@ -141,6 +142,9 @@ func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
 	if in.Scope != "" {
 		prefix = servicePrefix
 	}
+	if strings.Contains(in.Scope, "fanfare:delete") {
+		prefix += deletePrefix
+	}
 	ttl := time.Duration(cmp.Or(in.TTL, 3600) * float64(time.Second))
 	write(w, http.StatusOK, client.DevToken{Token: prefix + in.UserID, ExpiresAt: time.Now().Add(ttl).UTC()})
 }
@@ -151,7 +155,12 @@ func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.Hand
 		user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+tokenPrefix)
 		named := r.Header.Get("Fanfare-User")
 		if service, acts := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+servicePrefix); acts {
+			service, deletes := strings.CutPrefix(service, deletePrefix)
 			user, ok = cmp.Or(named, service), true
+			if r.Method == http.MethodDelete && r.URL.Path == "/v1/me" && named != "" && !deletes {
+				write(w, http.StatusForbidden, problem(http.StatusForbidden))
+				return
+			}
 		} else if ok && named != "" {
 			write(w, http.StatusForbidden, problem(http.StatusForbidden))
 			return

@@ -293,6 +293,13 @@ func TestTokenOpensTheRunningUp(t *testing.T) {
 	ann, err := c.AsToken(strings.TrimSpace(out)).ActAs("ann").Me(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "ann", ann.ID)
+	err = c.AsToken(strings.TrimSpace(out)).ActAs("ann").DeleteMe(t.Context())
+	require.ErrorContains(t, err, "scope fanfare:delete")
+	code, out, errs = result(t, nil, "fanfare", "token", "--act", "--delete", "backend", "--data-dir", dir)
+	require.Zerof(t, code, "exit code %d: %s", code, errs)
+	require.NoError(t, c.AsToken(strings.TrimSpace(out)).ActAs("ann").DeleteMe(t.Context()))
+	code, _, errs = result(t, nil, "fanfare", "token", "--delete", "ann", "--data-dir", dir)
+	assert.Equal(t, 2, code, errs)
 }
 
 func TestDeadLettersOfARunningUp(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	var ttl time.Duration
-	var asJSON, act bool
+	var asJSON, act, del bool
 	c := &cobra.Command{
 		Use:   "token USER",
 		Short: "Print a dev token for a user",
@@ -27,9 +27,13 @@ secret in the data directory of fanfare up.`,
 	c.Flags().DurationVar(&ttl, "ttl", auth.DefaultTokenTTL, "lifetime of the token, at most 720h")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&act, "act", false, "let the token act for the user in the header Fanfare-User, as a service's does")
+	c.Flags().BoolVar(&del, "delete", false, "with --act, let it delete that user, too")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if act && args[0] == "" {
 			return wrongUse(errors.New("the name of a service is empty"))
+		}
+		if del && !act {
+			return wrongUse(errors.New("--delete needs --act: a user deletes itself with any token"))
 		}
 		if !act && !id.ValidUser(args[0]) { // the subject of a service need not be a user id
 			return wrongUse(fmt.Errorf("%q is not a user id: use %s", args[0], id.UserGrammar))
@@ -53,7 +57,10 @@ secret in the data directory of fanfare up.`,
 		}
 		var scopes []string
 		if act {
-			scopes = []string{auth.ActScope}
+			scopes = append(scopes, auth.ActScope)
+		}
+		if del {
+			scopes = append(scopes, auth.DeleteScope)
 		}
 		token, expires, err := dev.Issue(args[0], ttl, scopes...)
 		if err != nil {

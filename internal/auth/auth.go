@@ -29,8 +29,10 @@ type Identity struct {
 	// User is the user of the token. It is "" only for a service whose token names no user.
 	User string
 	// Service is the sub of a token whose scope lets it act for any user, "" for other
-	// tokens.
+	// tokens. Deletes reports whether another scope lets the service delete the users for whom
+	// it acts. A token without a Service deletes its own user alone, by no scope.
 	Service string
+	Deletes bool
 	// Until is the first moment at which Verify refuses the token for its age.
 	Until time.Time
 }

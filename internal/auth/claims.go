@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,15 +12,34 @@ import (
 	"fanfare/internal/id"
 )
 
-// ActScope is the scope that lets a token act for any user, unless an issuer's Rules name
-// another one.
-const ActScope = "fanfare:act"
+// Scopes are the scopes that make a token that of a service.
+type Scopes struct {
+	// Act lets a token act for any user; "" is ActScope.
+	Act string
+	// Delete lets a token with Act also delete its users; "" is DeleteScope. No
+	// deletion can be taken back, so Act alone is not enough.
+	Delete string
+}
+
+// The scopes, unless a Scopes names others.
+const (
+	ActScope    = "fanfare:act"
+	DeleteScope = "fanfare:delete"
+)
+
+// OrDefault returns s with its defaults.
+func (s Scopes) OrDefault() Scopes {
+	return Scopes{cmp.Or(s.Act, ActScope), cmp.Or(s.Delete, DeleteScope)}
+}
 
 // maxService is the length of the longest sub of a service. OpenID Connect allows no more.
 const maxService = 255
 
-// names are the claims and the scope that are read besides the registered claims.
-type names struct{ user, scope string }
+// names are the claim of the user, and the scopes that are read.
+type names struct {
+	user   string
+	scopes Scopes
+}
 
 // claims are the claims of a token. names must be set before they are decoded.
 type claims struct {
@@ -32,8 +52,8 @@ type claims struct {
 	names names
 	// user is the claim of that name, "" if it is absent or no string.
 	user string
-	// acts reports whether the scope is among those of the token.
-	acts bool
+	// acts and deletes report whether the token has these scopes.
+	acts, deletes bool
 }
 
 // UnmarshalJSON implements json.Unmarshaler. Claims are matched by their exact names:
@@ -55,7 +75,8 @@ func (c *claims) UnmarshalJSON(raw []byte) error {
 			c.user = "" // absent, or no string: identity says so
 		}
 	}
-	c.acts = slices.Contains(scopes(c.Scope), c.names.scope) || slices.Contains(scopes(c.SCP), c.names.scope)
+	granted := append(scopes(c.Scope), scopes(c.SCP)...)
+	c.acts, c.deletes = slices.Contains(granted, c.names.scopes.Act), slices.Contains(granted, c.names.scopes.Delete)
 	c.Scope, c.SCP = nil, nil // they are large, and a remembered token keeps its claims
 	return nil
 }
@@ -101,8 +122,8 @@ func (c *claims) identity() (Identity, error) {
 	case c.Subject == "" || len(c.Subject) > maxService:
 		return Identity{}, invalid("a token of a service needs a sub of 1 to %d bytes", maxService)
 	case !valid:
-		return Identity{Service: c.Subject, Until: until}, nil
+		return Identity{Service: c.Subject, Deletes: c.deletes, Until: until}, nil
 	default:
-		return Identity{User: c.user, Service: c.Subject, Until: until}, nil
+		return Identity{User: c.user, Service: c.Subject, Deletes: c.deletes, Until: until}, nil
 	}
 }

@@ -36,10 +36,10 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	if len(secret) < MinSecretBytes {
 		return nil, fmt.Errorf("dev secret has %d bytes, it needs at least %d", len(secret), MinSecretBytes)
 	}
-	return &Dev{newSigned([]string{"HS256"}, devIssuer, names{"sub", ActScope}, now), secret, now}, nil
+	return &Dev{newSigned([]string{"HS256"}, devIssuer, names{"sub", Scopes{}.OrDefault()}, now), secret, now}, nil
 }
 
-// Issue returns a token for user with scopes, such as ActScope, that is valid for ttl.
+// Issue returns a token for user with scopes, ActScope and DeleteScope, that is valid for ttl.
 func (d *Dev) Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error) {
 	switch service := slices.Contains(scopes, ActScope); {
 	case service && (user == "" || len(user) > maxService):

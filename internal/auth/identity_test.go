@@ -127,7 +127,7 @@ func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
 
 func TestTheUserIsTheConfiguredClaim(t *testing.T) {
 	w := newWorld(t)
-	verifier := auth.NewJWT(auth.Rules{Issuer: iss, Audiences: []string{"x", aud}, UserClaim: "https://example.com/user", Scope: "fanfare/act"}, w.keys, w.Now)
+	verifier := auth.NewJWT(auth.Rules{Issuer: iss, Audiences: []string{"x", aud}, UserClaim: "https://example.com/user", Scopes: auth.Scopes{Act: "fanfare/act", Delete: "fanfare/remove"}}, w.keys, w.Now)
 	for name, c := range map[string]struct {
 		change map[string]any
 		want   auth.Identity // none: refused
@@ -144,6 +144,8 @@ func TestTheUserIsTheConfiguredClaim(t *testing.T) {
 		"no user id":             {map[string]any{"https://example.com/user": "bob/.."}, auth.Identity{}},
 		"a scope of its own":     {map[string]any{"scope": "openid fanfare/act"}, auth.Identity{Service: "ann"}},
 		"the scope of others":    {map[string]any{"https://example.com/user": "bob", "scope": "fanfare:act"}, auth.Identity{User: "bob"}},
+		"a deletion of its own":  {map[string]any{"scope": "fanfare/act fanfare/remove"}, auth.Identity{Service: "ann", Deletes: true}},
+		"the deletion of others": {map[string]any{"scope": "fanfare/act fanfare:delete"}, auth.Identity{Service: "ann"}},
 		"a client of Cognito":    {map[string]any{"aud": nil, "client_id": "x", "token_use": "access", "sub": "x", "scope": "fanfare/act"}, auth.Identity{Service: "x"}},
 		"an audience of neither": {map[string]any{"https://example.com/user": "bob", "aud": "y"}, auth.Identity{}},
 	} {
@@ -172,6 +174,10 @@ func TestTheScopeMakesAService(t *testing.T) {
 		"scp, a string":               {map[string]any{"scp": "fanfare:act"}, both},
 		"scp, an array":               {map[string]any{"scp": []string{"fanfare:act"}}, both},
 		"scp beside a scope":          {map[string]any{"scope": "openid", "scp": []string{"fanfare:act"}}, both},
+		"the scope to delete, too":    {map[string]any{"scope": "fanfare:act fanfare:delete"}, auth.Identity{User: "ann", Service: "ann", Deletes: true}},
+		"one in each claim":           {map[string]any{"scope": "fanfare:delete", "scp": []string{"fanfare:act"}}, auth.Identity{User: "ann", Service: "ann", Deletes: true}},
+		"the scope to delete alone":   {map[string]any{"scope": "fanfare:delete"}, ann},
+		"part of the scope to delete": {map[string]any{"scope": "fanfare:act fanfare:deletes fanfare"}, both},
 		"a sub that is no user":       {map[string]any{"scope": "fanfare:act", "sub": service.Service}, service},
 		"no sub":                      {map[string]any{"scope": "fanfare:act", "sub": nil}, auth.Identity{}},
 		"a sub that is too long":      {map[string]any{"scope": "fanfare:act", "sub": strings.Repeat("s", 256)}, auth.Identity{}},

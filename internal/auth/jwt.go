@@ -21,8 +21,7 @@ type Rules struct {
 	Audiences []string
 	// UserClaim names the claim that is the user id; "" is sub.
 	UserClaim string
-	// Scope lets a token act for any user; "" is ActScope.
-	Scope string
+	Scopes    Scopes
 }
 
 // JWT checks the tokens of one issuer by the keys that the issuer publishes.
@@ -39,7 +38,7 @@ type JWT struct {
 
 // NewJWT returns a JWT on the clock now.
 func NewJWT(rules Rules, keys *KeySet, now func() time.Time) *JWT {
-	read := names{cmp.Or(rules.UserClaim, "sub"), cmp.Or(rules.Scope, ActScope)}
+	read := names{cmp.Or(rules.UserClaim, "sub"), rules.Scopes.OrDefault()}
 	return &JWT{newSigned(algorithms, rules.Issuer, read, now), rules.Audiences, keys}
 }
 

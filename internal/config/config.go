@@ -82,6 +82,8 @@ type Config struct {
 	JWTUserClaim string `env:"FANFARE_JWT_USER_CLAIM" envDefault:"sub"`
 	// ServiceScope is the scope that lets a token act for any user, with jwt.
 	ServiceScope string `env:"FANFARE_SERVICE_SCOPE" envDefault:"fanfare:act"`
+	// DeleteScope is the scope that a service needs besides to delete a user, with jwt.
+	DeleteScope string `env:"FANFARE_DELETE_SCOPE" envDefault:"fanfare:delete"`
 	// LikeWindow is the time in which likes of a post are collected before its count
 	// is written.
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
@@ -392,6 +394,8 @@ func (c Config) check(role Role) []string {
 		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},
 		{slices.Contains(c.JWTAudience, ""), "FANFARE_JWT_AUDIENCE: one of its parts is empty, and a token without an audience would fit: remove the comma"},
 		{!scopeName(c.ServiceScope), fmt.Sprintf("FANFARE_SERVICE_SCOPE: %q is not the name of a scope: use visible ASCII without spaces, quotes and backslashes", c.ServiceScope)},
+		{!scopeName(c.DeleteScope), fmt.Sprintf("FANFARE_DELETE_SCOPE: %q is not the name of a scope: use visible ASCII without spaces, quotes and backslashes", c.DeleteScope)},
+		{c.DeleteScope == c.ServiceScope, fmt.Sprintf("FANFARE_DELETE_SCOPE: %q is FANFARE_SERVICE_SCOPE, too: name another scope, which few tokens get", c.DeleteScope)},
 		{c.JWKSURL != "" && keysFault(c.JWKSURL) != "", "FANFARE_JWKS_URL: " + keysFault(c.JWKSURL)},
 		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
 	} {

@@ -33,17 +33,17 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
-		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_DRAIN=4s",
+		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_DELETE_SCOPE=fanfare/delete", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_DRAIN=4s",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
 		!c.HasConsole() || !c.HasCanary() || !c.HasAuditor() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
-		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.ServiceRequestsPerSecond() != 8 || c.DrainTime() != 4*time.Second {
+		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 36, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 37, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -87,6 +87,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"a service's limit", []string{"FANFARE_SERVICE_RATE_LIMIT=-1"}, config.Tool, []string{"FANFARE_SERVICE_RATE_LIMIT: -1"}},
 		{"pages that act for users", []string{"FANFARE_CORS_HEADERS=X-Team,fanfare-user"}, config.Tool, []string{"FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service"}},
 		{"a scope of two words", []string{"FANFARE_SERVICE_SCOPE=fanfare act"}, config.Tool, []string{"FANFARE_SERVICE_SCOPE"}},
+		{"an empty scope", []string{"FANFARE_DELETE_SCOPE= "}, config.Tool, []string{"FANFARE_DELETE_SCOPE"}},
+		{"one scope for all", []string{"FANFARE_DELETE_SCOPE=fanfare:act"}, config.Tool, []string{`FANFARE_DELETE_SCOPE: "fanfare:act" is FANFARE_SERVICE_SCOPE, too`}},
 		{"jwks url, not used", []string{"FANFARE_JWKS_URL=keys.json"}, config.Tool, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=keys.json"}, config.API, []string{"FANFARE_JWKS_URL"}},
 		{"jwks url with credentials", []string{"FANFARE_JWKS_URL=https://user:hunter2@issuer.example/keys"}, config.Tool, []string{"FANFARE_JWKS_URL: it has credentials"}},

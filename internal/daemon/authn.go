@@ -40,7 +40,7 @@ func (p *process) newAuthn() (authn, error) {
 	default:
 		keys := NewKeySet(p.cfg, p.opt.Now, p.log)
 		verifier := auth.NewJWT(auth.Rules{
-			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scope: p.cfg.ServiceScope,
+			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scopes: p.scopes(),
 		}, keys, p.opt.Now)
 		return authn{
 			verifier: verifier, remembered: verifier.RememberedBytes, fetches: keys.Fetches,
@@ -50,12 +50,12 @@ func (p *process) newAuthn() (authn, error) {
 	}
 }
 
-// serviceScope is the scope that lets a token act for users. Dev tokens have one of their own.
-func (p *process) serviceScope() string {
+// scopes are the scopes of services. Those of dev tokens are the default.
+func (p *process) scopes() auth.Scopes {
 	if p.cfg.Auth == config.AuthDev {
-		return auth.ActScope
+		return auth.Scopes{}
 	}
-	return p.cfg.ServiceScope
+	return auth.Scopes{Act: p.cfg.ServiceScope, Delete: p.cfg.DeleteScope}
 }
 
 // NewKeySet returns the keys of the issuer of a configuration.

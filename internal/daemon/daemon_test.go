@@ -79,13 +79,32 @@ func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addr
 	}
 }
 
-func tokens(t *testing.T, dir string, scopes ...string) func(*testing.T, string) string {
+func tokens(t *testing.T, dir string) func(*testing.T, string) string {
+	t.Helper()
+	issue := devTokens(t, dir)
+	return func(t *testing.T, user string) string { t.Helper(); return issue(t, user) }
+}
+
+// services returns the tokens of services.
+func services(t *testing.T, dir string) func(*testing.T, string, bool) string {
+	t.Helper()
+	issue := devTokens(t, dir)
+	return func(t *testing.T, subject string, deletes bool) string {
+		t.Helper()
+		if deletes {
+			return issue(t, subject, auth.ActScope, auth.DeleteScope)
+		}
+		return issue(t, subject, auth.ActScope)
+	}
+}
+
+func devTokens(t *testing.T, dir string) func(t *testing.T, user string, scopes ...string) string {
 	t.Helper()
 	secret, err := datadir.ReadSecret(dir)
 	require.NoError(t, err)
 	dev, err := auth.NewDev(secret, time.Now)
 	require.NoError(t, err)
-	return func(t *testing.T, user string) string {
+	return func(t *testing.T, user string, scopes ...string) string {
 		t.Helper()
 		token, _, err := dev.Issue(user, time.Hour, scopes...)
 		require.NoError(t, err)
@@ -99,7 +118,7 @@ func TestContractOnEmbedded(t *testing.T) {
 			dir := t.TempDir()
 			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index))
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: tokens(t, dir, auth.ActScope), LikesByUser: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", DevTokens: true,
 			})
 			// Each part of the process counts the calls of the rows.
 			for _, name := range []string{

@@ -78,8 +78,12 @@ func TestContractWithTokensOfAnIssuer(t *testing.T) {
 	apitest.Exercise(t, apitest.Target{
 		URL: "http://" + at.HTTP, LikesByUser: true,
 		Token: func(_ *testing.T, user string) string { return i.token(user, i.key, nil) },
-		Service: func(_ *testing.T, subject string) string {
-			return i.token(subject+"@clients/1", i.key, jwt.MapClaims{"scp": []string{"fanfare:act"}})
+		Service: func(_ *testing.T, subject string, deletes bool) string {
+			scopes := []string{"fanfare:act"}
+			if deletes {
+				scopes = append(scopes, "fanfare:delete")
+			}
+			return i.token(subject+"@clients/1", i.key, jwt.MapClaims{"scp": scopes})
 		},
 	})
 }

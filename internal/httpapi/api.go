@@ -77,8 +77,8 @@ type Config struct {
 	// ServiceRateLimit is RateLimit for a service that acts for users; it counts besides that
 	// of each user.
 	ServiceRateLimit int
-	// ServiceScope is the scope of such a service; "" is auth.ActScope.
-	ServiceScope string
+	// Scopes are the scopes of such a service, for the answers to tokens without them.
+	Scopes auth.Scopes
 	// Origins lists the origins of web pages that may call the API.
 	Origins []string
 	// PageHeaders are the headers that these pages may send besides those of the API and of
@@ -108,9 +108,9 @@ type API struct {
 	tokens     TokenIssuer
 	ownHost    bool
 	limiter    *limiter
-	// services is the limiter of services that act for users. scope is the scope that they have.
+	// services is the limiter of services that act for users. scopes are the scopes of services.
 	services *limiter
-	scope    string
+	scopes   auth.Scopes
 	origins  []string
 	// headers are those that pages of origins may send.
 	headers  string
@@ -134,7 +134,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
-		scope:   cmp.Or(cfg.ServiceScope, auth.ActScope),
+		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log,
 		mux: http.NewServeMux(),
@@ -240,7 +240,7 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 type TokenRequest struct {
 	UserID string `json:"user_id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"The user that the token stands for." example:"alice"`
 	TTL    int64  `json:"ttl_s,omitempty" minimum:"1" maximum:"2592000" default:"86400" doc:"The life of the token in seconds."`
-	Scope  string `json:"scope,omitempty" enum:"fanfare:act" doc:"Makes it a token of a service, which acts for the user in the header Fanfare-User."`
+	Scope  string `json:"scope,omitempty" enum:"fanfare:act,fanfare:act fanfare:delete" doc:"Makes it a token of a service, which acts for the user in the header Fanfare-User, and with fanfare:delete deletes such a user, too."`
 }
 
 // Token is a dev token.
@@ -259,11 +259,7 @@ func (a *API) registerTokens() {
 	op.Middlewares = huma.Middlewares{requireJSON}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	register(a, op, func(_ context.Context, in *tokenIn) (*tokenOut, error) {
-		var scopes []string
-		if in.Body.Scope != "" {
-			scopes = []string{in.Body.Scope}
-		}
-		token, expires, err := a.tokens.Issue(in.Body.UserID, time.Duration(in.Body.TTL)*time.Second, scopes...)
+		token, expires, err := a.tokens.Issue(in.Body.UserID, time.Duration(in.Body.TTL)*time.Second, strings.Fields(in.Body.Scope)...)
 		if err != nil {
 			return nil, errors.Join(errors.New("issue a dev token"), err)
 		}

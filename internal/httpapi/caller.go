@@ -26,8 +26,10 @@ const userPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
 type caller struct {
 	// user is the user whose rights the request has.
 	user string
-	// service is the service that acts for user, "" if nobody does.
+	// service is the service that acts for user, "" if nobody does. deletes reports whether it may
+	// delete user.
 	service string
+	deletes bool
 	// until is the first moment at which the token of the request is refused.
 	until time.Time
 }
@@ -45,6 +47,9 @@ const servicePrefix = "service "
 
 // tokenChecked is the time between two checks of the token of a stream.
 const tokenChecked = 15 * time.Second
+
+// deletesUser marks an operation that deletes its user: a service needs a scope for it.
+const deletesUser = "deletes user"
 
 type callerKey struct{}
 
@@ -71,6 +76,10 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	who, err := a.identify(r)
 	if err != nil {
 		a.problem(r.Context(), err).write(w)
+		return
+	}
+	if ctx.Operation().Metadata[deletesUser] == true && who.service != "" && !who.deletes {
+		lacksScope(a.scopes.Delete, "it deletes no user for whom it acts").write(w)
 		return
 	}
 	if wait := a.take(who); wait > 0 {
@@ -103,15 +112,20 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	case len(named) == 0:
 		return caller{user: id.User, until: id.Until}, nil
 	case id.Service == "":
-		return caller{}, forbidden(fmt.Sprintf("the token lacks the scope %s, so the header %s cannot name a user", a.scope, userHeader)).
-			header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, a.scope))
+		return caller{}, lacksScope(a.scopes.Act, fmt.Sprintf("the header %s cannot name a user", userHeader))
 	case len(named) > 1:
 		return caller{}, invalid(FieldError{userHeader, "occurs more than once"})
 	}
 	if fault := auth.UserFault(named[0]); fault != "" {
 		return caller{}, invalid(FieldError{userHeader, fault})
 	}
-	return caller{named[0], id.Service, id.Until}, nil
+	return caller{user: named[0], service: id.Service, deletes: id.Deletes, until: id.Until}, nil
+}
+
+// lacksScope is the answer to a token without a scope, with the consequence.
+func lacksScope(scope, so string) *Problem {
+	return forbidden(fmt.Sprintf("the token lacks the scope %s, so %s", scope, so)).
+		header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, scope))
 }
 
 func forbidden(detail string) *Problem {

@@ -30,6 +30,12 @@ func (w *world) act(t *testing.T, service, method, path, body string, users ...s
 	t.Helper()
 	token, _, err := w.dev.Issue(service, time.Hour, auth.ActScope)
 	require.NoError(t, err)
+	return w.with(t, token, method, path, body, users...)
+}
+
+// with sends one request with a token, for the users named.
+func (w *world) with(t *testing.T, token, method, path, body string, users ...string) *httptest.ResponseRecorder {
+	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header["Fanfare-User"] = users
@@ -75,7 +81,7 @@ func (nobody) Verify(context.Context, string) (auth.Identity, error) {
 
 func TestOnlyTheScopeLetsATokenAct(t *testing.T) {
 	core, logged := observer.New(zapcore.InfoLevel)
-	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.ServiceScope = zap.New(core), "fanfare/act" })
+	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.Scopes.Act = zap.New(core), "fanfare/act" })
 	w.profile(t, "ann")
 	for _, user := range []string{"ben", "ann", "", "a b"} { // also for oneself, and before the value is looked at
 		res := w.call(t, "ann", "GET", "/v1/me", "", "Fanfare-User", user)
@@ -95,6 +101,32 @@ func TestOnlyTheScopeLetsATokenAct(t *testing.T) {
 	p := problem(t, w.act(t, "backend", "GET", "/v1/me", ""), 403, "forbidden")
 	assert.Contains(t, p.Detail, "name the user in the header Fanfare-User")
 	assert.Equal(t, 200, w.act(t, "backend", "PUT", "/v1/me", `{"name":"n"}`, "ann").Code)
+}
+
+// A service that acts deletes no user, unless another scope of its token says so. Any user deletes
+// itself, and so does a service without the header.
+func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
+	core, logged := observer.New(zapcore.InfoLevel)
+	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.Scopes.Delete = zap.New(core), "fanfare/remove" })
+	for _, user := range []string{"ann", "ben", "backend"} {
+		w.profile(t, user)
+	}
+	for _, user := range []string{"ann", "backend", "nobody"} {
+		res := w.act(t, "backend", "DELETE", "/v1/me", "", user)
+		p := problem(t, res, 403, "forbidden")
+		assert.Contains(t, p.Detail, "the scope fanfare/remove")
+		assert.Equal(t, `Bearer realm="fanfare", error="insufficient_scope", scope="fanfare/remove"`, res.Header().Get("WWW-Authenticate"))
+	}
+	assert.Zero(t, logged.FilterMessage("acted for a user").Len(), "nothing of this acted")
+	assert.Equal(t, 200, w.call(t, "ann", "GET", "/v1/me", "").Code)
+	assert.Equal(t, 202, w.act(t, "backend", "DELETE", "/v1/me", "").Code, "itself")
+	assert.Equal(t, 202, w.call(t, "ben", "DELETE", "/v1/me", "").Code, "itself")
+
+	token, _, err := w.dev.Issue("backend", time.Hour, auth.ActScope, auth.DeleteScope)
+	require.NoError(t, err)
+	assert.Equal(t, 202, w.with(t, token, "DELETE", "/v1/me", "", "ann").Code)
+	assert.Equal(t, 1, logged.FilterMessage("acted for a user").Len())
+	problem(t, w.call(t, "ann", "GET", "/v1/me", ""), 409, "profile-missing")
 }
 
 // The calls of a service count for it, and for the user that it names.

@@ -88,10 +88,13 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
-	register(a, operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon, such as your name in your posts)", http.StatusAccepted),
-		func(ctx context.Context, _ *struct{}) (*empty, error) {
-			return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
-		})
+	del := operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon, such as your name in your posts)", http.StatusAccepted)
+	del.Description = "A token of a service needs the scope fanfare:delete besides, unless the service names another one: else it is 403. " +
+		"Mutes and blocks of you, by other users, stay for when you return."
+	del.Metadata = map[string]any{deletesUser: true}
+	register(a, del, func(ctx context.Context, _ *struct{}) (*empty, error) {
+		return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
+	})
 
 	type profileIn struct{ Body ProfileInput }
 	register(a, operation(http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile", http.StatusOK),

@@ -26,8 +26,9 @@ type Target struct {
 	URL string
 	// Token returns a valid token of a user.
 	Token func(t *testing.T, user string) string
-	// Service returns a valid token of a service that acts for users.
-	Service func(t *testing.T, subject string) string
+	// Service returns a valid token of a service that acts for users, and of one that deletes them,
+	// too.
+	Service func(t *testing.T, subject string, deletes bool) string
 	// LikesByUser reports whether the index of likes by user is on.
 	LikesByUser bool
 	// DevTokens reports whether the API has /v1/dev/token.
@@ -91,7 +92,7 @@ func Exercise(t *testing.T, target Target) {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	run := rand.Text()[:8]
-	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "vic", "eve", "rex"} {
+	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex"} {
 		s.names[user] = user + "-" + run
 	}
 	// Ids as identity providers make them; one begins with the other.
@@ -100,7 +101,8 @@ func Exercise(t *testing.T, target Target) {
 	for user, name := range s.names {
 		s.tokens[user] = target.Token(t, name)
 	}
-	s.tokens["service"] = target.Service(t, "service-"+run)
+	s.tokens["service"] = target.Service(t, "service-"+run, false)
+	s.tokens["deleter"] = target.Service(t, "deleter-"+run, true)
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), viewRows(target), idRows(),

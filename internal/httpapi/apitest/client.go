@@ -80,7 +80,7 @@ func newCallers(t *testing.T, target Target) *callers {
 		t.Cleanup(c.CloseIdleConnections)
 		return c
 	}
-	s.ann, s.ben, s.service = of(target.Token(t, s.annID)), of(target.Token(t, s.benID)), of(target.Service(t, "client-service-"+run))
+	s.ann, s.ben, s.service = of(target.Token(t, s.annID)), of(target.Token(t, s.benID)), of(target.Service(t, "client-service-"+run, false))
 	return s
 }
 

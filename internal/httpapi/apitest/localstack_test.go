@@ -71,9 +71,13 @@ func TestContractOnLocalStack(t *testing.T) {
 			require.NoError(t, err)
 			apitest.Exercise(t, apitest.Target{
 				URL: "http://" + at.HTTP, LikesByUser: index == "on", DevTokens: true,
-				Service: func(t *testing.T, subject string) string {
+				Service: func(t *testing.T, subject string, deletes bool) string {
 					t.Helper()
-					token, _, err := dev.Issue(subject, time.Hour, auth.ActScope)
+					scopes := []string{auth.ActScope}
+					if deletes {
+						scopes = append(scopes, auth.DeleteScope)
+					}
+					token, _, err := dev.Issue(subject, time.Hour, scopes...)
 					require.NoError(t, err)
 					return token
 				},

@@ -574,9 +574,18 @@ func serviceRows() []row {
 	read.want = object{"id": "{ben}"}
 	post := acting("post", "service", "{ben}", "POST", "/v1/posts", `{"text":"for ben"}`, 201)
 	post.want, post.save = object{"author_id": "{ben}"}, "acted"
+	forbidden := acting("delete a user without the scope for it", "service", "{sam}", "DELETE", "/v1/me", "", 403)
+	forbidden.problem = "forbidden"
+	gone := acting("and the user is gone", "service", "{sam}", "GET", "/v1/me", "", 409)
+	gone.problem = "profile-missing"
 	return []row{
 		read, post,
 		acting("delete", "service", "{ben}", "DELETE", "/v1/posts/{acted}", "", 204),
+		acting("make a user", "service", "{sam}", "PUT", "/v1/me", `{"name":"Sam"}`, 200),
+		forbidden,
+		acting("the user is still there", "service", "{sam}", "GET", "/v1/me", "", 200),
+		acting("delete a user with the scope", "deleter", "{sam}", "DELETE", "/v1/me", "", 202),
+		gone,
 		refused("a user without a profile", "service", "{absent}", 409, "profile-missing"),
 		refused("not a user id", "service", "a b", 422, "invalid", "Fanfare-User"),
 		refused("without the scope", "ann", "{ben}", 403, "forbidden"),

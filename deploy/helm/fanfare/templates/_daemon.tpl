@@ -36,7 +36,7 @@ The faults do not quote values: one may be a secret.
 {{- $lists := list "FANFARE_JWT_AUDIENCE" "FANFARE_CORS_ORIGINS" "FANFARE_CORS_HEADERS" }}
 {{- $texts := list "image.tag" "AWS_REGION" "FANFARE_ENGINE" "FANFARE_DATA_DIR" "FANFARE_TABLE" "FANFARE_QUEUE_PREFIX" "FANFARE_EVENTS_QUEUE"
   "FANFARE_HTTP_ADDR" "FANFARE_ADMIN_ADDR" "FANFARE_METRICS_ADDR" "FANFARE_AUTH" "FANFARE_JWT_ISSUER" "FANFARE_JWKS_URL"
-  "FANFARE_JWT_USER_CLAIM" "FANFARE_SERVICE_SCOPE" "FANFARE_DEV_SECRET" "FANFARE_DEV_AUTH_ON_AWS" "FANFARE_DEV_AUTH_PUBLIC" }}
+  "FANFARE_JWT_USER_CLAIM" "FANFARE_SERVICE_SCOPE" "FANFARE_DELETE_SCOPE" "FANFARE_DEV_SECRET" "FANFARE_DEV_AUTH_ON_AWS" "FANFARE_DEV_AUTH_PUBLIC" }}
 {{- $fault := printf "%s: YAML has read its value as a %s, which may have changed it: write it in quotes, or with --set-string" .name (kindOf .value) }}
 {{- if kindIs "string" .value }}{{ .value }}
 {{- else if kindIs "bool" .value }}
