@@ -18,8 +18,8 @@ const (
 )
 
 // shares paces the users of streams (I11). A user's share outlives its streams, so that a client
-// which reconnects gets no new one. A share that is full again is forgotten, within some ten
-// seconds of the last read (I9).
+// which reconnects gets no new one. The next sweep forgets the shares that are full again, ten
+// seconds after the last read. There are at most twice as many as the last sweep left, and 64 (I9).
 type shares struct {
 	mu sync.Mutex
 	// paid is the time at which a user has paid for the units that its streams used.
