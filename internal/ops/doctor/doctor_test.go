@@ -263,7 +263,9 @@ func TestThePolicyOfADaemonAllowsItsAuditorItsCalls(t *testing.T) {
 		require.NoError(t, err)
 		for _, s := range policy.Statement {
 			for _, action := range s.Action {
-				out = append(out, fmt.Sprint(action, s.Resource))
+				for _, resource := range s.Resource {
+					out = append(out, action+" "+resource)
+				}
 			}
 		}
 		return out
@@ -272,11 +274,12 @@ func TestThePolicyOfADaemonAllowsItsAuditorItsCalls(t *testing.T) {
 	for _, duty := range []string{"api", "fanout", "likeagg"} {
 		without, with := actions(duty), actions(duty, "FANFARE_AUDIT=on")
 		added := slices.DeleteFunc(slices.Clone(with), func(action string) bool { return slices.Contains(without, action) })
-		assert.Contains(t, added, "dynamodb:Scan[arn:aws:dynamodb:*:*:table/fanfare]", duty)
+		assert.Contains(t, added, "dynamodb:Scan arn:aws:dynamodb:*:*:table/fanfare", duty)
+		assert.Contains(t, with, "sqs:SendMessage arn:aws:sqs:*:*:fanfare-backfills", duty)
 		assert.Subset(t, with, without, duty)
 		var own []string
 		for _, action := range []string{"Query", "PutItem", "DeleteItem"} {
-			own = append(own, "dynamodb:"+action+"[arn:aws:dynamodb:*:*:table/fanfare]")
+			own = append(own, "dynamodb:"+action+" arn:aws:dynamodb:*:*:table/fanfare")
 		}
 		assert.Subset(t, append(own, operator...), added, duty)
 		assert.Contains(t, with, own[2], duty)
