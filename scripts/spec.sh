@@ -72,7 +72,7 @@ check() { # NAME RESULT CONSTANT...
     constants "${given[@]}" | awk -F= '{v[$1] = $2} END {for (n in v) print "  " n " = " v[n]}'
   } >"$dir/$MODEL.cfg"
   out=$dir/out
-  (cd "$dir" && java -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC "${mode[@]}" -deadlock -config "$MODEL.cfg" "$MODEL.tla") >"$out" 2>&1 || true
+  (cd "$dir" && java -Djava.io.tmpdir="$dir" -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC "${mode[@]}" -deadlock -config "$MODEL.cfg" "$MODEL.tla") >"$out" 2>&1 || true
   got=$(sed -n 's/^Error: Invariant \(.*\) is violated.*/\1/p' "$out" | head -1)
   if ! grep -q '^Error' "$out" && grep -q '^Finished in' "$out"; then got=ok; fi # a simulation says no more
   got=${got:-failed}
