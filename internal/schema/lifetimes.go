@@ -114,7 +114,7 @@ func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
 		switch {
 		case i > 0 && step.From.After(now.Add(changeFixed)):
 			continue // nobody uses it yet
-		case i > 0 && !step.From.After(now):
+		case i > 0 && !step.From.After(now.Add(-changeFixed)): // by any clock
 			for ; last >= 0 && next[last].TTL >= step.TTL; last-- { // older posts live no longer either
 				step.From, next = next[last].From, next[:last]
 			}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fanfare/internal/id"
-	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/table"
 )
@@ -43,7 +42,7 @@ func (w *World) auditing(p *Proc) {
 	w.load.serve[p] = service
 	w.audits = audit.Config{
 		Store: p.Store(), Feed: service, IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		Lifetimes: lifetime.Fixed(timelineTTL), LikesByUser: w.seed%2 == 0, Random: jitter(w.rng.Uint64()),
+		Lifetimes: p.lifetimes, LikesByUser: w.seed%2 == 0, Random: jitter(w.rng.Uint64()),
 	}
 }
 
@@ -127,6 +126,7 @@ func (w *World) checkAudit(ctx context.Context) {
 func (w *World) auditAll(ctx context.Context, store table.Store, feed audit.Feed, repair bool) (found []audit.Finding, sum audit.Summary) {
 	config := w.audits
 	config.Store, config.Feed, config.Now = store, feed, time.Now
+	config.Lifetimes = w.lifetimesNow()
 	sum, err := audit.New(config).Run(ctx, audit.Walk{Repair: repair, Found: func(f audit.Finding) error { found = append(found, f); return nil }})
 	if err != nil {
 		w.load.fail("audit", "%v", err)

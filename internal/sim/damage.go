@@ -12,7 +12,6 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
-	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -158,7 +157,7 @@ func (w *World) measureDamages(ctx context.Context) {
 	posts := w.town()
 	store := operator{w.store, w}
 	service := newDomain(access.Config{
-		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL), Jitter: w.audits.Random,
+		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 	w.checkAudit(ctx)
 	told, damages := len(w.told.follows), w.damage(posts)

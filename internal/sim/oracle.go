@@ -228,6 +228,9 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 		shown[it.Post.ID]++
 		r.checkEntry(user, it)
 		author := it.Post.AuthorID
+		if w.hasLeft(it.Post.ID) {
+			l.fail("I1", "home of %s (pull %v) shows %s, which is older than a TTL since", user, pull, it.Post.ID)
+		}
 		if !living[author][it.Post.ID] {
 			l.fail("I2", "home of %s (pull %v) shows %s, which was deleted", user, pull, it.Post.ID)
 		}

@@ -60,9 +60,8 @@ func (l *workload) wholeHome(user string) *operation {
 func (w *World) leftIn(user string) (work []string) {
 	entries := map[string]int{} // by author
 	timeline := w.partition(schema.TimelinePK(user))
-	shown := id.Floor(time.Now().Add(time.Hour - timelineTTL))
 	for _, it := range timeline {
-		if e, err := schema.ParseEntry(it); err == nil && e.Post > shown && len(timeline) <= page.MaxLimit {
+		if e, err := schema.ParseEntry(it); err == nil && !w.mayHaveExpired(e.Post) && len(timeline) <= page.MaxLimit {
 			entries[e.Author]++
 		}
 	}

@@ -40,6 +40,8 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 		return
 	}
 	switch class("", key.PK) {
+	case " lifetimes":
+		w.checkLifetimes(*now)
 	case " likelist":
 		w.checkLikeItem(old, *now)
 	case " likecount":
@@ -147,7 +149,8 @@ func (w *World) checkEntryItem(now table.Item) {
 		w.load.fail("I1", "%v", err)
 		return
 	}
-	if made, err := id.Time(e.Post); err != nil || now.Int(table.AttrTTL) != made.Add(timelineTTL).Unix() {
+	made, err := id.Time(e.Post)
+	if err != nil || !w.byAView(func(l schema.Lifetimes) bool { return now.Int(table.AttrTTL) == made.Add(l.Written(made)).Unix() }) {
 		w.load.fail("I1", "the entry %s expires at %d, its post was made at %v", now.Key.SK, now.Int(table.AttrTTL), made)
 	}
 	if stored := w.items[schema.PostByIDKey(e.Post)]; stored != nil {
@@ -164,24 +167,26 @@ func (w *World) checkMarkItem(now table.Item) {
 		w.load.fail("I1", "%v", err)
 		return
 	}
-	var want time.Time
+	var want func(l schema.Lifetimes) time.Time
 	switch {
 	case m.Kind == schema.MarkBackfill && !m.Until.IsZero():
-		want = m.Until.Add(markKept)
-		if first, err := id.Time(m.From); err == nil && first.Add(timelineTTL+markKept).After(want) {
-			want = first.Add(timelineTTL + markKept)
+		want = func(l schema.Lifetimes) time.Time {
+			if first, err := id.Time(m.From); err == nil && first.Add(l.Written(first)).After(m.Until) {
+				return first.Add(l.Written(first) + markKept)
+			}
+			return m.Until.Add(markKept)
 		}
 	case m.Kind == schema.MarkPulled && !m.TTL.IsZero():
 		mode, err := w.modeOf(m.Author)
 		if err != nil || mode.State != schema.ModeLeaving && mode.State != schema.ModePush {
 			w.load.fail("I1", "the pulled mark of %s for %s expires in the mode %s: %v", m.User, m.Author, mode.State, err)
 		}
-		want = mode.At.Add(timelineTTL + markKept)
+		want = func(l schema.Lifetimes) time.Time { return mode.At.Add(l.Longest() + markKept) }
 	default:
 		return
 	}
-	if m.TTL.Unix() != want.Unix() {
-		w.load.fail("I1", "the %s mark of %s for %s expires at %v, want %v", m.Kind, m.User, m.Author, m.TTL, want)
+	if !w.byAView(func(l schema.Lifetimes) bool { return m.TTL.Unix() == want(l).Unix() }) {
+		w.load.fail("I1", "the %s mark of %s for %s expires at %v, want %v", m.Kind, m.User, m.Author, m.TTL, want(w.views[len(w.views)-1]))
 	}
 }
 
@@ -206,7 +211,10 @@ func (w *World) checkDeliveryItem(now table.Item) {
 			w.load.fail("I1", "a chunk of post %s is %+v", post, c)
 		}
 	}
-	if made, err := id.Time(post); err != nil || !ttl.Equal(made.Add(timelineTTL+schema.DeliveryKept).Truncate(time.Second)) {
+	made, err := id.Time(post)
+	if err != nil || !w.byAView(func(l schema.Lifetimes) bool {
+		return ttl.Equal(made.Add(l.Written(made) + schema.DeliveryKept).Truncate(time.Second))
+	}) {
 		w.load.fail("I6", "the delivery record %v expires at %v, its post was made at %v: %v", now.Key, ttl, made, err)
 	}
 }

@@ -58,6 +58,7 @@ func bugs() []bug {
 		walk     = "internal/fanout/walk.go"
 		mode     = "internal/fanout/mode.go"
 		follows  = "internal/feed/follows.go"
+		lives    = "internal/schema/lifetimes.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
 		home     = "internal/feed/home/home.go"
@@ -197,6 +198,9 @@ func bugs() []bug {
 		{"edge lowered by a slow worker", "I1", []edit{{rebuild, `table.Less{Name: schema.AttrUntil, Value: day}}`, `table.Exists{}}`}}},
 		{"refresh that ends too late", "I1", []edit{{rebuild, `if schema.DayOf(w.cfg.Now()) >= p.Until {`, `if p.Until < 0 {`}}},
 		{"return that sets another day than it raised to", "I1", []edit{{rebuild, "int64(until))},\n\t\t\t{Name: schema.AttrAsOf", "int64(schema.DayOf(w.cfg.Now())+schema.DaysAhead(w.cfg.ActiveDays)))},\n\t\t\t{Name: schema.AttrAsOf"}}},
+		{"TTL of homes that is in force at once", "I1", []edit{{lives, `changeAhead = 24 * time.Hour`, `changeAhead = time.Second`}}},
+		{"entries by the TTL of the last decision", "I1 I6", []edit{{worker, `ttl := at.Add(lives.Written(at))`, `ttl := at.Add(lives[len(lives)-1].TTL)`}}},
+		{"homes by the last decision", "I1 I7", []edit{{reads, `return id.Floor(lives.Oldest(a.Now())), err`, `return id.Floor(a.Now().Add(-lives[max(0, len(lives)-1)].TTL)), err`}}},
 		{"second absence that forgets the gap", "I1", []edit{{presence, `if oldest, err := h.access.OldestShown(ctx); err != nil || p.Hi > oldest {`, `if p.Hi == "~" {`}}},
 		{"return that forgets the gap", "I1", []edit{{rebuild, `if len(missed) < most {`, `if len(missed) <= most {`}}},
 		{"page in a gap read by push", "I1", []edit{{timeline, `if inGap(`, `if p.homes == nil && inGap(`}}},

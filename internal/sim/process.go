@@ -7,28 +7,32 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"fanfare/internal/lifetime"
 )
 
 // Proc is one process. When it crashes, only the table and the queues are left.
 type Proc struct {
-	Name   string
-	role   string
-	w      *World
-	ctx    context.Context // ends with the stop, or with the life
-	stop   context.CancelFunc
-	life   *life
-	skew   atomic.Int64 // nanoseconds
-	limit  int64        // the push limit of a fan-out worker
-	back   time.Time    // when its clock was set back
-	paused time.Time    // until when
-	asleep bool         // paused for so long that its requests are void
-	ending bool         // stopped, and not ended yet
-	dead   bool
-	begin  func(p *Proc) // starts its goroutines
-	bootAt time.Time     // of a dead one
-	boots  int
-	subs   []*subscription
-	work   sync.WaitGroup
+	Name  string
+	role  string
+	w     *World
+	ctx   context.Context // ends with the stop, or with the life
+	stop  context.CancelFunc
+	life  *life
+	skew  atomic.Int64 // nanoseconds
+	limit int64        // the push limit of a fan-out worker
+	// lifetimes is the view of a process that shows or writes homes.
+	lifetimes *lifetime.View
+	back      time.Time // when its clock was set back
+	paused    time.Time // until when
+	asleep    bool      // paused for so long that its requests are void
+	ending    bool      // stopped, and not ended yet
+	dead      bool
+	begin     func(p *Proc) // starts its goroutines
+	bootAt    time.Time     // of a dead one
+	boots     int
+	subs      []*subscription
+	work      sync.WaitGroup
 }
 
 // life is one life of a process: from a boot to a crash, or to the end of a stop. What

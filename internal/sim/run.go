@@ -25,7 +25,6 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
-	"fanfare/internal/lifetime"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
@@ -57,8 +56,10 @@ type Options struct {
 
 const (
 	defaultOperations = 200
-	timelineTTL       = 30 * 24 * time.Hour
-	likeWindow        = time.Second
+	// timelineTTL is the TTL of homes in a world in which it does not change, and the first one in
+	// the others.
+	timelineTTL = 30 * 24 * time.Hour
+	likeWindow  = time.Second
 	// headAge is how late the first page of a home may show a pulled post, as the product has it.
 	headAge = time.Second
 	// grace is the time that a stopped process has for its messages.
@@ -281,7 +282,7 @@ func (w *World) checkCalmly(ctx context.Context) {
 	w.checkAudit(ctx)
 	w.checkQuiet(ctx, newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
-		Lifetimes: lifetime.Fixed(timelineTTL), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
+		Lifetimes: w.lifetimesNow(), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{}))
 }
 
@@ -361,12 +362,6 @@ func redrivable(d queue.DeadLetter) error {
 	return err
 }
 
-// mayHaveExpired reports whether a post's entries may have expired.
-func (w *World) mayHaveExpired(post string) bool {
-	at, err := id.Time(post)
-	return err != nil || time.Since(at) > timelineTTL-time.Hour
-}
-
 // skew sets the clocks of the processes apart, by up to two seconds or by hours. In some worlds the
 // clock of one API is so far ahead that its events have to wait.
 func (w *World) skew() {
@@ -403,6 +398,7 @@ func (w *World) build(l *workload) {
 }
 
 func (w *World) service(p *Proc) *domain {
+	p.lifetimes = w.decides(p)
 	var shared time.Duration // of names and counts, in half of the worlds
 	if w.seed%4 >= 2 {
 		shared = likeWindow
@@ -413,7 +409,7 @@ func (w *World) service(p *Proc) *domain {
 	}
 	return newDomain(access.Config{
 		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), RequestID: opOf, Log: zap.NewNop(),
+		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), RequestID: opOf, Log: zap.NewNop(),
 	}, feed.Config{
 		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard),
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
@@ -493,7 +489,7 @@ func (w *World) fanout(p *Proc) {
 	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service}, Publisher: p.Broker(),
-		IDs: ids, Now: p.Now, Lifetimes: lifetime.Fixed(timelineTTL), PushLimit: p.limit, Events: w.tell(p),
+		IDs: ids, Now: p.Now, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})

@@ -51,6 +51,8 @@ type Shape struct {
 	// Long makes the days between two storms weeks. Ages means that likes are left open
 	// before them.
 	Long, Ages bool
+	// TTLs means that processes start with different TTLs of homes.
+	TTLs bool
 }
 
 // share is the percentage of a kind of operation.
@@ -110,6 +112,7 @@ func shapeOf(seed uint64, o Options) Shape {
 	s := plain()
 	if !o.Calm && !o.Plain {
 		s.draw(rand.New(rand.NewPCG(seed, 1<<40)))
+		s.TTLs = s.TTLs && seed%probeEvery != 0 // the calm part counts calls
 	}
 	if o.Operations > 0 {
 		s.Operations = o.Operations
@@ -167,6 +170,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	}
 	s.Heads = r.IntN(5) > 0
 	s.Events = r.IntN(2) == 0
+	s.TTLs = r.IntN(3) == 0
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -230,7 +234,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs} {
 		if is {
 			more = append(more, what)
 		}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -74,6 +75,10 @@ type World struct {
 	told      told
 	past      map[string]bool // versions of likes of before the run
 	probe     *probe          // the last part of some lives, nil before it
+
+	// decided has every TTL that was ever decided, and views what the table had.
+	decided []schema.Lifetime
+	views   []schema.Lifetimes
 
 	shape      Shape
 	likesTable func(table.Store) table.Store
@@ -143,6 +148,7 @@ func newWorld(seed uint64, shape Shape) *World {
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{},
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
+	w.firstTTL()
 	return w
 }
 

@@ -11,7 +11,7 @@ import (
 // keptBlock ends a kept block whose time is over, at the side of the user that blocks.
 func (r *run) keptBlock(ctx context.Context, it table.Item) error {
 	b, err := schema.ParseBlock(it)
-	if err != nil || b.Since.IsZero() {
+	if err != nil || b.Since.IsZero() || !r.walk.Tidy {
 		return nil //nolint:nilerr // items that cannot be read are passed by
 	}
 	return r.kept(ctx, b.User, b.Other, r.cfg.Feed.EndKeptBlock)
@@ -19,7 +19,7 @@ func (r *run) keptBlock(ctx context.Context, it table.Item) error {
 
 // keptMute is keptBlock for the mute in a home, and does nothing with other items of a home.
 func (r *run) keptMute(ctx context.Context, it table.Item) error {
-	if _, ok := schema.MutedOfSK(it.Key.SK); !ok {
+	if _, ok := schema.MutedOfSK(it.Key.SK); !ok || !r.walk.Tidy {
 		return nil
 	}
 	m, err := schema.ParseMute(it)
@@ -33,9 +33,6 @@ func (r *run) keptMute(ctx context.Context, it table.Item) error {
 // without a profile has lost the profile by damage, and end would make the damage worse. end itself
 // asks again for the profile and the note, in its transaction.
 func (r *run) kept(ctx context.Context, user, other string, end func(ctx context.Context, user, other string) (bool, error)) error {
-	if !r.walk.Tidy {
-		return nil
-	}
 	found, err := r.get(ctx, false, schema.ProfileKey(other), schema.ForgottenKey(other))
 	if err != nil || len(found) > 0 {
 		return err
