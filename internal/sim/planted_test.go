@@ -77,6 +77,9 @@ func bugs() []bug {
 		bylines  = "internal/fanout/bylines.go"
 		worker   = "internal/fanout/worker.go"
 		events   = "internal/fanout/events.go"
+		counts   = "internal/ops/audit/counts.go"
+		entries  = "internal/ops/audit/entries.go"
+		mend     = "internal/feed/mend.go"
 	)
 	return []bug{
 		{"no fence", "I3 I9", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -288,6 +291,23 @@ func bugs() []bug {
 			worker, `return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
 			`e.RequestID += "!"; return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
 		}}},
+		// About audits and repairs.
+		{"audit that owes the posts below a follow's first", "audit", []edit{{entries, `p.plan.Post < listed.Str(schema.AttrFrom)`, `"~" < listed.Str(schema.AttrFrom)`}, {entries, `m.Hides(p.plan.Post) || `, ``}}},
+		{"audit that owes the posts of a backfill that has not ended", "audit", []edit{{entries, ` || m.Kind == schema.MarkBackfill && m.Until.IsZero()`, ``}}},
+		{"audit that owes the posts of a pulled author", "audit", []edit{{entries, ` || m.Kind == schema.MarkPulled && p.plan.Post >= m.Pull`, ``}}},
+		{"audit that owes entries where followers were skipped", "audit", []edit{{entries, ` || chunk.Skipped > 0`, ``}}},
+		{"audit that takes a stale reading for a finding", "audit", []edit{{"internal/ops/audit/audit.go", `return err == nil, r.spend(ctx, res.Units, err)`, `return true, r.spend(ctx, res.Units, nil)`}, {"internal/ops/audit/audit.go", `!cancelled.Retryable() {
+			return false, err`, `!cancelled.Retryable() {
+			return true, err`}}},
+		{"count judged by a list that changed", "audit", []edit{{counts, `if !still || before != after {`, `if !still || after.n < 0 {`}}},
+		{"count judged that changed meanwhile", "audit", []edit{{counts, `if !still || before != after {`, `if (still || !still) && before != after {`}}},
+		{"like count judged by a ledger that changed", "audit", []edit{{counts, `if !sameItem(before, found[key]) {`, `if found == nil {`}}},
+		{"removal taken for the loss of a profile", "audit", []edit{{counts, `if _, removed := items[note]; removed {`, `if _, removed := items[note]; removed && user == "" {`}, {counts, `check(note, table.Absent{}), check(held`, `check(held`}}},
+		{"repair of a follow over a block", "I4 audit", []edit{{mend, `_, blocked := found[block]`, `_, blocked := found[table.Key{}]`}, {mend, `			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
+`, ``}}},
+		{"repair of a follow without its users", "audit", []edit{{mend, `hasProfile(follower), hasProfile(author), `, ``}}},
+		{"repair that tells others of a follow", "I6", []edit{{mend, `Kind: schema.MarkBackfill, From: from, Version: version}`, `Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}`}}},
+		{"difference added once for each repair", "I4 audit", []edit{{counts, `former = same(it, schema.AttrFixed)`, `former = table.Exists{}`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}
 }

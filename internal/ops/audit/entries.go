@@ -232,9 +232,7 @@ func (r *run) owes(ctx context.Context, p delivered, u owed) ([]table.TransactOp
 		}
 		marked = table.All{same(it, schema.AttrVersion), same(it, schema.AttrUntil)}
 	}
-	return []table.TransactOp{
-		check(u.by.Key, same(u.by, schema.AttrSince)), check(edge, table.All{same(listed, schema.AttrSince), same(listed, schema.AttrFrom)}), check(mark, marked),
-	}, nil
+	return []table.TransactOp{check(u.by.Key, same(u.by, schema.AttrSince)), check(mark, marked)}, nil // each new follow has a new mark
 }
 
 // present returns the checks that the users of an entry have profiles, none if one has not: no

@@ -1,6 +1,8 @@
 package audit_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +73,9 @@ func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *t
 			assert.Len(t, list.Items, 2)
 			all, _ = w.walk(false)
 			assert.Empty(t, all, "after the backfill")
+			w.drop(schema.MarkKey("carl", "ann"))
+			all, _ = w.walk(false)
+			assert.Empty(t, all, "after the mark has expired")
 
 			w.drop(entryKey("carl", posts[1], "ann"))
 			w.drop(entryKey("dora", posts[0], "ann"))
@@ -134,4 +139,65 @@ func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
 		}
 		assert.ElementsMatchf(t, c.want, lost(), "with a mark that is %s", name)
 	}
+}
+
+// A fan-out skips a follower that is away. Nobody knows later who was, so a chunk that skipped
+// somebody owes nothing.
+func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
+	w := newWorld(t, tabletest.NewMemory())
+	w.people("ann", "bob", "carl")
+	w.must(w.Follow(t.Context(), "bob", "ann"))
+	w.must(w.Follow(t.Context(), "carl", "ann"))
+	w.quiet()
+	w.change(schema.FollowerKey("ann", "bob"), []table.Attr{attr(schema.AttrUntil, table.N(1))}, nil)
+	post := w.delivered(1)[0]
+	require.Nil(t, w.item(entryKey("bob", post, "ann")))
+	w.drop(schema.MarkKey("bob", "ann"))
+	all, _ := w.walk(true)
+	assert.Empty(t, all)
+}
+
+// refollowed is a table in which a follow ends and comes again, with the time that it had, between
+// the cheap reading of an entry, which finds none, and the transaction that confirms the loss.
+type refollowed struct {
+	table.Store
+	do func()
+}
+
+func (s *refollowed) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	if !in.Consistent && strings.HasSuffix(in.Keys[0].PK, "#timeline") {
+		return table.BatchGetResult{}, nil
+	}
+	return s.Store.BatchGet(ctx, in)
+}
+
+func (s *refollowed) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	once(&s.do)
+	return s.Store.Transact(ctx, in)
+}
+
+func TestAFollowThatComesAgainMeanwhileIsOwedNothingYet(t *testing.T) {
+	w := newWorld(t, tabletest.NewMemory())
+	w.people("ann", "carl")
+	longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
+	imported := func() {
+		_, err := w.ImportFollow(t.Context(), "carl", "ann", id.Min, longAgo)
+		w.must(err)
+	}
+	imported()
+	w.backfill("carl", "ann")
+	post := w.delivered(1)[0]
+	cfg := w.cfg
+	store := &refollowed{w.store, func() {
+		w.must(w.Unfollow(t.Context(), "carl", "ann"))
+		w.drop(entryKey("carl", post, "ann")) // as the removal after an unfollow
+		imported()
+	}}
+	cfg.Store = store
+	_, err := audit.New(cfg).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error {
+		assert.Failf(t, "a finding", "%+v", f)
+		return nil
+	}})
+	w.must(err)
+	assert.Nil(t, store.do)
 }
