@@ -25,6 +25,7 @@ import (
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -234,6 +235,14 @@ func TestAnImportThatDiesAnywhereGoesOnWhereItWas(t *testing.T) {
 			done, err := transfer.Import(t.Context(), config(store), []string{name})
 			require.NoError(t, err, "after write %d", n)
 			require.Equal(t, 3, done.Entries)
+			for _, follow := range [][2]string{{"bob", "ann"}, {"cid", "ann"}, {"cid", "bob"}} {
+				stored, err := store.Get(t.Context(), table.GetInput{Key: schema.MarkKey(follow[0], follow[1]), Consistent: true})
+				require.NoError(t, err)
+				require.NotNil(t, stored.Item)
+				mark, err := schema.ParseMark(*stored.Item)
+				require.NoError(t, err)
+				require.Falsef(t, mark.Until.IsZero(), "after write %d the backfill of %v is left to others", n, follow)
+			}
 			push, pull := texts(t, service(store, today.Add(time.Hour)), "cid")
 			require.Equal(t, push, pull)
 		}
