@@ -16,10 +16,10 @@ package producer
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 	"unicode/utf8"
 
+	"fanfare/internal/display"
 	"fanfare/internal/id"
 	"fanfare/messages"
 )
@@ -137,12 +137,8 @@ func checkPost(e *messages.PostCreated) error {
 	if n := utf8.RuneCountInString(e.Text); n < 1 || n > messages.MaxText || !utf8.ValidString(e.Text) {
 		errs = append(errs, fmt.Errorf("encode PostCreated: text has %d characters: it must be UTF-8 of 1 to %d", n, messages.MaxText))
 	}
-	if e.ImageURL == "" {
-		return errors.Join(errs...)
-	}
-	u, err := url.Parse(e.ImageURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || utf8.RuneCountInString(e.ImageURL) > messages.MaxImageURL {
-		errs = append(errs, fmt.Errorf("encode PostCreated: image_url is not an http or https URL of up to %d characters without a user name", messages.MaxImageURL))
+	if fault := display.ImageURLFault(e.ImageURL, messages.MaxImageURL); fault != "" {
+		errs = append(errs, fmt.Errorf("encode PostCreated: image_url %s", fault))
 	}
 	return errors.Join(errs...)
 }

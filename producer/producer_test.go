@@ -49,14 +49,19 @@ func TestEventsHaveTheirQueueAndGroupAndDecode(t *testing.T) {
 func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 	p := producer.New()
 	for name, change := range map[string]func(*messages.PostCreated) messages.Event{
-		"no author":         func(e *messages.PostCreated) messages.Event { e.AuthorID = ""; return e },
-		"no text":           func(e *messages.PostCreated) messages.Event { e.Text = ""; return e },
-		"long text":         func(e *messages.PostCreated) messages.Event { e.Text = strings.Repeat("é", 5001); return e },
-		"text not UTF-8":    func(e *messages.PostCreated) messages.Event { e.Text = "\xff"; return e },
-		"image":             func(e *messages.PostCreated) messages.Event { e.ImageURL = "javascript:alert(1)"; return e },
-		"image with a user": func(e *messages.PostCreated) messages.Event { e.ImageURL = "https://a:b@example.com/"; return e },
-		"no event":          func(*messages.PostCreated) messages.Event { return nil },
-		"nil event":         func(*messages.PostCreated) messages.Event { return (*messages.PostCreated)(nil) },
+		"no author":          func(e *messages.PostCreated) messages.Event { e.AuthorID = ""; return e },
+		"no text":            func(e *messages.PostCreated) messages.Event { e.Text = ""; return e },
+		"long text":          func(e *messages.PostCreated) messages.Event { e.Text = strings.Repeat("é", 5001); return e },
+		"text not UTF-8":     func(e *messages.PostCreated) messages.Event { e.Text = "\xff"; return e },
+		"image":              func(e *messages.PostCreated) messages.Event { e.ImageURL = "javascript:alert(1)"; return e },
+		"image with a user":  func(e *messages.PostCreated) messages.Event { e.ImageURL = "https://a:b@example.com/"; return e },
+		"image with a space": func(e *messages.PostCreated) messages.Event { e.ImageURL = "https://example.com/a b"; return e },
+		"image that turns text": func(e *messages.PostCreated) messages.Event {
+			e.ImageURL = "https://example.com/\u202egnp.exe"
+			return e
+		},
+		"no event":  func(*messages.PostCreated) messages.Event { return nil },
+		"nil event": func(*messages.PostCreated) messages.Event { return (*messages.PostCreated)(nil) },
 		"like without post": func(e *messages.PostCreated) messages.Event {
 			return &messages.Liked{Like: messages.Like{Header: e.Header, UserID: "a"}}
 		},

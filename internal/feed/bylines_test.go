@@ -43,7 +43,7 @@ func TestAPostKeepsTheNameAndImageOfItsAuthor(t *testing.T) {
 		in   feed.ProfileInput
 		want schema.Byline
 	}{
-		"both":     {feed.ProfileInput{Name: hostile, ImageURL: image}, schema.Byline{Name: hostile, ImageURL: image}},
+		"both":     {feed.ProfileInput{Name: unusual, ImageURL: image}, schema.Byline{Name: unusual, ImageURL: image}},
 		"a name":   {feed.ProfileInput{Name: "Ann"}, schema.Byline{Name: "Ann"}},
 		"too long": {feed.ProfileInput{Name: "Ann", ImageURL: image + strings.Repeat("x", 400)}, schema.Byline{}},
 	} {

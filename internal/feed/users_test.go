@@ -19,21 +19,26 @@ import (
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
-// hostile is valid Unicode of kinds that break other programs.
-const hostile = "😀 שלום \x00 \uFFFE\uFFFF a\u0301 e\u0301 \u202E\r\n\t"
+// hostile is valid Unicode of kinds that break other programs, for texts. unusual is as much of it
+// as a name may have.
+const (
+	hostile = unusual + "\x00 \uFFFE\uFFFF\u202E\r\n\t"
+	unusual = " 👩🏽\u200d🚀 שלום a\u0301 e\u0301 می\u200cخواهم \"<b>' "
+)
 
 func TestProfilesComeBackAsTheyWereSent(t *testing.T) {
 	w := newWorld(t)
-	in := feed.ProfileInput{Name: hostile, Bio: hostile, ImageURL: "https://example.com/a?b=c#d"}
+	in := feed.ProfileInput{Name: unusual, Bio: unusual + "\r\n\t\u200f", ImageURL: "https://example.com/a?b=c#d"}
 	made, err := w.PutProfile(t.Context(), "ann", in)
 	require.NoError(t, err)
 	created := w.clock.now()
 	w.clock.add(time.Hour)
 	got, err := w.User(t.Context(), "ann")
 	require.NoError(t, err)
-	want := feed.User{ID: "ann", Name: hostile, Bio: hostile, ImageURL: in.ImageURL, CreatedAt: created}
+	want := feed.User{ID: "ann", Name: unusual, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: created}
 	assert.Equal(t, want, made)
 	assert.Equal(t, want, got)
 	changed, err := w.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
@@ -108,6 +113,29 @@ func TestAnImageURLIsOneThatClientsCanShow(t *testing.T) {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
+}
+
+// One rule holds for the API, imports and other producers (package display has its cases).
+func TestNamesAndURLsThatDeceiveAreRefusedEverywhere(t *testing.T) {
+	w, _, _ := newStage(t)
+	post := w.post("ann", "a post")
+	url := "https://e.com/\u202egnp.exe"
+	for _, in := range []feed.ProfileInput{{Name: "\u200b"}, {Name: "Ann\u202e"}, {Name: "A\nnn"}, {Name: "A\x00"}, {Name: "Ann", Bio: "\u202e"}, {Name: "Ann", ImageURL: url}} {
+		_, err := w.PutProfile(t.Context(), "ann", in)
+		wantKind(t, err, fault.Invalid)
+		wantKind(t, w.ImportUser(t.Context(), "new", in, longAgo), fault.Invalid)
+		assert.Len(t, in.Check(), 1, "%+q", in)
+	}
+	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "a", ImageURL: url})
+	wantKind(t, err, fault.Invalid)
+	_, err = w.EditPost(t.Context(), "ann", post.ID, feed.PostEdit{ImageURL: &url})
+	wantKind(t, err, fault.Invalid)
+	_, err = w.ImportPost(t.Context(), feed.ImportedPost{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: url})
+	wantKind(t, err, fault.Invalid)
+	made := w.ids(1)[0]
+	_, err = w.EnsurePost(t.Context(), &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "a", ImageURL: url})
+	require.ErrorAs(t, err, new(*messages.PermanentError))
+	assert.Empty(t, feed.PostInput{Text: "a\x00\u202e\n"}.Check(), "a post is in a block of its own")
 }
 
 func TestValuesOutsideTheDomainAreNamed(t *testing.T) {

@@ -2,11 +2,9 @@ package feed
 
 import (
 	"fmt"
-	"net/url"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"fanfare/internal/display"
 	"fanfare/internal/fault"
 	"fanfare/messages"
 )
@@ -38,30 +36,21 @@ func (c *checks) text(field, value string, least, most int) {
 	}
 }
 
-func (c *checks) imageURL(value string) {
-	const field = "image_url"
-	if value == "" {
-		return
-	}
+// shown is text for a value whose characters are looked at, too.
+func (c *checks) shown(field, value string, least, most int, faultOf func(string) string) {
 	before := len(*c)
-	if c.text(field, value, 0, maxImageURL); len(*c) > before {
+	if c.text(field, value, least, most); len(*c) > before {
 		return
 	}
-	u, err := url.Parse(value)
-	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
-		c.refuse(field, "is not an http or https URL")
-	case u.User != nil:
-		c.refuse(field, "has a user name: every reader would send it")
-	case strings.ContainsFunc(value, endsURL):
-		c.refuse(field, "has a space, a quote, an angle bracket or a control character: percent-encode it")
+	if fault := faultOf(value); fault != "" {
+		c.refuse(field, "%s", fault)
 	}
 }
 
-// endsURL reports whether a page that shows a URL may take r for its end. So a URL with r
-// could add code to a careless page.
-func endsURL(r rune) bool {
-	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'`<>", r)
+func (c *checks) imageURL(value string) {
+	if fault := display.ImageURLFault(value, maxImageURL); fault != "" {
+		c.refuse("image_url", "%s", fault)
+	}
 }
 
 func (c *checks) idempotencyKey(value string) {
@@ -87,8 +76,8 @@ func (c *checks) err() error {
 
 func (in ProfileInput) validate() error {
 	var c checks
-	c.text("name", in.Name, 1, maxName)
-	c.text("bio", in.Bio, 0, maxBio)
+	c.shown("name", in.Name, 1, maxName, display.NameFault)
+	c.shown("bio", in.Bio, 0, maxBio, display.LinesFault)
 	c.imageURL(in.ImageURL)
 	return c.err()
 }

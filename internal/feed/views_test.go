@@ -223,7 +223,7 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 	image := "https://img.example/" + strings.Repeat("\U0001F600", 500)
 	image += strings.Repeat("x", 2048-520)
 	for _, name := range numbered(items, "user") {
-		_, err := w.PutProfile(t.Context(), name, feed.ProfileInput{Name: strings.Repeat("\x01", 100), ImageURL: image})
+		_, err := w.PutProfile(t.Context(), name, feed.ProfileInput{Name: strings.Repeat("\U0001F600", 100), ImageURL: image})
 		require.NoError(t, err)
 		w.follow(name, "dan")
 	}

@@ -1,0 +1,111 @@
+// Package display decides which short texts may stand beside other texts on a page: names, the
+// lines of a profile, and the URLs of images. It refuses characters that cannot be seen, that
+// change the direction of the text around them, or that end a line, a string or a URL. The API,
+// imports and producers ask it, so that one rule holds for all (docs/decisions/0046).
+//
+// It must never change a text, or refuse a character that a language or an emoji needs.
+package display
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// NameFault returns the fault of a name that is valid UTF-8, "" if it has none. A name is one line
+// and shows something.
+func NameFault(name string) string {
+	runes := []rune(name)
+	shows := false
+	for i, r := range runes {
+		fault := faultOf(r)
+		if fault == "" && invisible(r) && !needed(runes, i) {
+			fault = unseen
+		}
+		if fault != "" {
+			return leaveOut(r, fault)
+		}
+		shows = shows || hasInk(r)
+	}
+	if !shows {
+		return "shows nothing: it needs a letter, a digit or a symbol"
+	}
+	return ""
+}
+
+// LinesFault returns the fault of a text of several lines that is valid UTF-8, "" if it has none.
+// Direction marks are fine there, and the controls that reach over other characters are not.
+func LinesFault(text string) string {
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+		case unicode.IsControl(r):
+			return leaveOut(r, faultOf(r))
+		case unicode.Is(unicode.Bidi_Control, r) && r != arabicMark && r != leftMark && r != rightMark:
+			return leaveOut(r, turns)
+		}
+	}
+	return ""
+}
+
+// ImageURLFault returns the fault of the URL of an image, "" if it has none. No URL is fine, too.
+func ImageURLFault(value string, most int) string {
+	if value == "" {
+		return ""
+	}
+	if n := utf8.RuneCountInString(value); n > most || !utf8.ValidString(value) {
+		return fmt.Sprintf("has %d characters: it must be UTF-8 of at most %d", n, most)
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+		return "is not an http or https URL"
+	case u.User != nil:
+		return "has a user name: every reader would send it"
+	case strings.ContainsFunc(value, endsURL):
+		return "has a space, a quote, an angle bracket or a control character: percent-encode it"
+	}
+	for _, r := range u.Hostname() + value { // the host may have been percent-encoded
+		if fault := faultOf(r); fault != "" || invisible(r) || unicode.IsSpace(r) {
+			if fault == "" {
+				fault = unseen
+			}
+			return leaveOut(r, fault)
+		}
+	}
+	return ""
+}
+
+// endsURL reports whether a page that shows a URL may take r for its end. So a URL with r
+// could add code to a careless page.
+func endsURL(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'`<>", r)
+}
+
+// The faults of characters.
+const (
+	turns  = "changes the direction of the text around it"
+	unseen = "cannot be seen"
+)
+
+func leaveOut(r rune, fault string) string {
+	return fmt.Sprintf("has U+%04X, which %s: leave it out", r, fault)
+}
+
+// faultOf returns the fault of a character in every place of a name, "" if it has none.
+func faultOf(r rune) string {
+	switch {
+	case unicode.IsControl(r):
+		return "is a control character"
+	case unicode.In(r, unicode.Zl, unicode.Zp):
+		return "ends a line"
+	case unicode.Is(unicode.Bidi_Control, r):
+		return turns
+	case unicode.Is(unicode.Noncharacter_Code_Point, r):
+		return "is no character"
+	default:
+		return ""
+	}
+}
