@@ -195,10 +195,13 @@ func humaConfig() huma.Config {
 	return cfg
 }
 
+// route is the route of a call, with its words in the document. name is its operation id.
+type route struct{ method, path, name, tag, summary string }
+
 // operation describes one call. It adds the values that all calls share.
-func operation(method, path, name, tag, summary string, status int, errs ...int) huma.Operation {
+func operation(r route, status int, errs ...int) huma.Operation {
 	return huma.Operation{
-		OperationID: name, Method: method, Path: path, Tags: []string{tag}, Summary: summary, DefaultStatus: status,
+		OperationID: r.name, Method: r.method, Path: r.path, Tags: []string{r.tag}, Summary: r.summary, DefaultStatus: status,
 		// huma refuses a body of exactly this size, so it never meets one: copyBody has
 		// refused every body above MaxBodyBytes.
 		MaxBodyBytes: MaxBodyBytes + 1,
@@ -253,8 +256,8 @@ type Token struct {
 func (a *API) registerTokens() {
 	type tokenIn struct{ Body TokenRequest }
 	type tokenOut struct{ Body Token }
-	op := operation(http.MethodPost, "/v1/dev/token", "issue-dev-token", "Development",
-		"Get a token for any user (only with FANFARE_AUTH=dev)", http.StatusOK)
+	op := operation(route{http.MethodPost, "/v1/dev/token", "issue-dev-token", "Development",
+		"Get a token for any user (only with FANFARE_AUTH=dev)"}, http.StatusOK)
 	op.Security = []map[string][]string{{}} // no scheme is required
 	op.Middlewares = huma.Middlewares{requireJSON}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
@@ -269,8 +272,8 @@ func (a *API) registerTokens() {
 
 // registerAway adds the call that lets a developer see a home as after days of absence.
 func (a *API) registerAway() {
-	op := operation(http.MethodPost, "/v1/dev/away", "be-away", "Development",
-		"Become a reader that was last seen longer ago than FANFARE_ACTIVE_DAYS, until you read your home (only with FANFARE_AUTH=dev)",
+	op := operation(route{http.MethodPost, "/v1/dev/away", "be-away", "Development",
+		"Become a reader that was last seen longer ago than FANFARE_ACTIVE_DAYS, until you read your home (only with FANFARE_AUTH=dev)"},
 		http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 	register(a, op, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		return nil, a.homes.PutAway(ctx, userOf(ctx))

@@ -45,7 +45,7 @@ func (a *API) registerComments() {
 		Location string `header:"Location" doc:"The path of the comment, for DELETE."`
 		Body     Comment
 	}
-	create := operation(http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post", http.StatusCreated, http.StatusNotFound, http.StatusConflict)
+	create := operation(route{http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post"}, http.StatusCreated, http.StatusNotFound, http.StatusConflict)
 	create.Description = refusesBlocked
 	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
@@ -61,7 +61,7 @@ func (a *API) registerComments() {
 		Page
 		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List the comments on a post, oldest first", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List the comments on a post, oldest first"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Comment], error) {
 			list, err := a.feed.Comments(ctx, in.ID, in.request())
 			if err != nil || !in.wanted() {
@@ -74,7 +74,7 @@ func (a *API) registerComments() {
 		PostPath
 		Comment string `path:"comment" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A comment id." example:"01JZ0000000000000000000001"`
 	}
-	register(a, operation(http.MethodDelete, "/v1/posts/{id}/comments/{comment}", "delete-comment", tag, "Delete your comment, or a comment on your post", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+	register(a, operation(route{http.MethodDelete, "/v1/posts/{id}/comments/{comment}", "delete-comment", tag, "Delete your comment, or a comment on your post"}, http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *deleteIn) (*empty, error) {
 			return nil, a.feed.DeleteComment(ctx, userOf(ctx), in.ID, in.Comment)
 		})
@@ -84,7 +84,7 @@ func (a *API) registerComments() {
 		Page
 		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[Comment], error) {
 			if in.wanted() {
 				return listed(toCommentOnPost)(a.views.CommentViewsByUser(ctx, userOf(ctx), in.ID, in.request()))

@@ -24,7 +24,7 @@ type Delivery struct {
 
 func (a *API) registerDelivery() {
 	type deliveryOut struct{ Body Delivery }
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/delivery", "get-delivery", "Posts", "Get the progress of your post's delivery, also after you deleted the post", http.StatusOK, http.StatusForbidden, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/delivery", "get-delivery", "Posts", "Get the progress of your post's delivery, also after you deleted the post"}, http.StatusOK, http.StatusForbidden, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*deliveryOut, error) {
 			d, err := a.deliveries.Delivery(ctx, userOf(ctx), in.ID)
 			if err != nil {

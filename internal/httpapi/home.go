@@ -53,7 +53,7 @@ func (a *API) registerHome() {
 		After       string `query:"after" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id: list only newer posts, and count them."`
 		IfNoneMatch string `header:"If-None-Match" doc:"An ETag of an earlier answer to the same request with after: the answer is 304 if no id has changed."`
 	}
-	op := operation(http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first", http.StatusOK)
+	op := operation(route{http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first"}, http.StatusOK)
 	op.Description = "The first page may be a second late with the newest posts of large authors, which are merged in when a home is read. For that second two processes may differ. " +
 		"Your own posts are there at once, deleted posts and the posts of users you unfollowed or mute are gone at once, and pages with a cursor are never late."
 	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}

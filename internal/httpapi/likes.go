@@ -37,7 +37,7 @@ func (a *API) registerLikes() {
 		{http.MethodPut, "like", "Like a post (the count follows soon)", refusesBlocked + " That holds within a few seconds of the block.", a.feed.Like},
 		{http.MethodDelete, "unlike", "Take your like back (the count follows soon)", "", a.feed.Unlike},
 	} {
-		op := operation(l.method, "/v1/posts/{id}/like", l.name, tag, l.summary, http.StatusAccepted, http.StatusNotFound, http.StatusConflict)
+		op := operation(route{l.method, "/v1/posts/{id}/like", l.name, tag, l.summary}, http.StatusAccepted, http.StatusNotFound, http.StatusConflict)
 		op.Description = l.description
 		register(a, op,
 			func(ctx context.Context, in *PostPath) (*empty, error) {
@@ -54,7 +54,7 @@ func (a *API) registerLikes() {
 		Page
 		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[Liker], error) {
 			list, err := a.feed.Likers(ctx, in.ID, in.request())
 			if err != nil || !in.wanted() {
@@ -64,7 +64,7 @@ func (a *API) registerLikes() {
 		})
 
 	type countOut struct{ Body LikeCount }
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count the likes of a post", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count the likes of a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*countOut, error) {
 			c, err := a.feed.LikeCount(ctx, in.ID)
 			if err != nil {
@@ -78,7 +78,7 @@ func (a *API) registerLikes() {
 		User string `path:"user" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A user id." example:"alice"`
 	}
 	type likerOut struct{ Body Liker }
-	register(a, operation(http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Get the like of a user on a post", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Get the like of a user on a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *likeOfIn) (*likerOut, error) {
 			l, err := a.feed.LikeOf(ctx, in.ID, in.User)
 			if err != nil {
@@ -92,7 +92,7 @@ func (a *API) registerLikes() {
 		Page
 		Views
 	}
-	register(a, either[List[LikedPost], List[PostView]](a, operation(http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first", http.StatusOK, http.StatusNotFound)),
+	register(a, either[List[LikedPost], List[PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			if in.wanted() {
 				page, err := a.views.LikedPostViews(ctx, userOf(ctx), in.ID, in.request())

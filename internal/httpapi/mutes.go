@@ -34,7 +34,7 @@ func (a *API) registerMutes() {
 			"A block by the other user stays, and follows do not come back.", a.feed.Unblock,
 		},
 	} {
-		op := operation(c.method, "/v1/me/"+c.list+"/{id}", c.name, "Users", c.summary, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
+		op := operation(route{c.method, "/v1/me/" + c.list + "/{id}", c.name, "Users", c.summary}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 		op.Description = c.description
 		register(a, op, func(ctx context.Context, in *UserPath) (*empty, error) {
 			return nil, c.do(ctx, userOf(ctx), in.ID)
@@ -51,7 +51,7 @@ func (a *API) registerMutes() {
 		{"mutes", "List the users that you mute, by user id", a.feed.Mutes},
 		{"blocks", "List the users that you block, by user id", a.feed.Blocks},
 	} {
-		register(a, operation(http.MethodGet, "/v1/me/"+l.name, "list-"+l.name, "Users", l.summary, http.StatusOK),
+		register(a, operation(route{http.MethodGet, "/v1/me/" + l.name, "list-" + l.name, "Users", l.summary}, http.StatusOK),
 			func(ctx context.Context, in *in) (*listOut[Edge], error) {
 				list, err := l.read(ctx, userOf(ctx), in.request())
 				return a.edges(ctx, in.Views, list, err)

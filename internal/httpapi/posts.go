@@ -63,7 +63,7 @@ func (a *API) registerPosts() {
 		Location string `header:"Location" doc:"The path of the post."`
 		Body     Post
 	}
-	register(a, operation(http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers", http.StatusCreated, http.StatusConflict),
+	register(a, operation(route{http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers"}, http.StatusCreated, http.StatusConflict),
 		func(ctx context.Context, in *createIn) (*createOut, error) {
 			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key})
 			if err != nil {
@@ -76,7 +76,7 @@ func (a *API) registerPosts() {
 		PostPath
 		Views
 	}
-	register(a, either[Post, PostView](a, operation(http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post", http.StatusOK, http.StatusNotFound)),
+	register(a, either[Post, PostView](a, operation(route{http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *getIn) (*anyOut, error) {
 			if in.wanted() {
 				view, err := a.views.PostView(ctx, userOf(ctx), in.ID)
@@ -90,7 +90,7 @@ func (a *API) registerPosts() {
 		PostPath
 		Body PostEdit
 	}
-	register(a, operation(http.MethodPatch, "/v1/posts/{id}", "edit-post", tag, "Change your post", http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+	register(a, operation(route{http.MethodPatch, "/v1/posts/{id}", "edit-post", tag, "Change your post"}, http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *editIn) (*postOut, error) {
 			if in.Body.Text == nil && in.Body.ImageURL == nil {
 				return nil, invalid(FieldError{"body", "changes nothing: give text, image_url or both"})
@@ -98,7 +98,7 @@ func (a *API) registerPosts() {
 			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), in.ID, feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL}))
 		})
 
-	register(a, operation(http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post for good", http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
+	register(a, operation(route{http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post for good"}, http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *PostPath) (*empty, error) {
 			return nil, a.feed.DeletePost(ctx, userOf(ctx), in.ID)
 		})
@@ -111,7 +111,7 @@ func (a *API) registerPosts() {
 		Until bound  `query:"until" doc:"The end of the range, excluded."`
 		Views
 	}
-	register(a, either[List[Post], List[PostView]](a, operation(http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first", http.StatusOK, http.StatusNotFound)),
+	register(a, either[List[Post], List[PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			when, p := postRange(in.Day, in.Since, in.Until)
 			if p != nil {

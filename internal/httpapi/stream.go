@@ -114,7 +114,7 @@ func (a *API) registerStream() {
 	type streamIn struct {
 		LastEventID string `header:"Last-Event-ID" doc:"The last id that the client received on a stream of this home: the newer posts come first, oldest first. A post id, or the id of lines without data. Without it the stream begins with what comes."` //nolint:tagliatelle // its name in the HTML standard
 	}
-	op := operation(http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come", http.StatusOK, http.StatusConflict)
+	op := operation(route{http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come"}, http.StatusOK, http.StatusConflict)
 	schemas := a.huma.OpenAPI().Components.Schemas
 	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[LikesChange]())
 	op.Responses = map[string]*huma.Response{"200": {

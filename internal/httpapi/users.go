@@ -79,7 +79,7 @@ func toEdge(e feed.Edge) Edge { return Edge{UserID: e.UserID, Since: e.Since.UTC
 
 func (a *API) registerUsers() {
 	const tag = "Users"
-	register(a, operation(http.MethodGet, "/v1/me", "get-me", tag, "Get your profile", http.StatusOK, http.StatusConflict),
+	register(a, operation(route{http.MethodGet, "/v1/me", "get-me", tag, "Get your profile"}, http.StatusOK, http.StatusConflict),
 		func(ctx context.Context, _ *struct{}) (*userOut, error) {
 			u, err := a.feed.User(ctx, userOf(ctx))
 			if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
@@ -88,7 +88,7 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
-	del := operation(http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon, such as your name in your posts)", http.StatusAccepted)
+	del := operation(route{http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, comments and likes (the profile goes at once, the rest soon, such as your name in your posts)"}, http.StatusAccepted)
 	del.Description = "A token of a service needs the scope fanfare:delete besides, unless the service names another one: else it is 403. " +
 		"Mutes and blocks of you, by other users, stay for when you return."
 	del.Metadata = map[string]any{deletesUser: true}
@@ -97,7 +97,7 @@ func (a *API) registerUsers() {
 	})
 
 	type profileIn struct{ Body ProfileInput }
-	register(a, operation(http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile", http.StatusOK),
+	register(a, operation(route{http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile"}, http.StatusOK),
 		func(ctx context.Context, in *profileIn) (*userOut, error) {
 			return converted(toUser)(a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL}))
 		})
@@ -106,7 +106,7 @@ func (a *API) registerUsers() {
 		UserPath
 		Views
 	}
-	register(a, operation(http.MethodGet, "/v1/users/{id}", "get-user", tag, "Get a profile", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/users/{id}", "get-user", tag, "Get a profile"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *userIn) (*userOut, error) {
 			out, err := converted(toUser)(a.feed.User(ctx, in.ID))
 			if err != nil || !in.wanted() {
@@ -133,20 +133,20 @@ func (a *API) registerFollows() {
 		{"following", "List the users that a user follows, by user id", a.feed.Following},
 		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends},
 	} {
-		register(a, operation(http.MethodGet, "/v1/users/{id}/"+l.name, "list-"+l.name, tag, l.summary, http.StatusOK, http.StatusNotFound),
+		register(a, operation(route{http.MethodGet, "/v1/users/{id}/" + l.name, "list-" + l.name, tag, l.summary}, http.StatusOK, http.StatusNotFound),
 			func(ctx context.Context, in *edgesIn) (*listOut[Edge], error) {
 				list, err := l.read(ctx, in.ID, in.request())
 				return a.edges(ctx, in.Views, list, err)
 			})
 	}
 
-	follow := operation(http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
+	follow := operation(route{http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 	follow.Description = refusesBlocked
 	register(a, follow,
 		func(ctx context.Context, in *UserPath) (*empty, error) {
 			return nil, a.feed.Follow(ctx, userOf(ctx), in.ID)
 		})
-	register(a, operation(http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user", http.StatusNoContent, http.StatusNotFound, http.StatusConflict),
+	register(a, operation(route{http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *UserPath) (*empty, error) {
 			return nil, a.feed.Unfollow(ctx, userOf(ctx), in.ID)
 		})
@@ -156,7 +156,7 @@ func (a *API) registerFollows() {
 		Other string `path:"other" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"Another user id." example:"bob"`
 	}
 	type pairOut struct{ Body Relationship }
-	register(a, operation(http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Get the follows between two users", http.StatusOK, http.StatusNotFound),
+	register(a, operation(route{http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Get the follows between two users"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *pairIn) (*pairOut, error) {
 			r, err := a.feed.Relationship(ctx, in.ID, in.Other)
 			if err != nil {

@@ -117,14 +117,14 @@ func (a *API) registerFound() {
 	type usersIn struct {
 		IDs []string `query:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"User ids, separated by commas." example:"alice"`
 	}
-	register(a, operation(http.MethodGet, "/v1/users", "get-users", "Users", "Get up to 100 users by their ids, with the follows between them and you", http.StatusOK),
+	register(a, operation(route{http.MethodGet, "/v1/users", "get-users", "Users", "Get up to 100 users by their ids, with the follows between them and you"}, http.StatusOK),
 		func(ctx context.Context, in *usersIn) (*foundOut[UserView], error) {
 			return toFound(toUserView)(a.views.UserViews(ctx, userOf(ctx), in.IDs))
 		})
 	type postsIn struct {
 		IDs []string `query:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"Post ids, separated by commas." example:"01JZ0000000000000000000000"`
 	}
-	register(a, operation(http.MethodGet, "/v1/posts", "get-posts", "Posts", "Get up to 100 posts by their ids, with their authors, counts and your likes", http.StatusOK),
+	register(a, operation(route{http.MethodGet, "/v1/posts", "get-posts", "Posts", "Get up to 100 posts by their ids, with their authors, counts and your likes"}, http.StatusOK),
 		func(ctx context.Context, in *postsIn) (*foundOut[PostView], error) {
 			return toFound(toPostView)(a.views.PostViews(ctx, userOf(ctx), in.IDs))
 		})
