@@ -149,18 +149,14 @@ func (o *observer) settle(ctx context.Context, t *truth, units []unit) ([]findin
 	if len(units) == 0 {
 		return nil, nil
 	}
-	findings, open := make([]finding, len(units)), make([]int, len(units))
-	for i := range open {
-		open[i] = i
-	}
+	c := newComparison(t, units)
 	wait := patience{settle: o.Settle}
 	for {
-		var err error
-		if open, err = o.compare(ctx, t, units, open, findings, false); err != nil {
+		if err := o.compare(ctx, c, false); err != nil {
 			return nil, fmt.Errorf("read back: %w", err)
 		}
-		if wait.over(open, findings) {
-			return findings, nil
+		if wait.over(c.open, c.findings) {
+			return c.findings, nil
 		}
 		if err := backoff.Wait(ctx, recheck); err != nil {
 			return nil, fmt.Errorf("read back: %w", err)

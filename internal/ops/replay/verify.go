@@ -90,11 +90,8 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 		return o.verifySure(ctx, t, f.absencesSure() && (len(t.away) > 0 || t.hasLarge(o.PushLimit)))
 	}
 	var (
-		known    *answers
-		t        *truth
-		units    []unit
-		findings []finding
-		open     []int
+		known *answers
+		c     *comparison
 	)
 	wait := patience{settle: o.Settle}
 	for {
@@ -103,20 +100,15 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 			return Report{}, fmt.Errorf("read back: %w", err)
 		}
 		if known == nil || !reflect.DeepEqual(a, known) {
-			known, t = a, f.settle(a)
-			units = t.units()
-			findings, open = make([]finding, len(units)), make([]int, len(units))
-			for i := range open {
-				open[i] = i
-			}
+			t := f.settle(a)
+			known, c = a, newComparison(t, t.units())
 			wait = patience{settle: o.Settle}
 		}
-		open, err = o.compare(ctx, t, units, open, findings, true)
-		if err != nil {
+		if err := o.compare(ctx, c, true); err != nil {
 			return Report{}, fmt.Errorf("read back: %w", err)
 		}
-		if wait.over(open, findings) {
-			return o.report(t, findings), nil
+		if wait.over(c.open, c.findings) {
+			return o.report(c.truth, c.findings), nil
 		}
 		if err := backoff.Wait(ctx, recheck); err != nil {
 			return Report{}, fmt.Errorf("read back: %w", err)
@@ -136,36 +128,56 @@ func (t *truth) units() []unit {
 	return all
 }
 
-// compare reads the units in open, stores the findings, and returns the units to read
+// comparison compares units with the truth, and finds something about each.
+type comparison struct {
+	truth    *truth
+	units    []unit
+	findings []finding
+	// open has the units to read again.
+	open []int
+}
+
+func newComparison(t *truth, units []unit) *comparison {
+	c := &comparison{truth: t, units: units, findings: make([]finding, len(units)), open: make([]int, len(units))}
+	for i := range c.open {
+		c.open[i] = i
+	}
+	return c
+}
+
+// compare reads the units that are open, and stores the findings and the units to read
 // again. While there are questions, an unexpected post may only have come too early. The home
 // of a reader that was away has to be complete at once.
-func (o *observer) compare(ctx context.Context, t *truth, units []unit, open []int, findings []finding, questions bool) ([]int, error) {
+func (o *observer) compare(ctx context.Context, c *comparison, questions bool) error {
 	var mu sync.Mutex
 	var again []int
-	err := o.each(ctx, "reading back", len(open), func(ctx context.Context, i int) error {
-		now, err := o.read(ctx, t, units[open[i]])
+	err := o.each(ctx, "reading back", len(c.open), func(ctx context.Context, i int) error {
+		at := c.open[i]
+		u := c.units[at]
+		now, err := o.read(ctx, c.truth, u)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if now.missing+now.wrong > 0 || questions && now.unexpected > 0 {
-			again = append(again, open[i])
+			again = append(again, at)
 		}
-		before := findings[open[i]]
+		before := c.findings[at]
 		if before.unexpected+before.duplicated > 0 {
 			now.unexpected = max(now.unexpected, before.unexpected)
 			now.duplicated = max(now.duplicated, before.duplicated)
 			now.example = before.example
 		}
-		if u := units[open[i]]; !questions && u.kind == homeOf && t.away[u.name] && before.missing > now.missing {
+		if !questions && u.kind == homeOf && c.truth.away[u.name] && before.missing > now.missing {
 			now.missing, now.example = before.missing, before.example // it was not complete at once
 		}
-		findings[open[i]] = now
+		c.findings[at] = now
 		return nil
 	})
 	slices.Sort(again)
-	return again, err
+	c.open = again
+	return err
 }
 
 // read compares one unit with the truth. A unit that does not exist, but must, is a
