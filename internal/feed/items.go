@@ -56,7 +56,7 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 		}
 		maps.Copy(found, profiles)
 	}
-	return homeItems(refs, keys, posts, found, liked, signed)
+	return itemParts{posts, found, liked, signed}.items(refs, keys)
 }
 
 // FillUp is Hydrate for a page that lacks missing items because posts were deleted, so
@@ -83,7 +83,7 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = homeItems(shown, keys, posts, found, liked, signed)
+	items, err = itemParts{posts, found, liked, signed}.items(shown, keys)
 	return items, len(living) > missing, err
 }
 
@@ -133,26 +133,33 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 // isUnsigned reports whether a post has no byline to show.
 func isUnsigned(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
-// homeItems returns the items of the living posts among refs, whose keys are keys. Of a post
-// with the id signed or above it takes the byline, unless found has the same profile or a newer
-// one.
-func homeItems(refs []access.Ref, keys []homeKeys, posts, found map[table.Key]table.Item, liked map[string]bool, signed string) ([]HomeItem, error) {
+// itemParts are the reads of home items: the posts, in found their counts and authors, and the
+// viewer's own likes. Posts from the id signed on show their bylines.
+type itemParts struct {
+	posts, found map[table.Key]table.Item
+	liked        map[string]bool
+	signed       string
+}
+
+// items returns the items of the living posts among refs, whose keys are keys. It takes the
+// byline of a post that shows it, unless found has the same profile or a newer one.
+func (p itemParts) items(refs []access.Ref, keys []homeKeys) ([]HomeItem, error) {
 	items := make([]HomeItem, 0, len(refs))
 	for i, r := range refs {
-		it, ok := posts[keys[i].post]
+		it, ok := p.posts[keys[i].post]
 		if !ok {
 			continue
 		}
-		p, err := schema.ParsePost(it)
+		post, err := schema.ParsePost(it)
 		if err != nil {
 			return nil, fault.Wrap("table", err)
 		}
-		item := HomeItem{Post: postOf(p), Author: HomeAuthor{ID: r.Author}, Liked: liked[r.Post], CommentCount: max(0, p.Comments)}
+		item := HomeItem{Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.liked[r.Post], CommentCount: max(0, post.Comments)}
 		by := schema.Byline{V: -1}
-		if r.Post >= signed && p.Byline.Name != "" {
-			by = p.Byline
+		if r.Post >= p.signed && post.Byline.Name != "" {
+			by = post.Byline
 		}
-		if it, ok := found[keys[i].author]; ok {
+		if it, ok := p.found[keys[i].author]; ok {
 			profile, err := schema.ParseProfile(it)
 			if err != nil {
 				return nil, fault.Wrap("table", err)
@@ -162,7 +169,7 @@ func homeItems(refs []access.Ref, keys []homeKeys, posts, found map[table.Key]ta
 			}
 		}
 		item.Author.Name, item.Author.ImageURL = by.Name, by.ImageURL
-		if it, ok := found[keys[i].count]; ok {
+		if it, ok := p.found[keys[i].count]; ok {
 			item.LikeCount = schema.ParseLikeCount(&it).Shown()
 		}
 		items = append(items, item)

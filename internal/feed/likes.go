@@ -85,6 +85,7 @@ func (s *Service) Likers(ctx context.Context, post string, in page.Request) (pag
 	}
 	calls := page.BudgetAfter(2) // the post, and the first shard
 	userID := func(l Liker) string { return l.UserID }
+	merge := page.Merge[Liker]{All: s.access.All, Budget: calls, Want: want, Compare: strings.Compare, Position: userID}
 	var likers page.Stretch[Liker]
 	for part := range slices.Chunk(shards, access.Readers) {
 		lists := make([]page.MergedList[Liker], len(part))
@@ -93,7 +94,7 @@ func (s *Service) Likers(ctx context.Context, post string, in page.Request) (pag
 				return s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), cmp.Or(after, position), want, size)
 			}
 		}
-		if likers, err = page.MergeLists(ctx, s.access.All, calls, want, strings.Compare, userID, likers, lists); err != nil {
+		if likers, err = merge.Lists(ctx, likers, lists); err != nil {
 			return page.List[Liker]{}, err
 		}
 	}

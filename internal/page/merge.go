@@ -114,66 +114,79 @@ type Stretch[T any] struct {
 	Cut string
 }
 
-// MergedList reads one of the lists that MergeLists merges: one page of size keys after a
+// MergedList reads one of the lists that Merge merges: one page of size keys after a
 // position ("" for the start), which shows want items at most.
 type MergedList[T any] func(ctx context.Context, after string, want, size int) (Stretch[T], error)
 
 // Runner runs reads and returns the first error.
 type Runner func(ctx context.Context, reads ...func(context.Context) error) error
 
-// MergeLists merges the first want items of lists into top. compare orders positions.
+// Merge merges sorted lists.
+type Merge[T any] struct {
+	// All runs the reads of several lists.
+	All Runner
+	// Budget has the table calls for reads on, behind the first page of each list.
+	Budget *Budget
+	// Want is the number of items of the union.
+	Want int
+	// Compare orders positions, and Position is the position of an item.
+	Compare  func(a, b string) int
+	Position func(T) string
+}
+
+// Lists merges the first items of lists into top.
 //
 // A page of each list is read in any case. It reads on only where a list was cut before
 // the last item that the merge needs, and as long as the budget lasts, the list first
 // whose cut comes first. Behind the first cut the merge is not complete, so those items
 // are left out.
-func MergeLists[T any](ctx context.Context, all Runner, calls *Budget, want int, compare func(a, b string) int, position func(T) string, top Stretch[T], lists []MergedList[T]) (Stretch[T], error) {
+func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[T]) (Stretch[T], error) {
 	read := make([]Stretch[T], len(lists))
 	sizes := make([]int, len(lists))
 	due := make([]int, 0, len(lists))
 	for i := range lists {
 		due = append(due, i)
-		sizes[i] = min(max(want, DefaultLimit+1), MaxLimit+1)
+		sizes[i] = min(max(m.Want, DefaultLimit+1), MaxLimit+1)
 	}
-	byPosition := func(a, b T) int { return compare(position(a), position(b)) }
+	byPosition := func(a, b T) int { return m.Compare(m.Position(a), m.Position(b)) }
 	for {
 		reads := make([]func(context.Context) error, len(due))
 		for n, i := range due {
 			reads[n] = func(ctx context.Context) error {
-				next, err := lists[i](ctx, read[i].Cut, want-len(read[i].Items), sizes[i])
+				next, err := lists[i](ctx, read[i].Cut, m.Want-len(read[i].Items), sizes[i])
 				sizes[i] = Grown(sizes[i], MostRefill)
 				read[i].Items, read[i].Cut = append(read[i].Items, next.Items...), next.Cut
 				return err
 			}
 		}
-		if err := all(ctx, reads...); err != nil {
+		if err := m.All(ctx, reads...); err != nil {
 			return Stretch[T]{}, err
 		}
 		merged := Stretch[T]{Items: top.Items, Cut: top.Cut}
 		due = due[:0]
 		for i, list := range read {
-			merged.Items = merge(want, byPosition, merged.Items, list.Items)
+			merged.Items = merge(m.Want, byPosition, merged.Items, list.Items)
 			if list.Cut != "" {
 				due = append(due, i)
 			}
 		}
-		slices.SortFunc(due, func(i, j int) int { return compare(read[i].Cut, read[j].Cut) })
-		if len(due) > 0 && (merged.Cut == "" || compare(read[due[0]].Cut, merged.Cut) < 0) {
+		slices.SortFunc(due, func(i, j int) int { return m.Compare(read[i].Cut, read[j].Cut) })
+		if len(due) > 0 && (merged.Cut == "" || m.Compare(read[due[0]].Cut, merged.Cut) < 0) {
 			merged.Cut = read[due[0]].Cut
 		}
 		if merged.Cut == "" {
 			return merged, nil
 		}
-		complete := slices.DeleteFunc(slices.Clone(merged.Items), func(item T) bool { return compare(position(item), merged.Cut) > 0 })
-		if len(complete) == want {
+		complete := slices.DeleteFunc(slices.Clone(merged.Items), func(item T) bool { return m.Compare(m.Position(item), merged.Cut) > 0 })
+		if len(complete) == m.Want {
 			return Stretch[T]{Items: complete}, nil
 		}
-		if len(merged.Items) == want { // nobody needs the items behind them
-			last := position(merged.Items[want-1])
-			due = slices.DeleteFunc(due, func(i int) bool { return compare(read[i].Cut, last) > 0 })
+		if len(merged.Items) == m.Want { // nobody needs the items behind them
+			last := m.Position(merged.Items[m.Want-1])
+			due = slices.DeleteFunc(due, func(i int) bool { return m.Compare(read[i].Cut, last) > 0 })
 		}
 		granted := 0
-		for granted < len(due) && calls.Take(1) {
+		for granted < len(due) && m.Budget.Take(1) {
 			granted++
 		}
 		if granted == 0 {

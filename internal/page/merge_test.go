@@ -72,7 +72,8 @@ func mergedPage(t *testing.T, lists [][]position, start string, want, calls int)
 		merged[i] = listOf(l, start, &reads[i])
 	}
 	itself := func(key string) string { return key }
-	page, err := MergeLists(t.Context(), panics.All, BudgetAfter(TableCalls-calls), want, strings.Compare, itself, Stretch[string]{}, merged)
+	merge := Merge[string]{panics.All, BudgetAfter(TableCalls - calls), want, strings.Compare, itself}
+	page, err := merge.Lists(t.Context(), Stretch[string]{}, merged)
 	require.NoError(t, err)
 	return page, reads
 }

@@ -10,8 +10,8 @@
 //
 // # The invariants it keeps
 //
-//   - I7: paging neither repeats nor skips. See MergeLists and Collect.
-//   - I9: memory does not grow with a list. See MergeLists.
+//   - I7: paging neither repeats nor skips. See Merge and Collect.
+//   - I9: memory does not grow with a list. See Merge.
 package page
 
 // Of cuts a list for which one more item than limit was asked. If that item is

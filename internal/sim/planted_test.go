@@ -179,7 +179,7 @@ func bugs() []bug {
 		{"page with a cursor made of shared posts", "I7", []edit{{lists, `h.cfg.HeadAge > 0 && begins && last == ""`, `h.cfg.HeadAge > 0 && (begins || last == "") && last == ""`}}},
 		{"deleted post shown because it was shared", "I2", []edit{
 			{heads, `	if end < want && it.posts.Cut > oldest {`, "	for i := range part.Items {\n\t\tpart.Items[i].LikeShards += 1000\n\t}\n	if end < want && it.posts.Cut > oldest {"},
-			{items, "it, ok := posts[keys[i].post]\n\t\tif !ok {", "it, ok := posts[keys[i].post]\n\t\tif !ok && r.LikeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.Post, Author: r.Author}.Item()\n\t\t} else if !ok {"},
+			{items, "it, ok := p.posts[keys[i].post]\n\t\tif !ok {", "it, ok := p.posts[keys[i].post]\n\t\tif !ok && r.LikeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.Post, Author: r.Author}.Item()\n\t\t} else if !ok {"},
 		}},
 		// About live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},

@@ -183,7 +183,7 @@ func (h *Homes) followeesPosts(ctx context.Context, user string) ([]string, erro
 	for i := range followees {
 		followees[i].from = "" // older posts are explained, too
 	}
-	newest, err := h.mergedPosts(ctx, page.BudgetAfter(1), followees, access.Span{Low: id.Min}, page.DefaultLimit, page.Stretch[access.Ref]{})
+	newest, err := h.mergedPosts(ctx, wantedPosts{page.BudgetAfter(1), access.Span{Low: id.Min}, page.DefaultLimit}, followees, page.Stretch[access.Ref]{})
 	posts := make([]string, len(newest.Items))
 	for i, r := range newest.Items {
 		posts[i] = r.Post

@@ -23,16 +23,25 @@ func heard(followees []followee) []followee {
 	return slices.DeleteFunc(slices.Clone(followees), func(f followee) bool { return f.muted })
 }
 
-// mergedPosts merges the followees' first posts of a span into top and returns it, want references
-// at most. Once top is full, or the budget has cut it, it reads only the posts that come before
+// wantedPosts are the first want posts of a span, within a budget.
+type wantedPosts struct {
+	calls *page.Budget
+	of    access.Span
+	want  int
+}
+
+// mergedPosts merges the followees' posts into top and returns it, want references at most. Once top is full, or the budget has cut it, it reads only the posts that come before
 // the end of top. It reads 100 lists at a time, so its memory does not grow with the followees
 // (I9).
-func (h *Homes) mergedPosts(ctx context.Context, calls *page.Budget, followees []followee, of access.Span, want int, top page.Stretch[access.Ref]) (page.Stretch[access.Ref], error) {
-	begins := of.High == ""
+func (h *Homes) mergedPosts(ctx context.Context, w wantedPosts, followees []followee, top page.Stretch[access.Ref]) (page.Stretch[access.Ref], error) {
+	of, begins := w.of, w.of.High == ""
+	merge := page.Merge[access.Ref]{
+		All: h.access.All, Budget: w.calls, Want: w.want, Compare: of.Compare, Position: func(r access.Ref) string { return r.Post },
+	}
 	for part := range slices.Chunk(followees, homeReaders) {
 		of = of.UpTo(top.Cut)
-		if len(top.Items) == want {
-			of = of.UpTo(top.Items[want-1].Post)
+		if len(top.Items) == w.want {
+			of = of.UpTo(top.Items[w.want-1].Post)
 		}
 		lists := make([]page.MergedList[access.Ref], len(part))
 		for i, f := range part {
@@ -45,7 +54,7 @@ func (h *Homes) mergedPosts(ctx context.Context, calls *page.Budget, followees [
 			}
 		}
 		var err error
-		if top, err = page.MergeLists(ctx, h.access.All, calls, want, of.Compare, func(r access.Ref) string { return r.Post }, top, lists); err != nil {
+		if top, err = merge.Lists(ctx, top, lists); err != nil {
 			return page.Stretch[access.Ref]{}, err
 		}
 	}

@@ -40,7 +40,7 @@ type pullSource struct {
 
 func (p *pullSource) next(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
 	lists := append([]followee{{author: p.viewer}}, p.followees...)
-	top, err := p.homes.mergedPosts(ctx, calls, lists, p.of.After(last), want, page.Stretch[access.Ref]{})
+	top, err := p.homes.mergedPosts(ctx, wantedPosts{calls, p.of.After(last), want}, lists, page.Stretch[access.Ref]{})
 	return top, len(lists), err
 }
 
@@ -114,7 +114,7 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 	if err != nil {
 		return gathering{}, err
 	}
-	top, after, err := h.gatherLists(ctx, viewer, at.after, of.After(at.before), gatherPosts, top)
+	top, after, err := h.gatherLists(ctx, viewer, at.after, wantedPosts{of: of.After(at.before), want: gatherPosts}, top)
 	if err != nil {
 		return gathering{}, err
 	}
@@ -129,10 +129,10 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 }
 
 // gatherLists merges the posts of viewer and of the followees after the user after ("" for all)
-// into top: the first want ones of a span. It reads the lists of gatherPages pages of followees at
+// into top: the wanted ones, each page of followees within a budget of its own. It reads the lists of gatherPages pages of followees at
 // most, and returns the last of them, everyFollowee at the end. A reader's requests do so one after
 // the other, so the calls that one user has under way do not grow with the user's requests (I11).
-func (h *Homes) gatherLists(ctx context.Context, viewer, after string, of access.Span, want int, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
+func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wantedPosts, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
 	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, viewer, func() error {
 		for range gatherPages {
 			followees, err := h.followees(ctx, viewer, after, followeesPage+1)
@@ -147,7 +147,8 @@ func (h *Homes) gatherLists(ctx context.Context, viewer, after string, of access
 				followees = followees[:followeesPage]
 				after = followees[followeesPage-1].author
 			}
-			if top, err = h.mergedPosts(ctx, page.BudgetAfter(2), append(lists, heard(followees)...), of, want, top); err != nil {
+			wanted.calls = page.BudgetAfter(2)
+			if top, err = h.mergedPosts(ctx, wanted, append(lists, heard(followees)...), top); err != nil {
 				return err
 			}
 			if after == everyFollowee {

@@ -70,7 +70,7 @@ func (s *source) whole(ctx context.Context, calls *page.Budget, last string, wan
 	if err != nil || !s.gathered() {
 		return refs, again, err
 	}
-	refs, after, err := s.homes.gatherLists(ctx, s.viewer, "", s.of.After(last), want, page.Stretch[access.Ref]{})
+	refs, after, err := s.homes.gatherLists(ctx, s.viewer, "", wantedPosts{of: s.of.After(last), want: want}, page.Stretch[access.Ref]{})
 	if err == nil && after != everyFollowee {
 		err = fault.Wrap("home", errGathered)
 	}

@@ -123,7 +123,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 			reminding.Go(func() { p.homes.remind(ctx, p.viewer, late, seen) })
 		}
 		again += len(read.merged)
-		if top, err = p.homes.mergedPosts(ctx, calls, read.merged, part, want, top); err != nil || read.last == "" {
+		if top, err = p.homes.mergedPosts(ctx, wantedPosts{calls, part, want}, read.merged, top); err != nil || read.last == "" {
 			return top, again, false, err
 		}
 		calls.Spend(1)

@@ -18,5 +18,5 @@ type Views struct {
 	feed   *feed.Service
 }
 
-// New returns Views of what a feed has.
+// New returns the Views of a feed.
 func New(a *access.Access, s *feed.Service) *Views { return &Views{a, s} }
