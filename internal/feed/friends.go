@@ -32,34 +32,34 @@ func (s *Service) Friends(ctx context.Context, user string, in page.Request) (pa
 		low = justAfter(position)
 	}
 	calls := page.BudgetAfter(3) // the first pages, and the check of the user
-	var heads [2]*schema.Edge
+	var next [2]*schema.Edge
 	if err := s.access.All(ctx,
-		func(ctx context.Context) (err error) { heads[0], err = sides[0].seek(ctx, low); return err },
-		func(ctx context.Context) (err error) { heads[1], err = sides[1].seek(ctx, low); return err },
+		func(ctx context.Context) (err error) { next[0], err = sides[0].seek(ctx, low); return err },
+		func(ctx context.Context) (err error) { next[1], err = sides[1].seek(ctx, low); return err },
 	); err != nil {
 		return page.List[Edge]{}, err
 	}
 	var friends page.Stretch[Edge]
-	for heads[0] != nil && heads[1] != nil && len(friends.Items) <= in.Size() {
+	for next[0] != nil && next[1] != nil && len(friends.Items) <= in.Size() {
 		lagging, low := 0, ""
-		switch strings.Compare(heads[0].Other, heads[1].Other) {
+		switch strings.Compare(next[0].Other, next[1].Other) {
 		case 0:
-			since := heads[0].Since
-			if heads[1].Since.After(since) {
-				since = heads[1].Since
+			since := next[0].Since
+			if next[1].Since.After(since) {
+				since = next[1].Since
 			}
-			friends.Items = append(friends.Items, Edge{heads[0].Other, since})
-			low = justAfter(heads[0].Other)
+			friends.Items = append(friends.Items, Edge{next[0].Other, since})
+			low = justAfter(next[0].Other)
 		case -1:
-			low = heads[1].Other
+			low = next[1].Other
 		case 1:
-			lagging, low = 1, heads[0].Other
+			lagging, low = 1, next[0].Other
 		}
 		if sides[lagging].reads(low) && !calls.Take(1) {
 			friends.Cut = sides[lagging].last
 			break
 		}
-		if heads[lagging], err = sides[lagging].seek(ctx, low); err != nil {
+		if next[lagging], err = sides[lagging].seek(ctx, low); err != nil {
 			return page.List[Edge]{}, err
 		}
 	}

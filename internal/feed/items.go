@@ -27,9 +27,9 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var liked map[string]bool
-	signed := s.signedFrom()
-	authors := authorKeys(keys, func(i int) bool { return refs[i].Post < signed })
-	ifKept := authorKeys(keys, func(i int) bool { return refs[i].Post >= signed })
+	bylines := s.bylinesFrom()
+	authors := authorKeys(keys, func(i int) bool { return refs[i].Post < bylines })
+	ifKept := authorKeys(keys, func(i int) bool { return refs[i].Post >= bylines })
 	reads := []func(context.Context) error{
 		func(ctx context.Context) (err error) {
 			found, err = s.access.Recent.Get(ctx, append(countKeys(keys), authors...), ifKept...)
@@ -43,20 +43,20 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 	if err := s.access.All(ctx, reads...); err != nil {
 		return nil, err
 	}
-	unsigned := authorKeys(keys, func(i int) bool {
+	bare := authorKeys(keys, func(i int) bool {
 		it, there := posts[keys[i].post]
 		_, known := found[keys[i].author]
-		return there && !known && isUnsigned(it) && !slices.Contains(authors, keys[i].author)
+		return there && !known && lacksByline(it) && !slices.Contains(authors, keys[i].author)
 	})
-	if len(unsigned) > 0 {
-		calls.Spend(access.Batches(len(unsigned)))
-		profiles, err := s.access.Recent.Get(ctx, unsigned)
+	if len(bare) > 0 {
+		calls.Spend(access.Batches(len(bare)))
+		profiles, err := s.access.Recent.Get(ctx, bare)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(found, profiles)
 	}
-	return itemParts{posts, found, liked, signed}.items(refs, keys)
+	return itemParts{posts, found, liked, bylines}.items(refs, keys)
 }
 
 // FillUp is Hydrate for a page that lacks missing items because posts were deleted, so
@@ -73,8 +73,8 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	})
 	shown := living[:min(missing, len(living))]
 	keys := homeKeysOf(shown)
-	signed := s.signedFrom()
-	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < signed || isUnsigned(posts[keys[i].post]) })
+	bylines := s.bylinesFrom()
+	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < bylines || lacksByline(posts[keys[i].post]) })
 	found, err := s.access.BatchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false)
 	if err != nil {
 		return nil, false, err
@@ -83,12 +83,12 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = itemParts{posts, found, liked, signed}.items(shown, keys)
+	items, err = itemParts{posts, found, liked, bylines}.items(shown, keys)
 	return items, len(living) > missing, err
 }
 
-// signedFrom returns the id from which on posts show their bylines.
-func (s *Service) signedFrom() string { return id.Floor(s.access.Now().Add(-schema.BylineShown)) }
+// bylinesFrom returns the id from which on posts show their bylines.
+func (s *Service) bylinesFrom() string { return id.Floor(s.access.Now().Add(-schema.BylineShown)) }
 
 // homeKeys are the keys of the items of one ref. Each is made once: it is two strings.
 type homeKeys struct{ post, count, author table.Key }
@@ -130,15 +130,15 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 	return keys
 }
 
-// isUnsigned reports whether a post has no byline to show.
-func isUnsigned(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
+// lacksByline reports whether a post has no byline to show.
+func lacksByline(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
 // itemParts are the reads of home items: the posts, in found their counts and authors, and the
-// viewer's own likes. Posts from the id signed on show their bylines.
+// viewer's own likes. Posts from the id bylines on show their bylines.
 type itemParts struct {
 	posts, found map[table.Key]table.Item
 	liked        map[string]bool
-	signed       string
+	bylines      string
 }
 
 // items returns the items of the living posts among refs, whose keys are keys. It takes the
@@ -156,7 +156,7 @@ func (p itemParts) items(refs []access.Ref, keys []homeKeys) ([]HomeItem, error)
 		}
 		item := HomeItem{Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.liked[r.Post], CommentCount: max(0, post.Comments)}
 		by := schema.Byline{V: -1}
-		if r.Post >= p.signed && post.Byline.Name != "" {
+		if r.Post >= p.bylines && post.Byline.Name != "" {
 			by = post.Byline
 		}
 		if it, ok := p.found[keys[i].author]; ok {

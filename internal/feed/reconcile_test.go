@@ -258,7 +258,7 @@ func TestReconcileFailsIfACallFails(t *testing.T) {
 		assert.Zero(t, got)
 	}
 	for _, of := range []call{
-		{op: table.OpQuery, key: table.Key{PK: schema.PostsMadePK(schema.StretchOf(p.ID), schema.PostShards-1)}},
+		{op: table.OpQuery, key: table.Key{PK: schema.PostsMadePK(schema.BucketOf(p.ID), schema.PostShards-1)}},
 		{op: table.OpGet, key: schema.DeliveryPlanKey(p.ID)},
 		{op: table.OpQuery, key: table.Key{PK: schema.DeliveryPK(p.ID)}},
 		{op: table.OpGet, key: schema.PostKey("ann", p.ID)},

@@ -109,17 +109,17 @@ func PostOfSK(sk string) (post string, ok bool) { return strings.CutPrefix(sk, "
 // like list, and whether it was deleted.
 func PostByIDKey(post string) table.Key { return table.Key{PK: "p#" + post, SK: SortInfo} }
 
-// PostShards is the number of index partitions that the posts of one stretch of time are
+// PostShards is the number of index partitions that the posts of one bucket of time are
 // spread over. An index partition takes 1,000 new posts a second.
 const PostShards = 8
 
-// StretchOf returns the stretch of time that a post was made in: the first five of the ten
-// characters of time in its id. A stretch is 2^25 ms, some nine hours.
-func StretchOf(post string) string { return post[:min(len(post), 5)] }
+// BucketOf returns the bucket of time that a post was made in: the first five of the ten
+// characters of time in its id. A bucket is 2^25 ms, some nine hours.
+func BucketOf(post string) string { return post[:min(len(post), 5)] }
 
-// PostsMadePK is the index partition of the living posts of one stretch and shard; its
+// PostsMadePK is the index partition of the living posts of one bucket and shard; its
 // sort keys are PostSK.
-func PostsMadePK(stretch string, shard int) string { return fmt.Sprintf("made#%s#%d", stretch, shard) }
+func PostsMadePK(bucket string, shard int) string { return fmt.Sprintf("made#%s#%d", bucket, shard) }
 
 // CommentsPK is the partition of a post's comments; its sort keys are CommentSK.
 func CommentsPK(post string) string { return "p#" + post + "#comment" }

@@ -94,7 +94,7 @@ func (r PostRef) Item() table.Item {
 			attrs = append(attrs, num(AttrPurged, 1))
 		}
 	} else {
-		made := PostsMadePK(StretchOf(r.ID), shardOf(r.ID, PostShards))
+		made := PostsMadePK(BucketOf(r.ID), shardOf(r.ID, PostShards))
 		attrs = append(attrs, str(table.AttrGSI1PK, made), str(table.AttrGSI1SK, PostSK(r.ID)))
 	}
 	return table.Item{Key: PostByIDKey(r.ID), Attrs: appendTTL(attrs, r.TTL)}

@@ -229,7 +229,7 @@ func bugs() []bug {
 		{"ledger entries of lost windows pruned", "I3", []edit{{ledger, `end.ended && !end.lost[w.post] && time.Since`, `end.ended && time.Since`}}},
 		{"unlike of a counted like expires", "I3", []edit{{like, `if !next.Liked && !next.Base {`, `if !next.Liked {`}}},
 		{"walk not sent again by a post that finds it unfinished", "I6", []edit{{mode, `case mode.State == schema.ModePush || mode.State == schema.ModePull:`, `default:`}}},
-		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = heads[1].Other`, `low = justAfter(heads[1].Other)`}}},
+		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = next[1].Other`, `low = justAfter(next[1].Other)`}}},
 		{"chunk that counts its away readers below zero", "I1", []edit{{chunk, `c.Skipped += skipped`, `c.Skipped -= skipped`}}},
 		{"unlike that never expires", "I3", []edit{{like, `next.TTL = ttl`, `_ = ttl`}}},
 		{"entry that outlives the timeline", "I1", []edit{{worker, `schema.EntryAttrs(ttl, likeShards)`, `schema.EntryAttrs(ttl.Add(time.Hour), likeShards)`}}},

@@ -58,7 +58,7 @@ func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, curs
 		return Reconciled{}, err
 	}
 	low, high := max(id.Floor(since), oldest, taken), id.Floor(until)
-	at, err := parsePlace(cursor, low)
+	at, err := parsePosition(cursor, low)
 	if err != nil {
 		return Reconciled{}, err
 	}
@@ -67,7 +67,7 @@ func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, curs
 		if done.Checked >= limit {
 			break
 		}
-		if at.stretch > schema.StretchOf(high) {
+		if at.bucket > schema.BucketOf(high) {
 			return done, nil
 		}
 		refs, more, err := d.postsMade(ctx, at, low, high, limit-done.Checked)
@@ -88,51 +88,51 @@ func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, curs
 	return done, nil
 }
 
-// place is a place in the index of posts by time.
-type place struct {
-	stretch string
-	shard   int
+// position is where Reconcile is in the index of posts by time.
+type position struct {
+	bucket string
+	shard  int
 	// after is the last post that was looked at, "" for none.
 	after string
 }
 
-func (p place) String() string {
-	return p.stretch + "." + strconv.Itoa(p.shard) + "." + p.after
+func (p position) String() string {
+	return p.bucket + "." + strconv.Itoa(p.shard) + "." + p.after
 }
 
-// parsePlace is the reverse of place.String; "" stands for the stretch of the post first.
-func parsePlace(cursor, first string) (place, error) {
+// parsePosition is the reverse of position.String; "" stands for the bucket of the post first.
+func parsePosition(cursor, first string) (position, error) {
 	if cursor == "" {
-		return place{stretch: schema.StretchOf(first)}, nil
+		return position{bucket: schema.BucketOf(first)}, nil
 	}
 	parts := strings.Split(cursor, ".")
-	if len(parts) == 3 && len(parts[0]) == len(schema.StretchOf(id.Max)) && id.Valid(endOf(parts[0])) && (parts[2] == "" || id.Valid(parts[2])) {
+	if len(parts) == 3 && len(parts[0]) == len(schema.BucketOf(id.Max)) && id.Valid(endOf(parts[0])) && (parts[2] == "" || id.Valid(parts[2])) {
 		if shard, err := strconv.Atoi(parts[1]); err == nil && shard >= 0 && shard < schema.PostShards {
-			return place{parts[0], shard, parts[2]}, nil
+			return position{parts[0], shard, parts[2]}, nil
 		}
 	}
-	return place{}, &fault.Error{Kind: fault.Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
+	return position{}, &fault.Error{Kind: fault.Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
 }
 
-// endOf returns the last id of a stretch.
-func endOf(stretch string) string { return stretch + id.Max[len(stretch):] }
+// endOf returns the last id of a bucket.
+func endOf(bucket string) string { return bucket + id.Max[len(bucket):] }
 
-// next returns the place behind a page of posts.
-func (p place) next(read []schema.PostRef, more bool) (place, error) {
+// next returns the position behind a page of posts.
+func (p position) next(read []schema.PostRef, more bool) (position, error) {
 	if more && len(read) > 0 {
-		return place{p.stretch, p.shard, read[len(read)-1].ID}, nil
+		return position{p.bucket, p.shard, read[len(read)-1].ID}, nil
 	}
 	if p.shard+1 < schema.PostShards {
-		return place{stretch: p.stretch, shard: p.shard + 1}, nil
+		return position{bucket: p.bucket, shard: p.shard + 1}, nil
 	}
-	end, err := id.Time(endOf(p.stretch))
-	return place{stretch: schema.StretchOf(id.Floor(end.Add(time.Millisecond)))}, err
+	end, err := id.Time(endOf(p.bucket))
+	return position{bucket: schema.BucketOf(id.Floor(end.Add(time.Millisecond)))}, err
 }
 
 // postsMade reads a page of the index of posts by time.
-func (d *Deliveries) postsMade(ctx context.Context, at place, low, high string, limit int) (refs []schema.PostRef, more bool, err error) {
+func (d *Deliveries) postsMade(ctx context.Context, at position, low, high string, limit int) (refs []schema.PostRef, more bool, err error) {
 	q := table.Query{
-		Index: true, PK: schema.PostsMadePK(at.stretch, at.shard),
+		Index: true, PK: schema.PostsMadePK(at.bucket, at.shard),
 		Low: schema.PostSK(low), High: schema.PostSK(high), PageSize: limit,
 	}
 	if at.after != "" {

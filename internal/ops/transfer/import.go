@@ -44,8 +44,8 @@ type Config struct {
 	MaxFollowing int64
 	// Writers and PageSize are fanout's.
 	Writers, PageSize int
-	// Lanes is the number of records that are written at the same time. Default 64.
-	Lanes int
+	// AtOnce is the number of records that are written at the same time. Default 64.
+	AtOnce int
 	// Rate is the most write units a second, 0 for no limit.
 	Rate float64
 	// Progress, if not nil, is called with the state of a phase, often.
@@ -63,8 +63,8 @@ type Progress struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Lanes <= 0 {
-		c.Lanes = 64
+	if c.AtOnce <= 0 {
+		c.AtOnce = 64
 	}
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
@@ -133,7 +133,7 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	})
 	im.worker = fanout.New(fanout.Config{
 		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives,
-		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, Writers: cfg.Writers, PageSize: cfg.PageSize, Walks: cfg.Lanes, Log: cfg.Log,
+		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, Writers: cfg.Writers, PageSize: cfg.PageSize, Walks: cfg.AtOnce, Log: cfg.Log,
 	})
 	out, err := im.run(ctx)
 	out.Seconds = time.Since(began).Seconds()
@@ -262,16 +262,16 @@ type located struct {
 	*record
 }
 
-// write writes the records of a kind, Lanes at once. Those with the same key are written one
+// write writes the records of a kind, AtOnce at once. Those with the same key are written one
 // after the other, because they change the same counts.
 func (im *importer) write(ctx context.Context, k kind, key func(*record) string, do func(context.Context, *record) error) error {
 	ph := im.phase(k)
 	defer ph.finish()
-	lanes, ctx := errgroup.WithContext(ctx)
-	queues := make([]chan located, im.cfg.Lanes)
+	writers, ctx := errgroup.WithContext(ctx)
+	queues := make([]chan located, im.cfg.AtOnce)
 	for i := range queues {
 		queues[i] = make(chan located, 16)
-		lanes.Go(func() error {
+		writers.Go(func() error {
 			for r := range queues[i] {
 				if err := retry(ctx, func() error { return do(ctx, r.record) }); err != nil {
 					return fmt.Errorf("%s: %w", r.at, err)
@@ -281,7 +281,7 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 			return nil
 		})
 	}
-	lanes.Go(func() error {
+	writers.Go(func() error {
 		defer func() {
 			for _, q := range queues {
 				close(q)
@@ -298,7 +298,7 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 			}
 		})
 	})
-	return lanes.Wait()
+	return writers.Wait()
 }
 
 func (im *importer) user(ctx context.Context, r *record) error {

@@ -37,7 +37,7 @@ const timelineTTL = 30 * 24 * time.Hour
 func config(store table.Store) transfer.Config {
 	return transfer.Config{
 		Store: store, Now: func() time.Time { return today }, TTL: timelineTTL, LikeWindow: 10 * time.Millisecond,
-		LikesByUser: true, ActiveDays: 14, MaxFollowing: 3, Lanes: 8,
+		LikesByUser: true, ActiveDays: 14, MaxFollowing: 3, AtOnce: 8,
 	}
 }
 

@@ -213,7 +213,7 @@ func (im *importer) likes(ctx context.Context) error {
 	q := newLikeQueue(func() { ph.add(1) })
 	aggregator := likeagg.New(likeagg.Config{
 		Store: im.store, Broker: q, Now: im.cfg.Now, Clock: im.cfg.Clock, Window: im.cfg.LikeWindow, MaxMessages: likesHeld,
-		PutConcurrency: im.cfg.Lanes, FenceAfter: firstReceive, AnyAge: true, IndexLikes: im.cfg.LikesByUser,
+		PutConcurrency: im.cfg.AtOnce, FenceAfter: firstReceive, AnyAge: true, IndexLikes: im.cfg.LikesByUser,
 		Grace: time.Minute, Log: im.cfg.Log, Answered: q.answered,
 	})
 	running, stop := context.WithCancel(ctx)

@@ -64,10 +64,10 @@ func (im *importer) verify(ctx context.Context) (entries int, err error) {
 	return entries, nil
 }
 
-// side runs steps, Lanes at once, until one fails.
+// side runs steps, AtOnce at once, until one fails.
 func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do func(func(context.Context) error)) error) error {
 	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(v.im.cfg.Lanes)
+	work.SetLimit(v.im.cfg.AtOnce)
 	err := feed(ctx, func(step func(context.Context) error) {
 		work.Go(func() error { return retry(ctx, func() error { return step(ctx) }) })
 	})
