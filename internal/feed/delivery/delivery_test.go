@@ -1,4 +1,4 @@
-package feed_test
+package delivery_test
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func newTracked(t *testing.T) *tracked {
 	t.Helper()
 	w := newWorld(t)
 	w.users("ann", "bob")
-	return &tracked{world: w, post: w.post("ann", "x"), began: w.clock.now().Add(time.Second)}
+	return &tracked{world: w, post: w.post("ann", "x"), began: w.now().Add(time.Second)}
 }
 
 // plan puts the plan, with extra attributes. A worker has begun for the second time.
@@ -146,16 +146,16 @@ var deliveries = map[string]func(*tracked) delivery.Progress{
 		return d.ended(d.running(1, 0, 0, -1), delivery.Pulled, 0)
 	},
 	"nothing, just before a record expires": func(d *tracked) delivery.Progress {
-		d.clock.add(timelineTTL + schema.DeliveryKept - time.Millisecond)
+		d.add(timelineTTL + schema.DeliveryKept - time.Millisecond)
 		return delivery.Progress{State: delivery.Queued}
 	},
 	"nothing, when a record has expired": func(d *tracked) delivery.Progress {
-		d.clock.add(timelineTTL + schema.DeliveryKept)
+		d.add(timelineTTL + schema.DeliveryKept)
 		return delivery.Progress{State: delivery.Complete}
 	},
 	"a plan that is as old": func(d *tracked) delivery.Progress {
 		d.plan("")
-		d.clock.add(timelineTTL + schema.DeliveryKept)
+		d.add(timelineTTL + schema.DeliveryKept)
 		return d.running(1, 0, 0, -1)
 	},
 }
@@ -180,9 +180,9 @@ func TestADeliveryFollowsFromWhatIsStored(t *testing.T) {
 
 // One read of a delivery looks at a thousand chunks behind the summary at most.
 func TestAReadOfADeliveryIsBounded(t *testing.T) {
-	w, tp := tapped(t)
+	w := newWorld(t)
 	w.users("ann")
-	d := &tracked{world: w, post: w.post("ann", "x"), began: w.clock.now()}
+	d := &tracked{world: w, post: w.post("ann", "x"), began: w.now()}
 	d.plan("")
 	end := ""
 	var chunks []table.Item
@@ -195,28 +195,23 @@ func TestAReadOfADeliveryIsBounded(t *testing.T) {
 		end = first
 	}
 	d.put(chunks...)
-	tp.take()
+	w.store.take()
 	got, err := d.AnyDelivery(t.Context(), d.post.ID)
 	require.NoError(t, err)
 	want := d.running(1001, 0, 1000, -1)
 	want.AcceptedAt = d.post.CreatedAt
 	assert.Equal(t, want, got)
-	assert.Len(t, tp.take(), 3, "the post, the plan, and one page of chunks")
+	assert.Len(t, w.store.take(), 3, "the post, the plan, and one page of chunks")
 }
 
 func TestADeliveryThatCannotBeReadIsUnavailable(t *testing.T) {
-	w, tp := tapped(t)
+	w := newWorld(t)
 	w.users("ann")
-	d := &tracked{world: w, post: w.post("ann", "x"), began: w.clock.now()}
+	d := &tracked{world: w, post: w.post("ann", "x"), began: w.now()}
 	d.plan("")
 	for nth := 1; nth <= 3; nth++ {
 		reads := 0
-		tp.set(func(call) failure {
-			if reads++; reads == nth {
-				return lost
-			}
-			return works
-		})
+		w.store.fault = func(call) bool { reads++; return reads == nth }
 		got, err := d.Delivery(t.Context(), "ann", d.post.ID)
 		wantKind(t, err, fault.Unavailable)
 		assert.Zero(t, got)

@@ -1,4 +1,4 @@
-package feed_test
+package delivery_test
 
 import (
 	"errors"
@@ -10,35 +10,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/clock"
 	"fanfare/internal/fault"
-
-	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/messages"
 )
 
 // delivered writes the record of a delivery: its chunks from the open start on, and whether
 // each is done.
 func (w *world) delivered(post string, done ...bool) {
 	w.t.Helper()
-	put := func(it table.Item) {
-		_, err := w.store.Put(w.t.Context(), table.PutInput{Item: it})
-		require.NoError(w.t, err)
-	}
-	put(schema.Plan{Post: post, Author: "ann", Planned: 1, Started: w.clock.now(), Attempts: 1}.Item())
+	w.put(schema.Plan{Post: post, Author: "ann", Planned: 1, Started: w.now(), Attempts: 1}.Item())
 	for i, done := range done {
 		c := schema.Chunk{Post: post, End: fmt.Sprintf("f%05d", i+1), Delivered: 1}
 		if i > 0 {
 			c.First = fmt.Sprintf("f%05d", i)
 		}
 		if done {
-			c.Done = w.clock.now()
+			c.Done = w.now()
 		}
-		put(c.Item())
+		w.put(c.Item())
 	}
 }
 
@@ -46,9 +41,7 @@ func (w *world) delivered(post string, done ...bool) {
 func (w *world) complete(post string) {
 	w.t.Helper()
 	w.delivered(post)
-	c := schema.Chunk{Post: post, Done: w.clock.now()}
-	_, err := w.store.Put(w.t.Context(), table.PutInput{Item: c.Item()})
-	require.NoError(w.t, err)
+	w.put(schema.Chunk{Post: post, Done: w.now()}.Item())
 }
 
 // reconcile looks at all posts, limit at most in each call, and returns the sum of the calls
@@ -62,7 +55,7 @@ func (w *world) reconcile(since, until time.Time, limit int) (sum delivery.Recon
 		sum = delivery.Reconciled{Checked: sum.Checked + one.Checked, Published: sum.Published + one.Published, Next: one.Next}
 	}
 	for _, e := range w.published.take() {
-		published = append(published, e.(*messages.PostCreated).PostID)
+		published = append(published, e.PostID)
 	}
 	slices.Sort(published)
 	return sum, published
@@ -72,8 +65,8 @@ func TestLostFanOutsAreFoundAndPublishedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
 	w.post("bob", "expired in homes")
-	w.clock.add(timelineTTL)
-	early := w.clock.now()
+	w.add(timelineTTL)
+	early := w.now()
 	var lost []string
 	whole := 0
 	for i := range 60 { // over some days
@@ -94,9 +87,9 @@ func TestLostFanOutsAreFoundAndPublishedAgain(t *testing.T) {
 		case 5:
 			require.NoError(t, w.DeletePost(t.Context(), author, p.ID))
 		}
-		w.clock.add(2 * time.Hour)
+		w.add(2 * time.Hour)
 	}
-	until := w.clock.now()
+	until := w.now()
 	w.post("ann", "too young")
 	w.published.take()
 	for _, limit := range []int{1, 7, 100} {
@@ -124,30 +117,30 @@ func TestAPostPublishedAgainIsTheStoredOne(t *testing.T) {
 	_, err := w.EditPost(t.Context(), "ann", p.ID, feed.PostEdit{Text: &text})
 	require.NoError(t, err)
 	w.published.take()
-	made := w.clock.now()
+	made := w.now()
 	_, err = w.Reconcile(t.Context(), made, made.Add(time.Hour), "", 100)
 	require.NoError(t, err)
 	events := w.published.take()
 	require.Len(t, events, 1)
-	if e := events[0].(*messages.PostCreated); e.PostID != p.ID || e.Text != "after" || e.LikeShards != 1 {
+	if e := events[0]; e.PostID != p.ID || e.Text != "after" || e.LikeShards != 1 {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestAPostThatIsDeletedMeanwhileIsNotPublishedAgain(t *testing.T) {
-	w, tp := tapped(t)
+	w := newWorld(t)
 	w.users("ann")
 	p := w.post("ann", "x")
 	w.published.take()
 	key := schema.PostKey("ann", p.ID)
-	tp.set(func(c call) failure {
+	w.store.fault = func(c call) bool {
 		if c.key == key {
-			_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: key})
+			_, err := w.store.Store.Delete(t.Context(), table.DeleteInput{Key: key})
 			assert.NoError(t, err)
 		}
-		return works
-	})
-	made := w.clock.now()
+		return false
+	}
+	made := w.now()
 	sum, err := w.Reconcile(t.Context(), made, made.Add(time.Hour), "", 100)
 	require.NoError(t, err)
 	assert.Equal(t, 1, sum.Checked)
@@ -157,36 +150,38 @@ func TestAPostThatIsDeletedMeanwhileIsNotPublishedAgain(t *testing.T) {
 func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 	w := newWorld(t)
 	for _, cursor := range []string{"x", "01K9Z.1", "01K9Z.8.", "01K9Z.-1.", "01K9Z.0.x", "01K9Z.x.", "01K9Z..", "01K9Z.1..", "8ZZZZ.0.", "01K9.0.", id.Max + "Z.0."} {
-		_, err := w.Reconcile(t.Context(), time.Time{}, w.clock.now(), cursor, 1)
+		_, err := w.Reconcile(t.Context(), time.Time{}, w.now(), cursor, 1)
 		wantKind(t, err, fault.Malformed)
 	}
 }
 
 // By a clock that is days ahead Reconcile would leave posts out without a word.
 func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
-	at := newClock()
-	clk := fanclock.New(at.now)
-	w := newWorldAt(t, at, func(c *config) { c.Clock = clk })
+	var clk *clock.Clock
+	w := newWorld(t, func(c *access.Config) {
+		clk = clock.New(c.Now)
+		c.Clock = clk
+	})
 	w.users("ann")
 	w.post("ann", "lost")
-	since := at.now().Add(-time.Hour)
-	clk.Observe(at.now().Add(-25*24*time.Hour), 0)
-	_, err := w.Reconcile(t.Context(), since, at.now().Add(time.Minute), "", 10)
-	require.ErrorAs(t, err, new(*fanclock.DoubtError))
-	clk.Observe(at.now(), 0)
-	got, err := w.Reconcile(t.Context(), since, at.now().Add(time.Minute), "", 10)
+	since := w.now().Add(-time.Hour)
+	clk.Observe(w.now().Add(-25*24*time.Hour), 0)
+	_, err := w.Reconcile(t.Context(), since, w.now().Add(time.Minute), "", 10)
+	require.ErrorAs(t, err, new(*clock.DoubtError))
+	clk.Observe(w.now(), 0)
+	got, err := w.Reconcile(t.Context(), since, w.now().Add(time.Minute), "", 10)
 	require.NoError(t, err)
 	assert.Equal(t, 1, got.Checked)
 }
 
 // A deletion takes the item of a post away, and its record may stay in the index for a moment.
 func TestAPostThatIsGoneMeanwhileIsNotPublishedAgain(t *testing.T) {
-	w, tp := tapped(t)
+	w := newWorld(t)
 	w.users("ann")
-	made := w.clock.now()
+	made := w.now()
 	p := w.post("ann", "gone")
 	next := w.post("ann", "stays")
-	_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("ann", p.ID)})
+	_, err := w.store.Store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("ann", p.ID)})
 	require.NoError(t, err)
 	w.published.take()
 	sum, published := w.reconcile(made, made.Add(time.Hour), 100)
@@ -196,21 +191,21 @@ func TestAPostThatIsGoneMeanwhileIsNotPublishedAgain(t *testing.T) {
 
 // A call reads each partition of the index once, and 50 pages at most.
 func TestReconcileReadsABoundedNumberOfPages(t *testing.T) {
-	w, tp := tapped(t)
+	w := newWorld(t)
 	w.users("ann")
-	since := w.clock.now()
+	since := w.now()
 	for range 40 {
 		w.complete(w.post("ann", "x").ID)
-		w.clock.add(12 * time.Hour)
+		w.add(12 * time.Hour)
 	}
-	tp.take()
+	w.store.take()
 	checked, partitions := 0, map[string]int{}
 	for cursor, first := "", true; first || cursor != ""; first = false {
-		one, err := w.Reconcile(t.Context(), since, w.clock.now(), cursor, 1000)
+		one, err := w.Reconcile(t.Context(), since, w.now(), cursor, 1000)
 		require.NoError(t, err)
 		checked, cursor = checked+one.Checked, one.Next
 		pages := 0
-		for _, c := range tp.take() {
+		for _, c := range w.store.take() {
 			if c.op == table.OpQuery && c.key.PK[:4] == "made" {
 				pages++
 				partitions[c.key.PK]++
@@ -232,10 +227,13 @@ func TestReconcileReadsABoundedNumberOfPages(t *testing.T) {
 func TestReconcileReadsOnBehindExpiredItems(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	since := w.clock.now()
+	since := w.now()
 	for range 30 {
 		w.post("ann", "x")
-		ref := schema.PostRef{ID: w.ids(1)[0], Author: "ann", LikeShards: 1, TTL: since}
+		w.add(time.Millisecond)
+		made, err := w.ids.New()
+		require.NoError(t, err)
+		ref := schema.PostRef{ID: made, Author: "ann", LikeShards: 1, TTL: since}
 		w.put(ref.Item())
 	}
 	w.published.take()
@@ -245,9 +243,9 @@ func TestReconcileReadsOnBehindExpiredItems(t *testing.T) {
 }
 
 func TestReconcileFailsIfACallFails(t *testing.T) {
-	w, tp := tapped(t)
+	w := newWorld(t)
 	w.users("ann")
-	since := w.clock.now()
+	since := w.now()
 	p := w.post("ann", "x")
 	w.delivered(p.ID, true, false)
 	w.published.take()
@@ -264,17 +262,14 @@ func TestReconcileFailsIfACallFails(t *testing.T) {
 		{op: table.OpGet, key: schema.PostKey("ann", p.ID)},
 	} {
 		fired := false
-		tp.set(func(c call) failure {
-			if c.op == of.op && c.key == of.key {
-				fired = true
-				return lost
-			}
-			return works
-		})
+		w.store.fault = func(c call) bool {
+			fired = fired || c == of
+			return c == of
+		}
 		check()
 		assert.True(t, fired, "%v", of)
 	}
-	tp.set(nil)
-	w.published.failWith(errors.New("queue down"))
+	w.store.fault = nil
+	w.published.fail = errors.New("queue down")
 	check()
 }
