@@ -103,7 +103,7 @@ func bugs() []bug {
 			"-1)},\n\t\t{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
 		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.Author]`, ``}}},
 		{"posts of muted authors merged in", "I1 I2", []edit{{timeline, ` && !read.muted[m.Author]`, ``}}},
-		{"follow over a block", "I4", []edit{{follows, `schema.BlockKey(follower, author), If: table.Absent{}`, `schema.BlockKey(follower, follower), If: table.Absent{}`}}},
+		{"follow over a block", "I4", []edit{{follows, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})`, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, follower), If: table.Absent{}}})`}}},
 		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
 		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.Post) && !p`, `!p`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
@@ -149,8 +149,8 @@ func bugs() []bug {
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
 		{"late follow not stopped by the mark", "I2 I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
 		{"post deleted without its flag in the post by id", "I2", []edit{{deletion, "\tbyID.Deleted = true\n", ""}}},
-		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}},`,
-			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}},`}}},
+		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}}`,
+			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}}`}}},
 		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.access.Now().Add(lives.Longest() + schema.DeliveryKept)`, `s.access.Now().Add(0 * lives.Longest())`}}},
 		// About days, ages, the TTL, sleepers, stops and shards.
 		{"absence of an entry read as counted after a day", "I3", []edit{

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -42,7 +43,7 @@ func newWorld(t *testing.T, change ...func(*access.Config)) *world {
 		t: t, at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), store: &tap{Store: tabletest.NewMemory()}, published: &recorder{t: t},
 	}
 	w.ids = id.NewGenerator(w.now)
-	cfg := access.Config{Store: w.store, Publisher: w.published, IDs: w.ids, Now: w.now, TimelineTTL: timelineTTL}
+	cfg := access.Config{Store: w.store, Publisher: w.published, IDs: w.ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL)}
 	for _, c := range change {
 		c(&cfg)
 	}
