@@ -20,16 +20,6 @@ func (p *Shares) Store(s table.Store, u Urgency) table.Store {
 	return &shared{s, p, u, make(chan struct{}, p.Yield.AtOnce)}
 }
 
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // shared is a Store whose writes wait for their units, and yield to posts.
 type shared struct {
 	table.Store

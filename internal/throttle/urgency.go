@@ -1,0 +1,72 @@
+// Package throttle shares a table between the kinds of work of a process: by a Throttle where the
+// table is short of capacity, and by a Yield where ordinary posts are delivered beside large work.
+//
+// # It must never
+//
+//   - Know an item, AWS or Pebble.
+//   - Let a write of the API wait.
+//   - Remember more keys than mostKeys (I9).
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Urgency orders the kinds of work of a process. Under throttling those of the least
+// urgency slow down first.
+type Urgency int
+
+// The kinds of work, the most urgent first.
+const (
+	// API is for writes that a client waits for. They never wait here, so they
+	// take all that the table gives, and their refusals slow down all other work.
+	API Urgency = iota
+	Posts
+	Chunks
+	Backfills
+	urgencies
+)
+
+// large reports whether the work is of chunks or backfills, which nobody waits for.
+func (u Urgency) large() bool { return u > Posts }
+
+// request is a write that waits for its units.
+type request struct {
+	op table.Op
+	u  Urgency
+	// key is the partition key if all its writes have the same, else "". writes is their number,
+	// and units the least that they cost.
+	key           string
+	writes, units int
+	// came is when it began to wait.
+	came time.Time
+}
+
+// mostWait is the most time for which a write waits: then it fails. Work that reads, waits and
+// then writes relies on that (I2).
+const mostWait = 2 * time.Minute
+
+// ShortError is the failure of a write that was not sent, because the table is short of
+// capacity or slow, and other work goes first.
+type ShortError struct{ Op table.Op }
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("table: %s: the write was not sent: the table or the partition of its key is short of write capacity or slow, and other work goes first: see \"Table throttles\" in docs/OPERATIONS.md", e.Op)
+}
+
+// Unavailable marks the error for queue.Transient.
+func (*ShortError) Unavailable() {}
+
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
