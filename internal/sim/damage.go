@@ -186,6 +186,12 @@ func (w *World) measureDamages(ctx context.Context) {
 	w.work(time.Hour)
 	w.load.findings(found)
 	w.checkMended(posts, told)
+	if _, err := service.AskToForget(ctx, damaged(5)); err != nil {
+		w.load.fail("I6", "in the calm part a removal failed: %v", err)
+	}
+	w.checkAudit(ctx) // the profile is gone, and the rest of the user is not
+	w.work(3 * time.Hour)
+	w.checkAudit(ctx)
 }
 
 // checkMended checks that the town is as it was before, but for the lost post.

@@ -34,8 +34,11 @@ func slowInMix() map[string][]string {
 }
 
 // slow returns the kind of call that this world slows down, "" for none. In a crowd
-// planners meet if they are slow.
+// planners meet if they are slow. A slow audit meets changes between its readings.
 func (w *World) slow() string {
+	if w.seed%11 == 3 && w.shape.Mix != crowd {
+		return "audit"
+	}
 	if w.shape.Mix == crowd {
 		return []string{"fanout publish chunks", "fanout put delivery", "fanout put delivery", "fanout put delivery"}[w.seed%4]
 	}
@@ -56,7 +59,7 @@ func (w *World) slow() string {
 
 // holds reports whether a call is slow, and must wait.
 func (w *World) holds(c *call) bool {
-	if !w.faults.Hold || w.off[FaultHold] || c.proc.role+" "+c.class != w.slowed {
+	if !w.faults.Hold || w.off[FaultHold] || c.point() != w.slowed && c.proc.role != w.slowed {
 		return false
 	}
 	if c.parked == 0 {
