@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
@@ -376,7 +377,7 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 	ctx := context.Background()
 	post := posts[rng.IntN(len(posts))]
 	author := []string{"ann", "eve", "fan5"}[rng.IntN(3)]
-	switch rng.IntN(11) {
+	switch rng.IntN(13) {
 	case 0, 1:
 		return w.Follow(ctx, fan, author)
 	case 2:
@@ -403,6 +404,15 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 		}
 		_, err := w.PutProfile(ctx, who, feed.ProfileInput{Name: who})
 		return err
+	case 9, 10: // an import, and a home that asks for its backfill
+		from := id.Min
+		if author == "ann" {
+			from = post
+		}
+		if _, err := w.ImportFollow(ctx, fan, author, from, time.Unix(1e8, 0)); err != nil || rng.IntN(3) == 0 {
+			return err
+		}
+		return w.askForBackfill(ctx, fan, author)
 	}
 	p, err := w.CreatePost(ctx, author, feed.PostInput{Text: "more"})
 	if err != nil || rng.IntN(2) == 0 {

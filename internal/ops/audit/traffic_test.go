@@ -37,17 +37,25 @@ func (w *world) delivered(n int) (posts []string) {
 	return posts
 }
 
-// backfill asks for the backfill of a follow.
+// backfill asks for the backfill of a follow, and waits for it.
 func (w *world) backfill(follower, author string) {
 	w.t.Helper()
+	w.must(w.askForBackfill(w.t.Context(), follower, author))
+	w.quiet()
+}
+
+func (w *world) askForBackfill(ctx context.Context, follower, author string) error {
 	next, err := w.cfg.IDs.New()
-	w.must(err)
-	msg, err := queue.Message(w.t.Context(), &messages.Followed{
+	if err != nil {
+		return err
+	}
+	msg, err := queue.Message(ctx, &messages.Followed{
 		Header: messages.Header{EventID: next, Time: w.now()}, FollowerID: follower, AuthorID: author, From: id.Min, MarkVersion: next,
 	})
-	w.must(err)
-	w.must(w.broker.Publish(queue.TopicBackfills, msg))
-	w.quiet()
+	if err != nil {
+		return err
+	}
+	return w.broker.Publish(queue.TopicBackfills, msg)
 }
 
 // An import beside the daemons brings a follow of years ago after the author's posts were
