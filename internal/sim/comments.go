@@ -43,7 +43,7 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 	post := l.choose(r, living)
 	said := fmt.Sprintf("comment %d", p.number)
 	var made feed.Comment
-	refused := l.refusedFor(p.user, l.owner[post])
+	refused := l.refusedFor(p.user, l.owner[post], 0)
 	return &operation{
 		name: "comment " + post, user: p.user,
 		do: func(ctx context.Context, s *domain) (err error) {

@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 )
@@ -20,6 +22,8 @@ type hidden struct {
 	doubtful bool
 	// calls counts the calls that began.
 	calls int
+	// at is when the last call was answered.
+	at time.Time
 }
 
 // certain reports whether the mute or block is there for certain.
@@ -48,17 +52,29 @@ func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 	before := h.doubtful
 	h.doubtful = true // its effect may come before its answer
 	l.forgetSeen(user, other)
+	looks, calls := on && r.IntN(2) == 0, h.calls
+	var shown page.List[feed.HomeItem]
 	return &operation{
 		name: kind + " " + other, user: user,
 		do: func(ctx context.Context, s *domain) error {
-			return map[string]func(context.Context, string, string) error{
+			err := map[string]func(context.Context, string, string) error{
 				"mute": s.Mute, "unmute": s.Unmute, "block": s.Block, "unblock": s.Unblock,
 			}[kind](ctx, user, other)
+			if err == nil && looks { // a home that fails is not checked
+				shown, _ = s.Home(ctx, user, home.Query{Pull: true}, page.Request{})
+			}
+			return err
 		},
 		settle: func(err error) {
 			l.forgetSeen(user, other)
-			if err == nil {
-				h.on, h.doubtful = on, before
+			if err != nil {
+				return
+			}
+			h.on, h.doubtful, h.at = on, before, time.Now()
+			for _, item := range shown.Items {
+				if item.Post.AuthorID == other && h.calls == calls && !before {
+					l.fail("I2", "home of %s shows %s of %s after the answer of the %s", user, item.Post.ID, other, kind)
+				}
 			}
 		},
 	}
@@ -76,15 +92,15 @@ func (l *workload) uncontested(user string, posts map[string]string) {
 	maps.DeleteFunc(posts, func(_, author string) bool { return l.contested[pair{user, author}] })
 }
 
-// refusedFor returns the check of a comment that was answered: there was no block between its
-// user and author, for certain, from its beginning to its end.
-func (l *workload) refusedFor(user, author string) func() {
+// refusedFor returns the check of a comment or a like that was answered: there was no block between
+// its user and author, for certain, from its beginning to its end, nor for some time before.
+func (l *workload) refusedFor(user, author string, before time.Duration) func() {
 	for _, p := range []pair{{user, author}, {author, user}} {
-		if h := l.blocks[p]; h.certain() {
+		if h := l.blocks[p]; h.certain() && time.Since(h.at) >= before {
 			calls := h.calls
 			return func() {
 				if h.calls == calls {
-					l.fail("I2", "%s commented on a post of %s over a block by %s", user, author, p.follower)
+					l.fail("I2", "%s acted on a post of %s over a block by %s", user, author, p.follower)
 				}
 			}
 		}

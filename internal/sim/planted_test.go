@@ -88,7 +88,7 @@ func bugs() []bug {
 		{"clean end noted of an incarnation that lost a window", "I3", []edit{{inc, `w.inc.lost[w.post] = true`, `delete(w.inc.lost, w.post)`}}},
 		{"delta added twice after a lost answer", "I3", []edit{{window, `res, err = w.cfg.Store.Update(ctx, in)`, `res, err = w.cfg.Store.Update(ctx, in); if err != nil && !refused(err) { in.If = nil }`}}},
 		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.cfg.Store.Put(ctx, in)`, `_, err := w.cfg.Store.Put(ctx, in); if err != nil && !refused(err) { return nil }`}}},
-		{"ack before flush", "I3", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
+		{"ack before flush", "I3 I6", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
 		{"lost-answer put counted twice", "I3", []edit{
 			{like, `a.stamped = old // this window wrote it, though the answer was lost`, `old.LikeShards = -1; a.stamped = old`},
 			{window, `delta += likes(a.stamped.Liked) - likes(a.stamped.Base)`,
@@ -104,6 +104,10 @@ func bugs() []bug {
 		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.Author]`, ``}}},
 		{"posts of muted authors merged in", "I1 I2", []edit{{timeline, ` && !read.muted[m.Author]`, ``}}},
 		{"follow over a block", "I4", []edit{{follows, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})`, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, follower), If: table.Absent{}}})`}}},
+		{"mutes read with eventual consistency by pull", "I1 I2", []edit{{"internal/feed/mutes.go", `Consistent: true, Project: []string{}}`, `Project: []string{}}`}}},
+		{"block noted for its own user only", "I2", []edit{{blocks, `for _, u := range []string{user, other} {
+		if _, there`, `for _, u := range []string{user} {
+		if _, there`}}},
 		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
 		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.Post) && !p`, `!p`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},

@@ -486,7 +486,12 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 		post = l.choose(r, l.posts)
 	}
 	before := l.likes[likeKey{post, user}].events
-	return &operation{
+	refused := func() {}
+	if on {
+		refused = l.refusedFor(user, l.owner[post], blockSeen)
+	}
+	var op *operation
+	op = &operation{
 		stored: l.w.book.likes[post][user].Version,
 		name:   map[bool]string{true: "like ", false: "unlike "}[on] + post, user: user,
 		do: func(ctx context.Context, s *domain) error {
@@ -499,9 +504,17 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 			if err == nil && l.likes[likeKey{post, user}].events == before {
 				l.fail("I5", "a like or unlike of %s by %s was answered, no event is durable", post, user)
 			}
+			if err == nil && time.Since(op.api.back) >= blockSeen {
+				refused()
+			}
 		},
 	}
+	return op
 }
+
+// blockSeen is longer than a like may miss a block: an API knows for two seconds that an author has
+// no blocks, from two reads that are behind.
+const blockSeen = 10 * time.Second
 
 // poison sends a message that no consumer can process: it must end as a dead letter.
 func (l *workload) poison(r *rand.Rand, p planned) *operation {
@@ -589,7 +602,15 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 				return err
 			}
 		}
-		op.do = beside(op.do, firstPage(1), firstPage(5))
+		others := []func(context.Context, *domain) error{firstPage(1), firstPage(5)}
+		if len(l.posts) > 0 { // news reach less far down
+			after := home.Query{After: l.choose(r, l.posts)}
+			others = append(others, func(ctx context.Context, s *domain) error {
+				_, err := s.HomeNews(ctx, user, after, page.Request{Limit: limit})
+				return err
+			})
+		}
+		op.do = beside(op.do, others...)
 	}
 	return op
 }
