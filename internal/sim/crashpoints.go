@@ -25,7 +25,7 @@ func crashPoints() []string {
 			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
 			"get delivery", "get home", "get lifetimes", "get post", "get post by id", "get user", "publish backfills", "publish chunks", "put delivery", "put home", "put lifetimes", "put user",
 			"query comment", "query delivery", "query follower", "query following", "query likelist", "query post", "query timeline", "query user", "send events",
-			"transact home", "transact post", "transact timeline", "update delivery", "update follower", "update home", "update likecount", "update post", "update user",
+			"transact home", "transact post", "transact timeline", "update delivery", "update follower", "update home", "update likecount", "update post", "update post by id", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist", "send events",

@@ -252,6 +252,7 @@ func bugs() []bug {
 		{"walk whose messages do not name it", "I6 I8 I11", []edit{{walk, `AuthorID: e.AuthorID, Walker: walker})`, `AuthorID: e.AuthorID})`}}},
 		{"marks written one at a time", "I9", []edit{{walk, `walkWriters = 16`, `walkWriters = 1`}}},
 		{"purge that leaves a shard of likes", "I11", []edit{{"internal/fanout/purge.go", `for shard := range ref.LikeShards {`, `for shard := range ref.LikeShards - 1 {`}}},
+		{"purge whose end is not noted", "I11", []edit{{"internal/fanout/purge.go", `if ref.Purged {`, `if !ref.Purged {`}}},
 		{"like count of a purged post that stays", "I11", []edit{{"internal/fanout/purge.go", `If:  table.Exists{},`, `If:  table.Absent{},`}}},
 		{"summary that never moves", "I11", []edit{{"internal/fanout/summary.go", `if err != nil || !done {`, `if err != nil || !done || sum.Total > 0 {`}}},
 		{"summary that counts a chunk twice", "I6", []edit{{"internal/fanout/summary.go", `Value: table.N(sum.Total)}`, `Value: table.N(sum.Total + 1)}`}}},
