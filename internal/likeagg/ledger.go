@@ -96,7 +96,7 @@ func (w *window) judge(ctx context.Context, met []*action) error {
 				a.choose(state == flushCounted)
 			case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):
 				wait := w.cfg.Window << min(max(a.receives, 1)-1, 5)
-				a.err = &queue.Later{After: wait, Reason: "another aggregator may be flushing the user's former action"}
+				a.err = &queue.Later{After: wait, Counts: true, Reason: "another aggregator may be flushing the user's former action"}
 			default:
 				if former, ok := open[g.Inc]; !ok || g.Seq < former.Seq {
 					open[g.Inc] = g

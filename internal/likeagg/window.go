@@ -147,7 +147,7 @@ func unknownPost(post string, receives int, now time.Time) error {
 	if receives > queue.MaxAttempts {
 		return &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", post)}
 	}
-	return &queue.Later{After: queue.Backoff(receives), Reason: "there is no such post yet"}
+	return &queue.Later{After: queue.Backoff(receives), Counts: true, Reason: "there is no such post yet"}
 }
 
 // finish flushes the changes of the actions, if they stamped anything.

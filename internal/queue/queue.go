@@ -135,7 +135,7 @@ type DeadLetter struct {
 // ReceiveOf returns it.
 type Receive struct {
 	// Receives is how often the message was received, this time included. Receives
-	// that ended with a hand-back count too.
+	// that ended with a hand-back count too, and those that ended with a long Later do not.
 	Receives int
 	// Original is the published event, if the backend has it and not only its payload.
 	Original Original
@@ -145,9 +145,13 @@ type Receive struct {
 	due time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
-	// transient says that the Nack is for a transient error.
-	transient bool
+	// transient says that the Nack is for a transient error, left that it is for a long Later.
+	transient, left bool
 }
+
+// LongWait is the longest wait after which a receive that was left for later counts: SQS counts the
+// receives of a message that waits for less.
+const LongWait = 10 * time.Second
 
 // NewReceive is for backends. It returns the receive with this number.
 func NewReceive(receives int) *Receive {
@@ -163,6 +167,14 @@ func (r *Receive) Delay() time.Duration {
 		return r.retryAfter
 	}
 	return Backoff(r.Receives)
+}
+
+// Behind is for backends. It returns how many receives a message has behind it after a Nack.
+func (r *Receive) Behind() int {
+	if r.left {
+		return r.Receives - 1
+	}
+	return r.Receives
 }
 
 // Transient is for backends. It reports whether the message failed with a transient error.

@@ -377,6 +377,7 @@ func (w *World) collectFrom(s *subscription) {
 		case <-r.msg.Nacked():
 			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
 			r.queued.visible = time.Now().Add(r.receive.Delay())
+			r.queued.receives -= r.receive.Receives - r.receive.Behind()
 			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.receive.Delay())
 			if w.probe != nil {
 				w.probe.again = append(w.probe.again, r.queued.id)

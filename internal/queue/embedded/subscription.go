@@ -182,7 +182,7 @@ func (s *subscription) nack(e entry, receive *queue.Receive) {
 		return
 	}
 	s.answer(e, change{
-		to: delayed, due: uint64(s.b.now().Add(delay).UnixNano()), value: e.value.withReceives(receive.Receives),
+		to: delayed, due: uint64(s.b.now().Add(delay).UnixNano()), value: e.value.withReceives(receive.Behind()),
 	}, true)
 }
 

@@ -66,6 +66,7 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		{"a nack counts receives and comes back at once when asked to", nackAtOnce},
 		{"a nack comes back after the delay", nackDelayed},
 		{"a nack without a delay backs off", nackBacksOff},
+		{"a receive that is left for long does not count", leftForLong},
 		{"a message that waits for long is not in flight, and stays as it was", waitsForLong},
 		{"a message whose consumer crashed comes back", crashedConsumer},
 		{"a held message is not delivered to another", heldLong},

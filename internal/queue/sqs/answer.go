@@ -36,7 +36,7 @@ func (s *subscription) acked(h *held) {
 
 func (s *subscription) nacked(h *held, receive *queue.Receive) {
 	s.b.outage.note(receive.Transient())
-	s.putOff(h, receive.Receives, receive.Delay())
+	s.putOff(h, receive.Behind(), receive.Delay())
 }
 
 // ack deletes the message. It ends the message's context first: the handler is done, even

@@ -16,7 +16,7 @@ func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
 		edit       planttest.Edit
 		test, want string
 	}{
-		{"W1: a copy for a short wait", planttest.Edit{File: waits, Old: "holdMost = 10 * time.Second", New: "holdMost = time.Second"},
+		{"W1: a copy for a short wait", planttest.Edit{File: waits, Old: "holdMost = queue.LongWait", New: "holdMost = time.Second"},
 			"TestAMessageThatWaitsForLongIsNotInFlight", "visible, in flight, delayed"},
 		{"W2: a long wait in flight", planttest.Edit{File: waits, Old: "if wait > holdMost && s.sendCopy", New: "if wait < 0 && s.sendCopy"},
 			"TestAFloodOfWaitingMessagesIsHardlyInFlight", "is not less than"},
@@ -30,6 +30,8 @@ func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
 			counts, "the sum of the backoff"},
 		{"W3: a hop that is a receive", planttest.Edit{File: subscription, Old: "s.putOff(h, h.past.receives, wait)", New: "s.putOff(h, h.past.receives+1, wait)"},
 			"TestAMessageThatWaitsForLongIsNotInFlight", "a hop is no receive"},
+		{"W3: a long leave that is a receive", planttest.Edit{File: "internal/queue/sqs/answer.go", Old: "receive.Behind()", New: "receive.Receives"},
+			"TestAMessageThatWaitedItsTurnHasAllItsAttempts", "handled"},
 		{"W3: an attribute that consumers see", planttest.Edit{File: sqs, Old: "delete(m.MessageAttributes, queue.MetaWait)", New: `delete(m.MessageAttributes, "")`},
 			"TestAMessageThatWaitsForLongIsNotInFlight", "Should be true"},
 		{"W3a: a copy without room", planttest.Edit{File: waits, Old: "len(attributes) <= maxAttributes && size <= maxBody", New: "true"},

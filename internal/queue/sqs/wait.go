@@ -24,7 +24,7 @@ import (
 // copy, without a handler. Each replacement is a hop. docs/decisions/0041 has the rules.
 const (
 	// holdMost is the longest wait by the visibility timeout.
-	holdMost = 10 * time.Second
+	holdMost = queue.LongWait
 	// delayMost is the longest delay of SQS.
 	delayMost = 15 * time.Minute
 	// copyPause is how long a process sends no copies after a replacement that failed.

@@ -180,6 +180,24 @@ func TestReceivesCountOverCopies(t *testing.T) {
 	}
 }
 
+// A message that waits its turn for hours has all its attempts after that.
+func TestAMessageThatWaitedItsTurnHasAllItsAttempts(t *testing.T) {
+	inBubble(t, 0, func(t *bubble) {
+		t.publish(t.event(time.Now()))
+		const turns = 1100
+		handled := 0
+		stop := t.consume(func(context.Context, messages.Event) error {
+			if handled++; handled <= turns {
+				return &queue.Later{After: 30 * time.Second, Reason: "another one is at work"}
+			}
+			return fmt.Errorf("a defect")
+		})
+		pass(turns*30*time.Second + 3*time.Hour)
+		stop()
+		assert.Equal(t, turns+queue.MaxAttempts+1, handled, "handled")
+	})
+}
+
 // SQS's own redrive policy moves a copy as it is.
 func TestACopyThatSQSMovesToTheDeadLettersBeginsAtZero(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
