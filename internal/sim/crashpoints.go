@@ -19,13 +19,13 @@ func crashPoints() []string {
 			"batch_get block", "batch_get following", "batch_get home", "batch_get likecount", "batch_get likelist", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get comment", "get lifetimes", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put lifetimes", "put user", "query comment",
 			"query following", "query home", "query like", "query post", "query timeline", "query user",
-			"transact block", "transact comment", "transact follower", "transact home", "transact post", "update post",
+			"transact block", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post",
 		}},
 		{"fanout", []string{
-			"batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts",
-			"get delivery", "get home", "get lifetimes", "get post", "get post by id", "get user", "publish backfills", "publish chunks", "put delivery", "put home", "put lifetimes", "put user",
-			"query comment", "query delivery", "query follower", "query following", "query likelist", "query post", "query timeline", "query user", "send events",
-			"transact home", "transact post", "transact timeline", "update delivery", "update follower", "update home", "update likecount", "update post", "update post by id", "update user",
+			"batch_get block", "batch_get following", "batch_get user", "batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
+			"get lifetimes", "get post by id", "get post", "get user", "publish backfills", "publish chunks", "put delivery", "put home", "put lifetimes", "put user", "query block", "query comment", "query delivery", "query follower",
+			"query following", "query home", "query like", "query likelist", "query post", "query timeline", "query user", "send events", "transact block", "transact follower", "transact home", "transact post", "transact timeline",
+			"transact user", "update delivery", "update follower", "update home", "update likecount", "update post by id", "update post", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist", "send events",
@@ -61,8 +61,10 @@ type target struct {
 func rarePoints() []string {
 	return []string{
 		"api batch_get block", "api batch_get home", "api batch_get post by id", "api batch_get user", "api get comment", "api get lifetimes", "api get post", "api put lifetimes", "api put user", "api query comment", "api query like",
-		"api transact block", "api transact comment", "api transact home", "api update post", "fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts",
-		"audit publish", "fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout get lifetimes", "fanout put home", "fanout put lifetimes", "fanout put user", "fanout query delivery", "fanout update post", "fanout update user",
+		"api transact block", "api transact comment", "api transact home", "api transact user", "api update post", "audit publish", "fanout batch_get block", "fanout batch_get following", "fanout batch_get user",
+		"fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts", "fanout get lifetimes", "fanout get user", "fanout publish backfills",
+		"fanout publish chunks", "fanout put home", "fanout put lifetimes", "fanout put user", "fanout query block", "fanout query delivery", "fanout query home", "fanout query like", "fanout transact block", "fanout transact follower",
+		"fanout transact user", "fanout update post", "fanout update user",
 	}
 }
 

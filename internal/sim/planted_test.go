@@ -73,6 +73,7 @@ func bugs() []bug {
 		arrivals = "internal/feed/home/arrivals.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
+		forget   = "internal/feed/forget.go"
 		users    = "internal/feed/users.go"
 		bylines  = "internal/fanout/bylines.go"
 		worker   = "internal/fanout/worker.go"
@@ -109,6 +110,27 @@ func bugs() []bug {
 		if _, there`, `for _, u := range []string{user} {
 		if _, there`}}},
 		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
+		{"blocks of a removed user ended", "I2 I5", []edit{{forget, `if err != nil || b.Since.IsZero() || !old(b.Since) {`, `if err != nil {`},
+			{blocks, `	if ends(own) {
+		own = time.Time{}
+	}
+`, `	if ends(own) {
+		own = time.Time{}
+	}
+	if ends(back) {
+		back = time.Time{}
+	}
+`}}},
+		{"mutes of a removed user ended", "I5", []edit{{forget, `	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
+	return s.access.EachItem(ctx, q,`, `	return s.access.EachItem(ctx, table.Query{PK: schema.MutersPK(user), Consistent: true},`}}},
+		{"ttl on a kept block", "I5", []edit{{"internal/schema/blocks.go", `	return it
+}
+
+// BlockedSince`, `	it.Attrs = append(it.Attrs, num(table.AttrTTL, b.Since.Add(365*24*time.Hour).Unix()))
+	return it
+}
+
+// BlockedSince`}}},
 		{"entries below from shown", "I1", []edit{{timeline, `!m.Hides(r.Post) && !p`, `!p`}}},
 		{"mark that hides entries expires with the merging", "I1", []edit{{backfill, `err == nil && first.Add(`, `err != nil && first.Add(`}}},
 		{"mark removed before the backfill is done", "I1", []edit{{backfill, `copied, err := w.copyPosts(ctx, mark, began)`,

@@ -93,6 +93,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.load = newWorkload(w)
 	w.build(w.load)
 	w.live(t.Context(), o)
+	w.keptStorm(t.Context(), o)
 	w.measure(t.Context(), o)
 	w.shutDown()
 	return Result{

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// In some worlds a last storm is about a kept block and mute: a user is blocked and muted by another
+// user, leaves and returns (docs/decisions/0034). The two follow no user of the workload, so the other
+// oracles know nothing of them.
+
+const (
+	victim, blocked, friend = "victim", "blocked", "friend"
+	// keptEvery and keptAt choose the worlds. None of them has a calm part.
+	keptEvery, keptAt = 3, 1
+)
+
+// keptStep is an operation on the two. client is the number of the user of the workload who lends
+// its place to it.
+type keptStep struct {
+	client int
+	name   string
+	do     func(ctx context.Context, s *domain) error
+}
+
+// kept is the oracle's knowledge of the storm.
+type kept struct {
+	// begun is set with the answer of the first call of all, whatever it is.
+	begun bool
+	// answered has the block and the mute by their names, once a call for them was answered.
+	answered map[string]bool
+}
+
+func keptSteps() []keptStep {
+	follow := keptStep{2, "follow", func(ctx context.Context, s *domain) error { return s.Follow(ctx, blocked, victim) }}
+	steps := []keptStep{
+		{0, "block", func(ctx context.Context, s *domain) error { return s.Block(ctx, victim, blocked) }},
+		{0, "mute", func(ctx context.Context, s *domain) error { return s.Mute(ctx, victim, blocked) }},
+	}
+	for range 3 {
+		steps = append(steps,
+			keptStep{1, "follow a friend", func(ctx context.Context, s *domain) error { return s.Follow(ctx, blocked, friend) }},
+			keptStep{1, "mute a friend", func(ctx context.Context, s *domain) error { return s.Mute(ctx, blocked, friend) }},
+			keptStep{1, "block back", func(ctx context.Context, s *domain) error { return s.Block(ctx, blocked, victim) }},
+			keptStep{1, "leave", func(ctx context.Context, s *domain) error { _, err := s.AskToForget(ctx, blocked); return err }},
+			keptStep{1, "return", func(ctx context.Context, s *domain) error {
+				_, err := s.PutProfile(ctx, blocked, feed.ProfileInput{Name: blocked})
+				return err
+			}},
+			follow, follow)
+	}
+	return steps
+}
+
+// keptStorm is that storm, and the check of what it leaves.
+func (w *World) keptStorm(ctx context.Context, o Options) {
+	if o.Calm || o.Plain || o.Fans > 0 || w.seed%keptEvery != keptAt || len(w.load.violations) > 0 {
+		return
+	}
+	for _, user := range []string{victim, blocked, friend} {
+		w.write(schema.Profile{User: user, Name: user, CreatedAt: time.Now()}.Item())
+	}
+	w.begin(9)
+	w.faults = w.shape.rates()
+	due, know := keptSteps(), &kept{answered: map[string]bool{}}
+	wait := w.rng.IntN(2) == 0 // for the block, so that it outlasts all removals
+	next := func() bool {
+		i := slices.IndexFunc(due, func(s keptStep) bool {
+			return w.load.busy[w.clientOf(s)] == nil && (s.client == 0 || know.begun || !wait)
+		})
+		if api := w.load.apis[w.rng.IntN(len(w.load.apis))]; i >= 0 && api.up() {
+			w.load.run(w.keptOperation(due[i], know), api)
+			due = slices.Delete(due, i, i+1)
+			return true
+		}
+		return false
+	}
+	for len(due) > 0 && w.steps < mostSteps {
+		w.step(next)
+		w.load.settled()
+	}
+	w.heldBack = false
+	clear(w.armed)
+	w.quieten(ctx)
+	w.checkKept(know)
+}
+
+func (w *World) clientOf(s keptStep) string { return w.load.users[s.client%len(w.load.users)] }
+
+// keptOperation makes an operation of the storm. No follow that begins after the answer to the block
+// is made.
+func (w *World) keptOperation(s keptStep, know *kept) *operation {
+	certain := know.answered["block"]
+	return &operation{
+		name: s.name, user: w.clientOf(s), do: s.do,
+		settle: func(err error) {
+			know.begun = true
+			if err == nil && s.name == "follow" && certain {
+				w.load.fail("I2", "%s follows %s over a kept block", blocked, victim)
+			}
+			if err == nil {
+				know.answered[s.name] = true
+			}
+		},
+	}
+}
+
+// checkKept checks that the block and the mute that were answered are there, both halves, and that
+// nothing but a call or the audit ends them.
+func (w *World) checkKept(know *kept) {
+	for _, half := range []struct {
+		name, attr string
+		key        table.Key
+	}{
+		{"block", schema.AttrSince, schema.BlockKey(victim, blocked)}, {"block", schema.AttrBlockedBy, schema.BlockKey(blocked, victim)},
+		{"mute", schema.AttrSince, schema.MuteKey(victim, blocked)}, {"mute", schema.AttrSince, schema.MuterKey(blocked, victim)},
+	} {
+		it := w.itemOf(half.key)
+		if know.answered[half.name] && (it == nil || !it.Has(half.attr) || it.Has(table.AttrTTL)) {
+			w.load.fail("I5", "the %s of %s was answered, and %v is %v", half.name, blocked, half.key, it)
+		}
+	}
+	w.checkHidden(victim)
+	w.checkHidden(blocked)
+}
