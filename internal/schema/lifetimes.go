@@ -105,6 +105,9 @@ func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
 	if len(l) == 0 {
 		return Lifetimes{{time.UnixMilli(0).UTC(), ttl}}
 	}
+	for len(l) > 1 && l[len(l)-1].From.After(now.Add(2*changeAhead)) {
+		l = l[:len(l)-1] // a decision of a clock that was wrong would wait for years
+	}
 	if l[len(l)-1].TTL == ttl {
 		return l
 	}

@@ -117,6 +117,10 @@ func TestADecisionAboutTheTTLIsInForceADayLater(t *testing.T) {
 	assert.Len(t, late, 3, "a process whose clock is ahead may use it already, so another decision follows it")
 	assert.Equal(t, 30*day, late.End(now.Add(25*hour)).Sub(now.Add(25*hour)))
 
+	wrong := first.Decided(365*day, now.Add(3650*day))
+	assert.Equal(t, raised.String(), wrong.Decided(365*day, now).String(), "a clock that was years ahead does not put it off")
+	assert.Equal(t, first.String(), wrong.Decided(30*day, now).String())
+
 	lowered := first.Decided(day, now)
 	assert.Equal(t, now.Add(hour-30*day+time.Second), lowered.Oldest(now.Add(hour)))
 	assert.Equal(t, now.Add(time.Second), lowered.Oldest(now.Add(day)))
