@@ -230,6 +230,7 @@ func bugs() []bug {
 		{"TTL of homes that is in force at once", "I1", []edit{{lives, `changeAhead = 24 * time.Hour`, `changeAhead = time.Second`}}},
 		{"longer TTL for posts that have left", "I1", []edit{{lives, `if first || l[i].TTL < shortest {`, `if first {`}}},
 		{"longer TTL for posts of before", "I1", []edit{{lives, `if l[i].From.After(made) {`, `if l[i].From.After(made) && i < len(l)-1 {`}}},
+		{"shorter TTL for later posts only", "I1", []edit{{lives, `if i > 0 && l[i].From.After(now) {`, `if i > 0 && (l[i].From.After(now) || l[i].TTL < l[0].TTL) {`}}},
 		{"entries by the TTL of the last decision", "I1 I6", []edit{{worker, `ttl := at.Add(lives.Written(at))`, `ttl := at.Add(lives[len(lives)-1].TTL)`}}},
 		{"homes by the last decision", "I1 I7", []edit{{reads, `return id.Floor(lives.Oldest(a.Now())), err`, `return id.Floor(a.Now().Add(-lives[max(0, len(lives)-1)].TTL)), err`}}},
 		{"second absence that forgets the gap", "I1", []edit{{presence, `if oldest, err := h.access.OldestShown(ctx); err != nil || p.Hi > oldest {`, `if p.Hi == "~" {`}}},
