@@ -39,10 +39,8 @@ func (b *blackHole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case op == "GetQueueUrl", op == "GetQueueAttributes", op == "ReceiveMessage" && b.sqs.Visible("fanfare-likes") > 0:
 		b.sqs.ServeHTTP(w, r)
-	case op == "GetItem" && bytes.Contains(body, []byte("format")):
-		_, _ = io.WriteString(w, markOf(1)) // the client may have left
-	case op == "GetItem" && bytes.Contains(body, []byte("lifetimes")):
-		_, _ = io.WriteString(w, `{"Item":{"ttls":{"S":"0:2592000000"},"PK":{"S":"lifetimes"},"SK":{"S":"info"}}}`)
+	case op == "GetItem" && (bytes.Contains(body, []byte("format")) || bytes.Contains(body, []byte("lifetimes"))):
+		_, _ = io.WriteString(w, found(body)) // the client may have left
 	case op == "ReceiveMessage":
 		b.working()
 		fallthrough

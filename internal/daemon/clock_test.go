@@ -27,7 +27,8 @@ func TestAWrongClockShows(t *testing.T) {
 	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Amzn-Requestid", "test")
 		if strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB") {
-			_, _ = io.WriteString(w, markOf(1)) // the client may have left
+			body, _ := io.ReadAll(r.Body)
+			_, _ = io.WriteString(w, found(body)) // the client may have left
 			return
 		}
 		sqs.ServeHTTP(w, r)

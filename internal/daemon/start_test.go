@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,14 @@ import (
 // markOf is DynamoDB's answer with the item that holds a table's format.
 func markOf(format int) string {
 	return fmt.Sprintf(`{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"%d"}}}`, format)
+}
+
+// found is DynamoDB's answer to a GetItem of a start: the table's format, or the TTL of homes.
+func found(request []byte) string {
+	if bytes.Contains(request, []byte("lifetimes")) {
+		return `{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"},"ttls":{"S":"0:2592000000"}}}`
+	}
+	return markOf(1)
 }
 
 // startOnAWS starts a worker and returns the error of its start.

@@ -110,19 +110,15 @@ func bugs() []bug {
 		if _, there`, `for _, u := range []string{user} {
 		if _, there`}}},
 		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
-		{"blocks of a removed user ended", "I2 I5", []edit{{forget, `if err != nil || b.Since.IsZero() || !old(b.Since) {`, `if err != nil {`},
-			{blocks, `	if ends(own) {
-		own = time.Time{}
-	}
-`, `	if ends(own) {
-		own = time.Time{}
-	}
-	if ends(back) {
-		back = time.Time{}
-	}
-`}}},
-		{"mutes of a removed user ended", "I5", []edit{{forget, `	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
-	return s.access.EachItem(ctx, q,`, `	return s.access.EachItem(ctx, table.Query{PK: schema.MutersPK(user), Consistent: true},`}}},
+		{"blocks of a removed user ended", "I2 I5", []edit{{forget, `if err != nil || b.Since.IsZero() || b.Since.After(`, `if err != nil || b.Since.After(`},
+			{forget, `changed, err := sw.s.endBlock(ctx, sw.user, b.Other, now)`, `changed, err := sw.s.endBlock(ctx, sw.user, b.Other, now)
+			if err == nil && !b.By.IsZero() {
+				if now, err = sw.s.readBlocks(ctx, b.Other, sw.user); err == nil {
+					changed, err = sw.s.endBlock(ctx, b.Other, sw.user, now)
+				}
+			}`}}},
+		{"mutes of a removed user ended", "I5", []edit{{forget, `q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}`,
+			`q := table.Query{PK: schema.MutersPK(sw.user), Consistent: true}`}}},
 		{"ttl on a kept block", "I5", []edit{{"internal/schema/blocks.go", `	return it
 }
 
