@@ -44,7 +44,8 @@ const tiles = {
   posts: rate("fanfare_posts_total"), deliveries: rate("fanfare_deliveries_total"), likes: rate("fanfare_likes_total"),
   p99: quantile(.99, "fanfare_post_visible_seconds"),
   waiting: all => sum(all, "fanfare_queue_depth", l => l.state === "ready"),
-  held: all => sum(all, "fanfare_queue_depth", l => l.state === "delayed" || l.state === "in_flight"),
+  flying: all => sum(all, "fanfare_queue_depth", l => l.state === "in_flight"),
+  delayed: all => sum(all, "fanfare_queue_depth", l => l.state === "delayed"),
   dead: all => sum(all, "fanfare_queue_depth", l => l.state === "dead"),
 };
 

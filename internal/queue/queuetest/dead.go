@@ -102,28 +102,6 @@ func dueAtEachReceive(t *testing.T, backend Backend) {
 	answer(queue.ResultDone, nil)
 }
 
-// leftForLong has a message that waits its turn. It has all its attempts after that.
-func leftForLong(t *testing.T, backend Backend) {
-	t.Helper()
-	b := backend.Open(t, Options{})
-	publish(t, b, newEvent(t, "ann"))
-	in := subscribe(t, b)
-	for _, step := range []struct {
-		receives int
-		failure  error
-	}{
-		{1, &queue.Later{After: time.Second, Reason: "not yet"}},
-		{2, &queue.Later{After: queue.LongWait + time.Second, Reason: "another one is at work"}},
-		{2, &queue.Later{After: queue.LongWait + time.Second, Counts: true, Reason: "another one may be dead"}},
-		{3, nil},
-	} {
-		msg := receive(t, in)
-		assert.Equal(t, step.receives, queue.ReceiveOf(msg).Receives)
-		queue.Answerer{Topic: topic, Dead: b, Log: zap.NewNop()}.Answer(t.Context(), msg, step.failure, false)
-	}
-	waitDepth(t, b, queue.Depth{})
-}
-
 func redrive(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
