@@ -14,10 +14,10 @@ import (
 // Names of people in many scripts, with the joiners and selectors that they are written with.
 func names() []string {
 	return []string{
-		"A", "Ann", " Ann ", "O'Neil <3", "Ann\u00a0Lee", "7", "?", "#1", "José", "Jose\u0301", "عائشة", "עברית", "李小龍", "김철수", "Ньют", "Nguyễn Văn",
+		"A", "Ann", " Ann ", "O'Neil <3", "Ann\u00a0Lee", "7", "?", "#1", "José", "Jose\u0301", "عائشة", "עברית", "\u674e\u5c0f\u9f8d", "김철수", "Ньют", "Nguyễn Văn",
 		"می\u200cخواهم", "بَ\u200cب",
 		"क्\u200dष", "क्\u200cष", "अवन\u094d\u200d", "\u0d05\u0d35\u0d28\u0d4d\u200d", "ශ්\u200dරී", "\u06dd", "\u0600١",
-		"葛\U000e0100城", "\u845b\ufe00", "ᠮᠣ\u180bᠩ", "ᠠ\u180eᠠ",
+		"\u845b\U000e0100\u57ce", "\u845b\ufe00", "ᠮᠣ\u180bᠩ", "ᠠ\u180eᠠ",
 		"🎺", "👩\u200d🚀", "👩🏽\u200d🚀", "👨\u200d👩\u200d👧\u200d👦", "🏳\ufe0f\u200d🌈", "🙂\u200d↔\ufe0f", "❤\ufe0f", "☎\ufe0e", "ℹ\ufe0f", "‼\ufe0f", "©\ufe0f",
 		"1\ufe0f\u20e3", "#\ufe0f\u20e3", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "🇩🇪", "\U0001fae9", "\U0001f9d1\u200d\U0001fae9",
 	}
@@ -36,7 +36,7 @@ func TestNamesThatDeceiveAreRefused(t *testing.T) {
 			"\u200b", "Ann\u200b", "\ufeffAnn", "A\u00adnn", "A\u2060nn", "\u3164", "\u115f", "\u1160", "\uffa0", "A\u034fnn", "\u180e", "Ann\u180e", "\u17b4",
 			"A\u200dnn", "A\u200cnn", "\u200d", "\u200dक", "Ann\u200d", "Ann\ufe0f", "\ufe0f", "1\ufe0f", "1\ufe0fx", "Ann\U000e0100", "Ann\ufe00", "A\u180bnn",
 			"م\u200c", "م\u200cA", "A\u200cم", "م\u200c\u200cم", "👩\u200d", "👩\u200dA", "A\u200d👩", "\U000e0041", "Ann\U000e0041\U000e007f", "🏴\U000e0067", "🏴\U000e007f",
-			"🏴\U000e0067x\U000e007f", "\ufff9A", "\U0001d173", "\U000e0001", "\u206a", "\u2065", "\U00013430", "A\u0301\u200dn", "❤\ufe0f\ufe0f", "葛\U000e0100\U000e0101",
+			"🏴\U000e0067x\U000e007f", "\ufff9A", "\U0001d173", "\U000e0001", "\u206a", "\u2065", "\U00013430", "A\u0301\u200dn", "❤\ufe0f\ufe0f", "\u845b\U000e0100\U000e0101",
 		},
 		"changes the direction":  {"\u202e", "Ann\u202e", "\u202aAnn\u202c", "\u2066Ann\u2069", "Ann\u200e", "\u200fAnn", "\u061cAnn", "\u202d", "\u2067", "\u2068"},
 		"is a control character": {"\x00", "Ann\x00", "A\nnn", "Ann\r", "A\tnn", "\x1b[31mAnn", "Ann\x7f", "A\u0085nn", "A\u009bnn"},
@@ -62,7 +62,7 @@ func TestLinesHaveNoControlsThatReachOverOthers(t *testing.T) {
 func TestAnImageURLShowsWhereItLeads(t *testing.T) {
 	const most = 60
 	for _, value := range []string{
-		"", "https://example.com/a.png", "HTTP://x", "http://[::1]:8080/a?b=c#d", "https://bücher.example/ü", "https://例え.jp/", "https://x/%E2%80%AE", "https://x/" + strings.Repeat("a", most-10),
+		"", "https://example.com/a.png", "HTTP://x", "http://[::1]:8080/a?b=c#d", "https://bücher.example/ü", "https://\u4f8bえ.jp/", "https://x/%E2%80%AE", "https://x/" + strings.Repeat("a", most-10),
 	} {
 		assert.Emptyf(t, display.ImageURLFault(value, most), "%+q", value)
 	}

@@ -191,7 +191,7 @@ func TestOneCommenterHoldsUpNobodyElse(t *testing.T) {
 		}
 		crowd.Go(func() { assert.NoError(t, w.DeleteComment(t.Context(), "cid", post.ID, old.ID)) })
 		synctest.Wait()
-		time.Sleep(transactTakes / 2)
+		<-time.After(transactTakes / 2)
 		for range 3 {
 			began := time.Now()
 			theirs := w.comment("bob", post.ID)

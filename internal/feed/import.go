@@ -114,11 +114,7 @@ func (s *Service) ImportMute(ctx context.Context, user, author string, since tim
 		if err != nil {
 			return false, err
 		}
-		keep, err := s.keeps(found, author)
-		if err != nil {
-			return false, err
-		}
-		return s.mute(ctx, schema.Mute{User: user, Author: author, Since: since}, found, keep...)
+		return s.mute(ctx, schema.Mute{User: user, Author: author, Since: since}, found, s.keeps(found, author)...)
 	})
 }
 
@@ -139,11 +135,7 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 		if err := s.addNotes(ctx, now, other); err != nil {
 			return false, err
 		}
-		keep, err := s.keeps(now, other)
-		if err != nil {
-			return false, err
-		}
-		return s.block(ctx, schema.Block{User: user, Other: other, Since: since}, now, keep...)
+		return s.block(ctx, schema.Block{User: user, Other: other, Since: since}, now, s.keeps(now, other)...)
 	})
 }
 

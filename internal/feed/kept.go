@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -15,22 +16,20 @@ import (
 
 // keeps returns the operations by which a note keeps an imported block or mute of a user, none if
 // the user has a profile or a note. found has both as they were read.
-func (s *Service) keeps(found map[table.Key]table.Item, user string) ([]table.TransactOp, error) {
+func (s *Service) keeps(found map[table.Key]table.Item, user string) []table.TransactOp {
 	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
 	for _, key := range []table.Key{profile, note} {
 		if _, there := found[key]; there {
-			return nil, nil
+			return nil
 		}
 	}
-	event, err := s.access.IDs.New()
-	if err != nil {
-		return nil, err
-	}
-	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
+	// The removal was elsewhere, so none of its work is under way here.
+	at := s.access.Now().Add(-24 * time.Hour)
+	removal := schema.Removal{User: user, Event: id.Floor(at), At: at}
 	return []table.TransactOp{
 		{Check: &table.CheckInput{Key: profile, If: table.Absent{}}},
 		{Put: &table.PutInput{Item: removal.Item(), If: table.Absent{}}},
-	}, nil
+	}
 }
 
 // goneForGood returns the checks that a user has neither a profile nor the note of a removal. ok

@@ -249,7 +249,9 @@ func TestAnImportKeepsBlocksOfUsersWithoutAProfile(t *testing.T) {
 		assert.Equal(t, []string{"max", "rex"}, listed(t, w.Mutes, "ann"))
 		assert.NotNil(t, w.item(schema.HasBlocksKey("rex")), "likes ask for it")
 		for _, user := range []string{"rex", "max"} {
-			assert.True(t, w.item(schema.ForgottenKey(user)).Has(table.AttrTTL))
+			note := w.item(schema.ForgottenKey(user))
+			assert.True(t, note.Has(table.AttrTTL))
+			assert.Less(t, note.Int(schema.AttrAsOf), w.clock.now().Add(-2*time.Hour).UnixMilli(), "no work of the removal is under way here")
 		}
 		posts := map[string]feed.Post{"ann": w.post("ann", "hers")}
 		w.users("rex")

@@ -116,8 +116,8 @@ func (s *Service) readMute(ctx context.Context, user, author string, also ...tab
 	if user == author {
 		return nil, &fault.Error{Kind: fault.Invalid, Detail: "a mute is of another user, and this is your own id", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
 	}
-	keys := append(also, schema.MuteKey(user, author), schema.ProfileKey(user), schema.ProfileKey(author))
-	found, err := s.access.BatchGet(ctx, keys, true)
+	also = append(also, schema.MuteKey(user, author), schema.ProfileKey(user), schema.ProfileKey(author))
+	found, err := s.access.BatchGet(ctx, also, true)
 	if err != nil {
 		return nil, err
 	}

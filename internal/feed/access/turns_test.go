@@ -140,11 +140,11 @@ func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
 				for range 32 {
 					call("crowd", 32*turn+4*turn) // the calls of the other users come in between
 				}
-				time.Sleep(turn / 2)
+				<-time.After(turn / 2)
 				call("cid", 2*turn)
 				call("dan", 3*turn)
 				call("cid", 5*turn) // behind one more call of the crowd
-				time.Sleep(8 * turn)
+				<-time.After(8 * turn)
 				call("eve", 2*turn)
 				all.Wait()
 				assert.Empty(t, a.turns.lanes)
