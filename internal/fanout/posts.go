@@ -32,7 +32,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 		return err
 	}
 	if stored.Deleted {
-		w.cfg.Log.Info("not delivered: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
+		w.cfg.Log.Info("not delivered: the post was deleted, or its author removed", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
 	// The like shards of the event may be absent.

@@ -135,10 +135,11 @@ func (s *Service) renewFollow(ctx context.Context, follower, author string, now 
 		Key: schema.FollowerKey(author, follower), If: table.Exists{},
 		Set: []table.Attr{{Name: schema.AttrSince, Value: item.Get(schema.AttrSince)}},
 	}
+	block := schema.BlockKey(follower, author)
 	err = s.access.TransactFollow(ctx, follower, author,
-		table.TransactOp{Put: &table.PutInput{Item: item, If: sameEdge(*now.edge)}},
 		table.TransactOp{Update: under},
-		table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}},
+		table.TransactOp{Put: &table.PutInput{Item: item, If: sameEdge(*now.edge)}},
+		table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 	)
 	if access.ConditionFailed(err) {
 		return true, err

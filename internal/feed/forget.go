@@ -29,7 +29,7 @@ func (s *Service) AskToForget(ctx context.Context, user string) (event string, e
 	return s.askToForget(ctx, user, now)
 }
 
-// askToForget is AskToForget for a user who was read.
+// askToForget is AskToForget with the state of the user as it was read.
 func (s *Service) askToForget(ctx context.Context, user string, now standing) (event string, err error) {
 	floor := now.removal().Event
 	if now.profile != nil {

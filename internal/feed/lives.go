@@ -65,7 +65,7 @@ func sameLife(p schema.Profile) table.Cond {
 }
 
 // endLife makes the transaction of a removal: the profile that was read goes, and the note of the
-// event stands in its place. Nobody takes a user who is being removed for damage, and no earlier
+// event stands in its place. Nobody takes the removal of a user for damage, and no earlier
 // removal lowers the note.
 func (s *Service) endLife(ctx context.Context, user, event string, now standing) (schema.Removal, error) {
 	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
@@ -74,7 +74,7 @@ func (s *Service) endLife(ctx context.Context, user, event string, now standing)
 	}}}}
 	if now.profile != nil {
 		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ProfileKey(user), If: sameLife(*now.profile)}})
-	} else { // else a user who comes back meanwhile has a note beside the profile
+	} else { // a user may come back meanwhile, and a profile has no note beside it
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Absent{}}})
 	}
 	s.cfg.Authors.forget(user)
@@ -115,8 +115,10 @@ func afterOf(found map[table.Key]table.Item, user, other string) string {
 }
 
 // isFormer reports whether a record of this time is not above after. Such a record is being removed,
-// so a call that repeats it writes it again.
-func isFormer(at time.Time, after string) bool { return after != "" && !at.After(access.TimeOf(after)) }
+// so a call that repeats it writes it again. Records keep milliseconds.
+func isFormer(at time.Time, after string) bool {
+	return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()
+}
 
 // above returns a time, or the first one above after if that is later.
 func above(after string, at time.Time) time.Time {

@@ -136,11 +136,20 @@ func TestARepeatAfterANewProfileOutlivesTheRemoval(t *testing.T) {
 // The versions of a new life are above those that calls of the former life may still write, though the
 // user comes back at once.
 func TestEverythingOfANewLifeIsAboveItsAfter(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
+		t.Run(wait.String(), func(t *testing.T) { everythingOfANewLife(t, wait) })
+	}
+}
+
+// everythingOfANewLife makes a user come back so long after its removal.
+func everythingOfANewLife(t *testing.T, wait time.Duration) {
+	t.Helper()
 	w := newWorld(t)
 	w.users("ann", "bob")
 	others := w.post("bob", "his")
 	event, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
+	w.clock.add(wait + 300*time.Microsecond) // a record of the profile's own millisecond is above it, too
 	w.users("ann")
 	profile := w.item(schema.ProfileKey("ann"))
 	after := profile.Str(schema.AttrAfter)
@@ -149,6 +158,10 @@ func TestEverythingOfANewLifeIsAboveItsAfter(t *testing.T) {
 	assert.Greater(t, profile.Int(schema.AttrBylineV), access.TimeOf(after).UnixMilli())
 	w.published.take()
 
+	w.follow("ann", "bob")
+	w.follow("bob", "ann")
+	w.mute("ann", "bob")
+	w.mute("bob", "ann")
 	assert.Greater(t, w.post("ann", "mine").ID, after)
 	assert.Greater(t, w.comment("ann", others.ID).ID, after)
 	require.NoError(t, w.Like(t.Context(), "ann", others.ID))
@@ -157,10 +170,6 @@ func TestEverythingOfANewLifeIsAboveItsAfter(t *testing.T) {
 			assert.Greater(t, like.EventID, after)
 		}
 	}
-	w.follow("ann", "bob")
-	w.follow("bob", "ann")
-	w.mute("ann", "bob")
-	w.mute("bob", "ann")
 	for _, key := range []table.Key{
 		schema.FollowingKey("ann", "bob"), schema.FollowingKey("bob", "ann"), schema.MuteKey("ann", "bob"), schema.MuteKey("bob", "ann"),
 	} {
@@ -253,7 +262,7 @@ func TestANewProfileNeedsTheNoteThatWasRead(t *testing.T) {
 	assert.Nil(t, w.item(schema.ForgottenKey("ann")))
 }
 
-// A change of the name keeps what the profile has of the life before.
+// A change of the name keeps the After and the removal of the profile.
 func TestAChangeOfAProfileStaysInItsLife(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -41,7 +41,7 @@ type sweep struct {
 var errBehind = errors.New("nothing more of a former life")
 
 // each calls take with the things of a range, in pages. It reads a page, and then the highest id of a
-// former life: what was in the page before a new profile was made is of a former life, though calls
+// former life: a thing in a page from before the new profile is of a former life, though calls
 // that were under way made its id above the removal's. The other order would take things of the new life.
 func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Item, former string) error) error {
 	for page, err := range sw.s.access.Store.Query(ctx, q) {

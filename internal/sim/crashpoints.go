@@ -22,10 +22,10 @@ func crashPoints() []string {
 			"transact block", "transact comment", "transact follower", "transact following", "transact home", "transact post", "transact user", "update post",
 		}},
 		{"fanout", []string{
-			"batch_get block", "batch_get following", "batch_get user", "batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get delivery", "get home",
-			"get lifetimes", "get post by id", "get post", "get user", "publish backfills", "publish chunks", "put delivery", "put home", "put lifetimes", "put user", "query block", "query comment", "query delivery", "query follower",
-			"query following", "query home", "query like", "query likelist", "query post", "query timeline", "query user", "send events", "transact block", "transact follower", "transact home", "transact post", "transact timeline",
-			"transact user", "update delivery", "update follower", "update home", "update likecount", "update post by id", "update post", "update user",
+			"batch_get block", "batch_get following", "batch_get user", "batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get comment", "get delivery",
+			"get home", "get lifetimes", "get post by id", "get post", "get user", "publish backfills", "publish chunks", "publish likes", "put delivery", "put home", "put lifetimes", "put user", "query block", "query comment",
+			"query delivery", "query follower", "query following", "query home", "query like", "query likelist", "query post", "query timeline", "query user", "send events", "transact block", "transact comment",
+			"transact follower", "transact home", "transact post", "transact timeline", "transact user", "update delivery", "update follower", "update home", "update likecount", "update post by id", "update post", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "batch_get user", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist", "send events",
@@ -64,7 +64,7 @@ func rarePoints() []string {
 		"api transact block", "api transact comment", "api transact home", "api transact user", "api update post", "audit publish", "fanout batch_get block", "fanout batch_get following", "fanout batch_get user",
 		"fanout batch_write comment", "fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts", "fanout get lifetimes", "fanout get user", "fanout publish backfills",
 		"fanout publish chunks", "fanout put home", "fanout put lifetimes", "fanout put user", "fanout query block", "fanout query delivery", "fanout query home", "fanout query like", "fanout transact block", "fanout transact follower",
-		"fanout transact user", "fanout update post", "fanout update user",
+		"fanout transact user", "fanout update post", "fanout update user", "likeagg batch_get user",
 	}
 }
 
