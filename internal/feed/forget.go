@@ -266,8 +266,7 @@ func (sw *sweep) comments(ctx context.Context) error {
 		}
 		err = sw.s.DeleteComment(ctx, sw.user, c.Post, c.ID) // and the post's count of it (I4)
 		if foundNothing(err) {                               // the index is behind, or the post's purge has missed the comment
-			_, err := sw.s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
-			return fault.Wrap("table", err)
+			return sw.drop(ctx, it.Key)
 		}
 		if err != nil {
 			return err
@@ -284,8 +283,7 @@ func (sw *sweep) likes(ctx context.Context) error {
 		}
 		_, err = sw.s.access.LivingPost(ctx, like.Post)
 		if foundNothing(err) { // no aggregator counts for it any more, and its purge has missed the like
-			_, err := sw.s.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key})
-			return fault.Wrap("table", err)
+			return sw.drop(ctx, it.Key)
 		}
 		if err != nil {
 			return err

@@ -76,6 +76,12 @@ func (sw *sweep) former(ctx context.Context) (string, error) {
 	return max(it.Str(schema.AttrAfter), sw.event), nil
 }
 
+// drop deletes an item that belongs to nothing, as a purge does.
+func (sw *sweep) drop(ctx context.Context, key table.Key) error {
+	_, err := sw.s.access.Store.BatchWrite(ctx, []table.BatchWrite{{Delete: key}})
+	return fault.Wrap("table", err)
+}
+
 // took counts a thing in n if it is gone, and ends the sweep that has removed its share.
 func (sw *sweep) took(n *int, gone bool) error {
 	if gone {
