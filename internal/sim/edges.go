@@ -182,7 +182,7 @@ func (w *World) suspend(p *Proc) bool {
 		}
 	}
 	if p.role == "api" { // its clients give up
-		for _, user := range w.load.users {
+		for _, user := range w.load.clients {
 			if op := w.load.busy[user]; op != nil && op.api == p {
 				delete(w.load.busy, user)
 				w.note("end %s %s: its API sleeps", user, op.name)

@@ -153,6 +153,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkMarks()
 	w.checkPurged()
 	w.checkTold(living)
+	w.checkLives()
 }
 
 // checkDeleted checks that a deleted post is gone by its id too (I2).

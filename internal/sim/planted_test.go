@@ -81,6 +81,9 @@ func bugs() []bug {
 		counts   = "internal/ops/audit/counts.go"
 		entries  = "internal/ops/audit/entries.go"
 		mend     = "internal/feed/mend.go"
+		life     = "internal/feed/lives.go"
+		sweep    = "internal/feed/sweep.go"
+		last     = "internal/fanout/forget.go"
 	)
 	return []bug{
 		{"no fence", "I3 I9", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -330,6 +333,44 @@ func bugs() []bug {
 `, ``}}},
 		{"repair of a follow without its users", "audit", []edit{{mend, `hasProfile(follower), hasProfile(author), `, ``}}},
 		{"repair that tells others of a follow", "I6", []edit{{mend, `Kind: schema.MarkBackfill, From: from, Version: version}`, `Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}`}}},
+		{"removal asked for after the profile went", "I12", []edit{
+			{forget, `if err := s.access.PublishAbove(ctx, queue.TopicBackfills, e, floor); err != nil {`,
+				`if early, err := s.access.IDs.After(floor); err == nil { e.EventID = early }
+	if _, err := s.endLife(ctx, user, e.EventID, now); err != nil { return "", err }
+	if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, e.EventID); err != nil {`},
+		}},
+		{"profile removed without its note", "I12", []edit{{life, `	s.cfg.Authors.forget(user)
+	return removal,`, `	s.cfg.Authors.forget(user); if now.profile != nil { ops = ops[1:] }
+	return removal,`}}},
+		{"old removal that takes a new profile", "I12", []edit{
+			{life, `return p != nil && p.After < event`, `return p != nil`},
+			{forget, `overtaken = event < removal.Event`, `overtaken = false`},
+			{life, `table.Equal{Name: schema.AttrEvent, Value: table.S(event)},
+	}}}}`, `table.Exists{},
+	}}}}`},
+		}},
+		{"new life that begins with the event of the removal", "I12", []edit{
+			{life, `profile.After, profile.Former = after, *note`, `profile.After, profile.Former = note.Event, *note; _ = after`},
+		}},
+		{"repeat that trusts the record of a former life", "I12", []edit{{life, `return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()`, `return after == "never"`}}},
+		{"idempotency key of a former life", "I12", []edit{{"internal/feed/idempotency.go", `if after != "" {`, `if after == "never" {`}}},
+		{"times of a new life by the clock", "I12", []edit{{life, `	if isFormer(at, after) {
+		return`, `	if after == "never" {
+		return`}}},
+		{"sweep that looks for the profile before its page", "I12", []edit{{sweep, `		former, err := sw.former(ctx)
+		if err != nil {
+			return err
+		}
+`, `		former := before
+`}, {sweep, `	for page, err := range sw.s.access.Store.Query(ctx, q) {`, `	before, err := sw.former(ctx)
+	if err != nil {
+		return err
+	}
+	for page, err := range sw.s.access.Store.Query(ctx, q) {`}}},
+		{"sweep that spares what is above the event", "I12", []edit{{sweep, `return id.Max, err`, `return min(id.Max, sw.event), err`}}},
+		{"sweep that takes a new life", "I12", []edit{{sweep, `return max(it.Str(schema.AttrAfter), sw.event), nil`, `return id.Max, nil`}}},
+		{"sweep that takes a renewed mute", "I12", []edit{{"internal/feed/mutes.go", `If: table.Any{table.Absent{}, sameMute(m)}`, `If: nil`}}},
+		{"no last look", "I12 I8", []edit{{last, `case rest > 0:`, `case rest > 2*forgetLast:`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}
 }

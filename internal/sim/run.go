@@ -91,6 +91,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 		w.shape.Held = o.Fans // windows close by time
 	}
 	w.load = newWorkload(w)
+	w.lives = newLives(seed, shape, o)
 	w.build(w.load)
 	w.live(t.Context(), o)
 	w.keptStorm(t.Context(), o)
@@ -115,6 +116,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		}
 		l.run(profile, l.apis[0])
 	}
+	w.lives.populate(w)
 	if w.shape.Mix == crowd {
 		w.quieten(ctx)
 		for _, user := range l.users[1:] {
@@ -136,7 +138,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	if w.shape.Ages {
 		first = o.Operations * 3 / 4
 	}
-	l.due = l.plan(o, 1, first)
+	l.due = w.lives.beside(w.seed, l.plan(o, 1, first))
 	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
@@ -144,7 +146,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		w.quieten(ctx)
 	}
 	w.begin(5)
-	l.due = l.plan(o, first+1, o.Operations)
+	l.due = w.lives.beside(w.seed, l.plan(o, first+1, o.Operations))
 	if !o.Calm {
 		w.faults = w.shape.rates()
 	}
@@ -203,6 +205,7 @@ func (w *World) storm() {
 		w.load.settled()
 		if w.steps%50 == 0 {
 			w.checkCounts()
+			w.checkLife()
 		}
 	}
 }

@@ -44,6 +44,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.sawPost(key, res.Item)
 		w.checkWrite(key, res.Item)
 		w.sawEdge(key, res.Item)
+		w.sawLife(key, res.Item)
 		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
 		if err := w.modes.wrote(key, res.Item, w.steps, w.actor()); err != nil {
@@ -171,6 +172,7 @@ func call1[R any](ctx context.Context, s store, c *call, effect func(part float6
 	c.effect = func(part float64) (err error) {
 		s.p.w.acting = c
 		res, err = effect(part)
+		s.p.w.sawRead(c)
 		s.p.w.sawRefusal(c, err)
 		s.p.w.acting = nil
 		return err

@@ -63,11 +63,13 @@ type published struct {
 type workload struct {
 	w     *World
 	users []string
-	apis  []*Proc
-	serve map[*Proc]*domain
-	due   []planned // operations still to start
-	made  int
-	busy  map[string]*operation
+	// clients make the operations: the users, and those of the leaver.
+	clients []string
+	apis    []*Proc
+	serve   map[*Proc]*domain
+	due     []planned // operations still to start
+	made    int
+	busy    map[string]*operation
 
 	posts    []string       // answered ids, in order
 	number   map[string]int // of the operation that made the post
@@ -131,7 +133,7 @@ func draws(seed uint64, number, stream int) *rand.Rand {
 
 func newWorkload(w *World) *workload {
 	return &workload{
-		w: w, users: w.shape.names(), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
+		w: w, users: w.shape.names(), clients: append(w.shape.names(), lifeClients()...), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
 		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
@@ -155,7 +157,7 @@ func (w *World) published(_ string, payload []byte) {
 	l := w.load
 	switch e := e.(type) {
 	case *messages.PostCreated:
-		if _, known := l.created[e.PostID]; !known {
+		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver {
 			l.created[e.PostID] = e.AuthorID
 		}
 	case *messages.Liked:
@@ -201,6 +203,9 @@ func (l *workload) next() bool {
 		return false
 	}
 	l.due = slices.Delete(l.due, i, i+1)
+	if p.kind == "life" && !l.w.lives.serves(api) {
+		return true
+	}
 	op := l.pick(r, p)
 	op.number = p.number
 	l.run(op, api)
@@ -231,7 +236,7 @@ func (l *workload) run(op *operation, api *Proc) {
 // settled handles the answers to operations, in the order of their users.
 func (l *workload) settled() {
 	l.w.settle()
-	for _, user := range append(slices.Clone(l.users), auditor) {
+	for _, user := range append(slices.Clone(l.clients), auditor) {
 		op := l.busy[user]
 		if op == nil {
 			continue
@@ -290,6 +295,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		}
 	case "stream":
 		op = l.stream(r, user)
+	case "life":
+		op = l.lifeOp(r, p)
 	}
 	if op == nil {
 		op = l.home(r, user)

@@ -74,7 +74,8 @@ type World struct {
 	backfills map[string]string                // that were asked for, by the id of the follow
 	told      told
 	past      map[string]bool // versions of likes of before the run
-	probe     *probe          // the last part of some lives, nil before it
+	probe     *probe          // the last part of some worlds, nil before it
+	lives     lives           // of a user, who goes and comes back in the storms
 
 	// decided has every TTL that was ever decided, and views what the table had.
 	decided []schema.Lifetime

@@ -1,0 +1,362 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// In half of the worlds a user is removed in the storms and comes back, while clients of the user
+// and of two others make the same things again and again (I12). The three are nobody else's
+// followers, so the other oracles know nothing of them. The oracle knows a life by its profile as it
+// was written, and compares no id with another one.
+
+const (
+	leaver, mate, foe = "leaver", "mate", "foe"
+	// lifeOps is added to the numbers of the operations on lives: each one stands beside an operation of
+	// the workload, and is left out with it.
+	lifeOps = 1_000_000
+)
+
+// lifeClients make the operations on lives. Each makes one at a time, the first one all removals and
+// returns.
+func lifeClients() []string { return []string{"life-0", "life-1", "life-2"} }
+
+// lives is the oracle's knowledge of the lives of the leaver.
+type lives struct {
+	on   bool
+	post string // of mate, which the leaver likes and comments on
+	// read is the life that an operation of a client read last, by operation.
+	read map[string]string
+	// made is the life that the last writer of a record had read, by key, and ids that of a post, a
+	// comment, a like or a removal, by id.
+	made map[table.Key]string
+	ids  map[string]string
+	// owed is the life in which a call for a record was last answered, by kind of record.
+	owed map[string]owed
+}
+
+// owed is a record that an answer has promised in a life.
+type owed struct {
+	life string
+	keys []table.Key
+}
+
+func newLives(seed uint64, s Shape, o Options) lives {
+	return lives{
+		on:   !o.Calm && !o.Plain && o.Fans == 0 && !s.Hours && draws(seed, 0, 4).IntN(2) == 0,
+		read: map[string]string{}, made: map[table.Key]string{}, ids: map[string]string{}, owed: map[string]owed{},
+	}
+}
+
+// lifeOf names the life of a profile, "" for none.
+func lifeOf(profile *table.Item) string {
+	if profile == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d after %s", profile.Int(schema.AttrCreated), profile.Str(schema.AttrAfter))
+}
+
+// life names the life of the leaver now.
+func (w *World) life() string { return lifeOf(w.items[schema.ProfileKey(leaver)]) }
+
+// populate writes the three users, and a post.
+func (l *lives) populate(w *World) {
+	if !l.on {
+		return
+	}
+	now := time.Now()
+	for _, user := range []string{leaver, mate, foe} {
+		w.write(schema.Profile{User: user, Name: user, CreatedAt: now}.Item())
+	}
+	made, err := id.NewSeededGenerator(time.Now, entropy(w.seed)).New()
+	if err != nil {
+		w.load.fail("oracle", "%v", err)
+		return
+	}
+	l.post = made
+	w.write(schema.Post{ID: made, Author: mate, Text: "hello", LikeShards: 1}.Item())
+	w.write(schema.PostRef{ID: made, Author: mate, LikeShards: 1}.Item())
+	w.write(table.Item{Key: schema.CountsKey(mate), Attrs: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}})
+}
+
+// beside adds an operation on lives to some of the planned ones.
+func (l *lives) beside(seed uint64, of []planned) []planned {
+	if !l.on {
+		return of
+	}
+	var all []planned
+	for _, p := range of {
+		all = append(all, p)
+		if r := draws(seed, p.number, 3); r.IntN(3) == 0 {
+			all = append(all, planned{lifeOps + p.number, lifeClients()[r.IntN(len(lifeClients()))], "life", p.skip})
+		}
+	}
+	return all
+}
+
+// serves reports whether the clock of an API differs by less than the gap between two lives.
+func (l *lives) serves(api *Proc) bool {
+	skew := time.Duration(api.skew.Load())
+	return skew.Abs() <= mostSkew
+}
+
+// lifeOp makes an operation on lives.
+func (l *workload) lifeOp(r *rand.Rand, p planned) *operation {
+	if p.user == lifeClients()[0] && r.IntN(3) > 0 {
+		return l.leaveOrReturn(r, p.user)
+	}
+	kinds := l.w.lives.records(l.w.seed)
+	kind := kinds[r.IntN(len(kinds))]
+	return l.record(p.user, kind)
+}
+
+// leaveOrReturn removes the leaver, or makes its profile.
+func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
+	if l.w.life() == "" {
+		return &operation{
+			name: "return", user: client,
+			do: func(ctx context.Context, s *domain) error {
+				_, err := s.PutProfile(ctx, leaver, feed.ProfileInput{Name: leaver})
+				return err
+			},
+			settle: func(error) {},
+		}
+	}
+	command := r.IntN(2) == 0
+	return &operation{
+		name: "leave", user: client,
+		do: func(ctx context.Context, s *domain) error {
+			if command {
+				_, err := s.AskToForget(ctx, leaver)
+				return err
+			}
+			return s.DeleteProfile(ctx, leaver)
+		},
+		settle: func(error) {},
+	}
+}
+
+// lifeRecord is a kind of record: the call that makes it, and its keys. A comment and a post name
+// their keys by their new id.
+type lifeRecord struct {
+	name string
+	do   func(ctx context.Context, s *domain) (keys []table.Key, err error)
+}
+
+// records are the kinds of record of a world. Likes of a removed user are found by the index only.
+func (l *lives) records(seed uint64) []lifeRecord {
+	made := func(err error, keys ...table.Key) ([]table.Key, error) { return keys, err }
+	all := []lifeRecord{
+		{"follow", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Follow(ctx, leaver, mate), schema.FollowingKey(leaver, mate), schema.FollowerKey(mate, leaver))
+		}},
+		{"followed", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Follow(ctx, mate, leaver), schema.FollowingKey(mate, leaver), schema.FollowerKey(leaver, mate))
+		}},
+		{"mute", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Mute(ctx, leaver, mate), schema.MuteKey(leaver, mate), schema.MuterKey(mate, leaver))
+		}},
+		{"muted", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Mute(ctx, mate, leaver), schema.MuteKey(mate, leaver), schema.MuterKey(leaver, mate))
+		}},
+		{"block", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Block(ctx, leaver, foe), schema.BlockKey(leaver, foe), schema.BlockKey(foe, leaver))
+		}},
+		{"blocked", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Block(ctx, foe, leaver), schema.BlockKey(leaver, foe), schema.BlockKey(foe, leaver))
+		}},
+		{"post", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			p, err := s.CreatePost(ctx, leaver, feed.PostInput{Text: "again", IdempotencyKey: "again"})
+			return made(err, schema.PostKey(leaver, p.ID))
+		}},
+		{"comment", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			c, err := s.CreateComment(ctx, leaver, l.post, "again")
+			return made(err, schema.CommentKey(l.post, c.ID))
+		}},
+	}
+	if seed%2 == 0 {
+		all = append(all, lifeRecord{"like", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Like(ctx, leaver, l.post), schema.LikeKey(l.post, leaver, 1))
+		}})
+	}
+	return all
+}
+
+// record makes a record. If the call is answered in the life in which it began, the record is owed.
+func (l *workload) record(client string, kind lifeRecord) *operation {
+	of, began := &l.w.lives, l.w.life()
+	var keys []table.Key
+	return &operation{
+		name: kind.name, user: client,
+		do: func(ctx context.Context, s *domain) (err error) {
+			keys, err = kind.do(ctx, s)
+			return err
+		},
+		settle: func(err error) {
+			if err != nil || began == "" || began != l.w.life() {
+				return
+			}
+			name := kind.name
+			if name == "comment" { // each is another one
+				name += keys[0].SK
+			}
+			of.owed[name] = owed{began, keys}
+		},
+	}
+}
+
+// ofClient reports whether an operation is one on lives.
+func ofClient(op string) bool {
+	number, err := strconv.Atoi(strings.TrimPrefix(op, "op"))
+	return err == nil && number > lifeOps
+}
+
+// sawRead remembers the life that an operation of a client reads.
+func (w *World) sawRead(c *call) {
+	if ofClient(c.op) && slices.Contains(c.pks, schema.UserPK(leaver)) {
+		w.lives.read[c.op] = w.life()
+	}
+}
+
+// sawEvent remembers in which life an event was made.
+func (w *World) sawEvent(op string, payload []byte) {
+	e := decoded(payload)
+	if e == nil || !ofClient(op) {
+		return
+	}
+	w.lives.ids[e.Head().EventID] = w.lives.read[op]
+	if post, ok := e.(*messages.PostCreated); ok {
+		if _, known := w.lives.ids[post.PostID]; !known {
+			w.lives.ids[post.PostID] = w.lives.read[op]
+		}
+	}
+}
+
+// sawLife takes over a write. A removal ends the life that its call has read, and no later one.
+func (w *World) sawLife(key table.Key, now *table.Item) {
+	l := &w.lives
+	if !l.on {
+		return
+	}
+	if key == schema.ProfileKey(leaver) && now == nil {
+		note := w.items[schema.ForgottenKey(leaver)]
+		if note == nil {
+			return // checkLife reports it
+		}
+		if asked, ended := l.ids[note.Str(schema.AttrEvent)], lifeOf(w.items[key]); asked != ended {
+			w.load.fail("I12", "a removal of the life %q ends the life %q", asked, ended)
+		}
+		return
+	}
+	if c := w.acting; c != nil && now != nil && ofClient(c.op) {
+		l.made[key] = l.read[c.op]
+	}
+}
+
+// checkLife checks a rule of any moment: where no profile is, the note of a removal is.
+func (w *World) checkLife() {
+	if w.lives.on && w.life() == "" && w.items[schema.ForgottenKey(leaver)] == nil {
+		w.load.fail("I12", "%s has neither a profile nor the note of a removal", leaver)
+	}
+}
+
+// checkLives checks the lives once the world is quiet: nothing of a former life is there, and all that
+// was answered in the present one is.
+func (w *World) checkLives() {
+	l := &w.lives
+	if !l.on || w.lostEvents() {
+		return
+	}
+	now := w.life()
+	for _, it := range w.ofLeaver() {
+		made := l.made[it.Key]
+		if post, ok := schema.PostOfSK(it.Key.SK); ok {
+			made = l.ids[post]
+		} else if like, err := schema.ParseLike(it); err == nil {
+			made = l.ids[like.Version]
+		}
+		if made != now || now == "" {
+			w.load.fail("I12", "%v is there, of the life %q; now is %q", it.Key, made, now)
+		}
+	}
+	for _, kind := range sorted(l.owed) {
+		for _, key := range l.owed[kind].keys {
+			if l.owed[kind].life == now && !w.hasRecord(kind, key) {
+				w.load.fail("I12", "%s was answered in this life (%q), and %v is not there", kind, now, key)
+			}
+		}
+	}
+}
+
+// hasRecord reports whether a record is there. An item of a like or a block may be there without it.
+func (w *World) hasRecord(kind string, key table.Key) bool {
+	it := w.items[key]
+	if it == nil || kind != "like" && kind != "block" && kind != "blocked" {
+		return it != nil
+	}
+	side := map[bool]string{true: schema.AttrSince, false: schema.AttrBlockedBy}
+	switch kind {
+	case "like":
+		return it.Int(schema.AttrState) == 1
+	case "block":
+		return it.Has(side[key == schema.BlockKey(leaver, foe)])
+	}
+	return it.Has(side[key == schema.BlockKey(foe, leaver)])
+}
+
+// ofLeaver returns the records of the leaver, but for the mutes and blocks of others.
+func (w *World) ofLeaver() []table.Item {
+	all := slices.Concat(w.partition(schema.FollowingPK(leaver)), w.partition(schema.FollowersPK(leaver)), w.partition(schema.PostsPK(leaver)))
+	own := []table.Key{schema.MuteKey(leaver, mate), schema.LikeKey(w.lives.post, leaver, 1)}
+	if it := w.items[schema.BlockKey(leaver, foe)]; it != nil && it.Has(schema.AttrSince) {
+		own = append(own, it.Key)
+	}
+	for _, key := range own {
+		if it := w.items[key]; it != nil && (key != schema.LikeKey(w.lives.post, leaver, 1) || it.Int(schema.AttrState) == 1 && w.seed%2 == 0) {
+			all = append(all, *it)
+		}
+	}
+	for _, it := range w.partition(schema.CommentsPK(w.lives.post)) {
+		if c, err := schema.ParseComment(it); err == nil && c.Author == leaver {
+			all = append(all, it)
+		}
+	}
+	return all
+}
+
+// lostEvents reports whether an event of the leaver is a dead letter: it may not have had its effect.
+func (w *World) lostEvents() bool {
+	for _, topic := range queue.Topics() {
+		for _, d := range w.queue(topic).dead {
+			switch e := decoded(d.Payload).(type) {
+			case *messages.UserForgotten:
+				return true
+			case *messages.PostCreated:
+				if e.AuthorID == leaver {
+					return true
+				}
+			case *messages.Liked:
+				if e.UserID == leaver {
+					return true
+				}
+			case *messages.Unliked:
+				if e.UserID == leaver {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
