@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -101,6 +102,31 @@ func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
 		alone := took("viewer")
 		assert.Equal(t, alone, took("viewer", "other"))
 		assert.Equal(t, around+3*(alone-around), took("viewer", "viewer", "viewer"))
+	})
+}
+
+// The table takes a tenth of a second for each call, so the request has no time to read five thousand
+// lists. The next ones continue where it was.
+func TestAGatheringOnASlowTableGetsFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tp := tapped(t)
+		names := w.followees("viewer", gatherLists)
+		w.users(names[0], names[gatherLists-1])
+		want := []string{w.post(names[gatherLists-1], "x").ID, w.post(names[0], "x").ID}
+		slices.Reverse(want)
+		tp.latency = 100 * time.Millisecond // virtual
+		var got []string
+		in, requests := page.Request{}, 0
+		for more := true; more; requests++ {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			l, err := w.Home(ctx, "viewer", home.Query{Pull: true}, in)
+			cancel()
+			require.NoError(t, err)
+			got = append(got, homeIDs(l.Items)...)
+			in.Cursor, more = l.NextCursor, l.NextCursor != ""
+		}
+		assert.Equal(t, want, got)
+		assert.Equal(t, 2, requests)
 	})
 }
 

@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"slices"
+	"time"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
@@ -88,8 +89,9 @@ type gathering struct {
 // everyFollowee is above each user id.
 const everyFollowee = "~"
 
-// gather returns a page of viewer's home that is gathered. It is empty only if more lists are
-// left than one request reads, or if all its posts were hidden since they were gathered.
+// gather returns a page of viewer's home that is gathered. It is empty only if lists are left, because
+// one request does not read so many or the table is slow, or if all its posts were hidden since they
+// were gathered.
 func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
 	if at.after != everyFollowee {
 		var err error
@@ -129,12 +131,14 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 }
 
 // gatherLists merges the posts of viewer and of the followees after the user after ("" for all)
-// into top: the wanted ones, each page of followees within a budget of its own. It reads the lists of gatherPages pages of followees at
-// most, and returns the last of them, everyFollowee at the end. A reader's requests do so one after
-// the other, so the calls that one user has under way do not grow with the user's requests (I11).
+// into top: the wanted ones, each page of followees within a budget of its own. It reads the lists of
+// gatherPages pages of followees at most, and fewer if the time of the request would not be enough for
+// the next page. It returns the last followee, everyFollowee at the end. A reader's requests do so one
+// after the other, so the calls that one user has under way do not grow with the user's requests (I11).
 func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wantedPosts, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
 	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, viewer, func() error {
 		for range gatherPages {
+			began := time.Now()
 			followees, err := h.followees(ctx, viewer, after, followeesPage+1)
 			if err != nil {
 				return err
@@ -151,7 +155,8 @@ func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wa
 			if top, err = h.mergedPosts(ctx, wanted, append(lists, heard(followees)...), top); err != nil {
 				return err
 			}
-			if after == everyFollowee {
+			end, limited := ctx.Deadline()
+			if after == everyFollowee || limited && time.Until(end) < 2*time.Since(began) {
 				break
 			}
 		}
