@@ -1,7 +1,7 @@
 // Package display decides which short texts may stand beside other texts on a page: names, the
 // lines of a profile, and the URLs of images. It refuses characters that cannot be seen, that
 // change the direction of the text around them, or that end a line, a string or a URL. The API,
-// imports and producers ask it, so that one rule holds for all (docs/decisions/0046).
+// imports and producers ask it, so that one rule holds for all (docs/decisions/0043).
 //
 // It must never change a text, or refuse a character that a language or an emoji needs.
 package display
