@@ -162,9 +162,9 @@ type Unfollowed struct {
 	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// PostDeleted says that an author wants a post deleted. It is sent before the deletion,
-// so that a crash in between loses nothing. It asks for the removal of the post's
-// comments and likes if the post is deleted by then.
+// PostDeleted says that a post was deleted, and asks for the removal of the post's comments and
+// likes. The call whose transaction deleted the post, or may have, sends the message after the
+// transaction. If a crash in between loses it, an auditor sends it.
 type PostDeleted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`

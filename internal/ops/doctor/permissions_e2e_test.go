@@ -200,6 +200,7 @@ func allowed(t *testing.T, cfg config.Config, duty string) (out []string) {
 type deployment struct {
 	cfg     config.Config
 	engines http.Handler
+	queues  *sqstest.Server
 	at      daemon.Addresses // of the api
 	records map[string]*recorder
 	admin   map[string]string // addresses
@@ -236,7 +237,7 @@ func newDeployment(t *testing.T) *deployment {
 	}, config.API)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	return &deployment{ctx: ctx, stop: stop, cfg: cfg, engines: engines, records: map[string]*recorder{}, admin: map[string]string{}}
+	return &deployment{ctx: ctx, stop: stop, cfg: cfg, engines: engines, queues: queues, records: map[string]*recorder{}, admin: map[string]string{}}
 }
 
 // as leads this process's next AWS configuration to the recorder of a duty.
@@ -380,11 +381,23 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 	for _, topic := range queue.Topics() {
 		require.NoError(t, broker.Publish(topic, message.NewMessage("bad-"+topic, []byte("no event")), message.NewMessage("other-"+topic, []byte("no event"))))
 	}
+	d.wait(t)
 	for _, admin := range d.admin {
 		res, err := http.Get("http://" + admin + "/metrics")
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+}
+
+// wait puts a message that is due in an hour into each topic: its consumer sends a copy.
+func (d *deployment) wait(t *testing.T) {
+	t.Helper()
+	now := time.Now()
+	for _, topic := range queue.Topics() {
+		msg := message.NewMessage("waits-"+topic, []byte("no event"))
+		msg.Metadata.Set(queue.MetaWait, fmt.Sprintf("1 %d %d", now.UnixMilli(), now.Add(time.Hour).UnixMilli()))
+		require.NoError(t, d.queues.Load(d.cfg.QueuePrefix+"-"+topic, msg))
 	}
 }
 
