@@ -147,7 +147,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 		must(err)
 		return c, issued.Token
 	}
-	me, token := as("me", "fanfare:act")
+	me, token := as("me", "fanfare:act", "fanfare:delete")
 	post := func(i int) string {
 		t.Helper()
 		p, err := me.CreatePost(ctx, client.PostInput{Text: fmt.Sprintf("post %d", i)})

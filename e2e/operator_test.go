@@ -42,7 +42,7 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	window := newWindow(t)
 	page := window.open("http://" + u.http + "/operator")
 	page.run(chromedp.Evaluate(watchLabels, nil))
-	page.until("deletions wait, and are no backlog", `parseFloat(document.querySelector("[data-tile=held]").textContent) >= 37 &&
+	page.until("deletions wait, and are no backlog", `parseFloat(document.querySelector("[data-tile=delayed]").textContent) >= 37 &&
 		document.querySelector("[data-tile=waiting]").textContent === "0"`)
 	page.until("five charts are drawn", `drawn().length === 5 && drawn().every(l => l.length >= 3)`)
 	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a wide page")
