@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,23 @@ func opOf(ctx context.Context) string {
 	return op
 }
 
+// requestID is access.Config.RequestID. Requests that one shared read has answered go on at the same
+// time, and ask for their name before they draw an id: each waits for its turn, so a seed has the same
+// ids in each run.
+func (p *Proc) requestID(ctx context.Context) string {
+	of := opOf(ctx)
+	t := ticket{p, of, make(chan struct{})}
+	p.w.mu.Lock()
+	if p.life.over {
+		p.w.mu.Unlock()
+		return of
+	}
+	p.w.tickets = append(p.w.tickets, t)
+	p.w.mu.Unlock()
+	<-t.begin
+	return of
+}
+
 // do parks a call until the driver lets it go on. The error is the effect's, or that of
 // a fault.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
@@ -152,6 +170,12 @@ func (w *World) end(p *Proc) {
 		kept = append(kept, c)
 	}
 	w.parked = kept
+	w.tickets = slices.DeleteFunc(w.tickets, func(t ticket) bool {
+		if t.proc == p {
+			close(t.begin)
+		}
+		return t.proc == p
+	})
 	w.mu.Unlock()
 	p.life.kill()
 	for _, s := range p.subs {

@@ -97,9 +97,10 @@ type World struct {
 	names    map[string]string // of messages, by id
 	aliases  aliases
 
-	mu     sync.Mutex
-	parked []*call // guarded by mu until the driver has seen all others block
-	steps  int
+	mu      sync.Mutex
+	parked  []*call  // guarded by mu until the driver has seen all others block
+	tickets []ticket // guarded by mu
+	steps   int
 }
 
 // call is a port call that waits for the driver.
@@ -132,6 +133,13 @@ type call struct {
 	answered error
 }
 
+// ticket is a request that is about to draw an id.
+type ticket struct {
+	proc  *Proc
+	of    string // the operation
+	begin chan struct{}
+}
+
 type lateEffect struct {
 	at     int // step
 	sent   time.Time
@@ -156,7 +164,9 @@ func newWorld(seed uint64, shape Shape) *World {
 // settle waits until every goroutine but the driver is blocked, and sorts the parked
 // calls.
 func (w *World) settle() {
-	synctest.Wait()
+	for synctest.Wait(); w.nextTurn(); {
+		synctest.Wait()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.procs {
@@ -170,6 +180,21 @@ func (w *World) settle() {
 			c.name = c.proc.Name + " " + c.op + " " + c.class + " " + w.aliases.in(c.op, c.about)
 		}
 	}
+}
+
+// nextTurn lets one request draw its id, and reports whether one wanted to.
+func (w *World) nextTurn() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.tickets) == 0 {
+		return false
+	}
+	slices.SortStableFunc(w.tickets, func(a, b ticket) int {
+		return cmp.Or(strings.Compare(a.proc.Name, b.proc.Name), strings.Compare(a.of, b.of))
+	})
+	close(w.tickets[0].begin)
+	w.tickets = w.tickets[1:]
+	return true
 }
 
 // step does one thing: it lets one parked call go on, delivers one message, starts

@@ -13,6 +13,7 @@ import (
 
 // Message fills the header of an event and encodes it. The event's id is above floor.
 func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*message.Message, error) {
+	e.Head().RequestID = a.RequestID(ctx)
 	eventID, err := a.IDs.After(floor)
 	if err != nil {
 		return nil, fmt.Errorf("feed: %w", err)
@@ -20,10 +21,10 @@ func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*
 	return a.messageAs(ctx, e, eventID)
 }
 
-// messageAs is Message for an event with this id.
+// messageAs is Message for an event with this id, whose header has the request already.
 func (a *Access) messageAs(ctx context.Context, e messages.Event, eventID string) (*message.Message, error) {
 	head := e.Head()
-	head.EventID, head.Time, head.RequestID = eventID, a.Now().UTC(), a.RequestID(ctx)
+	head.EventID, head.Time = eventID, a.Now().UTC()
 	msg, err := queue.Message(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("feed: %w", err)
@@ -47,6 +48,7 @@ func (a *Access) PublishAbove(ctx context.Context, topic string, e messages.Even
 
 // PublishAs is Publish for an event with this id.
 func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, eventID string) error {
+	e.Head().RequestID = a.RequestID(ctx)
 	msg, err := a.messageAs(ctx, e, eventID)
 	if err != nil {
 		return err
