@@ -19,7 +19,7 @@ func crashPoints() []string {
 			"batch_get block", "batch_get following", "batch_get home", "batch_get likecount", "batch_get likelist", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get comment", "get lifetimes", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put lifetimes", "put user", "query comment",
 			"query following", "query home", "query like", "query post", "query timeline", "query user",
-			"transact block", "transact comment", "transact follower", "transact following", "transact home", "transact post", "transact user", "update post",
+			"transact block", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post",
 		}},
 		{"fanout", []string{
 			"batch_get block", "batch_get following", "batch_get user", "batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter posts", "get comment", "get delivery",
