@@ -24,6 +24,7 @@ CONSTANTS
   NoteSame,      \* F2: a new profile is made on the condition of the note that was read
   AfterNew,      \* F2: the `after` of a new profile is a new id above the event e, and not e
   Gap,           \* F2: `after` is at least Lag ids above e
+  GapNow,        \* F2: `after` is at least Lag ids above the clock, too
   Renew,         \* F3: a repeated call changes nothing only if the record is above `after`
   Above,         \* F3: versions of records are above `after`
   EventAbove,    \* F1: the event of a removal is above `after`
@@ -313,7 +314,8 @@ Makes ==
      THEN \E i \in Ids(ret.e) :
           /\ Drawn(i, ret.e)
           /\ profile' = [there |-> TRUE, life |-> life + 1, e |-> ret.e,
-               after |-> IF ~AfterNew THEN ret.e ELSE IF Gap THEN Max(i, ret.e + 100 * Lag) ELSE i]
+               after |-> IF ~AfterNew THEN ret.e ELSE IF ~Gap THEN i
+                         ELSE IF GapNow THEN i + 100 * Lag ELSE Max(i, ret.e + 100 * Lag)]
           /\ life' = life + 1 /\ made' = made + 1 /\ note' = 0
      ELSE UNCHANGED <<n, slow, profile, note, life, made>>
   /\ UNCHANGED <<faults, records, evs, call, del, q, w, audit, ghosts>>

@@ -14,8 +14,9 @@ import (
 // This file holds the rules by which the lives of a user under one id are told apart
 // (docs/decisions/0030). All ids and versions of a life are above its profile's After.
 
-// lifeGap is the least time between a removal and the ids of the next life. Calls that were under way
-// made ids above that of the removal; the gap covers them, and clocks that differ by less.
+// lifeGap is the least time between a removal, or the return if that is later, and the ids of the next
+// life. Calls that were under way made ids above that of the removal; the gap covers them, and
+// clocks that differ by less.
 const lifeGap = time.Minute
 
 // standing is the state of a user: a profile, the note of a removal, or neither.
@@ -87,7 +88,13 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 	if note == nil {
 		return nil
 	}
-	after, err := s.access.IDs.After(max(note.Event, id.Floor(access.TimeOf(note.Event).Add(lifeGap))))
+	// The event may be days old, as its message may be late: the profile went just now, and the calls
+	// that read it made ids of now.
+	latest := access.TimeOf(note.Event)
+	if now := s.access.Now(); now.After(latest) {
+		latest = now
+	}
+	after, err := s.access.IDs.After(id.Floor(latest.Add(lifeGap)))
 	if err != nil {
 		return err
 	}

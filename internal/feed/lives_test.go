@@ -238,6 +238,58 @@ func TestARemovalTakesNoLaterLife(t *testing.T) {
 	})
 }
 
+// A removal lasts for long if its message waits in a backlog, and its event is old then. Calls that read the
+// former life just before its profile went made ids of now, by clocks that are a little ahead. A new
+// life is above these ids, too.
+func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
+	removal := func(t *testing.T, ahead *world, _ feed.Post) string {
+		event, err := ahead.AskToForget(t.Context(), "ann")
+		require.NoError(t, err)
+		return event
+	}
+	comment := func(_ *testing.T, ahead *world, others feed.Post) string { return ahead.comment("ann", others.ID).ID }
+	for name, do := range map[string]func(t *testing.T, ahead *world, others feed.Post) (made string){"a DELETE": removal, "a comment": comment} {
+		t.Run(name, func(t *testing.T) {
+			w, tp := tapped(t)
+			w.users("ann", "bob")
+			others := w.post("bob", "his")
+			tp.set(func(c call) failure {
+				if c.op == table.OpTransact {
+					return lost
+				}
+				return works
+			})
+			old := removal(t, w, others) // its transaction is lost, and its message waits
+			tp.set(nil)
+			w.clock.add(29 * time.Hour)
+
+			ahead, goes := newWorldAt(t, &clock{at: w.clock.now().Add(2 * time.Second)}, func(c *config) {
+				c.Store = &tap{Store: tp.Store}
+			}), true
+			ahead.store.(*tap).set(func(c call) failure {
+				if c.op == table.OpTransact && goes {
+					goes = false
+					_, err := w.Forget(t.Context(), "ann", old, 1000)
+					require.NoError(t, err)
+				}
+				return works
+			})
+			made := do(t, ahead, others)
+			require.False(t, goes)
+			w.users("ann")
+			assert.Greater(t, w.item(schema.ProfileKey("ann")).Str(schema.AttrAfter), made)
+
+			w.forget("ann", old, 1000)
+			if name == "a DELETE" {
+				w.forget("ann", made, 1000)
+			}
+			assert.NotNil(t, w.item(schema.ProfileKey("ann")), "no old DELETE takes a new profile")
+			assert.Nil(t, w.item(schema.CommentKey(others.ID, made)), "nothing of the former life is there")
+			w.checkCounts("ann", "bob")
+		})
+	}
+}
+
 // Two calls make a profile at the same time as a removal: only the note that was read lets one through.
 func TestANewProfileNeedsTheNoteThatWasRead(t *testing.T) {
 	w, tp := tapped(t)
