@@ -353,6 +353,7 @@ func bugs() []bug {
 		{"new life that begins with the event of the removal", "I12", []edit{
 			{life, `profile.After, profile.Former = after, *note`, `profile.After, profile.Former = note.Event, *note; _ = after`},
 		}},
+		{"new life without a gap above the clock", "I12", []edit{{life, `id.Floor(latest.Add(lifeGap))`, `max(note.Event, id.Floor(latest))`}}},
 		{"repeat that trusts the record of a former life", "I12", []edit{{life, `return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()`, `return after == "never"`}}},
 		{"idempotency key of a former life", "I12", []edit{{"internal/feed/idempotency.go", `if after != "" {`, `if after == "never" {`}}},
 		{"times of a new life by the clock", "I12", []edit{{life, `	if isFormer(at, after) {
