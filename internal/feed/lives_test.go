@@ -243,6 +243,7 @@ func TestARemovalTakesNoLaterLife(t *testing.T) {
 // life is above these ids, too.
 func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 	removal := func(t *testing.T, ahead *world, _ feed.Post) string {
+		t.Helper()
 		event, err := ahead.AskToForget(t.Context(), "ann")
 		require.NoError(t, err)
 		return event
