@@ -24,13 +24,16 @@ func (w *World) askAgain() {
 	l := w.load
 	skew := func(p *Proc) time.Duration { return time.Duration(p.skew.Load()).Abs() }
 	api := slices.MinFunc(l.apis, func(a, b *Proc) int { return int(skew(a) - skew(b)) })
-	if skew(api) > time.Minute || !api.up() {
+	if skew(api) > time.Minute {
 		return // it may take a lost backfill for a young one
 	}
 	var left []string
 	for asked := 0; asked <= mostAsked; asked++ {
 		left = nil
 		for _, user := range l.users {
+			if !api.up() {
+				return // it may fall asleep in the calm, too
+			}
 			if work := w.leftIn(user); len(work) > 0 {
 				left = append(left, work...)
 				l.run(l.wholeHome(user), api)
