@@ -74,6 +74,7 @@ func TestItemsComeBack(t *testing.T) {
 		kind := rapid.SampledFrom([]schema.MarkKind{schema.MarkUnfollowed, schema.MarkBackfill, schema.MarkPulled}).Draw(t, "kind")
 		mark := schema.Mark{User: u, Author: v, Kind: kind, From: p, Pull: p, Version: q, Until: ttl, TTL: ttl}
 		switch kind {
+		case schema.MarkUnfollowed:
 		case schema.MarkPulled:
 			mark.V = 1 + n&7
 		case schema.MarkBackfill:
