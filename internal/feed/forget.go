@@ -35,8 +35,17 @@ func (s *Service) askToForget(ctx context.Context, user string, now standing) (e
 	if now.profile != nil {
 		floor = max(floor, now.profile.After)
 	}
+	event, err = s.access.IDs.After(floor)
+	if err != nil {
+		return "", fmt.Errorf("feed: %w", err)
+	}
+	// A process that slept since the read would make an id above a life that began meanwhile. Such a
+	// life is above lifeGap after the read, so an id of the first half of that time does not end it.
+	if s.access.Now().Sub(now.asked) > lifeGap/2 {
+		return "", &fault.Error{Kind: fault.Unavailable, Detail: "the removal took too long to begin: try again", RetryAfter: fault.RetryAfter}
+	}
 	e := &messages.UserForgotten{UserID: user}
-	if err := s.access.PublishAbove(ctx, queue.TopicBackfills, e, floor); err != nil {
+	if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {
 		return "", err
 	}
 	if _, err := s.endLife(ctx, user, e.EventID, now); err != nil {

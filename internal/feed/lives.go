@@ -23,9 +23,12 @@ const lifeGap = time.Minute
 type standing struct {
 	profile *schema.Profile
 	note    *schema.Removal
+	// asked is the time just before the read.
+	asked time.Time
 }
 
 func (s *Service) standing(ctx context.Context, user string) (now standing, err error) {
+	now.asked = s.access.Now()
 	found, err := s.access.BatchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
 	if err != nil {
 		return standing{}, err

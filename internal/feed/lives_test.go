@@ -451,3 +451,22 @@ func TestAnImportRefusesAUserWhoIsBeingRemoved(t *testing.T) {
 		})
 	}
 }
+
+// A process that slept between the read and the event of a removal must not end the life that began
+// meanwhile.
+func TestARemovalThatSleptSendsNothing(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	tp.set(func(c call) failure {
+		if c.op == table.OpBatchGet {
+			w.clock.add(31 * time.Second)
+		}
+		return works
+	})
+	sent := len(w.published.events)
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), fault.Unavailable)
+	_, err := w.AskToForget(t.Context(), "ann")
+	wantKind(t, err, fault.Unavailable)
+	assert.Len(t, w.published.events, sent)
+	assert.NotNil(t, w.item(schema.ProfileKey("ann")))
+}

@@ -335,10 +335,9 @@ func bugs() []bug {
 		{"repair of a follow without its users", "audit", []edit{{mend, `hasProfile(follower), hasProfile(author), `, ``}}},
 		{"repair that tells others of a follow", "I6", []edit{{mend, `Kind: schema.MarkBackfill, From: from, Version: version}`, `Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}`}}},
 		{"removal asked for after the profile went", "I12", []edit{
-			{forget, `if err := s.access.PublishAbove(ctx, queue.TopicBackfills, e, floor); err != nil {`,
-				`if early, err := s.access.IDs.After(floor); err == nil { e.EventID = early }
-	if _, err := s.endLife(ctx, user, e.EventID, now); err != nil { return "", err }
-	if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, e.EventID); err != nil {`},
+			{forget, `if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`,
+				`if _, err := s.endLife(ctx, user, event, now); err != nil { return "", err }
+	if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`},
 		}},
 		{"profile removed without its note", "I12", []edit{{life, `	s.cfg.Authors.forget(user)
 	return removal,`, `	s.cfg.Authors.forget(user); if now.profile != nil { ops = ops[1:] }
