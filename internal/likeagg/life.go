@@ -19,13 +19,18 @@ const (
 	judged = 10 * time.Minute
 )
 
+// mayBeOver reports whether the life of an action's user has to be asked for.
+func (w *window) mayBeOver(a *action) bool {
+	at, err := id.Time(a.version) // attempt refuses a version without a time
+	return err == nil && a.liked && !w.cfg.AnyAge && w.cfg.Now().Sub(at) >= lateLike && time.Since(a.judged) >= judged
+}
+
 // ofFormerLife reports whether an action is a like of a user's former life. Such a like is as good as
 // taken back: nothing of the user may come back out of a backlog. An Unliked is always applied, since
 // it may be the removal's own.
 func (w *window) ofFormerLife(ctx context.Context, a *action) (former bool, err error) {
-	at, err := id.Time(a.version)
-	if err != nil || !a.liked || w.cfg.AnyAge || w.cfg.Now().Sub(at) < lateLike || time.Since(a.judged) < judged {
-		return false, nil //nolint:nilerr // attempt refuses a version without a time
+	if !w.mayBeOver(a) {
+		return false, nil
 	}
 	profile, note := schema.ProfileKey(a.user), schema.ForgottenKey(a.user)
 	began := time.Now()

@@ -1,7 +1,6 @@
 package likeagg
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,13 +92,27 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 		}
 	}
 	in := table.PutInput{Item: next.Item(), If: unchanged}
-	err = w.attempt(ctx, a.version, func() error {
-		if former, err := w.ofFormerLife(ctx, a); err != nil || former { // the process slept since it looked
-			return cmp.Or(err, error(&lostError{"the user of a like was removed", nil}))
+	for tried := false; !tried && err == nil; {
+		var former bool
+		err = w.attempt(ctx, a.version, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
+		if err == nil && former {
+			err = &lostError{"the user of a like was removed", nil}
 		}
-		_, err := w.cfg.Store.Put(ctx, in)
-		return err
-	})
+		if err != nil {
+			return nil, false, err
+		}
+		// attempt looks at the age just before the put, so no call may stand between the two.
+		err = w.attempt(ctx, a.version, func() error {
+			if over := w.mayBeOver(a); over && tried {
+				return &lostError{"its user may have been removed", nil}
+			} else if over {
+				return nil // the process slept since it asked
+			}
+			tried = true
+			_, err := w.cfg.Store.Put(ctx, in)
+			return err
+		})
+	}
 	if err == nil {
 		return nil, true, nil
 	}
