@@ -162,7 +162,7 @@ type Unfollowed struct {
 	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// PostDeleted says that a post was deleted, and asks for the removal of the post's comments and
+// PostDeleted tells of a deleted post, and asks for the removal of the post's comments and
 // likes. The call whose transaction deleted the post, or may have, sends the message after the
 // transaction. If a crash in between loses it, an auditor sends it.
 type PostDeleted struct {

@@ -50,7 +50,7 @@ func (p *process) newAuthn() (authn, error) {
 	}
 }
 
-// scopes are the scopes of services. Those of dev tokens are the default.
+// scopes are the scopes of services. Dev tokens have the default scopes.
 func (p *process) scopes() auth.Scopes {
 	if p.cfg.Auth == config.AuthDev {
 		return auth.Scopes{}

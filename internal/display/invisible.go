@@ -19,7 +19,7 @@ const (
 )
 
 // invisible reports whether a character has no shape of its own: Unicode's default ignorable
-// characters, and the other format characters but those that are drawn, such as U+06DD.
+// characters, and the other format characters without a glyph, unlike U+06DD.
 func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) &&
 		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)

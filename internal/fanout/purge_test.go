@@ -60,7 +60,7 @@ func (w *world) left(post string, shards int) (items int, count time.Time) {
 	return items, count
 }
 
-// purged reports whether the post by id says that its purge is over.
+// purged reports whether the post by id is marked as purged.
 func (w *world) purged(post string) bool {
 	w.Helper()
 	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})

@@ -41,7 +41,7 @@ func (s *Service) Block(ctx context.Context, user, other string) error {
 }
 
 // block makes b.User block b.Other since b.Since, unless that block is there already. also are operations that
-// belong to it. changed says that another call has changed the blocks or the follows since now
+// belong to it. changed reports that another call has changed the blocks or the follows since now
 // was read.
 func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...table.TransactOp) (changed bool, err error) {
 	user, other := b.User, b.Other
@@ -104,7 +104,7 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 	})
 }
 
-// endBlock ends user's block of other. changed says that another call has changed the blocks
+// endBlock ends user's block of other. changed reports that another call has changed the blocks
 // between the two since now was read.
 func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (changed bool, err error) {
 	_, back, err := now.times(user, other)

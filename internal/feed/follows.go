@@ -52,7 +52,7 @@ func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	return s.access.RetryChanged(func() (bool, error) { return s.follow(ctx, follower, author) })
 }
 
-// follow tries once. changed says that another call has changed the follow since this
+// follow tries once. changed reports that another call has changed the follow since this
 // one read it.
 func (s *Service) follow(ctx context.Context, follower, author string) (changed bool, err error) {
 	now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
@@ -91,7 +91,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	return false, nil
 }
 
-// makeFollow makes a follow's transaction, with its home mark. changed says that another call has
+// makeFollow makes a follow's transaction, with its home mark. changed reports that another call has
 // changed the follow since now was read.
 func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mark, since time.Time) (changed bool, err error) {
 	follower, author := mark.User, mark.Author
@@ -127,7 +127,7 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 }
 
 // renewFollow brings a follow of a former life into the present one, and counts nothing. since is the
-// time that the follow shows, v the time in whose place it stands. changed says that another call
+// time that the follow shows, v the time in whose place it stands. changed reports that another call
 // has changed the follow since now was read.
 func (s *Service) renewFollow(ctx context.Context, follower, author string, now following, since, v time.Time) (changed bool, err error) {
 	item := schema.ImportedFollowingItem(follower, author, since, now.edge.Str(schema.AttrFrom), v)
@@ -167,7 +167,7 @@ func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	return s.access.RetryChanged(func() (bool, error) { return s.unfollow(ctx, follower, author) })
 }
 
-// unfollow tries once. changed says that another call has changed the follow since
+// unfollow tries once. changed reports that another call has changed the follow since
 // this one read it.
 func (s *Service) unfollow(ctx context.Context, follower, author string) (changed bool, err error) {
 	now, err := s.readFollow(ctx, follower, author)
@@ -177,7 +177,7 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	return s.endFollow(ctx, follower, author, now)
 }
 
-// endFollow makes an unfollow's transaction. changed says that another call has changed the
+// endFollow makes an unfollow's transaction. changed reports that another call has changed the
 // follow since now was read.
 func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
 	ops, err := s.endOf(ctx, follower, author, now)

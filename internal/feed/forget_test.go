@@ -282,7 +282,7 @@ func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	assert.Empty(t, w.partition(schema.FollowersPK("ann")))
 }
 
-// A user with a new profile loses the records up to the millisecond of its After, and keeps those of
+// A user with a new profile loses the records up to the millisecond of its After, and keeps the records of
 // the next one.
 func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	w := newWorld(t)

@@ -59,7 +59,7 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 const mostRemoval = 75 * time.Minute
 
 // notBeingRemoved refuses an import for a user whose removal may still be at work: it would take
-// the records, whose ids have the times of the file, for those of the former life.
+// the records, whose ids have the times of the file, for records of the former life.
 func (s *Service) notBeingRemoved(user string, now standing) error {
 	over := now.removal().At.Add(mostRemoval)
 	if s.access.Now().After(over) {

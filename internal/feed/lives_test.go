@@ -133,7 +133,7 @@ func TestARepeatAfterANewProfileOutlivesTheRemoval(t *testing.T) {
 	}
 }
 
-// The versions of a new life are above those that calls of the former life may still write, though the
+// The versions of a new life are above the versions that calls of the former life may still write, though the
 // user comes back at once.
 func TestEverythingOfANewLifeIsAboveItsAfter(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Hour} {

@@ -35,7 +35,7 @@ func (s *Service) Mute(ctx context.Context, user, author string) error {
 }
 
 // mute makes a mute, unless it is there already. also are operations that belong to it. changed
-// says that another call has changed the mute, or a thing of also, since found was read.
+// reports that another call has changed the mute, or a thing of also, since found was read.
 func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]table.Item, also ...table.TransactOp) (changed bool, err error) {
 	stored, muted, err := storedMute(found, m.User, m.Author)
 	after := afterOf(found, m.User, m.Author)

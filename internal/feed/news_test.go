@@ -78,7 +78,7 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 }
 
 // The first request for news of a home that is gathered counts the gathered posts: it reads no list
-// twice. It says nothing while lists are left.
+// twice. It returns no count while lists are left.
 func TestNewsOfAGatheredHomeReadEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", pageLists+1)

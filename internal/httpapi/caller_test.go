@@ -103,7 +103,7 @@ func TestOnlyTheScopeLetsATokenAct(t *testing.T) {
 	assert.Equal(t, 200, w.act(t, "backend", "PUT", "/v1/me", `{"name":"n"}`, "ann").Code)
 }
 
-// A service that acts deletes no user, unless another scope of its token says so. Any user deletes
+// A service that acts deletes no user, unless another scope of its token allows it. Any user deletes
 // itself, and so does a service without the header.
 func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
 	core, logged := observer.New(zapcore.InfoLevel)

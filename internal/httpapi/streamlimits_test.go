@@ -67,7 +67,7 @@ func TestAReplayCountsAgainstTheNextRequests(t *testing.T) {
 	}
 }
 
-// scopes are those of a service if n is not 0.
+// scopes are a service's scopes if n is not 0.
 func scopes(n int) []string {
 	if n == 0 {
 		return nil

@@ -32,7 +32,7 @@ const (
 type Config struct {
 	Store table.Store
 	Now   func() time.Time
-	// Clock, if not nil, says when Now must not decide.
+	// Clock, if not nil, reports when Now must not decide.
 	Clock *clock.Clock
 	// TTL is the process's own setting: what Decide decides. It counts as decided as long as
 	// the table has no decision.
@@ -70,8 +70,8 @@ func Fixed(ttl time.Duration) *View {
 	return v
 }
 
-// Current returns the lifetimes. Once a minute one request reads the item, and the others go
-// on with the former view. All of them wait if it is not usable any more, such as after a
+// Current returns the lifetimes. Once a minute one request reads the item, while other requests
+// use the previous view. All requests wait if that view is not usable any more, such as after a
 // sleep of the process.
 func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 	if known, usable, due := v.known(); usable {

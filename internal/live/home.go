@@ -19,7 +19,7 @@ import (
 type userHome struct {
 	hub  *Hub
 	user string
-	// open counts the open streams of each service, those of the user itself under "". Hub.mu
+	// open counts the open streams of each service, and the user's own streams under "". Hub.mu
 	// guards it.
 	open map[string]int
 	ctx  context.Context //nolint:containedctx // its end stops the looks, and ends the streams

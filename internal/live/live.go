@@ -192,7 +192,7 @@ func (h *Hub) reading(ctx context.Context, look func(context.Context) error) err
 // Caller is the party that opens a stream: a user, or a service that acts for the user.
 type Caller struct{ User, Service string }
 
-// Open opens a stream of the user's home that goes on after last (home.Homes.HomeStreamed). The
+// Open opens a stream of the user's home that continues after last (home.Homes.HomeStreamed). The
 // stream needs a Close, and does nothing before Serve.
 func (h *Hub) Open(ctx context.Context, who Caller, last string) (*Stream, error) {
 	if owed := h.shares.owes(who.User); owed > 0 {

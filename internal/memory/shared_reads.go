@@ -87,7 +87,7 @@ func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
 	return found, nil
 }
 
-// arrive sorts the keys: those to read now, and those that wait for a batch. readBatch is
+// arrive sorts the keys: keys to read now, and keys that wait for a batch. readBatch is
 // not nil if this request made that batch. Then it must be called.
 func (s *Reads[K, V]) arrive(keys []K) (now, waits []K, on *batch[K, V], readBatch func(context.Context)) {
 	s.mu.Lock()

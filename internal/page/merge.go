@@ -107,7 +107,7 @@ func Grown(size, most int) int { return min(max(4*size, leastRefill), most) }
 // Stretch is a part of a sorted list.
 type Stretch[T any] struct {
 	Items []T
-	// More reports whether the list may go on after items.
+	// More reports whether the list may continue after items.
 	More bool
 	// Cut is the position of the last key read, if the budget ended the read. It is ""
 	// if items are as many as were wanted, or reach the end of the list.

@@ -16,7 +16,7 @@ package page
 
 // Of cuts a list for which one more item than limit was asked. If that item is
 // there, the page has a cursor, and the next page is not empty. A page that the budget
-// cut short goes on after the last key that was read. A page also ends where the next item
+// cut short continues after the last key that was read. A page also ends where the next item
 // does not fit.
 func Of[T any](read Stretch[T], limit int, s Scope, position func(T) string) List[T] {
 	limit = min(limit, max(1, Fitting(read.Items)))

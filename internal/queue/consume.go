@@ -42,7 +42,7 @@ type Handler func(ctx context.Context, e messages.Event) error
 // Later is the answer of a Handler that postpones a message on purpose.
 type Later struct { //nolint:errname // a handler asks for it in words: return &queue.Later{…}
 	// After is the delay. If it is negative, the delay is Backoff's, which grows with the receives. A
-	// receive with a delay above LongWait does not count, unless Counts says so: a message that waits
+	// receive with a delay above LongWait does not count, unless Counts is set: a message that waits
 	// its turn for hours has all its attempts after that.
 	After  time.Duration
 	Counts bool

@@ -135,7 +135,7 @@ type DeadLetter struct {
 // ReceiveOf returns it.
 type Receive struct {
 	// Receives is how often the message was received, this time included. Receives
-	// that ended with a hand-back count too, and those that ended with a long Later do not.
+	// that ended with a hand-back count too, and receives that ended with a long Later do not.
 	Receives int
 	// Original is the published event, if the backend has it and not only its payload.
 	Original Original
@@ -145,7 +145,7 @@ type Receive struct {
 	due time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
-	// transient says that the Nack is for a transient error, left that it is for a long Later.
+	// transient means that the Nack is for a transient error, left that it is for a long Later.
 	transient, left bool
 }
 

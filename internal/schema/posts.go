@@ -81,7 +81,7 @@ type PostRef struct {
 	Deleted    bool
 	// TTL is the time when a tombstone expires, zero for never.
 	TTL time.Time
-	// Purged says that a tombstone's purge is over.
+	// Purged means that a tombstone's purge is over.
 	Purged bool
 }
 

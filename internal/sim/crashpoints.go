@@ -40,7 +40,7 @@ func crashPoints() []string {
 	return all
 }
 
-// point returns the crash point of a call. Those of an audit are named by the operation alone: it
+// point returns the crash point of a call. Crash points of an audit are named by the operation alone: it
 // reads all that there is, and its calls are no steps of a protocol.
 func (c *call) point() string {
 	if c.proc.role == "audit" {

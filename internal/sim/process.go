@@ -89,7 +89,7 @@ func opOf(ctx context.Context) string {
 	return op
 }
 
-// requestID is access.Config.RequestID. Requests that one shared read has answered go on at the same
+// requestID is access.Config.RequestID. Requests that one shared read has answered continue at the same
 // time, and ask for their name before they draw an id: each waits for its turn, so a seed has the same
 // ids in each run.
 func (p *Proc) requestID(ctx context.Context) string {

@@ -63,7 +63,7 @@ type published struct {
 type workload struct {
 	w     *World
 	users []string
-	// clients make the operations: the users, and those of the leaver.
+	// clients make the operations: the users, and the clients of the leaver.
 	clients []string
 	apis    []*Proc
 	serve   map[*Proc]*domain

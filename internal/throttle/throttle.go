@@ -23,7 +23,7 @@ const (
 
 // Throttle limits the writes of a process while a table is short of capacity. The zero value has no
 // limit. While the table refuses few writes, units have no limit. When it refuses many, a limit of
-// write units a second begins. Writes wait for their units, and of those that wait the most urgent
+// write units a second begins. Writes wait for their units, and of the waiting writes the most urgent
 // go first. So it needs no knowledge of the table's capacity, nor of other processes, which
 // share it in the same way.
 //

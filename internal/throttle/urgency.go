@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Urgency orders the kinds of work of a process. Under throttling those of the least
+// Urgency orders the kinds of work of a process. Under throttling the kinds of the least
 // urgency slow down first.
 type Urgency int
 

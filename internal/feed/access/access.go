@@ -40,7 +40,7 @@ type Config struct {
 	IDs *id.Generator
 	// Now is the clock.
 	Now func() time.Time
-	// Clock, if not nil, says when Now must not decide by age.
+	// Clock, if not nil, reports when Now must not decide by age.
 	Clock *clock.Clock
 	// Lifetimes are how long posts stay in homes, by the times of their ids.
 	Lifetimes *lifetime.View

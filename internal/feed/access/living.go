@@ -36,7 +36,7 @@ func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, e
 	return byID, err
 }
 
-// LivingPosts adds to living those of the posts that exist and are not deleted, by id.
+// LivingPosts adds the posts that exist and are not deleted to living, by id.
 func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[string]schema.PostRef) error {
 	keys := make([]table.Key, 0, len(posts))
 	for _, post := range posts {

@@ -17,7 +17,7 @@ type Span struct {
 	Up bool
 }
 
-// Behind after an id is above every key of that post, and below those of later posts.
+// Behind after an id is above every key of that post, and below the keys of later posts.
 const Behind = "~"
 
 // Compare orders two ids in the direction of s.

@@ -56,7 +56,7 @@ func (u *underWay) count(n int) {
 }
 
 // A process has eight transactions on the followers of one author under way, and one on the
-// comments of a post. Those of others do not wait for them.
+// comments of a post. Comments of other users do not wait for them.
 func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 	const crowd = 200
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 	}
 }
 
-// A call that gives up while it waits leaves the others their turns.
+// A call that gives up while it waits leaves other calls their turns.
 func TestACallThatWaitsInVainLeavesItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, of := newTurns(), Lane{"ann", 1}

@@ -35,10 +35,10 @@ const (
 
 // Reconcile finds posts whose fan-out was lost, such as with its queue, and begins it again.
 // It looks at limit living posts at most that were made from since on and before until, and
-// publishes again each one whose delivery is not complete. A worker then goes on from the
+// publishes again each one whose delivery is not complete. A worker then resumes from the
 // stored chain, so delivered entries stay, and a fan-out that was only slow does no harm.
 //
-// Posts that homes do not show any more are left out, and those that workers refuse for
+// Posts that homes do not show any more are left out, and so are posts that workers refuse for
 // their age (messages.MaxAge). The index is eventually consistent,
 // so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
 //
@@ -156,7 +156,7 @@ func (d *Deliveries) postsMade(ctx context.Context, at position, low, high strin
 	return refs, false, nil
 }
 
-// publishIncomplete publishes again those of the posts whose delivery is not complete.
+// publishIncomplete publishes again the posts whose delivery is not complete.
 func (d *Deliveries) publishIncomplete(ctx context.Context, refs []schema.PostRef) (published int, err error) {
 	again := make([]bool, len(refs))
 	works := make([]func(context.Context) error, len(refs))

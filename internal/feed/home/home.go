@@ -87,7 +87,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 // of them it reads the posts, and the budget of the read, nil if calls has not enough left. small is
 // the size of a small refill, 0 for none, and again the number of calls that references take.
 //
-// A small refill takes the calls of merged lists from the budget, and only if that leaves those of a
+// A small refill takes the calls of merged lists from the budget, and only if that leaves the calls of a
 // large refill. Else a page could end earlier than without it.
 func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, own *page.Budget) {
 	large := again + 1 + access.Batches(3*missing)
@@ -100,7 +100,7 @@ func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, 
 	return 0, 0, nil
 }
 
-// homePage returns a page that goes on after the post last, "" for the last page. It ends
+// homePage returns a page that continues after the post last, "" for the last page. It ends
 // earlier where the next item does not fit.
 func homePage(items []feed.HomeItem, last string, scope page.Scope) page.List[feed.HomeItem] {
 	for i := 1; invariants.Enabled && i < len(items); i++ {

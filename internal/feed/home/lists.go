@@ -86,7 +86,7 @@ func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error
 // homeReaders is the number of post lists that one home read reads at the same time.
 const homeReaders = 100
 
-// Query says how to compute a home: from the timeline (push), or from the
+// Query is the way to compute a home: from the timeline (push), or from the
 // followees' post lists alone (pull). Both give the same list and share their cursors.
 // After, if it is not "", leaves out that post and all older ones; such a list has cursors
 // of its own.

@@ -74,7 +74,7 @@ func (h *Homes) followees(ctx context.Context, viewer, after string, want int) (
 // First the lists of all followees are read, by one request if it can, and the newest posts of
 // all are kept. Then pages are made of these, and after them the next gathering begins.
 type gathering struct {
-	// before is the post id below which the home goes on, "" for its start.
+	// before is the post id below which the home continues, "" for its start.
 	before string
 	// after is the last followee whose list was read: "" for none yet, everyFollowee if
 	// the posts are complete.
@@ -186,7 +186,7 @@ func (h *Homes) gatheredPage(ctx context.Context, viewer string, query Query, at
 	return at.page(viewer, query, items), nil
 }
 
-// page returns a page of items that goes on with at.
+// page returns a page of items that continues with at.
 func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page.List[feed.HomeItem] {
 	if at.after == everyFollowee && len(at.posts) == 0 {
 		if at.end == "" {
@@ -197,7 +197,7 @@ func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page
 	return page.List[feed.HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).Cursor(at.encode())}
 }
 
-// stillShown returns references to those of the gathered posts that viewer's home shows
+// stillShown returns references to the gathered posts that viewer's home shows
 // now: posts were deleted, have expired, and authors were unfollowed or muted since (I2). A cursor
 // grants nothing either: the posts that it names may be of anybody (I10).
 func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) ([]access.Ref, error) {
@@ -268,7 +268,7 @@ func byGathering(viewer, after string) page.Scope {
 }
 
 // homeAt reads a cursor of viewer's home. gathers reports whether it is one of a gathering,
-// from whose start a home by push goes on.
+// from whose start a home by push continues.
 func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error) {
 	if at.before, err = page.ListByID("home", viewer, after).Position(cursor); err == nil {
 		return at, false, nil

@@ -7,13 +7,13 @@ import (
 )
 
 // Found is the answer to a question about several ids, in their order and each once. Missing
-// are the ids of nothing, or of deleted posts. Rest are those that do not fit into an answer.
+// are the ids of nothing, or of deleted posts. Rest are the ids that do not fit into an answer.
 type Found[T any] struct {
 	Items         []T
 	Missing, Rest []string
 }
 
-// found sorts ids into those of items, which it cuts to fit into an answer, and the others.
+// found sorts ids into ids of items, which it cuts to fit into an answer, and ids of nothing.
 func found[T any](ids []string, items []T, id func(T) string) Found[T] {
 	n := page.Fitting(items)
 	out := Found[T]{Items: items[:n]}

@@ -61,7 +61,7 @@ func (r *run) shownFor(ctx context.Context, post string, more time.Duration) (bo
 // chunk done or ended its backfill. The hour is for the calls of that worker and of the audit.
 const leavesSoon = 13 * time.Hour
 
-// planItem checks that a delivered post has its entries: the author's own, and those of the
+// planItem checks that a delivered post has its entries: the author's own, and the entries of the
 // followers of done chunks.
 func (r *run) planItem(ctx context.Context, it table.Item) error {
 	plan, err := schema.ParsePlan(it)
@@ -146,7 +146,7 @@ func (r *run) chunk(ctx context.Context, p delivered, c schema.Chunk) error {
 	}
 }
 
-// letters are those of user ids, in their order.
+// letters are the letters of user ids, in their order.
 const letters = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
 // drawn returns a random place among user ids.

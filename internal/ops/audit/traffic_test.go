@@ -165,7 +165,7 @@ func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
 	assert.Empty(t, all)
 }
 
-// refollowed is a table in which a follow ends and comes again, with the time that it had, between
+// refollowed is a table in which a follow ends and is made again, with the time that it had, between
 // the cheap reading of an entry, which finds none, and the transaction that confirms the loss.
 type refollowed struct {
 	table.Store

@@ -22,7 +22,7 @@ func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", du
 const (
 	dutyOperator = "operator"
 	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of verify, those
-	// that end kept blocks, and those of a purge whose event was lost.
+	// that end kept blocks, and the call for a purge whose event was lost.
 	dutyAuditor = "auditor"
 )
 

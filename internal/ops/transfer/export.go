@@ -131,7 +131,7 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	})
 }
 
-// hidden writes the mutes and the blocks that a user made, those of removed users, too.
+// hidden writes the mutes and the blocks that a user made, also of removed users.
 func (e *exporter) hidden(ctx context.Context, user string) error {
 	err := e.each(ctx, schema.MarksPK(user), func(it table.Item) error {
 		author, ok := schema.MutedOfSK(it.Key.SK)

@@ -70,7 +70,7 @@ func (s *subscription) handBack(h *held, delay time.Duration) {
 }
 
 // answered sends an answer, waits for its outcome and frees the room. If the answer fails,
-// or the drain ends first, the message comes again after its visibility timeout.
+// or the drain ends first, the message returns after its visibility timeout.
 func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	done := make(chan error, 1)
 	send(func(err error) { done <- err })

@@ -155,7 +155,7 @@ type breaker struct {
 	mu sync.Mutex
 	// failed is when a delete or a copy failed, zero if one succeeded since its pause.
 	failed time.Time
-	// trying says that a copy is under way after a pause. Its end decides about the others.
+	// trying means that one copy is under way after a pause. Its end decides about further copies.
 	trying bool
 }
 

@@ -24,7 +24,7 @@ type fifo struct {
 	ready, loud *list.List
 	// groups has the groups with messages.
 	groups map[string]*group
-	// hidden has the messages in flight, delayed those that were sent with a delay and have not been
+	// hidden has the messages in flight, delayed the messages that were sent with a delay and have not been
 	// received. The next one to become ready comes first.
 	hidden, delayed byTime
 	// out has the messages by the receipt of their last receive.
