@@ -123,12 +123,12 @@ func (a *app) forgetCommand() *cobra.Command {
 				return errors.New("nothing was removed: the user's id was not typed, and --yes not given")
 			}
 		}
-		users, end, err := daemon.OpenUsers(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
+		removals, end, err := daemon.OpenRemovals(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
 		if err != nil {
 			return err
 		}
 		removed, lines := 0, newProgressLines(a.stderr)
-		found, err := daemon.Forget(c.Context(), users, user, func(n int) {
+		found, err := removals.Remove(c.Context(), user, func(n int) {
 			removed = n
 			lines.show(transfer.Progress{Phase: "removed", Done: n})
 		})

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/likeagg"
@@ -45,6 +46,7 @@ type domain struct {
 	homes      *home.Homes
 	views      *view.Views
 	deliveries *delivery.Deliveries
+	removals   *removal.Removals
 }
 
 func (p *process) newDomain(store table.Store) domain {
@@ -57,7 +59,7 @@ func (p *process) newDomain(store table.Store) domain {
 		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post,
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
-	return domain{service, homes, view.New(way, service), delivery.New(way)}
+	return domain{service, homes, view.New(way, service), delivery.New(way), removal.New(way, service)}
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
@@ -72,7 +74,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	}
 	reads := p.newDomain(store)
 	api, err := httpapi.New(httpapi.Config{
-		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Deliveries: reads.deliveries,
+		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Deliveries: reads.deliveries, Removals: reads.removals,
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
 		OwnHost: p.authn.tokens != nil && p.cfg.DevAuthPublic == "",
 		Health:  p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
@@ -116,9 +118,9 @@ func (p *process) startFanout() {
 		{queue.TopicChunks, func(w *fanout.Worker) queue.Handler { return w.HandleChunks }, p.eng.workers.chunks, throttle.Chunks},
 	} {
 		store := p.shares.Store(measured, c.urgency)
-		posts := p.newDomain(store).feed
+		parts := p.newDomain(store)
 		worker := fanout.New(fanout.Config{
-			Store: store, Posts: posts, Users: users{posts}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+			Store: store, Posts: parts.feed, Users: users{parts.removals}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 			Lifetimes: p.lifetimes, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
 			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.log.Named("fanout"),
 		})

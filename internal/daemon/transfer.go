@@ -6,16 +6,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"fanfare/internal/feed/access"
-
 	"go.uber.org/zap"
 
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/fanout"
-	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/transfer"
@@ -55,17 +54,17 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	return t, func() error { return errors.Join(store.Close(), dir.Close()) }, nil
 }
 
-// users is the domain's Forget as the fan-out calls it.
-type users struct{ feed *feed.Service }
+// users is the Forget of package removal as the fan-out calls it.
+type users struct{ removals *removal.Removals }
 
 func (u users) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
-	done, err := u.feed.Forget(ctx, user, event, most)
+	done, err := u.removals.Forget(ctx, user, event, most)
 	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
-// OpenUsers returns the users of a configuration, on the data of OpenTransfer and with its
+// OpenRemovals returns the Removals of a configuration, on the data of OpenTransfer and with its
 // queues. The caller calls end.
-func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed.Service, end func() error, err error) {
+func OpenRemovals(ctx context.Context, cfg config.Config, log *zap.Logger) (r *removal.Removals, end func() error, err error) {
 	t, closeTable, err := OpenTransfer(ctx, cfg, log)
 	if err != nil {
 		return nil, nil, err
@@ -79,40 +78,8 @@ func OpenUsers(ctx context.Context, cfg config.Config, log *zap.Logger) (u *feed
 	if err != nil {
 		return nil, nil, errors.Join(err, closeTable())
 	}
-	u = feed.New(feed.Config{
-		Access: access.New(access.Config{
-			Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, Lifetimes: lifetime.New(lifetime.Config{Store: t.Store, Now: time.Now, TTL: cfg.TimelineTTL, Log: log}), Log: log,
-		}),
-		LikesByUser: bool(cfg.LikesByUser),
+	way := access.New(access.Config{
+		Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, Lifetimes: lifetime.New(lifetime.Config{Store: t.Store, Now: time.Now, TTL: cfg.TimelineTTL, Log: log}), Log: log,
 	})
-	return u, func() error { return errors.Join(broker.Close(), closeTable()) }, nil
+	return removal.New(way, feed.New(feed.Config{Access: way})), func() error { return errors.Join(broker.Close(), closeTable()) }, nil
 }
-
-// Forget removes a user and all that the user made, but for likes that workers have to count
-// first: the event that they work by stays in the queue. It calls progress with the number of
-// removed things. found reports whether there was a profile or anything else of the user.
-func Forget(ctx context.Context, u *feed.Service, user string, progress func(removed int)) (found bool, err error) {
-	_, err = u.User(ctx, user)
-	if e, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || e.Kind != fault.NotFound) {
-		return false, err
-	}
-	found = err == nil
-	event, err := u.AskToForget(ctx, user)
-	if err != nil {
-		return found, err
-	}
-	for removed := 0; ; {
-		done, err := u.Forget(ctx, user, event, forgetStep)
-		if err != nil {
-			return found, err
-		}
-		removed += done.Sum()
-		progress(removed)
-		if done.Sum() == done.Likes {
-			return found || removed > 0, nil
-		}
-	}
-}
-
-// forgetStep is the number of things between two calls of progress.
-const forgetStep = 100

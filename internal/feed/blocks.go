@@ -104,6 +104,25 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 	})
 }
 
+// EndBlock ends a block as it was read, and reports whether it did: another call may have ended or
+// renewed it. The profiles may be gone.
+func (s *Service) EndBlock(ctx context.Context, b schema.Block) (ended bool, err error) {
+	err = s.access.RetryChanged(func() (bool, error) {
+		now, err := s.readBlocks(ctx, b.User, b.Other)
+		if err != nil {
+			return false, err
+		}
+		own, _, err := now.times(b.User, b.Other)
+		if err != nil || !own.Equal(b.Since) {
+			return false, err
+		}
+		changed, err := s.endBlock(ctx, b.User, b.Other, now)
+		ended = err == nil
+		return changed, err
+	})
+	return ended, err
+}
+
 // endBlock ends user's block of other. changed reports that another call has changed the blocks
 // between the two since now was read.
 func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (changed bool, err error) {

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -122,6 +123,7 @@ type domain struct {
 	*home.Homes
 	*view.Views
 	*delivery.Deliveries
+	*removal.Removals
 }
 
 func newDomain(c config) *domain {
@@ -129,7 +131,7 @@ func newDomain(c config) *domain {
 	c.service.Access = a
 	s := feed.New(c.service)
 	c.homes.Access, c.homes.Items, c.homes.Mutes = a, s, s
-	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a)}
+	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a), removal.New(a, s)}
 }
 
 // world is a domain on a table in memory. A test that wants its posts delivered calls

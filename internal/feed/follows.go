@@ -177,6 +177,28 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	return s.endFollow(ctx, follower, author, now)
 }
 
+// EndFollow ends a follow for which ends holds, as it is stored, and reports whether it did. The
+// profiles may be gone.
+func (s *Service) EndFollow(ctx context.Context, follower, author string, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
+	err = s.access.RetryChanged(func() (bool, error) {
+		now, err := s.readEdge(ctx, follower, author)
+		if err != nil || now.edge == nil {
+			return false, err
+		}
+		edge, err := schema.ParseEdge(*now.edge)
+		if err != nil {
+			return false, fault.Wrap("table", err)
+		}
+		if ok, err := ends(edge); err != nil || !ok {
+			return false, err
+		}
+		changed, err := s.endFollow(ctx, follower, author, now)
+		ended = err == nil
+		return changed, err
+	})
+	return ended, err
+}
+
 // endFollow makes an unfollow's transaction. changed reports that another call has changed the
 // follow since now was read.
 func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
@@ -313,6 +335,19 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 		now.mark = &it
 	}
 	return now, nil
+}
+
+// readEdge is readFollow for users whose profile may be gone.
+func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
+	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
+	found, err := s.access.BatchGet(ctx, []table.Key{edge, mark}, true)
+	if it, ok := found[edge]; ok {
+		now.edge = &it
+	}
+	if it, ok := found[mark]; ok {
+		now.mark = &it
+	}
+	return now, err
 }
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of

@@ -13,6 +13,7 @@ import (
 	fanclock "fanfare/internal/clock"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -20,7 +21,7 @@ import (
 )
 
 // forget stands in for the worker: it repeats Forget until nothing is left.
-func (w *world) forget(user, event string, most int) (all feed.Forgotten) {
+func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 	w.t.Helper()
 	for {
 		done, err := w.Forget(w.t.Context(), user, event, most)
@@ -80,7 +81,7 @@ func TestNothingIsLeftOfAForgottenUser(t *testing.T) {
 
 		all := w.forget("ann", events[0].Head().EventID, most)
 		assert.Zero(t, w.comments(others.ID), "the post counts no comment that went")
-		assert.Equal(t, feed.Forgotten{Posts: 2, Follows: 3, Comments: 1, Likes: 1}, all)
+		assert.Equal(t, removal.Forgotten{Posts: 2, Follows: 3, Comments: 1, Likes: 1}, all)
 		for _, pk := range []string{schema.PostsPK("ann"), schema.FollowersPK("ann"), schema.FollowingPK("ann"), schema.CommentsPK(others.ID)} {
 			assert.Empty(t, w.partition(pk), pk)
 		}
@@ -143,7 +144,7 @@ func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 }
 
 func TestTheSumOfForgottenThings(t *testing.T) {
-	f := feed.Forgotten{Posts: 1, Follows: 2, Mutes: 4, Blocks: 8, Comments: 16, Likes: 32}
+	f := removal.Forgotten{Posts: 1, Follows: 2, Mutes: 4, Blocks: 8, Comments: 16, Likes: 32}
 	assert.Equal(t, 63, f.Sum())
 }
 
@@ -318,7 +319,7 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	}
 	done, err := w.Forget(t.Context(), "ann", event, 1000)
 	require.NoError(t, err)
-	assert.Equal(t, feed.Forgotten{Follows: 2, Mutes: 1, Blocks: want, Left: asked}, done)
+	assert.Equal(t, removal.Forgotten{Follows: 2, Mutes: 1, Blocks: want, Left: asked}, done)
 	assert.NotNil(t, w.item(schema.ProfileKey("ann")))
 	for i, since := range []time.Time{{}, {}, young} {
 		for j, by := range []time.Time{{}, old, young} {

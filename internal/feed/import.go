@@ -36,18 +36,18 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	if err := in.validate(); err != nil {
 		return err
 	}
-	now, err := s.standing(ctx, user)
+	now, err := s.Standing(ctx, user)
 	if err != nil {
 		return err
 	}
-	if err := s.notBeingRemoved(user, now); err != nil || now.profile != nil {
+	if err := s.notBeingRemoved(user, now); err != nil || now.Profile != nil {
 		return err
 	}
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: made}
-	if err := s.beginLife(&profile, now.note); err != nil {
+	if err := s.beginLife(&profile, now.Note); err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
-	err = s.writeProfile(ctx, profile, table.Absent{}, now.note)
+	err = s.writeProfile(ctx, profile, table.Absent{}, now.Note)
 	if _, there := errors.AsType[*table.ConditionError](err); there || access.ConditionFailed(err) {
 		return nil
 	}
@@ -60,8 +60,8 @@ const mostRemoval = 75 * time.Minute
 
 // notBeingRemoved refuses an import for a user whose removal may still be at work: it would take
 // the records, whose ids have the times of the file, for records of the former life.
-func (s *Service) notBeingRemoved(user string, now standing) error {
-	over := now.removal().At.Add(mostRemoval)
+func (s *Service) notBeingRemoved(user string, now Standing) error {
+	over := now.Removal().At.Add(mostRemoval)
 	if s.access.Now().After(over) {
 		return nil
 	}

@@ -14,52 +14,44 @@ import (
 // This file holds the rules by which the lives of a user under one id are told apart
 // (docs/decisions/0030). All ids and versions of a life are above its profile's After.
 
-// lifeGap is the least time between a removal, or the return if that is later, and the ids of the next
+// LifeGap is the least time between a removal, or the return if that is later, and the ids of the next
 // life. Calls that were under way made ids above that of the removal; the gap covers them, and
 // clocks that differ by less.
-const lifeGap = time.Minute
+const LifeGap = time.Minute
 
-// standing is the state of a user: a profile, the note of a removal, or neither.
-type standing struct {
-	profile *schema.Profile
-	note    *schema.Removal
-	// asked is the time just before the read.
-	asked time.Time
+// Standing is the state of a user: a profile, the note of a removal, or neither.
+type Standing struct {
+	Profile *schema.Profile
+	Note    *schema.Removal
+	// Asked is the time just before the read.
+	Asked time.Time
 }
 
-func (s *Service) standing(ctx context.Context, user string) (now standing, err error) {
-	now.asked = s.access.Now()
+// Standing reads the state of a user, consistently.
+func (s *Service) Standing(ctx context.Context, user string) (now Standing, err error) {
+	now.Asked = s.access.Now()
 	found, err := s.access.BatchGet(ctx, []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)}, true)
 	if err != nil {
-		return standing{}, err
+		return Standing{}, err
 	}
 	items := make([]table.Item, 0, len(found))
 	for _, it := range found {
 		items = append(items, it)
 	}
-	now.note = schema.NoteOf(user, items)
-	now.profile, _, err = schema.ParseUser(items)
+	now.Note = schema.NoteOf(user, items)
+	now.Profile, _, err = schema.ParseUser(items)
 	return now, fault.Wrap("table", err)
 }
 
-// removal returns the newest removal of the user, zero for none.
-func (now standing) removal() schema.Removal {
+// Removal returns the newest removal of the user, zero for none.
+func (now Standing) Removal() schema.Removal {
 	switch {
-	case now.note != nil:
-		return *now.note
-	case now.profile != nil:
-		return now.profile.Former
+	case now.Note != nil:
+		return *now.Note
+	case now.Profile != nil:
+		return now.Profile.Former
 	}
 	return schema.Removal{}
-}
-
-// endsBy reports whether the removal that an event asks for ends the life of the profile.
-func (now standing) endsBy(event string) bool {
-	p := now.profile
-	if p == nil || p.After != "" {
-		return p != nil && p.After < event
-	}
-	return !p.CreatedAt.After(access.TimeOf(event))
 }
 
 // sameLife holds for a profile of the same life.
@@ -68,16 +60,16 @@ func sameLife(p schema.Profile) table.Cond {
 	return table.All{unchangedAttr(it, schema.AttrCreated), unchangedAttr(it, schema.AttrAfter)}
 }
 
-// endLife makes the transaction of a removal: the profile that was read goes, and the note of the
+// EndLife makes the transaction of a removal: the profile that was read goes, and the note of the
 // event stands in its place. Nobody takes the removal of a user for damage, and no earlier
 // removal lowers the note.
-func (s *Service) endLife(ctx context.Context, user, event string, now standing) (schema.Removal, error) {
+func (s *Service) EndLife(ctx context.Context, user, event string, now Standing) (schema.Removal, error) {
 	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
 	ops := []table.TransactOp{{Put: &table.PutInput{Item: removal.Item(), If: table.Any{
 		table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}, table.Equal{Name: schema.AttrEvent, Value: table.S(event)},
 	}}}}
-	if now.profile != nil {
-		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ProfileKey(user), If: sameLife(*now.profile)}})
+	if now.Profile != nil {
+		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ProfileKey(user), If: sameLife(*now.Profile)}})
 	} else { // a user may come back meanwhile, and a profile has no note beside it
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Absent{}}})
 	}
@@ -97,7 +89,7 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 	if now := s.access.Now(); now.After(latest) {
 		latest = now
 	}
-	after, err := s.access.IDs.After(id.Floor(latest.Add(lifeGap)))
+	after, err := s.access.IDs.After(id.Floor(latest.Add(LifeGap)))
 	if err != nil {
 		return err
 	}

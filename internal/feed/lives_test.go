@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -204,7 +205,7 @@ func TestARemovalTakesNoLaterLife(t *testing.T) {
 			}
 			if err == nil {
 				again()
-				var done feed.Forgotten
+				var done removal.Forgotten
 				done, err = w.Forget(t.Context(), "ann", event, 1000)
 				assert.True(t, done.Overtaken)
 			}

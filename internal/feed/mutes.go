@@ -79,13 +79,13 @@ func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	if err != nil || !muted {
 		return err
 	}
-	_, err = s.endMute(ctx, stored)
+	_, err = s.EndMute(ctx, stored)
 	return err
 }
 
-// endMute ends a mute as it was read, and reports whether none of it is left: another call may have
+// EndMute ends a mute as it was read, and reports whether none of it is left: another call may have
 // renewed it.
-func (s *Service) endMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
+func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
 	err = s.access.Transact(ctx,
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuterKey(m.Author, m.User)}},

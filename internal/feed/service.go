@@ -1,6 +1,6 @@
 // Package feed is the domain: users, follows, posts, comments, likes. Of the folders below, package
-// home computes homes, package view views, package delivery reads deliveries, and package access is
-// the way of all of them to the table and the queue.
+// home computes homes, package view views, package delivery reads deliveries, package removal removes
+// users, and package access is the way of all of them to the table and the queue.
 // Each access pattern of docs/ACCESS_PATTERNS.md is one method of the domain. The
 // package uses the table and the queue through their ports and knows neither AWS
 // nor HTTP. Callers have checked the grammar of user ids and ULIDs; this package
@@ -68,7 +68,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Service is the domain without its homes, views and deliveries. Its methods may be called at the same time.
+// Service is the domain without its homes, views, deliveries and removals. Its methods may be called at the same time.
 type Service struct {
 	cfg    Config
 	access *access.Access

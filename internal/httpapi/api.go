@@ -33,6 +33,7 @@ import (
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/live"
 	"fanfare/internal/page"
@@ -66,6 +67,7 @@ type Config struct {
 	Homes      *home.Homes
 	Views      *view.Views
 	Deliveries *delivery.Deliveries
+	Removals   *removal.Removals
 	Verifier   auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
@@ -104,6 +106,7 @@ type API struct {
 	homes      *home.Homes
 	views      *view.Views
 	deliveries *delivery.Deliveries
+	removals   *removal.Removals
 	verifier   auth.Verifier
 	tokens     TokenIssuer
 	ownHost    bool
@@ -132,7 +135,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, removals: cfg.Removals, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),

@@ -25,6 +25,7 @@ import (
 
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
@@ -165,6 +166,7 @@ func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
 	c.Homes = home.New(home.Config{Access: settings.Access, Items: c.Feed, Mutes: c.Feed})
 	c.Views = view.New(settings.Access, c.Feed)
 	c.Deliveries = delivery.New(settings.Access)
+	c.Removals = removal.New(settings.Access, c.Feed)
 }
 
 func (w *world) token(t *testing.T, user string) string {

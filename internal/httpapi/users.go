@@ -93,7 +93,7 @@ func (a *API) registerUsers() {
 		"Mutes and blocks of you, by other users, stay for when you return."
 	del.Metadata = map[string]any{deletesUser: true}
 	register(a, del, func(ctx context.Context, _ *struct{}) (*empty, error) {
-		return nil, a.feed.DeleteProfile(ctx, userOf(ctx))
+		return nil, a.removals.DeleteProfile(ctx, userOf(ctx))
 	})
 
 	type profileIn struct{ Body ProfileInput }

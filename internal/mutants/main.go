@@ -41,7 +41,7 @@ func product() map[string]part {
 	return map[string]part{
 		"internal/likeagg": {alone: true}, "internal/fanout": {alone: true},
 		"internal/feed": {}, "internal/feed/access": {also: "internal/feed"}, "internal/feed/home": {also: "internal/feed"},
-		"internal/feed/delivery": {also: "internal/feed"}, "internal/feed/view": {also: "internal/feed"},
+		"internal/feed/delivery": {also: "internal/feed"}, "internal/feed/removal": {also: "internal/feed"}, "internal/feed/view": {also: "internal/feed"},
 		"internal/fault": {also: "internal/feed"}, "internal/memory": {also: "internal/feed"}, "internal/page": {also: "internal/feed"},
 		"internal/live": {}, "internal/ops/audit": {}, "internal/ops/transfer": {}, "internal/table/embedded": {},
 		"internal/queue": {files: []string{"consume.go", "session.go"}},

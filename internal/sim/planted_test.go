@@ -73,7 +73,7 @@ func bugs() []bug {
 		arrivals = "internal/feed/home/arrivals.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
-		forget   = "internal/feed/forget.go"
+		forget   = "internal/feed/removal/forget.go"
 		users    = "internal/feed/users.go"
 		bylines  = "internal/fanout/bylines.go"
 		worker   = "internal/fanout/worker.go"
@@ -82,7 +82,7 @@ func bugs() []bug {
 		entries  = "internal/ops/audit/entries.go"
 		mend     = "internal/feed/mend.go"
 		life     = "internal/feed/lives.go"
-		sweep    = "internal/feed/sweep.go"
+		sweep    = "internal/feed/removal/sweep.go"
 		last     = "internal/fanout/forget.go"
 	)
 	return []bug{
@@ -114,12 +114,12 @@ func bugs() []bug {
 		if _, there`}}},
 		{"block that leaves a follow", "I4", []edit{{blocks, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[1]), If: table.Absent{}}}`, `table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(f[0], f[0]), If: table.Absent{}}}`}}},
 		{"blocks of a removed user ended", "I2 I5", []edit{{forget, `if err != nil || b.Since.IsZero() || b.Since.After(`, `if err != nil || b.Since.After(`},
-			{forget, `changed, err := sw.s.endBlock(ctx, sw.user, b.Other, now)`, `changed, err := sw.s.endBlock(ctx, sw.user, b.Other, now)
-			if err == nil && !b.By.IsZero() {
-				if now, err = sw.s.readBlocks(ctx, b.Other, sw.user); err == nil {
-					changed, err = sw.s.endBlock(ctx, b.Other, sw.user, now)
-				}
-			}`}}},
+			{blocks, `changed, err := s.endBlock(ctx, b.User, b.Other, now)`, `changed, err := s.endBlock(ctx, b.User, b.Other, now)
+		if err == nil && !b.By.IsZero() {
+			if now, err = s.readBlocks(ctx, b.Other, b.User); err == nil {
+				changed, err = s.endBlock(ctx, b.Other, b.User, now)
+			}
+		}`}}},
 		{"mutes of a removed user ended", "I5", []edit{{forget, `q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}`,
 			`q := table.Query{PK: schema.MutersPK(sw.user), Consistent: true}`}}},
 		{"ttl on a kept block", "I5", []edit{{"internal/schema/blocks.go", `	return it
@@ -335,15 +335,15 @@ func bugs() []bug {
 		{"repair of a follow without its users", "audit", []edit{{mend, `hasProfile(follower), hasProfile(author), `, ``}}},
 		{"repair that tells others of a follow", "I6", []edit{{mend, `Kind: schema.MarkBackfill, From: from, Version: version}`, `Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}`}}},
 		{"removal asked for after the profile went", "I12", []edit{
-			{forget, `if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`,
-				`if _, err := s.endLife(ctx, user, event, now); err != nil { return "", err }
-	if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`},
+			{forget, `if err := r.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`,
+				`if _, err := r.feed.EndLife(ctx, user, event, now); err != nil { return "", err }
+	if err := r.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`},
 		}},
 		{"profile removed without its note", "I12", []edit{{life, `	s.cfg.Authors.forget(user)
-	return removal,`, `	s.cfg.Authors.forget(user); if now.profile != nil { ops = ops[1:] }
+	return removal,`, `	s.cfg.Authors.forget(user); if now.Profile != nil { ops = ops[1:] }
 	return removal,`}}},
 		{"old removal that takes a new profile", "I12", []edit{
-			{life, `return p != nil && p.After < event`, `return p != nil`},
+			{forget, `return p != nil && p.After < event`, `return p != nil`},
 			{forget, `overtaken = event < removal.Event`, `overtaken = false`},
 			{life, `table.Equal{Name: schema.AttrEvent, Value: table.S(event)},
 	}}}}`, `table.Exists{},
@@ -352,7 +352,7 @@ func bugs() []bug {
 		{"new life that begins with the event of the removal", "I12", []edit{
 			{life, `profile.After, profile.Former = after, *note`, `profile.After, profile.Former = note.Event, *note; _ = after`},
 		}},
-		{"new life without a gap above the clock", "I12", []edit{{life, `id.Floor(latest.Add(lifeGap))`, `max(note.Event, id.Floor(latest))`}}},
+		{"new life without a gap above the clock", "I12", []edit{{life, `id.Floor(latest.Add(LifeGap))`, `max(note.Event, id.Floor(latest))`}}},
 		{"repeat that trusts the record of a former life", "I12", []edit{{life, `return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()`, `return after == "never"`}}},
 		{"idempotency key of a former life", "I12", []edit{{"internal/feed/idempotency.go", `if after != "" {`, `if after == "never" {`}}},
 		{"times of a new life by the clock", "I12", []edit{{life, `	if isFormer(at, after) {
@@ -363,11 +363,11 @@ func bugs() []bug {
 			return err
 		}
 `, `		former := before
-`}, {sweep, `	for page, err := range sw.s.access.Store.Query(ctx, q) {`, `	before, err := sw.former(ctx)
+`}, {sweep, `	for page, err := range sw.r.access.Store.Query(ctx, q) {`, `	before, err := sw.former(ctx)
 	if err != nil {
 		return err
 	}
-	for page, err := range sw.s.access.Store.Query(ctx, q) {`}}},
+	for page, err := range sw.r.access.Store.Query(ctx, q) {`}}},
 		{"sweep that spares what is above the event", "I12", []edit{{sweep, `return id.Max, err`, `return min(id.Max, sw.event), err`}}},
 		{"sweep that takes a new life", "I12", []edit{{sweep, `return max(it.Str(schema.AttrAfter), sw.event), nil`, `return id.Max, nil`}}},
 		{"sweep that takes a renewed mute", "I12", []edit{{"internal/feed/mutes.go", `If: table.Any{table.Absent{}, sameMute(m)}`, `If: nil`}}},

@@ -16,6 +16,7 @@ import (
 
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
@@ -425,6 +426,7 @@ type domain struct {
 	*home.Homes
 	*view.Views
 	*delivery.Deliveries
+	*removal.Removals
 }
 
 func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
@@ -432,14 +434,14 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a)}
+	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service)}
 }
 
-// usersOf is the domain's Forget as the fan-out calls it.
-type usersOf struct{ feed *domain }
+// usersOf is the Forget of package removal as the fan-out calls it.
+type usersOf struct{ removals *removal.Removals }
 
 func (u usersOf) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
-	done, err := u.feed.Forget(ctx, user, event, most)
+	done, err := u.removals.Forget(ctx, user, event, most)
 	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
@@ -492,7 +494,7 @@ func (w *World) fanout(p *Proc) {
 	ids := id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64()))
 	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
-		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service}, Publisher: p.Broker(),
+		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service.Removals}, Publisher: p.Broker(),
 		IDs: ids, Now: p.Now, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),

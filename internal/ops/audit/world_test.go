@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -53,6 +54,7 @@ type world struct {
 	*home.Homes
 	*view.Views
 	*delivery.Deliveries
+	*removal.Removals
 	t     *testing.T
 	store table.Store
 	audit *audit.Audit
@@ -82,6 +84,7 @@ func newWorld(t *testing.T, store table.Store) *world {
 	w.Homes = home.New(home.Config{Access: way, Items: w.Service, Mutes: w.Service})
 	w.Views = view.New(way, w.Service)
 	w.Deliveries = delivery.New(way)
+	w.Removals = removal.New(way, w.Service)
 	worker := fanout.New(fanout.Config{
 		Store: store, Posts: w.Service, Publisher: w.broker, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: 14, ChunkSize: 4, PageSize: 2,
 	})

@@ -21,6 +21,7 @@ import (
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/transfer"
@@ -86,13 +87,14 @@ func network() []any {
 type domain struct {
 	*feed.Service
 	*home.Homes
+	*removal.Removals
 }
 
 func service(store table.Store, now time.Time) domain {
 	clock := func() time.Time { return now }
 	way := access.New(access.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, Lifetimes: lifetime.Fixed(timelineTTL)})
 	s := feed.New(feed.Config{Access: way, LikesByUser: true})
-	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s})}
+	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s}), removal.New(way, s)}
 }
 
 // sink takes events that nobody handles.

@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/table/tabletest"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/removal"
 )
 
 // reader returns a process that reads the TTL of homes from the table.
@@ -24,7 +25,7 @@ func reader(store table.Store, now time.Time, ttl time.Duration) (domain, *lifet
 	view := lifetime.New(lifetime.Config{Store: store, Now: clock, TTL: ttl})
 	way := access.New(access.Config{Store: store, Publisher: sink{}, IDs: id.NewGenerator(clock), Now: clock, Lifetimes: view})
 	s := feed.New(feed.Config{Access: way, LikesByUser: true})
-	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s})}, view
+	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s}), removal.New(way, s)}, view
 }
 
 func TestAnImportObeysTheStoredTTL(t *testing.T) {

@@ -1,4 +1,4 @@
-package feed
+package removal
 
 import (
 	"context"
@@ -31,7 +31,7 @@ var errEnough = errors.New("enough removed")
 
 // sweep is one Forget.
 type sweep struct {
-	s           *Service
+	r           *Removals
 	user, event string
 	most        int
 	done        *Forgotten
@@ -44,7 +44,7 @@ var errBehind = errors.New("nothing more of a former life")
 // former life: a thing in a page from before the new profile is of a former life, though calls
 // that were under way made its id above the removal's. The other order would take things of the new life.
 func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Item, former string) error) error {
-	for page, err := range sw.s.access.Store.Query(ctx, q) {
+	for page, err := range sw.r.access.Store.Query(ctx, q) {
 		if err != nil {
 			return fault.Wrap("table", err)
 		}
@@ -69,7 +69,7 @@ func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Ite
 // former returns the highest id that something of a former life may have now: any id without a
 // profile.
 func (sw *sweep) former(ctx context.Context) (string, error) {
-	it, err := sw.s.access.Get(ctx, schema.ProfileKey(sw.user), true)
+	it, err := sw.r.access.Get(ctx, schema.ProfileKey(sw.user), true)
 	if err != nil || it == nil {
 		return id.Max, err
 	}
@@ -78,7 +78,7 @@ func (sw *sweep) former(ctx context.Context) (string, error) {
 
 // drop deletes an item that belongs to nothing, as a purge does.
 func (sw *sweep) drop(ctx context.Context, key table.Key) error {
-	_, err := sw.s.access.Store.BatchWrite(ctx, []table.BatchWrite{{Delete: key}})
+	_, err := sw.r.access.Store.BatchWrite(ctx, []table.BatchWrite{{Delete: key}})
 	return fault.Wrap("table", err)
 }
 

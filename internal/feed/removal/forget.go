@@ -1,4 +1,4 @@
-package feed
+package removal
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/fault"
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
@@ -21,39 +22,68 @@ import (
 // AskToForget begins to remove a user and all that the user made. The event is the durable
 // commit (I5): workers do the rest, by Forget. The profile goes at once, so the user can write
 // nothing more. The user may make a new profile, and keeps all that is made in its life.
-func (s *Service) AskToForget(ctx context.Context, user string) (event string, err error) {
-	now, err := s.standing(ctx, user)
+func (r *Removals) AskToForget(ctx context.Context, user string) (event string, err error) {
+	now, err := r.feed.Standing(ctx, user)
 	if err != nil {
 		return "", err
 	}
-	return s.askToForget(ctx, user, now)
+	return r.askToForget(ctx, user, now)
 }
 
 // askToForget is AskToForget with the state of the user as it was read.
-func (s *Service) askToForget(ctx context.Context, user string, now standing) (event string, err error) {
-	floor := now.removal().Event
-	if now.profile != nil {
-		floor = max(floor, now.profile.After)
+func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standing) (event string, err error) {
+	floor := now.Removal().Event
+	if now.Profile != nil {
+		floor = max(floor, now.Profile.After)
 	}
-	event, err = s.access.IDs.After(floor)
+	event, err = r.access.IDs.After(floor)
 	if err != nil {
-		return "", fmt.Errorf("feed: %w", err)
+		return "", fmt.Errorf("removal: %w", err)
 	}
 	// A process that slept since the read would make an id above a life that began meanwhile. Such a
-	// life is above lifeGap after the read, so an id of the first half of that time does not end it.
-	if s.access.Now().Sub(now.asked) > lifeGap/2 {
+	// life is above feed.LifeGap after the read, so an id of the first half of that time does not end it.
+	if r.access.Now().Sub(now.Asked) > feed.LifeGap/2 {
 		return "", &fault.Error{Kind: fault.Unavailable, Detail: "the removal took too long to begin: try again", RetryAfter: fault.RetryAfter}
 	}
 	e := &messages.UserForgotten{UserID: user}
-	if err := s.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {
+	if err := r.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {
 		return "", err
 	}
-	if _, err := s.endLife(ctx, user, e.EventID, now); err != nil {
-		s.access.Log.Warn("profile not removed: a worker will remove it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
+	if _, err := r.feed.EndLife(ctx, user, e.EventID, now); err != nil {
+		r.access.Log.Warn("profile not removed: a worker will remove it", zap.String("request_id", r.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("user_id", user), zap.Error(err))
 	}
 	return e.EventID, nil
 }
+
+// Remove removes a user and all that the user made, but for likes that workers have to count
+// first: the event that they work by stays in the queue. It calls progress with the number of
+// removed things. found reports whether there was a profile or anything else of the user.
+func (r *Removals) Remove(ctx context.Context, user string, progress func(removed int)) (found bool, err error) {
+	now, err := r.feed.Standing(ctx, user)
+	if err != nil {
+		return false, err
+	}
+	found = now.Profile != nil
+	event, err := r.askToForget(ctx, user, now)
+	if err != nil {
+		return found, err
+	}
+	for removed := 0; ; {
+		done, err := r.Forget(ctx, user, event, removeStep)
+		if err != nil {
+			return found, err
+		}
+		removed += done.Sum()
+		progress(removed)
+		if done.Sum() == done.Likes {
+			return found || removed > 0, nil
+		}
+	}
+}
+
+// removeStep is the number of things between two calls of progress.
+const removeStep = 100
 
 // removalEvery is the least time between two calls of DeleteProfile that remove a profile of one
 // user. Each removal has a message that waits for an hour, so a user has 60 of them at most (I11).
@@ -61,32 +91,41 @@ const removalEvery = time.Minute
 
 // DeleteProfile is AskToForget for the user's own call. While a removal is under way, nothing is to be
 // done: its event was sent before its note was written.
-func (s *Service) DeleteProfile(ctx context.Context, user string) error {
-	now, err := s.standing(ctx, user)
-	if err != nil || now.profile == nil && now.note != nil {
+func (r *Removals) DeleteProfile(ctx context.Context, user string) error {
+	now, err := r.feed.Standing(ctx, user)
+	if err != nil || now.Profile == nil && now.Note != nil {
 		return err
 	}
-	if wait := now.removal().At.Add(removalEvery).Sub(s.access.Now()); now.profile != nil && wait > 0 {
+	if wait := now.Removal().At.Add(removalEvery).Sub(r.access.Now()); now.Profile != nil && wait > 0 {
 		return &fault.Error{Kind: fault.TooSoon, RetryAfter: min(wait, removalEvery), Detail: "you were removed less than a minute ago: try again later"}
 	}
-	_, err = s.askToForget(ctx, user, now)
+	_, err = r.askToForget(ctx, user, now)
 	return err
+}
+
+// endsBy reports whether the removal that an event asks for ends the life of the profile.
+func endsBy(now feed.Standing, event string) bool {
+	p := now.Profile
+	if p == nil || p.After != "" {
+		return p != nil && p.After < event
+	}
+	return !p.CreatedAt.After(access.TimeOf(event))
 }
 
 // beginForget ends the life that an event asks to end, if the call that sent the event could not. It
 // returns the removal of the event, and reports whether there is a newer one.
-func (s *Service) beginForget(ctx context.Context, user, event string) (removal schema.Removal, overtaken bool, err error) {
-	err = s.access.RetryChanged(func() (changed bool, err error) {
-		now, err := s.standing(ctx, user)
+func (r *Removals) beginForget(ctx context.Context, user, event string) (removal schema.Removal, overtaken bool, err error) {
+	err = r.access.RetryChanged(func() (changed bool, err error) {
+		now, err := r.feed.Standing(ctx, user)
 		if err != nil {
 			return false, err
 		}
-		removal = now.removal()
+		removal = now.Removal()
 		overtaken = event < removal.Event
-		if overtaken || !now.endsBy(event) && (now.profile != nil || removal.Event == event) {
+		if overtaken || !endsBy(now, event) && (now.Profile != nil || removal.Event == event) {
 			return false, nil
 		}
-		removal, err = s.endLife(ctx, user, event, now)
+		removal, err = r.feed.EndLife(ctx, user, event, now)
 		return access.ConditionFailed(err), err
 	})
 	return removal, overtaken, err
@@ -94,18 +133,18 @@ func (s *Service) beginForget(ctx context.Context, user, event string) (removal 
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
 // profile, the posts, the follows in both directions, comments, likes, and the user's own mutes and
-// blocks. Mutes and blocks of the user, by other users, are kept (kept.go). Posts and follows
+// blocks. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
 // (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
 //
 // Events of the user that were on their way may still be applied, so it is repeated later. If
 // the user has a new profile by then, only things of former lives go.
-func (s *Service) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
-	if err := s.access.Clock.Doubt(); err != nil {
+func (r *Removals) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
+	if err := r.access.Clock.Doubt(); err != nil {
 		return done, fault.Wrap("clock", err)
 	}
-	removal, overtaken, err := s.beginForget(ctx, user, event)
+	removal, overtaken, err := r.beginForget(ctx, user, event)
 	if err != nil {
 		return done, err
 	}
@@ -113,7 +152,7 @@ func (s *Service) Forget(ctx context.Context, user, event string, most int) (don
 	if overtaken {
 		return done, nil
 	}
-	sw := &sweep{s: s, user: user, event: event, most: most, done: &done}
+	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
 		sw.posts, sw.follows, sw.mutes, sw.comments, sw.likes,
 		sw.blocks, // the last, because each call reads all kept blocks of the user again
@@ -139,7 +178,7 @@ func (sw *sweep) posts(ctx context.Context) error {
 		if post.ID > former {
 			return errBehind
 		}
-		err = sw.s.DeletePost(ctx, sw.user, post.ID)
+		err = sw.r.feed.DeletePost(ctx, sw.user, post.ID)
 		if foundNothing(err) {
 			return nil
 		}
@@ -161,7 +200,9 @@ func (sw *sweep) follows(ctx context.Context) error {
 			if pk == schema.FollowersPK(sw.user) {
 				follower, author = edge.Other, sw.user
 			}
-			ended, err := sw.endFollow(ctx, follower, author, edge)
+			ended, err := sw.r.feed.EndFollow(ctx, follower, author, func(now schema.Edge) (bool, error) {
+				return sw.isFormer(ctx, now, edge)
+			})
 			if err != nil {
 				return err
 			}
@@ -174,32 +215,20 @@ func (sw *sweep) follows(ctx context.Context) error {
 	return nil
 }
 
-// endFollow ends a follow as it was read, and reports whether it did: another call may have ended or
-// renewed it.
-func (sw *sweep) endFollow(ctx context.Context, follower, author string, read schema.Edge) (ended bool, err error) {
-	err = sw.s.access.RetryChanged(func() (bool, error) {
-		now, err := sw.s.readEdge(ctx, follower, author)
-		if err != nil || now.edge == nil {
-			return false, err
-		}
-		edge, err := schema.ParseEdge(*now.edge)
-		if err != nil || !edge.Since.Equal(read.Since) {
-			return false, fault.Wrap("table", err)
-		}
-		if !edge.Version().Equal(read.Version()) { // of an import: the edge under the author does not have it
-			former, err := sw.former(ctx)
-			if err != nil || edge.Version().After(access.TimeOf(former)) {
-				return false, err
-			}
-		}
-		changed, err := sw.s.endFollow(ctx, follower, author, now)
-		ended = err == nil
-		return changed, err
-	})
-	return ended, err
+// isFormer reports whether a stored follow is of a former life. read is the edge that the sweep met,
+// under the follower or under the author.
+func (sw *sweep) isFormer(ctx context.Context, now, read schema.Edge) (bool, error) {
+	if !now.Since.Equal(read.Since) { // another call has renewed it
+		return false, nil
+	}
+	if now.Version().Equal(read.Version()) {
+		return true, nil
+	}
+	former, err := sw.former(ctx) // of an import: the edge under the author does not have the version
+	return err == nil && !now.Version().After(access.TimeOf(former)), err
 }
 
-// mutes removes the user's mutes. Mutes of the user are kept for the users who made them (kept.go).
+// mutes removes the user's mutes. Mutes of the user are kept for the users who made them (feed/kept.go).
 func (sw *sweep) mutes(ctx context.Context) error {
 	q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
 	return sw.each(ctx, q, func(it table.Item, former string) error {
@@ -207,7 +236,7 @@ func (sw *sweep) mutes(ctx context.Context) error {
 		if err != nil || m.Since.After(access.TimeOf(former)) {
 			return fault.Wrap("table", err)
 		}
-		ended, err := sw.s.endMute(ctx, m)
+		ended, err := sw.r.feed.EndMute(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -215,46 +244,19 @@ func (sw *sweep) mutes(ctx context.Context) error {
 	})
 }
 
-// blocks ends the user's blocks. Blocks of the user are kept for the users who made them (kept.go).
+// blocks ends the user's blocks. Blocks of the user are kept for the users who made them (feed/kept.go).
 func (sw *sweep) blocks(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.BlocksPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		b, err := schema.ParseBlock(it)
 		if err != nil || b.Since.IsZero() || b.Since.After(access.TimeOf(former)) {
 			return fault.Wrap("table", err)
 		}
-		ended := false
-		err = sw.s.access.RetryChanged(func() (bool, error) {
-			now, err := sw.s.readBlocks(ctx, sw.user, b.Other)
-			if err != nil {
-				return false, err
-			}
-			// Another call may have ended or renewed the block since the page was read.
-			own, _, err := now.times(sw.user, b.Other)
-			if err != nil || !own.Equal(b.Since) {
-				return false, err
-			}
-			changed, err := sw.s.endBlock(ctx, sw.user, b.Other, now)
-			ended = err == nil
-			return changed, err
-		})
+		ended, err := sw.r.feed.EndBlock(ctx, b)
 		if err != nil {
 			return err
 		}
 		return sw.took(&sw.done.Blocks, ended)
 	})
-}
-
-// readEdge is readFollow for users whose profile may be gone.
-func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
-	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.access.BatchGet(ctx, []table.Key{edge, mark}, true)
-	if it, ok := found[edge]; ok {
-		now.edge = &it
-	}
-	if it, ok := found[mark]; ok {
-		now.mark = &it
-	}
-	return now, err
 }
 
 // foundNothing reports whether a call found nothing.
@@ -273,8 +275,8 @@ func (sw *sweep) comments(ctx context.Context) error {
 		if c.ID > former {
 			return errBehind
 		}
-		err = sw.s.DeleteComment(ctx, sw.user, c.Post, c.ID) // and the post's count of it (I4)
-		if foundNothing(err) {                               // the index is behind, or the post's purge has missed the comment
+		err = sw.r.feed.DeleteComment(ctx, sw.user, c.Post, c.ID) // and the post's count of it (I4)
+		if foundNothing(err) {                                    // the index is behind, or the post's purge has missed the comment
 			return sw.drop(ctx, it.Key)
 		}
 		if err != nil {
@@ -290,7 +292,7 @@ func (sw *sweep) likes(ctx context.Context) error {
 		if err != nil || !like.Liked || like.Version > former {
 			return fault.Wrap("table", err)
 		}
-		_, err = sw.s.access.LivingPost(ctx, like.Post)
+		_, err = sw.r.access.LivingPost(ctx, like.Post)
 		if foundNothing(err) { // no aggregator counts for it any more, and its purge has missed the like
 			return sw.drop(ctx, it.Key)
 		}
@@ -302,7 +304,7 @@ func (sw *sweep) likes(ctx context.Context) error {
 			return err
 		}
 		e := &messages.Unliked{Like: messages.Like{PostID: like.Post, UserID: sw.user}}
-		if err := sw.s.access.PublishAs(ctx, queue.TopicLikes, e, version); err != nil {
+		if err := sw.r.access.PublishAs(ctx, queue.TopicLikes, e, version); err != nil {
 			return err
 		}
 		return sw.took(&sw.done.Likes, true)
@@ -313,12 +315,12 @@ func (sw *sweep) likes(ctx context.Context) error {
 // that of the like, and below all versions of a new life: if the user likes the post again, the
 // aggregator refuses the later of the two messages, whichever that is. So it is no new id of now.
 func (sw *sweep) withdrawal(like string) (string, error) {
-	version, err := sw.s.access.IDs.Before(sw.event)
+	version, err := sw.r.access.IDs.Before(sw.event)
 	if err == nil && version <= like {
 		version, err = id.Successor(like)
 	}
 	if err != nil {
-		return "", fmt.Errorf("feed: %w", err)
+		return "", fmt.Errorf("removal: %w", err)
 	}
 	return version, nil
 }
