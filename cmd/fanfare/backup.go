@@ -114,12 +114,12 @@ is given.`,
 		if err != nil {
 			return err
 		}
-		contents, err := backup.Restore(c.Context(), args[0], cfg.DataDir, func(remains []string) bool {
-			return yes || confirmed(c.InOrStdin(), a.stderr, fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")))
+		contents, err := backup.Restore(c.Context(), args[0], cfg.DataDir, func(remains []string) error {
+			if yes {
+				return nil
+			}
+			return a.confirm(c.InOrStdin(), fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")), "yes")
 		})
-		if errors.Is(err, backup.ErrRemains) {
-			return wrongUse(fmt.Errorf("%w: answer yes, or give --yes", err))
-		}
 		if err != nil {
 			return err
 		}

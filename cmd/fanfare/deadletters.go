@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -287,10 +285,15 @@ func (a *app) deadLettersDrop() *cobra.Command {
 		if dryRun {
 			return a.wouldTouch(ctx, letters, args[0], s, asJSON)
 		}
-		if all && !yes && !confirmed(c.InOrStdin(), a.stderr, fmt.Sprintf("Remove these dead letters of %s for good? Type yes: ", args[0])) {
-			return wrongUse(errors.New("nothing was removed: answer yes, or give --yes"))
+		dropped, none := 0, false
+		if all && !yes {
+			if none, err = a.confirmDrop(ctx, c.InOrStdin(), letters, args[0], s); err != nil {
+				return err
+			}
 		}
-		dropped, err := letters.Drop(ctx, args[0], s)
+		if !none {
+			dropped, err = letters.Drop(ctx, args[0], s)
+		}
 		if err != nil {
 			return err
 		}
@@ -306,9 +309,19 @@ func (a *app) deadLettersDrop() *cobra.Command {
 	})
 }
 
-// confirmed reports whether the next line of in is a yes to the question.
-func confirmed(in io.Reader, out io.Writer, question string) bool {
-	_, _ = fmt.Fprint(out, question) // if it is gone, nobody answers
-	line, err := bufio.NewReader(in).ReadString('\n')
-	return err == nil && strings.TrimSpace(line) == "yes"
+// confirmDrop asks whether the letters that s means are to be removed. If there are none, it asks
+// nothing.
+func (a *app) confirmDrop(ctx context.Context, in io.Reader, letters admin.Operator, topic string, s admin.Selection) (none bool, err error) {
+	all, err := letters.List(ctx, topic, admin.Selection{}, admin.MaxDeadLetters)
+	if err != nil {
+		return false, err
+	}
+	meant := len(slices.DeleteFunc(all, func(l admin.DeadLetter) bool { return !s.Means(l) }))
+	number := fmt.Sprint(meant)
+	if len(all) == admin.MaxDeadLetters {
+		number += " or more"
+	} else if meant == 0 {
+		return true, nil
+	}
+	return false, a.confirm(in, fmt.Sprintf("Remove %s dead letters of %s for good? Type yes: ", number, topic), "yes")
 }

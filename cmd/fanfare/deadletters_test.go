@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,17 +99,45 @@ func TestARedriveKeepsItsRateAndSendsALetterOnce(t *testing.T) {
 }
 
 func TestDropOfAllAsks(t *testing.T) {
-	for answer, want := range map[string]bool{"yes\n": true, "no\n": false, "\n": false, "": false, "yes": false} {
-		var out strings.Builder
-		assert.Equal(t, want, confirmed(strings.NewReader(answer), &out, "Sure? "), "%q", answer)
-		assert.Equal(t, "Sure? ", out.String())
-	}
-	addr := listing(t, admin.DeadLetter{ID: "a", Topic: "posts"})
+	addr := listing(t, admin.DeadLetter{ID: "a", Topic: "posts", Reason: "bad"}, admin.DeadLetter{ID: "b", Topic: "posts", Reason: "worse"})
 	code, out, errs := result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--admin", addr)
 	assert.Equal(t, 2, code)
 	assert.Empty(t, out)
-	assert.Contains(t, errs, "--yes")
+	assert.Regexp(t, "^Remove 2 dead letters of posts for good\\? Type yes: \nfanfare: nothing was removed.* --yes.*\n$", errs)
+	_, _, errs = result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--reason", "wor", "--admin", addr)
+	assert.Contains(t, errs, "Remove 1 dead letters")
 	code, out, errs = result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--dry-run", "--admin", addr)
 	assert.Zero(t, code, errs)
-	assert.Equal(t, 2, strings.Count(out, "\n"), out)
+	assert.Equal(t, 3, strings.Count(out, "\n"), out)
+	for _, none := range [][]string{{listing(t)}, {addr, "--reason", "none of them"}} {
+		code, out, errs = result(t, nil, "fanfare", append([]string{"dlq", "drop", "posts", "--all", "--admin"}, none...)...)
+		assert.Equal(t, "0 dropped 0\n ", fmt.Sprint(code, " ", out, errs, " "), "there is nothing to ask about")
+	}
+	flood := make([]admin.DeadLetter, admin.MaxDeadLetters)
+	_, _, errs = result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--reason", "rare", "--admin", listing(t, flood...))
+	assert.Contains(t, errs, "Remove 0 or more dead letters", "those that were not looked at may be meant")
+}
+
+func TestOnlyTheExpectedAnswerConfirms(t *testing.T) {
+	for answer, want := range map[string]bool{"yes\n": true, " yes \r\n": true, "no\n": false, "\n": false, "": false, "yes": false, "YES\n": false} {
+		var out strings.Builder
+		err := (&app{stderr: &out}).confirm(strings.NewReader(answer), "Sure? ", "yes")
+		assert.Equal(t, want, err == nil, "%q", answer)
+		_, usage := errors.AsType[*usageError](err)
+		assert.Equal(t, !want, usage, "every refusal has one exit code")
+		assert.Equal(t, "Sure? \n", out.String())
+	}
+}
+
+// confirm is the one place that asks, so that all refusals have its exit code.
+func TestOnePlaceAsks(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if name := "output.go"; file != name && !strings.HasSuffix(file, "_test.go") {
+			assert.NotRegexp(t, `bufio\.|os\.Stdin`, string(text), file)
+		}
+	}
 }

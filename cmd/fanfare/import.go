@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
-	"fanfare/internal/id"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/transfer"
 )
@@ -88,7 +86,8 @@ comments and likes. Homes of others show nothing of the user any more. Mutes and
 user, by other users, stay. A user can do the same by DELETE /v1/me.
 
 It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was
-stopped. Likes are taken back by the workers, which also look for the user once more an hour
+stopped. A user that is unknown, with no profile and no earlier removal, is an error: the id may
+be mistyped. --unknown-ok removes what is left under such an id, which may be nothing. Likes are taken back by the workers, which also look for the user once more an hour
 later. The user can come back with a new profile, and keeps all that is made after that.
 Likes that were made with FANFARE_LIKES_BY_USER=off stay and count, because nothing finds them
 by their user; while it is off, the command says so.
@@ -97,15 +96,16 @@ With FANFARE_ENGINE=aws it may run beside the daemons. Otherwise it opens the da
 so stop fanfare up first.`
 
 func (a *app) forgetCommand() *cobra.Command {
-	var yes, asJSON bool
+	var flags forgetFlags
 	c := &cobra.Command{Use: "forget USER", Short: "Remove a user and all that the user made", Long: forgetHelp, Args: cobra.ExactArgs(1)}
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&flags.yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&flags.unknownOK, "unknown-ok", false, "remove what is left of a user that is unknown")
+	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		user := args[0]
-		if !id.ValidUser(user) {
-			return wrongUse(fmt.Errorf("%q is not a user id: use %s", user, id.UserGrammar))
+		if err := checkIDs(user); err != nil {
+			return err
 		}
 		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 		if err != nil {
@@ -114,41 +114,63 @@ func (a *app) forgetCommand() *cobra.Command {
 		if err := dataExists(cfg); err != nil {
 			return err
 		}
-		if !cfg.LikesByUser {
-			fmt.Fprintf(a.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", user)
-		}
-		if !yes {
-			fmt.Fprintf(a.stderr, "All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", user)
-			if typed, _ := bufio.NewReader(c.InOrStdin()).ReadString('\n'); strings.TrimSpace(typed) != user {
-				return errors.New("nothing was removed: the user's id was not typed, and --yes not given")
-			}
-		}
 		removals, end, err := daemon.OpenRemovals(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
 		if err != nil {
 			return err
 		}
-		removed, lines := 0, newProgressLines(a.stderr)
-		found, err := removals.Remove(c.Context(), user, func(n int) {
-			removed = n
-			lines.show(transfer.Progress{Phase: "removed", Done: n})
-		})
-		if err := errors.Join(err, end()); err != nil {
-			return err
-		}
-		if asJSON {
-			return a.printJSON(struct {
-				UserID  string `json:"user_id"`
-				Removed int    `json:"removed"`
-				// LikesStay says that likes are not removed, because no index has them.
-				LikesStay bool `json:"likes_stay"`
-			}{user, removed, !bool(cfg.LikesByUser)})
-		}
-		if !found {
-			return a.println("there is no user %s, and nothing of the user was found; the workers look once more in an hour", user)
-		}
-		return a.println("removed %s and %d things of the user; the workers do the rest", user, removed)
+		return errors.Join(a.forget(c, removals, forgetting{user, bool(cfg.LikesByUser), flags}), end())
 	}
 	return c
+}
+
+type forgetFlags struct{ yes, unknownOK, asJSON bool }
+
+// forgetting is one call of `fanfare forget`.
+type forgetting struct {
+	user        string
+	likesByUser bool
+	forgetFlags
+}
+
+func (a *app) forget(c *cobra.Command, removals *removal.Removals, f forgetting) error {
+	known, err := removals.Remembered(c.Context(), f.user)
+	if err != nil {
+		return err
+	}
+	if known == removal.Unknown && !f.unknownOK {
+		return fmt.Errorf("there is no user %s, and none was removed: check the id, or remove what is left of a user without a profile with --unknown-ok", f.user)
+	}
+	if !f.likesByUser {
+		fmt.Fprintf(a.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", f.user)
+	}
+	if !f.yes {
+		question := fmt.Sprintf("All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", f.user)
+		if err := a.confirm(c.InOrStdin(), question, f.user); err != nil {
+			return err
+		}
+	}
+	removed, lines := 0, newProgressLines(a.stderr)
+	err = removals.Remove(c.Context(), f.user, func(n int) {
+		removed = n
+		lines.show(transfer.Progress{Phase: "removed", Done: n})
+	})
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return a.printJSON(struct {
+			UserID  string            `json:"user_id"`
+			Was     removal.Knowledge `json:"was"`
+			Removed int               `json:"removed"`
+			// LikesStay says that likes are not removed, because no index has them.
+			LikesStay bool `json:"likes_stay"`
+		}{f.user, known, removed, !f.likesByUser})
+	}
+	return a.println(map[removal.Knowledge]string{
+		removal.Known:   "removed %s and %d things of the user; the workers do the rest",
+		removal.Removed: "%s was removed before; removed %d things that were left; the workers do the rest",
+		removal.Unknown: "there was no user %s; removed %d things that were left under the id; the workers look once more in an hour",
+	}[known], f.user, removed)
 }
 
 // dataExists returns an error if there is no data directory to read.

@@ -112,14 +112,45 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	_, stderr, code := on(dir, "import", file)
 	require.Equal(t, daemon.ExitOK, code, stderr)
 	_, stderr, code = on(dir, "forget", "ann")
-	assert.Equal(t, daemon.ExitFailure, code, "nobody types the id")
-	assert.Contains(t, stderr, "nothing was removed")
+	assert.Equal(t, daemon.ExitUsage, code, "nobody types the id")
+	assert.Contains(t, stderr, "Type the user's id to go on: \nfanfare: nothing was removed")
 	sameLines(t, smallNetwork, exported(t, dir))
-	for _, says := range []string{"removed ann", "there is no user ann"} {
+	for _, says := range []string{"removed ann and", "ann was removed before"} {
 		var out string
 		out, stderr, code = on(dir, "forget", "ann", "--yes")
 		assert.Contains(t, out, says)
 		require.Equal(t, daemon.ExitOK, code, stderr)
 		sameLines(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", exported(t, dir))
+	}
+}
+
+// A mistyped id in a request to erase or to export a user must not look like success.
+func TestAnUnknownUserIsAnError(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
+	_, stderr, code := on(dir, "import", file)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	for range 2 { // a refused request leaves nothing behind by which the next one is known
+		for _, args := range [][]string{{"forget", "anne"}, {"forget", "anne", "--yes", "--json"}, {"export", "--user", "anne"}} {
+			stdout, stderr, code := on(dir, args...)
+			assert.Equal(t, daemon.ExitFailure, code, args)
+			assert.Empty(t, stdout)
+			assert.Regexp(t, "^fanfare: there is no user anne[,:].* check the id", stderr)
+		}
+	}
+	stdout, stderr, code := on(dir, "forget", "anne", "--yes", "--unknown-ok")
+	assert.Equal(t, daemon.ExitOK, code, stderr)
+	assert.Contains(t, stdout, "there was no user anne; removed 0 things")
+	sameLines(t, smallNetwork, exported(t, dir))
+
+	p := up(t, dir)
+	for args, want := range map[string]string{
+		"explain anne": "there is no user anne", "explain anne 01HNFR7SM00000000000000000": "there is no user anne",
+		"delivery 01HNFR7SM00000000000000001": "there is no post 01HNFR7SM00000000000000001",
+	} {
+		code, stdout, stderr := result(t, nil, "fanfare", append(strings.Fields(args), "--admin", p.admin)...)
+		assert.Equal(t, daemon.ExitFailure, code, args)
+		assert.Empty(t, stdout, args)
+		assert.Contains(t, stderr, want, args)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,8 +56,22 @@ func (a *app) println(format string, args ...any) error {
 	return err
 }
 
-// isTerminal reports whether w is a terminal, where a person reads along.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// confirm asks a question on stderr, and returns an error unless the next line of in is want. All
+// commands that ask end by it with the exit code of wrong use.
+func (a *app) confirm(in io.Reader, question, want string) error {
+	_, _ = fmt.Fprint(a.stderr, question) // if it is gone, nobody answers
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil || !isTerminal(in) { // no key has ended the line of the question
+		_, _ = fmt.Fprintln(a.stderr)
+	}
+	if err != nil || strings.TrimSpace(line) != want {
+		return wrongUse(fmt.Errorf("nothing was removed: the answer was not %s, and --yes was not given", want))
+	}
+	return nil
+}
+
+// isTerminal reports whether a stream is a terminal, where a person reads along.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

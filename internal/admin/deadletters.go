@@ -56,9 +56,12 @@ func (s Selection) Filtered() bool {
 	return s.Reason != "" || !s.Before.IsZero() || !s.After.IsZero()
 }
 
-func (s Selection) matches(l *queue.DeadLetter) bool {
-	return strings.Contains(strings.ToLower(l.Reason), strings.ToLower(s.Reason)) &&
-		(s.Before.IsZero() || l.FailedAt.Before(s.Before)) && (s.After.IsZero() || l.FailedAt.After(s.After))
+// Means reports whether the reason and the age of s are those of a letter.
+func (s Selection) Means(l DeadLetter) bool { return s.matches(l.Reason, l.FailedAt) }
+
+func (s Selection) matches(reason string, failed time.Time) bool {
+	return strings.Contains(strings.ToLower(reason), strings.ToLower(s.Reason)) &&
+		(s.Before.IsZero() || failed.Before(s.Before)) && (s.After.IsZero() || failed.After(s.After))
 }
 
 // fault returns the fault of a selection for a change, "" if it has none.
@@ -108,7 +111,7 @@ func (b *brokerLetters) List(ctx context.Context, topic string, s Selection, lim
 	}
 	out := []DeadLetter{}
 	for i := range letters {
-		if l := &letters[i]; l.Selected(s.IDs) && s.matches(l) {
+		if l := &letters[i]; l.Selected(s.IDs) && s.matches(l.Reason, l.FailedAt) {
 			out = append(out, shown(l))
 		}
 	}
@@ -139,7 +142,7 @@ func shown(l *queue.DeadLetter) DeadLetter {
 func (b *brokerLetters) Redrive(ctx context.Context, topic string, s Selection) (Redriven, error) {
 	chosen := 0
 	sent, refused, err := b.broker.Redrive(ctx, topic, s.IDs, func(l queue.DeadLetter) error {
-		if !s.matches(&l) {
+		if !s.matches(l.Reason, l.FailedAt) {
 			return queue.ErrNotMeant
 		}
 		if s.Limit > 0 && chosen == s.Limit {
@@ -178,7 +181,7 @@ func (b *brokerLetters) Drop(ctx context.Context, topic string, s Selection) (in
 		}
 		var ids []string
 		for i := range letters {
-			if s.matches(&letters[i]) {
+			if s.matches(letters[i].Reason, letters[i].FailedAt) {
 				ids = append(ids, letters[i].ID)
 			}
 		}

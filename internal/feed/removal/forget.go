@@ -58,32 +58,54 @@ func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standi
 
 // Remove removes a user and all that the user made, but for likes that workers have to count
 // first: the event that they work by stays in the queue. It calls progress with the number of
-// removed things. found reports whether there was a profile or anything else of the user.
-func (r *Removals) Remove(ctx context.Context, user string, progress func(removed int)) (found bool, err error) {
-	now, err := r.feed.Standing(ctx, user)
+// removed things.
+func (r *Removals) Remove(ctx context.Context, user string, progress func(removed int)) error {
+	event, err := r.AskToForget(ctx, user)
 	if err != nil {
-		return false, err
-	}
-	found = now.Profile != nil
-	event, err := r.askToForget(ctx, user, now)
-	if err != nil {
-		return found, err
+		return err
 	}
 	for removed := 0; ; {
 		done, err := r.Forget(ctx, user, event, removeStep)
 		if err != nil {
-			return found, err
+			return err
 		}
 		removed += done.Sum()
 		progress(removed)
 		if done.Sum() == done.Likes {
-			return found || removed > 0, nil
+			return nil
 		}
 	}
 }
 
 // removeStep is the number of things between two calls of progress.
 const removeStep = 100
+
+// Knowledge is the state of a user id before a removal.
+type Knowledge string
+
+// The states of a user id.
+const (
+	// Known is an id with a profile, Removed one whose profile was removed.
+	Known   Knowledge = "known"
+	Removed Knowledge = "removed"
+	// Unknown is an id that no user has or had, as far back as removals are remembered.
+	Unknown Knowledge = "unknown"
+)
+
+// Remembered returns what the table holds about the life of a user id.
+func (r *Removals) Remembered(ctx context.Context, user string) (Knowledge, error) {
+	now, err := r.feed.Standing(ctx, user)
+	switch {
+	case err != nil:
+		return "", err
+	case now.Profile != nil:
+		return Known, nil
+	case now.Note != nil:
+		return Removed, nil
+	default:
+		return Unknown, nil
+	}
+}
 
 // removalEvery is the least time between two calls of DeleteProfile that remove a profile of one
 // user. Each removal has a message that waits for an hour, so a user has 60 of them at most (I11).

@@ -87,7 +87,7 @@ func (k Kind) advice() string {
 		HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
 		BlockHalf:       "the two users are refused differently, or one does not see its block: the repair makes both sides say the same",
 		UserCount:       "the repair adds the difference",
-		ProfileMissing:  "the user cannot be seen, and no repair makes a profile: the user's next PUT /v1/me does, or restore the item from a backup; fanfare forget removes the rest",
+		ProfileMissing:  "the user cannot be seen, and no repair makes a profile: the user's next PUT /v1/me does, or restore the item from a backup; fanfare forget --unknown-ok removes the rest",
 		PostID:          "reads by id fail: the repair writes the post by id, or removes a deleted post from its list",
 		PostMissing:     "the text is lost, and only a backup has it: restore the item from there first, for the repair deletes the rest of the post",
 		EntryMissing:    "the follower's home lacks the post: the repair writes the entry",

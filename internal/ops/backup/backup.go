@@ -187,7 +187,7 @@ var ErrRemains = errors.New("nothing was restored: the directory has the remains
 // empty. If a restore into it did not end, Restore removes its remains, provided that remove
 // agrees. If it fails, the data directory is empty, or stays half restored and cannot be
 // opened.
-func Restore(ctx context.Context, dir, data string, remove func(remains []string) bool) (c Contents, err error) {
+func Restore(ctx context.Context, dir, data string, remove func(remains []string) error) (c Contents, err error) {
 	if c, err = Read(dir); err != nil {
 		return c, err
 	}
@@ -197,8 +197,8 @@ func Restore(ctx context.Context, dir, data string, remove func(remains []string
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	if len(remains) > 0 {
-		if !remove(remains) {
-			return c, ErrRemains
+		if err := remove(remains); err != nil {
+			return c, fmt.Errorf("%w: %w", ErrRemains, err)
 		}
 		if err := emptied(data, remains...); err != nil {
 			return c, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func refuse([]string) bool { return false }
+func refuse([]string) error { return errors.New("no") }
 
 func TestABackupComesBackAsItWas(t *testing.T) {
 	from := source(t)
@@ -157,7 +158,7 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 			to := t.TempDir()
 			prepare(to)
 			before := tree(t, to)
-			_, err := backup.Restore(t.Context(), made(t), to, func([]string) bool { return true })
+			_, err := backup.Restore(t.Context(), made(t), to, func([]string) error { return nil })
 			require.ErrorContains(t, err, "is not empty")
 			after := tree(t, to)
 			delete(after, "LOCK")
@@ -182,11 +183,11 @@ func TestAHalfRestoredDirectoryIsNoData(t *testing.T) {
 		require.ErrorContains(t, open(), "half restored")
 	}
 	var asked []string
-	_, err = backup.Restore(t.Context(), made(t), to, func(remains []string) bool { asked = remains; return false })
+	_, err = backup.Restore(t.Context(), made(t), to, func(remains []string) error { asked = remains; return errors.New("no") })
 	require.ErrorIs(t, err, backup.ErrRemains)
 	assert.Equal(t, []string{"table"}, asked)
 	assert.FileExists(t, filepath.Join(to, "table", "000001.log"))
-	_, err = backup.Restore(t.Context(), made(t), to, func([]string) bool { return true })
+	_, err = backup.Restore(t.Context(), made(t), to, func([]string) error { return nil })
 	require.NoError(t, err)
 	assert.NoFileExists(t, filepath.Join(to, "table", "000001.log"))
 	dir, err = datadir.Open(to)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	"fanfare/internal/feed/access"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -221,6 +223,9 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out)}
 	s := feed.New(feed.Config{Access: access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)}), LikesByUser: cfg.LikesByUser})
 	profile, err := s.User(ctx, user)
+	if unknown, ok := errors.AsType[*fault.Error](err); ok && unknown.Kind == fault.NotFound {
+		return fmt.Errorf("%s: check the id, nothing was written", unknown.Detail)
+	}
 	if err != nil {
 		return err
 	}
