@@ -119,7 +119,7 @@ func TestDropOfAllAsks(t *testing.T) {
 }
 
 func TestOnlyTheExpectedAnswerConfirms(t *testing.T) {
-	for answer, want := range map[string]bool{"yes\n": true, " yes \r\n": true, "no\n": false, "\n": false, "": false, "yes": false, "YES\n": false} {
+	for answer, want := range map[string]bool{"yes\n": true, "\tyes\r\n": true, "no\n": false, "\n": false, "": false, "yes": false, "YES\n": false} {
 		var out strings.Builder
 		err := (&app{stderr: &out}).confirm(strings.NewReader(answer), "Sure? ", "yes")
 		assert.Equal(t, want, err == nil, "%q", answer)
