@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"fanfare/messages"
 )
 
 func TestEveryTestThatIsNamedExists(t *testing.T) {
@@ -25,6 +27,20 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 			t.Errorf("INVARIANTS.md names %s, which is no test", m[1])
 		}
 	}
+}
+
+// OPERATIONS.md has a row for each reason of a dead letter, and no other one.
+func TestEachReasonOfADeadLetterHasItsRow(t *testing.T) {
+	page, err := os.ReadFile("OPERATIONS.md")
+	require.NoError(t, err)
+	_, rows, ok := strings.Cut(string(page), "\n| reason | cause | mend |\n|---|---|---|\n")
+	require.True(t, ok)
+	rows, _, _ = strings.Cut(rows, "\n\n")
+	var described []messages.Reason
+	for row := range strings.Lines(rows) {
+		described = append(described, messages.Reason(strings.Split(row, "`")[1]))
+	}
+	assert.Equal(t, messages.Reasons(), described)
 }
 
 // A merge that keeps both versions of a row leaves two that contradict each other.

@@ -471,12 +471,6 @@ func shards(n int) error {
 // have two digits.
 const MaxLikeShards = 100
 
-// PermanentError refuses an event that redelivery cannot help. The consumer sends it to
-// the dead-letter queue with this reason.
-type PermanentError struct{ Reason string }
-
-func (e *PermanentError) Error() string { return "message can never be processed: " + e.Reason }
-
 // EarlyError postpones an event whose id is further ahead of the consumer's clock than
 // MaxAhead. Either clock may be wrong, and time mends both, so the message comes again.
 type EarlyError struct {
@@ -486,10 +480,6 @@ type EarlyError struct {
 }
 
 func (e *EarlyError) Error() string { return "message came too early: " + e.Reason }
-
-func permanent(format string, args ...any) error {
-	return &PermanentError{fmt.Sprintf(format, args...)}
-}
 
 // envelope is the part of an event that Decode reads first.
 type envelope struct {
@@ -575,24 +565,24 @@ func envelopeOf(payload []byte) (env envelope, err error) {
 // Decode reads an event. Every error is a *PermanentError.
 func Decode(payload []byte) (Event, error) {
 	if !utf8.Valid(payload) {
-		return nil, permanent("the payload is not UTF-8")
+		return nil, Permanent(ReasonUnreadable, "the payload is not UTF-8")
 	}
 	env, err := envelopeOf(payload)
 	if err != nil {
-		return nil, permanent("the payload is not a JSON object with type and version: %v", err)
+		return nil, Permanent(ReasonUnreadable, "the payload is not a JSON object with type and version: %v", err)
 	}
 	e, ok := newEvent(env.Type)
 	if !ok {
-		return nil, permanent("unknown type %q", env.Type)
+		return nil, Permanent(ReasonUnknown, "unknown type %q", env.Type)
 	}
 	if env.Version != Version {
-		return nil, permanent("%s has version %d, this consumer reads version %d: deploy a newer one, then redrive", env.Type, env.Version, Version)
+		return nil, Permanent(ReasonUnknown, "%s has version %d, this consumer reads version %d: deploy a newer one, then redrive", env.Type, env.Version, Version)
 	}
 	if err := json.Unmarshal(payload, e); err != nil {
-		return nil, permanent("%s: %v", env.Type, err)
+		return nil, Permanent(ReasonUnreadable, "%s: %v", env.Type, err)
 	}
 	if err := check(e); err != nil {
-		return nil, permanent("%s: %v", env.Type, err)
+		return nil, Permanent(ReasonUnreadable, "%s: %v", env.Type, err)
 	}
 	return e, nil
 }
@@ -610,11 +600,11 @@ func CheckIDAge(field, ulid string, now time.Time) error {
 	wait := at.Sub(now) - MaxAhead
 	switch {
 	case err != nil:
-		return permanent("%s: %v", field, err)
+		return Permanent(ReasonUnreadable, "%s: %v", field, err)
 	case now.Sub(at) > MaxAge:
-		return permanent("%s is of %s: older than %s, it can no longer be applied", field, at.Format(time.RFC3339), MaxAge)
+		return Permanent(ReasonTooOld, "%s is of %s: older than %s, it can no longer be applied", field, at.Format(time.RFC3339), MaxAge)
 	case wait > MaxWait:
-		return permanent("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead+MaxWait)
+		return Permanent(ReasonFarAhead, "%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead+MaxWait)
 	case wait > 0:
 		return &EarlyError{fmt.Sprintf("%s is of %s: more than %s ahead of the clock", field, at.Format(time.RFC3339), MaxAhead), wait}
 	}

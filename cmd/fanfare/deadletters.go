@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 func (a *app) deadLettersCommand() *cobra.Command {
@@ -49,6 +51,16 @@ func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, lette
 	return c
 }
 
+// reasonsHelp names the texts for --reason.
+func reasonsHelp() string {
+	var help strings.Builder
+	help.WriteString("Lists dead letters with the reason each failed. A reason contains one of these texts:\n")
+	for _, r := range messages.Reasons() {
+		help.WriteString("\n  " + string(r))
+	}
+	return help.String()
+}
+
 // choice is the flags that choose dead letters by their reason and age.
 type choice struct {
 	reason       string
@@ -56,7 +68,7 @@ type choice struct {
 }
 
 func (f *choice) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.reason, "reason", "", "only those with this text in their reason")
+	c.Flags().StringVar(&f.reason, "reason", "", "only those with this text in their reason, such as "+strconv.Quote(string(messages.ReasonNoPost)))
 	c.Flags().DurationVar(&f.older, "older", 0, "only those that failed longer ago, such as 1h")
 	c.Flags().DurationVar(&f.newer, "newer", 0, "only those that failed since, such as 30m")
 }
@@ -80,7 +92,7 @@ func (a *app) deadLettersList() *cobra.Command {
 	var asJSON bool
 	var choose choice
 	c := &cobra.Command{
-		Use: "ls [TOPIC]", Short: "List dead letters with the reason each failed", Args: cobra.MaximumNArgs(1),
+		Use: "ls [TOPIC]", Short: "List dead letters with the reason each failed", Long: reasonsHelp(), Args: cobra.MaximumNArgs(1),
 	}
 	choose.flags(c)
 	c.Flags().IntVar(&limit, "limit", 100, "most dead letters of a topic to look at")

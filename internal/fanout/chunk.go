@@ -39,7 +39,7 @@ func (w *Worker) chunk(ctx context.Context, e *messages.FanoutChunk) error {
 	}
 	if stored == nil {
 		// A chunk is stored before it is sent.
-		return &messages.PermanentError{Reason: fmt.Sprintf("the delivery of post %s has no chunk that begins at %q", e.PostID, e.First)}
+		return messages.Permanent(messages.ReasonNoChunk, "none of post %s begins at %q", e.PostID, e.First)
 	}
 	if stored.Done.IsZero() {
 		if err := w.deliverChunk(ctx, e.AuthorID, *stored); err != nil {

@@ -234,7 +234,7 @@ func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 		}
 		w := newWorld(t, 0)
 		for _, handle := range []queue.Handler{w.worker.HandlePosts, w.worker.HandleBackfills, w.worker.HandleChunks} {
-			require.ErrorContainsf(t, handle(t.Context(), e), "does not belong on topic", "%s has a handler and no row", kind)
+			require.ErrorContainsf(t, handle(t.Context(), e), string(messages.ReasonWrongTopic), "%s has a handler and no row", kind)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (w *Worker) requireChunkBefore(ctx context.Context, postID, first string) e
 			}
 		}
 	}
-	return &messages.PermanentError{Reason: fmt.Sprintf("the delivery of post %s has no chunk that ends at %q", postID, first)}
+	return messages.Permanent(messages.ReasonNoChunk, "none of post %s ends at %q", postID, first)
 }
 
 // follow walks the stored chain from pl.from on and sends the chunks that are not done.

@@ -262,11 +262,11 @@ func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	case *messages.Returned:
 		return nothing{}, w.returned(ctx, e)
 	}
-	return nothing{}, &messages.PermanentError{Reason: fmt.Sprintf("fan-out has no work for %s", e.Kind())}
+	return nothing{}, messages.Permanent(messages.ReasonWrongTopic, "fan-out has no work for %s", e.Kind())
 }
 
 func unexpected(e messages.Event, topic string) error {
-	return &messages.PermanentError{Reason: fmt.Sprintf("%s does not belong on topic %s", e.Kind(), topic)}
+	return messages.Permanent(messages.ReasonWrongTopic, "%s on %s", e.Kind(), topic)
 }
 
 // post is a post that is being delivered.
@@ -328,13 +328,13 @@ func (w *Worker) postRef(ctx context.Context, postID, author string) (ref schema
 		return ref, fmt.Errorf("read post %s: %w", postID, err)
 	}
 	if res.Item == nil {
-		return ref, &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", postID)}
+		return ref, messages.Permanent(messages.ReasonNoPost, "%s", postID)
 	}
 	if ref, err = schema.ParsePostRef(*res.Item); err != nil {
 		return ref, err
 	}
 	if ref.Author != author {
-		return ref, &messages.PermanentError{Reason: fmt.Sprintf("post %s does not belong to author %s", postID, author)}
+		return ref, messages.Permanent(messages.ReasonOtherAuthor, "%s is not of %s", postID, author)
 	}
 	return ref, nil
 }

@@ -164,7 +164,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	}
 	// Nothing has checked the values of another producer yet.
 	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
-		return schema.Post{}, &messages.PermanentError{Reason: err.Error()}
+		return schema.Post{}, messages.Permanent(messages.ReasonRefused, "%v", err)
 	}
 	items, err := s.userItems(ctx, e.AuthorID)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	}
 	stored, made, err := s.writePost(ctx, post, false)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
-		return schema.Post{}, &messages.PermanentError{Reason: owned.Error()}
+		return schema.Post{}, messages.Permanent(messages.ReasonOtherAuthor, "%v", owned)
 	}
 	if !made {
 		post.Byline = schema.Byline{}

@@ -139,7 +139,7 @@ func TestAnEventWithTheIDOfAnothersPostIsRefused(t *testing.T) {
 				})
 				var refused *messages.PermanentError
 				require.ErrorAs(t, err, &refused)
-				assert.Equal(t, fmt.Sprintf("post %s of ann: the id belongs to a post of bob", p.ID), refused.Reason)
+				assert.Equal(t, fmt.Sprintf("post %s of ann: the id belongs to a post of bob", p.ID), refused.Detail)
 				w.checkCounts("ann", "bob")
 			})
 		}

@@ -2,7 +2,6 @@ package likeagg
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -184,7 +183,7 @@ func (c *collector) decode(msg *message.Message) (like *messages.Like, liked boo
 	case *messages.Unliked:
 		like = &e.Like
 	default:
-		return nil, false, &messages.PermanentError{Reason: fmt.Sprintf("a %s in the queue of likes", event.Kind())}
+		return nil, false, messages.Permanent(messages.ReasonWrongTopic, "%s on %s", event.Kind(), queue.TopicLikes)
 	}
 	if posted, err := id.Time(like.PostID); err == nil {
 		queue.ReceiveOf(msg).Due(posted) // a like waits for its post

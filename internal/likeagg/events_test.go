@@ -115,7 +115,7 @@ func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 		}
 		w.run()
 		w.settle()
-		w.wantDead(refused, "in the queue of likes")
+		w.wantDead(refused, string(messages.ReasonWrongTopic))
 	})
 }
 

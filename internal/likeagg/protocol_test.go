@@ -147,7 +147,7 @@ func TestALikeWaitsForItsPostThenBecomesADeadLetter(t *testing.T) {
 		w.post = early
 		w.settle()
 		w.wantCount(1)
-		w.wantDead(1, "there is no post "+never)
+		w.wantDead(1, messages.ReasonNoPost.Because("%s", never))
 	})
 }
 
@@ -165,7 +165,7 @@ func TestAMessageThatCanNeverBeAppliedBecomesADeadLetterAtOnce(t *testing.T) {
 	}{
 		{"no event", "not a JSON object", func(*world) []byte { return []byte("{") }},
 		{"unknown version", "version 9", func(*world) []byte { return []byte(`{"type":"Liked","version":9}`) }},
-		{"another kind", "a Followed in the queue of likes", func(w *world) []byte { return followed(w.newID()) }},
+		{"another kind", string(messages.ReasonWrongTopic), func(w *world) []byte { return followed(w.newID()) }},
 		{"too old", "older than", func(w *world) []byte {
 			payload := encode(w.newID(), w.post, "alice", true)
 			pass(messages.MaxAge + time.Second)

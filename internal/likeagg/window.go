@@ -145,7 +145,7 @@ func unknownPost(post string, receives int, now time.Time) error {
 		return &queue.Later{After: early.Wait, Reason: "its post is not due yet"}
 	}
 	if receives > queue.MaxAttempts {
-		return &messages.PermanentError{Reason: fmt.Sprintf("there is no post %s", post)}
+		return messages.Permanent(messages.ReasonNoPost, "%s", post)
 	}
 	return &queue.Later{After: queue.Backoff(receives), Counts: true, Reason: "there is no such post yet"}
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/clock"
+	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 	"fanfare/internal/trace"
 	"fanfare/messages"
@@ -171,7 +173,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 	later, isLater := errors.AsType[*Later](err)
 	early, isEarly := errors.AsType[*messages.EarlyError](err)
 	_, isDoubt := errors.AsType[*clock.DoubtError](err)
-	_, isPermanent := errors.AsType[*messages.PermanentError](err)
+	permanent, isPermanent := errors.AsType[*messages.PermanentError](err)
 	_, isUnsent := errors.AsType[*UnsentError](err)
 	result := ResultAgain
 	switch {
@@ -191,7 +193,13 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 	case isDoubt: // the log has the doubt once
 		log.Debug("left until the clock is right")
 	case isPermanent, isUnsent && receive.Receives > MaxUnsent, receive.Receives > MaxAttempts && !Transient(err):
-		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {
+		reason := err.Error()
+		if isPermanent {
+			invariants.Check(slices.Contains(messages.Reasons(), permanent.Reason), "I6: %q is no reason of package messages", permanent.Reason)
+		} else if !isUnsent {
+			reason = messages.ReasonAttempts.Because("%v", err)
+		}
+		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, reason); dlErr != nil {
 			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))
 			break
 		}

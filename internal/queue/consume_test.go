@@ -207,7 +207,7 @@ func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			consuming(t, func(context.Context, messages.Event) error {
-				return fmt.Errorf("apply: %w", &messages.PermanentError{Reason: "no such post"})
+				return fmt.Errorf("apply: %w", &messages.PermanentError{Reason: messages.ReasonNoPost})
 			}, func(t *testing.T, b *broker, _ func()) {
 				t.Helper()
 				if msg == nil {
@@ -227,7 +227,7 @@ func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
 
 func TestUnstoredDeadLetterComesAgain(t *testing.T) {
 	consuming(t, func(context.Context, messages.Event) error {
-		return &messages.PermanentError{Reason: "no such post"}
+		return &messages.PermanentError{Reason: messages.ReasonNoPost}
 	}, func(t *testing.T, b *broker, _ func()) {
 		t.Helper()
 		b.failDeadLetters(errors.New("disk full"))

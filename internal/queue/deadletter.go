@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/messages"
 )
 
 // MaxReason bounds the reason of a dead letter, in bytes.
@@ -64,7 +66,7 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	}
 	d.Reason = take(MetaReason)
 	if d.Reason == "" {
-		d.Reason = "received too often without an answer"
+		d.Reason = messages.ReasonReceived.Because("without an answer")
 	}
 	take(MetaSource) // the caller knows the topic
 	// If another tool wrote the time or the number in another form, it stays zero:
@@ -100,6 +102,9 @@ func (d *DeadLetter) Refusal(refuse func(DeadLetter) error) error {
 	}
 	return refuse(*d)
 }
+
+// Has reports whether d became a dead letter for a reason.
+func (d *DeadLetter) Has(r messages.Reason) bool { return strings.Contains(d.Reason, string(r)) }
 
 // cut returns as much of s as fits in n bytes.
 func cut(s string, n int) string {

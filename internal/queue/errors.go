@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"fanfare/messages"
 )
 
 // ErrInvalid is wrapped by Publish for a topic or a message that some backend cannot
@@ -34,7 +36,7 @@ type UnsentError struct {
 }
 
 func (e *UnsentError) Error() string {
-	return fmt.Sprintf("the work is done, but its event was not sent to queue %s: mend that, then redrive: %v", e.Queue, e.Err)
+	return messages.ReasonUnsent.Because("mend the queue %s, then redrive: %v", e.Queue, e.Err)
 }
 
 func (e *UnsentError) Unwrap() error { return e.Err }

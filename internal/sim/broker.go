@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -193,7 +192,7 @@ func (w *World) backstop(topic string, m *queued) {
 	q := w.queue(topic)
 	i := slices.Index(q.messages, m)
 	q.messages = slices.Delete(q.messages, i, i+1)
-	letter := queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: receivedTooOften, FailedAt: time.Now()}
+	letter := queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: messages.ReasonReceived.Because("without an answer"), FailedAt: time.Now()}
 	q.dead = append(q.dead, letter)
 	w.awaits(letter)
 	w.see(event{kind: eventAside, running: w.running(m)})
@@ -226,15 +225,9 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	}
 }
 
-// unsent reports whether the work of a dead letter is done, and its event was not sent.
-func unsent(d queue.DeadLetter) bool { return strings.Contains(d.Reason, "its event was not sent") }
-
-// receivedTooOften is the reason of a dead letter that the backstop made.
-const receivedTooOften = "received too often"
-
 // awaits lets a dead letter wait for its redrive, if the backstop made it or its event is unsent.
 func (w *World) awaits(d queue.DeadLetter) {
-	if d.Reason == receivedTooOften || w.shape.Events && unsent(d) {
+	if d.Has(messages.ReasonReceived) || w.shape.Events && d.Has(messages.ReasonUnsent) {
 		w.set[d.ID] = true
 	}
 }

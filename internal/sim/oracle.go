@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // The oracle reads the table past the simulation's ports and knows nothing of how
@@ -317,10 +318,13 @@ func (w *World) checkMessages() {
 		}
 		for _, d := range q.dead {
 			dead[d.ID] = d.Reason
+			if !slices.ContainsFunc(messages.Reasons(), d.Has) {
+				l.fail("I6", "dead letter %s has no reason of package messages: %q", d.ID, d.Reason)
+			}
 		}
 	}
 	for _, id := range l.bad {
-		if reason, ok := dead[id]; !ok || reason == "" {
+		if _, ok := dead[id]; !ok {
 			l.fail("I6", "message %s can never be processed and is no dead letter", id)
 		}
 		delete(dead, id)

@@ -37,9 +37,9 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 		return version
 	}
 	w.write(schema.PostRef{ID: postID, Author: "u1", LikeShards: 1}.Item())
-	there := bury(postID, "message can never be processed: there is no post "+postID)
-	never := bury(v1, "message can never be processed: there is no post "+v1)
-	other := bury(postID, "message can never be processed: no like")
+	there := bury(postID, messages.Permanent(messages.ReasonNoPost, "%s", postID).Error())
+	never := bury(v1, messages.Permanent(messages.ReasonNoPost, "%s", v1).Error())
+	other := bury(postID, messages.Permanent(messages.ReasonUnreadable, "no like").Error())
 
 	assert.True(t, w.redriveUnknown())
 	assert.Len(t, q.messages, 1)
@@ -48,7 +48,7 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	w.load.bad = []string{never}
 	q.messages = nil
 	w.checkMessages()
-	assert.Equal(t, []string{"I6: message " + other + " became a dead letter: message can never be processed: no like"}, w.load.violations)
+	assert.Equal(t, []string{"I6: message " + other + " became a dead letter: message can never be processed: it cannot be read: no like"}, w.load.violations)
 	assert.False(t, w.redriveUnknown(), "the rest stays")
 }
 
@@ -81,7 +81,7 @@ func TestOneOfTwoDeadLettersMayStay(t *testing.T) {
 	w := quietWorld()
 	w.load.send(draws(1, 1, 1), "like", postID, "u0", true)
 	q := w.queue(queue.TopicLikes)
-	second := queue.DeadLetter{ID: q.messages[0].id, Topic: queue.TopicLikes, Payload: q.messages[0].payload, Reason: "its consumer failed"}
+	second := queue.DeadLetter{ID: q.messages[0].id, Topic: queue.TopicLikes, Payload: q.messages[0].payload, Reason: messages.ReasonAttempts.Because("its consumer failed")}
 	w.backstop(queue.TopicLikes, q.messages[0])
 	q.dead = append(q.dead, second)
 

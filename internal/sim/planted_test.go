@@ -99,7 +99,7 @@ func bugs() []bug {
 				`delta += likes(a.stamped.Liked) - likes(a.stamped.Base); if a.stamped.LikeShards < 0 { delta += likes(a.stamped.Liked) - likes(a.stamped.Base) }`},
 		}},
 		{"nack that drops the rest of a batch", "I6 stuck", []edit{{collect, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
-		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, err.Error()); dlErr != nil {`, `error(nil); dlErr != nil {`}}},
+		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, reason); dlErr != nil {`, `error(nil); dlErr != nil && reason != "" {`}}},
 		{"event from ahead made a dead letter", "I6", []edit{{"messages/messages.go", `case wait > MaxWait:`, `case wait > 0:`}}},
 		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),`, `TTL: s.access.Now().Add(0*lives.Longest() + time.Minute),`}}},
 		{"mark not written on unfollow", "I1 I2", []edit{{follows,

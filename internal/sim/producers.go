@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"fanfare/internal/id"
@@ -39,7 +38,7 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 func (w *World) redriveUnknown() (some bool) {
 	w.redrive(queue.TopicLikes, func(d queue.DeadLetter) error {
 		like := likeOf(decoded(d.Payload))
-		if like == nil || w.set[d.ID] || !strings.Contains(d.Reason, "there is no post") {
+		if like == nil || w.set[d.ID] || !d.Has(messages.ReasonNoPost) {
 			return errDown
 		}
 		res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.PostByIDKey(like.PostID), Consistent: true})
@@ -64,7 +63,7 @@ func (w *World) redriveUnsent() (some bool) {
 			continue
 		}
 		w.redrive(topic, func(d queue.DeadLetter) error {
-			if !unsent(d) {
+			if !d.Has(messages.ReasonUnsent) {
 				return errDown
 			}
 			err := redrivable(d)

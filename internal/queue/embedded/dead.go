@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/disk"
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 const (
@@ -47,7 +48,7 @@ func deadLetter(topic string, at position, value record) queue.DeadLetter {
 	if err != nil {
 		return queue.DeadLetter{
 			ID: fmt.Sprintf("unreadable-%d", at.number), Topic: topic,
-			Payload: []byte(hex.EncodeToString(value)), Reason: err.Error(),
+			Payload: []byte(hex.EncodeToString(value)), Reason: messages.ReasonUnreadable.Because("%v", err),
 		}
 	}
 	return queue.ParseDeadLetter(topic, msg)

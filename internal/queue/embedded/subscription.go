@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 // subscription is the delivery of one topic's messages to one channel. The channel has
@@ -132,7 +133,7 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 		s.b.log.Error("the process died too often while this message was out: it becomes a dead letter",
 			zap.String("topic", s.t.name), zap.String("message_id", msg.UUID), zap.Int("crashes", n))
 		msg.SetContext(queue.WithReceive(ctx, queue.NewReceive(e.value.receives())))
-		letter := queue.NewDeadLetter(s.t.name, msg, fmt.Sprintf("the process died %d times while it worked on this message", n), s.b.now())
+		letter := queue.NewDeadLetter(s.t.name, msg, messages.ReasonCrashed.Because("%d times while it worked on this message", n), s.b.now())
 		s.answer(e, change{to: dead, value: newRecord(letter.Message(), letter.Receives)}, true)
 		return
 	}

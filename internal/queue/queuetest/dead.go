@@ -90,7 +90,7 @@ func dueAtEachReceive(t *testing.T, backend Backend) {
 		assert.Equal(t, made.Add(wait), got.Due)
 	}
 	answer(queue.ResultAgain, &queue.Later{Reason: "it is not due yet"})
-	answer(queue.ResultRefused, &messages.PermanentError{Reason: "no such post"})
+	answer(queue.ResultRefused, &messages.PermanentError{Reason: messages.ReasonNoPost})
 	endSubscription(in, cancel)
 	waitDead(t, b, sent.UUID)
 	require.NoError(t, b.Close())
@@ -219,7 +219,7 @@ func consumer(t *testing.T, backend Backend) {
 					return &queue.Later{Reason: "not yet"}
 				}
 			case bad.UUID:
-				return &messages.PermanentError{Reason: "no such post"}
+				return &messages.PermanentError{Reason: messages.ReasonNoPost}
 			}
 			done.Add(1)
 			return nil

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 // A message that waits by its visibility timeout is in flight, and SQS delivers nothing of a queue
@@ -139,7 +140,7 @@ func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool 
 // bury makes a dead letter of a message that was received too often in all: SQS counts the receives
 // of each copy alone.
 func (s *subscription) bury(h *held, msg *message.Message) {
-	reason := fmt.Sprintf("received more than %d times since %s", maxReceiveCount, h.past.first.UTC().Format(time.RFC3339))
+	reason := messages.ReasonReceived.Because("more than %d times since %s", maxReceiveCount, h.past.first.UTC().Format(time.RFC3339))
 	if err := s.b.DeadLetter(msg.Context(), s.topic, msg, reason); err != nil {
 		s.b.opt.Log.Error("dead letter not stored, the message comes again", zap.String("topic", s.topic), zap.String("message_id", msg.UUID), zap.Error(err))
 		s.handBack(h, holdMost)

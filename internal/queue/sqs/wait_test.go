@@ -139,7 +139,7 @@ func TestReceivesCountOverCopies(t *testing.T) {
 		"an error":          {fmt.Errorf("a defect"), queue.MaxAttempts + 1, 2 * time.Hour},
 		"an unsent event":   {&queue.UnsentError{Queue: "events", Err: fmt.Errorf("no")}, queue.MaxUnsent + 1, time.Hour},
 		"too often in all":  {&queue.UnavailableError{Op: "read", Err: fmt.Errorf("no")}, 1000, 4 * 24 * time.Hour},
-		"a permanent error": {&messages.PermanentError{Reason: "no"}, 1, time.Hour},
+		"a permanent error": {&messages.PermanentError{Reason: messages.ReasonNoPost}, 1, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 0, func(t *bubble) {
@@ -165,7 +165,7 @@ func TestReceivesCountOverCopies(t *testing.T) {
 				assert.GreaterOrEqual(t, letters[0].Receives, handled)
 				assert.Equal(t, event.Metadata, letters[0].Metadata)
 				if c.attempts == 1000 {
-					assert.Contains(t, letters[0].Reason, "received more than 1000 times since "+began.UTC().Format(time.RFC3339))
+					assert.Contains(t, letters[0].Reason, "received too often: more than 1000 times since "+began.UTC().Format(time.RFC3339))
 				}
 				_, _, err = t.broker.Redrive(t.Context(), topic, nil, nil)
 				require.NoError(t, err)
