@@ -2,7 +2,9 @@
 package docs
 
 import (
+	"bytes"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,17 +18,36 @@ import (
 	"fanfare/messages"
 )
 
+// Pages, scripts and comments name tests: in full, or behind -run and before an ellipsis by the
+// beginning of the name.
 func TestEveryTestThatIsNamedExists(t *testing.T) {
-	declared := declaredTests(t)
-	page, err := os.ReadFile("INVARIANTS.md")
-	require.NoError(t, err)
-	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)
-	require.GreaterOrEqualf(t, len(named), 50, "the page names %d tests only", len(named))
-	for _, m := range named {
-		if !declared[string(m[1])] {
-			t.Errorf("INVARIANTS.md names %s, which is no test", m[1])
+	declared, named := declaredTests(t), map[string]int{}
+	name := regexp.MustCompile(`(-run '?\^?)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…)?`)
+	comment := regexp.MustCompile(`(?m)//.*$`)
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		kind := filepath.Ext(path)
+		if entry != nil && entry.IsDir() && (entry.Name() == "bin" || entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".." && entry.Name() != ".github") {
+			return filepath.SkipDir
 		}
-	}
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".md", ".go", ".yml", ".yaml", ".sh", ".txt", ".tla"}, kind) && entry.Name() != "Makefile" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if kind == ".go" {
+			text = bytes.Join(comment.FindAll(text, -1), []byte("\n"))
+		}
+		for _, m := range name.FindAllSubmatch(text, -1) {
+			named[kind]++
+			test := string(m[2])
+			begins := func(full string) bool { return strings.HasPrefix(full, test) }
+			part := len(m[1])+len(m[3]) > 0
+			assert.Truef(t, declared[test] || part && slices.ContainsFunc(slices.Collect(maps.Keys(declared)), begins), "%s names %s, which is no test", path, test)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.GreaterOrEqualf(t, named[".md"], 300, "pages name tests: %v", named)
+	require.GreaterOrEqualf(t, named[".go"], 50, "comments name tests: %v", named)
 }
 
 // OPERATIONS.md has a row for each reason of a dead letter, and no other one.
