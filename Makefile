@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade lint bench sim sim-reach sim-commit sim-planted mutants spec soak vuln
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench sim sim-reach sim-commit sim-planted mutants spec soak vuln
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -98,6 +98,10 @@ import-crash:
 test-upgrade:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),upgrade -timeout 60m -v -parallel 2 . \
 		-run 'TwoVersions|ChangesItsVersion|FormerRelease' -all-upgrades
+
+# Starts the binaries with every environment that the chart renders from hostile values.
+test-platform: test-tools
+	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
 
 # govet is one of the linters, with all analyzers of go vet.
 lint:

@@ -3,10 +3,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -14,48 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"fanfare/internal/config"
 )
-
-// install renders a release with a file of values, as a person writes them, and more flags.
-func install(t *testing.T, release, values string, flags ...string) (map[string]map[string]any, error) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "written.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(values), 0o600))
-	args := append([]string{"template", release, "--namespace", "social", "--kube-version", "1.34", "-f", file}, flags...)
-	manifests, err := helm(t, needed(), args...)
-	if err != nil {
-		return nil, err
-	}
-	return objects(t, manifests), nil
-}
-
-// environmentIn is the environment that the kubelet gives to a daemon of a release, which reads
-// $$ as $, and $(NAME) as the value of a variable above it.
-func environmentIn(t *testing.T, all map[string]map[string]any, name string) map[string]string {
-	t.Helper()
-	env := map[string]string{}
-	reference := regexp.MustCompile(`\$\$|\$\([^)]*\)`)
-	for _, v := range at(t, all["Deployment "+name], "spec", "template", "spec", "containers", 0, "env").([]any) {
-		variable := fmt.Sprint(at(t, v, "name"))
-		require.NotContains(t, env, variable, "server-side apply refuses a name twice")
-		value, isText := v.(map[string]any)["value"].(string)
-		require.True(t, isText, "%s is no text: the API server refuses it", variable)
-		env[variable] = reference.ReplaceAllStringFunc(value, func(s string) string {
-			if s == "$$" {
-				return "$"
-			}
-			if known, ok := env[s[2:len(s)-1]]; ok {
-				return known
-			}
-			return s
-		})
-	}
-	return env
-}
 
 // serviceLinks are the variables that Kubernetes adds for the Services of a release, unless
 // their pods refuse them.
@@ -77,74 +42,155 @@ func serviceLinks(t *testing.T, all map[string]map[string]any) map[string]string
 	return links
 }
 
-// writtenSettings are settings as people write them, with the text that each daemon has to get.
-func writtenSettings() (values, flags []string, want map[string]string) {
-	values = []string{
-		`FANFARE_LIKES_BY_USER: off`, `FANFARE_CANARY: on`, `FANFARE_AUDIT: yes`, `FANFARE_PPROF: "off"`, `FANFARE_CONSOLE: False`,
-		`FANFARE_PUSH_LIMIT: 1_000_000`, `FANFARE_MAX_FOLLOWING: 9007199254740991`, `FANFARE_RATE_LIMIT: 1e6`, `FANFARE_SERVICE_RATE_LIMIT: 0`,
-		`FANFARE_ACTIVE_DAYS: "14"`, `FANFARE_STREAMS: 0x1000`, `FANFARE_STREAMS_PER_USER:`, `FANFARE_STREAM_POLL: ~`, `FANFARE_LOG_LEVEL: ""`,
-		`FANFARE_LIKE_WINDOW: 1m`, `FANFARE_TIMELINE_TTL: 168h0m0s`,
-		`FANFARE_CORS_ORIGINS: [https://a.example, "http://localhost:3000"]`, `FANFARE_CORS_HEADERS: []`, `FANFARE_JWT_AUDIENCE: ["123456789012345678", b]`,
-		`FANFARE_TABLE: "0123"`, `FANFARE_QUEUE_PREFIX: "no"`, `FANFARE_EVENTS_QUEUE: '1e3'`,
-		`FANFARE_JWT_USER_CLAIM: 'https://x.example/"id"'`, `FANFARE_SERVICE_SCOPE: 'a$$b$(FANFARE_TABLE)$c#d:{{x}}'`, `FANFARE_JWT_ISSUER: "https://é.example/\u00a0\\"`,
-		`OTEL_SDK_DISABLED: true`, `OTEL_TRACES_SAMPLER_ARG: 0.01`, `OTEL_RESOURCE_ATTRIBUTES: "a=b,c=d"`, `AWS_EC2_METADATA_DISABLED: true`, `GOGC: off`, `GOMEMLIMIT: 1GiB`,
-	}
-	flags = []string{ // these win over the file
-		"--set", "settings.FANFARE_CANARY=off", "--set", "settings.FANFARE_AUDIT=false", "--set-string", "settings.FANFARE_PPROF=on", "--set", "settings.FANFARE_CONSOLE=true",
-		"--set", `settings.FANFARE_JWT_AUDIENCE={12\,013,14,x}`, "--set", "settings.FANFARE_TABLE=123456789012345678", "--set-string", "settings.FANFARE_QUEUE_PREFIX=0012",
-		"--set-json", `settings.FANFARE_PUSH_LIMIT=2000000`, "--set", "settings.FANFARE_LIKE_WINDOW=null", "--set-string", "settings.GOGC=150",
-	}
-	want = map[string]string{
-		"FANFARE_LIKES_BY_USER": "off", "FANFARE_CANARY": "on", "FANFARE_AUDIT": "on", "FANFARE_PPROF": "off", "FANFARE_CONSOLE": "off",
-		"FANFARE_PUSH_LIMIT": "1000000", "FANFARE_MAX_FOLLOWING": "9007199254740991", "FANFARE_RATE_LIMIT": "1000000", "FANFARE_SERVICE_RATE_LIMIT": "0",
-		"FANFARE_ACTIVE_DAYS": "14", "FANFARE_STREAMS": "4096", "FANFARE_STREAMS_PER_USER": "", "FANFARE_STREAM_POLL": "", "FANFARE_LOG_LEVEL": "",
-		"FANFARE_LIKE_WINDOW": "1m", "FANFARE_TIMELINE_TTL": "168h0m0s",
-		"FANFARE_CORS_ORIGINS": "https://a.example,http://localhost:3000", "FANFARE_CORS_HEADERS": "", "FANFARE_JWT_AUDIENCE": "123456789012345678,b",
-		"FANFARE_TABLE": "0123", "FANFARE_QUEUE_PREFIX": "no", "FANFARE_EVENTS_QUEUE": "1e3",
-		"FANFARE_JWT_USER_CLAIM": `https://x.example/"id"`, "FANFARE_SERVICE_SCOPE": "a$$b$(FANFARE_TABLE)$c#d:{{x}}", "FANFARE_JWT_ISSUER": "https://é.example/\u00a0\\",
-		"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_SAMPLER_ARG": "0.01", "OTEL_RESOURCE_ATTRIBUTES": "a=b,c=d", "AWS_EC2_METADATA_DISABLED": "true", "GOGC": "off", "GOMEMLIMIT": "1GiB",
-	}
-	return values, flags, want
-}
-
-// A release may have the name of the chart, and settings that YAML does not read as texts.
-// Each value comes to each daemon as it was meant, and with the variables that Kubernetes
-// makes for the release's own Services every daemon takes its environment.
+// A release may have the name of the chart: with the variables that Kubernetes makes for the
+// release's own Services every daemon takes its environment.
 func TestAReleaseCalledFanfareStarts(t *testing.T) {
 	t.Parallel()
-	values, flags, want := writtenSettings()
-	changed := maps.Clone(want)
-	maps.Copy(changed, map[string]string{
-		"FANFARE_CANARY": "off", "FANFARE_AUDIT": "off", "FANFARE_PPROF": "on", "FANFARE_CONSOLE": "on", "FANFARE_JWT_AUDIENCE": "12,013,14,x",
-		"FANFARE_TABLE": "123456789012345678", "FANFARE_QUEUE_PREFIX": "0012", "FANFARE_PUSH_LIMIT": "2000000", "FANFARE_LIKE_WINDOW": "", "GOGC": "150",
-	})
-	for _, row := range []struct {
-		flags []string
-		want  map[string]string
-	}{{nil, want}, {flags, changed}} {
-		all, err := install(t, "fanfare", "settings:\n  "+strings.Join(values, "\n  ")+"\n", row.flags...)
-		require.NoError(t, err)
-		require.NoError(t, check(t, all))
-		links := serviceLinks(t, all)
-		require.Equal(t, "tcp://10.96.0.7:80", links["FANFARE_API_PORT"])
-		for name, role := range daemons() {
-			pod := at(t, all["Deployment fanfare-"+name], "spec", "template", "spec")
-			assert.Equal(t, false, at(t, pod, "enableServiceLinks"), name)
-			env := environmentIn(t, all, "fanfare-"+name)
-			for variable, value := range row.want {
-				assert.Equal(t, value, env[variable], "%s of %s", variable, name)
-			}
-			maps.Copy(env, links)
-			accepted(t, name, role, env)
+	all, err := install(t, "fanfare", "")
+	require.NoError(t, err)
+	links := serviceLinks(t, all)
+	require.Equal(t, "tcp://10.96.0.7:80", links["FANFARE_API_PORT"])
+	for name, role := range daemons() {
+		assert.Equal(t, false, at(t, all["Deployment fanfare-"+name], "spec", "template", "spec", "enableServiceLinks"), name)
+		env := environmentIn(t, all, "fanfare-"+name)
+		maps.Copy(env, links)
+		accepted(t, name, role, env)
+	}
+}
+
+// setting is a type of settings, with a value as a person writes it and the text that a daemon
+// must get.
+type setting struct {
+	kind    string
+	written any
+	text    string
+}
+
+// typesOfSettings returns the type of each setting of the product.
+func typesOfSettings() map[string]setting {
+	types := map[string]setting{}
+	for field := range reflect.TypeFor[config.Config]().Fields() {
+		kind, name := field.Type, field.Tag.Get("env")
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
 		}
+		switch {
+		case name == "FANFARE_CORS_HEADERS":
+			types[name] = setting{"list", []any{"X-One", "X-Two"}, "X-One,X-Two"}
+		case name == "FANFARE_LOG_LEVEL":
+			types[name] = setting{"level", "info", "info"}
+		case kind == reflect.TypeFor[config.Switch]():
+			types[name] = setting{"switch", false, "off"}
+		case kind == reflect.TypeFor[time.Duration]():
+			types[name] = setting{"duration", "1m0s", "1m0s"}
+		case kind.Kind() == reflect.Slice:
+			types[name] = setting{"list", []any{"https://a.example", "https://b.example"}, "https://a.example,https://b.example"}
+		case kind.Kind() == reflect.String:
+			types[name] = setting{"text", name, name}
+		default:
+			types[name] = setting{"whole", 100.0, "100"}
+		}
+	}
+	return types
+}
+
+// chartSchema returns the schema of the values, and the names of settings in it: true for a
+// setting that the chart itself sets.
+func chartSchema(t *testing.T) (schema *jsonschema.Schema, names map[string]bool) {
+	t.Helper()
+	text, err := os.ReadFile(chart + "/values.schema.json")
+	require.NoError(t, err)
+	var document any
+	require.NoError(t, json.Unmarshal(text, &document))
+	names = map[string]bool{}
+	for name, property := range at(t, document, "definitions", "settings", "properties").(map[string]any) {
+		if strings.HasPrefix(name, "FANFARE_") {
+			names[name] = property == true
+		}
+	}
+	compiler := jsonschema.NewCompiler()
+	require.NoError(t, compiler.AddResource("values.json", document))
+	schema, err = compiler.Compile("values.json")
+	require.NoError(t, err)
+	return schema, names
+}
+
+// chartValues are the values of a release that writes these over the defaults.
+func chartValues(t *testing.T, over map[string]any) any {
+	t.Helper()
+	text, err := os.ReadFile(chart + "/values.yaml")
+	require.NoError(t, err)
+	var defaults map[string]any
+	require.NoError(t, yaml.Unmarshal(text, &defaults))
+	encoded, err := json.Marshal(merge(merge(defaults, needed()), over))
+	require.NoError(t, err)
+	var values any
+	require.NoError(t, json.Unmarshal(encoded, &values))
+	return values
+}
+
+// A setting that the product gets tomorrow is missing in the schema, or has another type, until
+// this test is content.
+func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
+	t.Parallel()
+	schema, names := chartSchema(t)
+	assert.Equal(t, config.Names(), slices.Sorted(maps.Keys(names)))
+	types := typesOfSettings()
+	fits := func(over map[string]any) error { return schema.Validate(chartValues(t, over)) }
+	wrong := map[string]any{"switch": true, "whole": 100.0, "list": []any{"https://a.example"}, "text": "no value of another type"}
+	for name, isOwn := range names {
+		refers := map[string]any{"name": name, "valueFrom": map[string]any{"secretKeyRef": map[string]any{}}}
+		require.NoError(t, fits(map[string]any{"api": map[string]any{"env": []any{refers}}}), name)
+		require.NoError(t, fits(map[string]any{"settings": map[string]any{name: types[name].written}}), name)
+		for kind, written := range wrong {
+			// Only --set has an exact number for a text. The templates know where a number is from.
+			if !isOwn && kind != types[name].kind && (name != "FANFARE_EVENTS_QUEUE" || kind != "whole") {
+				require.Error(t, fits(map[string]any{"settings": map[string]any{name: written}}), "%s with a %s", name, kind)
+			}
+		}
+	}
+}
+
+// One release with every setting: each reaches a daemon as it was meant. The chart refuses those
+// that it sets itself, and names what to write.
+func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
+	t.Parallel()
+	_, names := chartSchema(t)
+	types := typesOfSettings()
+	written := map[string]any{}
+	for name, isOwn := range names {
+		if !isOwn {
+			written[name] = types[name].written
+			continue
+		}
+		_, err := render(t, merge(needed(), map[string]any{"settings": map[string]any{name: types[name].written}}))
+		require.ErrorContains(t, err, "settings."+name+": ", name)
+	}
+	manifests, err := render(t, merge(needed(), map[string]any{"settings": written}))
+	require.NoError(t, err)
+	env := environmentIn(t, objects(t, manifests), "feed-api")
+	for name := range written {
+		assert.Equal(t, types[name].text, env[name], name)
 	}
 }
 
 // A daemon of the chart reads what the values mean, not just their texts.
 func TestAnAPIOfTheChartReadsItsSettings(t *testing.T) {
 	t.Parallel()
-	values, _, _ := writtenSettings()
-	all, err := install(t, "fanfare", "settings:\n  "+strings.Join(values, "\n  ")+"\n")
+	all, err := install(t, "fanfare", `
+auth: {audience: ["123456789012345678", b]}
+settings:
+  FANFARE_LIKES_BY_USER: off
+  FANFARE_PPROF: yes
+  FANFARE_PUSH_LIMIT: 1_000_000
+  FANFARE_MAX_FOLLOWING: 9007199254740991
+  FANFARE_RATE_LIMIT: 1e6
+  FANFARE_SERVICE_RATE_LIMIT: 0
+  FANFARE_STREAMS: 0x1000
+  FANFARE_STREAM_POLL: ~
+  FANFARE_LIKE_WINDOW: 1m
+  FANFARE_CORS_ORIGINS: [https://a.example, "http://localhost:3000"]
+`)
 	require.NoError(t, err)
 	var environ []string
 	for name, value := range environmentIn(t, all, "fanfare-api") {
@@ -152,52 +198,11 @@ func TestAnAPIOfTheChartReadsItsSettings(t *testing.T) {
 	}
 	c, err := config.Load(environ, config.API)
 	require.NoError(t, err)
-	assert.Equal(t, []any{false, true, true, false, false}, []any{bool(c.LikesByUser), c.HasCanary(), c.HasAuditor(), bool(c.Pprof), c.HasConsole()})
-	assert.Equal(t, []any{int64(1_000_000), int64(1<<53 - 1), 1_000_000, 0, 14, 4096, 8, time.Second, time.Minute}, []any{
-		c.FollowersPushed(), c.MaxFollowing, c.RequestsPerSecond(), c.ServiceRequestsPerSecond(), c.ActiveDays, c.Streams, c.StreamsPerUser, c.StreamPoll, c.LikeWindow,
+	assert.Equal(t, []any{false, true, false, false}, []any{bool(c.LikesByUser), bool(c.Pprof), c.HasCanary(), c.HasAuditor()})
+	assert.Equal(t, []any{int64(1_000_000), int64(1<<53 - 1), 1_000_000, 0, 4096, time.Second, time.Minute}, []any{
+		c.FollowersPushed(), c.MaxFollowing, c.RequestsPerSecond(), c.ServiceRequestsPerSecond(), c.Streams, c.StreamPoll, c.LikeWindow,
 	})
-	assert.Equal(t, [][]string{{"https://a.example", "http://localhost:3000"}, nil, {"123456789012345678", "b"}}, [][]string{c.CORSOrigins, c.CORSHeaders, c.JWTAudience})
-}
-
-// YAML changes a text that is no text to it. The chart refuses such a value before anything
-// starts, for each setting by its type, and prints no value, which may be a secret.
-func TestTheChartRefusesAValueThatYAMLMayHaveChanged(t *testing.T) {
-	t.Parallel()
-	refused := map[string]string{ // by what a person wrote
-		"auth: {audience: 123456789012345678}": "FANFARE_JWT_AUDIENCE", "auth: {issuer: yes}": "FANFARE_JWT_ISSUER", "aws: {table: 0123}": "FANFARE_TABLE",
-		"aws: {queuePrefix: no}": "FANFARE_QUEUE_PREFIX", "aws: {region: 1.10}": "AWS_REGION", "image: {tag: 1.10}": "image.tag", "image: {tag: 20260101}": "image.tag",
-		"settings: {FANFARE_MAX_FOLLOWING: 9007199254740993}": "FANFARE_MAX_FOLLOWING", "settings: {FANFARE_PUSH_LIMIT: 1.5}": "FANFARE_PUSH_LIMIT",
-		"settings: {FANFARE_PUSH_LIMIT: .inf}": "", "settings: {FANFARE_CORS_ORIGINS: [1, 2]}": "FANFARE_CORS_ORIGINS", "settings: {FANFARE_CORS_ORIGINS: [~]}": "FANFARE_CORS_ORIGINS",
-		"settings: {FANFARE_LOG_LEVEL: {a: b}}": "FANFARE_LOG_LEVEL", "settings: {OTEL_SERVICE_NAME: no}": "OTEL_SERVICE_NAME", "settings: {OTEL_BSP_MAX_QUEUE_SIZE: 12345678901234567890}": "OTEL_BSP_MAX_QUEUE_SIZE",
-	}
-	accepts := map[string]string{}
-	for field := range reflect.TypeFor[config.Config]().Fields() {
-		name, kind := field.Tag.Get("env"), field.Type
-		if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem()
-		}
-		isSwitch, isList, isText := kind == reflect.TypeFor[config.Switch](), kind.Kind() == reflect.Slice, kind.Kind() == reflect.String
-		for written, may := range map[string]bool{"off": isSwitch, "[a, b]": isList, "123456": !isText && !isList} {
-			entry := fmt.Sprintf("settings: {%s: %s}", name, written)
-			if may && name != "FANFARE_DRAIN" { // drainSeconds sets FANFARE_DRAIN
-				accepts[entry] = strings.NewReplacer("[", "", "]", "", " ", "").Replace(written)
-			} else {
-				refused[entry] = name
-			}
-		}
-	}
-	for _, written := range slices.Sorted(maps.Keys(refused)) {
-		_, err := install(t, "fanfare", written+"\n")
-		require.Error(t, err, written)
-		assert.ErrorContains(t, err, refused[written], written)
-		assert.NotContains(t, err.Error(), "123456", written)
-	}
-	for written, want := range accepts {
-		all, err := install(t, "fanfare", written+"\n")
-		require.NoError(t, err, written)
-		name, _, _ := strings.Cut(strings.TrimPrefix(written, "settings: {"), ":")
-		assert.Equal(t, want, environmentIn(t, all, "fanfare-fanout")[name])
-	}
+	assert.Equal(t, [][]string{{"https://a.example", "http://localhost:3000"}, {"123456789012345678", "b"}}, [][]string{c.CORSOrigins, c.JWTAudience})
 }
 
 // A name of 53 characters is the longest that Helm takes, and a word of YAML is a name.
@@ -205,8 +210,9 @@ func TestAReleaseOfAnyNameHasValidNames(t *testing.T) {
 	t.Parallel()
 	label := regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	for _, release := range []string{"fanfare", "on", "null", "true", "fanfare-x-y", strings.Repeat("f", 53), strings.Repeat("f", 52), strings.Repeat("f-", 26) + "f"} {
-		all, err := install(t, release, "serviceMonitor: {labels: {release: 1, team: on}}\napi: {service: {annotations: {a.example/internal: true, a.example/bytes: 1000000}}}\n")
+		manifests, err := helm(t, merge(needed(), allOf(t)), "template", release, "--namespace", "social", "--kube-version", "1.34")
 		require.NoError(t, err)
+		all := objects(t, manifests)
 		require.NoError(t, check(t, all), release)
 		services := 0
 		for _, object := range all {
@@ -221,8 +227,10 @@ func TestAReleaseOfAnyNameHasValidNames(t *testing.T) {
 			assert.Equal(t, release, at(t, object, "metadata", "labels", "app.kubernetes.io/instance"))
 			assert.LessOrEqual(t, len(name), 63)
 		}
-		assert.Equal(t, 4, services)
-		assert.Equal(t, map[string]any{"a.example/internal": "true", "a.example/bytes": "1000000"}, at(t, all["Service "+release+"-api"], "metadata", "annotations"))
-		assert.Equal(t, "true", at(t, all["ServiceMonitor "+release], "metadata", "labels", "team"))
+		assert.Equal(t, 5, services)
+	}
+	for _, release := range []string{"1st", "a.b", "20261126"} {
+		_, err := install(t, release, "")
+		assert.ErrorContains(t, err, "the name of the release", release)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	yaml11 "go.yaml.in/yaml/v2"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -38,6 +39,11 @@ func merge(values, over map[string]any) map[string]any {
 
 // helm runs Helm with values, over which files and flags in args win, and returns its output.
 func helm(t *testing.T, over map[string]any, args ...string) (stdout string, err error) {
+	t.Helper()
+	return helmOf(t, chart, over, args...)
+}
+
+func helmOf(t *testing.T, chart string, over map[string]any, args ...string) (stdout string, err error) {
 	t.Helper()
 	text, err := yaml.Marshal(over)
 	require.NoError(t, err)
@@ -60,27 +66,24 @@ func render(t *testing.T, over map[string]any) (manifests string, err error) {
 
 // needed are the values that the chart has no defaults for.
 func needed() map[string]any {
-	role := func(name string) map[string]any {
-		return map[string]any{"roleArn": "arn:aws:iam::123456789012:role/" + name}
-	}
 	return map[string]any{
 		"image": map[string]any{"repository": "registry.example/fanfare", "tag": "0.1.0"}, "aws": map[string]any{"region": "eu-central-1"},
 		"auth": map[string]any{"issuer": "https://issuer.example", "audience": "a", "jwksUrl": "https://issuer.example/keys"},
-		"api":  role("api"), "fanout": role("fanout"), "likeagg": role("likeagg"),
 	}
 }
 
-// objects decodes manifests, by kind and name.
+// objects decodes manifests as Kubernetes does (YAML 1.1), by kind and name.
 func objects(t *testing.T, manifests string) map[string]map[string]any {
 	t.Helper()
 	all := map[string]map[string]any{}
-	for decoder := yaml.NewDecoder(strings.NewReader(manifests)); ; {
-		var object map[string]any
-		err := decoder.Decode(&object)
+	for decoder := yaml11.NewDecoder(strings.NewReader(manifests)); ; {
+		var document any
+		err := decoder.Decode(&document)
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		require.NoError(t, err, manifests)
+		object, _ := namesAsTexts(document).(map[string]any)
 		if object == nil {
 			continue
 		}
@@ -88,6 +91,23 @@ func objects(t *testing.T, manifests string) map[string]map[string]any {
 		require.NotContains(t, all, name)
 		all[name] = object
 	}
+}
+
+// namesAsTexts returns what YAML 1.1 has decoded, with the names of maps as texts.
+func namesAsTexts(v any) any {
+	switch v := v.(type) {
+	case map[any]any:
+		out := map[string]any{}
+		for name, value := range v {
+			out[fmt.Sprint(name)] = namesAsTexts(value)
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = namesAsTexts(v[i])
+		}
+	}
+	return v
 }
 
 // check holds manifests to the schemas of Kubernetes, KEDA and the Prometheus operator, which
@@ -118,24 +138,54 @@ func check(t *testing.T, manifests map[string]map[string]any) error {
 	return errors.Join(faults...)
 }
 
+// allOf are values with everything that the chart can have.
+func allOf(t *testing.T) map[string]any {
+	t.Helper()
+	var values map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(`
+imagePullSecrets: [{name: registry}]
+settings: {FANFARE_LIKE_WINDOW: 2s}
+serviceMonitor: {labels: {release: prometheus}}
+priorityClassName: high
+nodeSelector: {disk: ssd}
+tolerations: [{key: feed, operator: Exists, effect: NoExecute, tolerationSeconds: 1000000}]
+podAnnotations: {a.example/b: "yes"}
+volumes: [{name: ca, secret: {secretName: ca, defaultMode: 256}}]
+volumeMounts: [{name: ca, mountPath: /ca, readOnly: true}]
+api:
+  roleArn: arn:aws:iam::123456789012:role/api
+  service: {type: LoadBalancer, annotations: {a: b}}
+  env: [{name: OTEL_EXPORTER_OTLP_HEADERS, valueFrom: {secretKeyRef: {name: otel, key: headers}}}]
+  envFrom: [{secretRef: {name: more}}]
+  podLabels: {team: "1.10"}
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}
+  resources: {requests: {cpu: 0.5, memory: 256Mi}, limits: {memory: 512Mi}}
+fanout: {serviceAccountName: mine, nodeSelector: {disk: none}}
+setup: {enabled: true, roleArn: "arn:aws:iam::123456789012:role/setup"}
+ingress: {enabled: true, className: nginx, hosts: [feed.example], annotations: {a.example/b: "on"}, tls: [{secretName: feed-tls, hosts: [feed.example]}]}
+networkPolicy:
+  enabled: true
+  apiFrom: [{namespaceSelector: {matchLabels: {a: b}}}]
+  metricsFrom: [{namespaceSelector: {}}]
+  egress: [{ports: [{port: 4318}]}]
+`), &values))
+	return values
+}
+
 func TestTheChartIsValid(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		over  map[string]any
 		kinds string
 	}{
-		"by default": {kinds: "Deployment 3, HorizontalPodAutoscaler 1, PodDisruptionBudget 3, ScaledObject 2, Service 4, ServiceAccount 3, ServiceMonitor 1"},
+		"by default": {kinds: "Deployment 4, HorizontalPodAutoscaler 1, PodDisruptionBudget 3, ScaledObject 2, Service 5, ServiceAccount 4, ServiceMonitor 1"},
 		"without operators": {
-			map[string]any{"keda": map[string]any{"enabled": false}, "serviceMonitor": map[string]any{"enabled": false}},
+			map[string]any{"keda": map[string]any{"enabled": false}, "serviceMonitor": map[string]any{"enabled": false}, "canary": map[string]any{"enabled": false}},
 			"Deployment 3, HorizontalPodAutoscaler 1, PodDisruptionBudget 3, Service 1, ServiceAccount 3",
 		},
 		"with all": {
-			map[string]any{
-				"imagePullSecrets": []any{map[string]any{"name": "registry"}}, "settings": map[string]any{"FANFARE_LIKE_WINDOW": "2s"},
-				"serviceMonitor": map[string]any{"labels": map[string]any{"release": "prometheus"}},
-				"api":            map[string]any{"service": map[string]any{"annotations": map[string]any{"a": "b"}}},
-			},
-			"Deployment 3, HorizontalPodAutoscaler 1, PodDisruptionBudget 3, ScaledObject 2, Service 4, ServiceAccount 3, ServiceMonitor 1",
+			allOf(t),
+			"Deployment 4, HorizontalPodAutoscaler 1, Ingress 1, Job 1, NetworkPolicy 4, PodDisruptionBudget 3, ScaledObject 2, Service 5, ServiceAccount 4, ServiceMonitor 1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,12 +226,17 @@ func TestTheChartIsValid(t *testing.T) {
 
 func TestTheChartNamesAMissingValue(t *testing.T) {
 	t.Parallel()
-	for name, over := range map[string]map[string]any{
-		"image.tag": {"image": map[string]any{"tag": ""}}, "aws.region": {"aws": map[string]any{"region": ""}},
-		"fanout.roleArn": {"fanout": map[string]any{"roleArn": ""}}, "auth.issuer": {"auth": map[string]any{"issuer": ""}},
+	_, err := helm(t, nil, "lint")
+	for _, name := range []string{"'repository'", "'tag'", "'region'", "'issuer', 'audience'"} {
+		assert.ErrorContains(t, err, name)
+	}
+	assert.NotContains(t, err.Error(), "YAML")
+	for path, over := range map[string]map[string]any{
+		"/image/tag": {"image": map[string]any{"tag": ""}}, "/aws/region": {"aws": map[string]any{"region": ""}},
+		"/auth/issuer": {"auth": map[string]any{"issuer": ""}}, "/auth/audience": {"auth": map[string]any{"audience": ""}},
 	} {
 		_, err := render(t, merge(needed(), over))
-		assert.ErrorContains(t, err, name+":")
+		assert.ErrorContains(t, err, path+"'")
 	}
 }
 
@@ -192,45 +247,44 @@ func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 	manifests, err := render(t, needed())
 	require.NoError(t, err)
 	all := objects(t, manifests)
-	for name, role := range daemons() {
+	for name := range deployments() {
 		full := "feed-" + name
 		deployment := all["Deployment "+full]
 		pod := at(t, deployment, "spec", "template", "spec")
 		container := at(t, pod, "containers", 0)
-		assert.Equal(t, []any{name}, at(t, container, "command"))
 		for probe, path := range map[string]string{"livenessProbe": "/healthz", "readinessProbe": "/servez"} {
 			assert.Equal(t, map[string]any{"path": path, "port": "metrics"}, at(t, container, probe, "httpGet"))
 		}
 		assert.Equal(t, map[string]any{"name": "metrics", "containerPort": 9091}, at(t, container, "ports", 0))
 		assert.True(t, at(t, pod, "securityContext", "runAsNonRoot").(bool))
+		assert.False(t, at(t, pod, "automountServiceAccountToken").(bool))
 		assert.Equal(t, map[string]any{
 			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []any{"ALL"}},
 		}, at(t, container, "securityContext"))
-		env := map[string]string{}
-		for _, v := range at(t, container, "env").([]any) {
-			env[fmt.Sprint(at(t, v, "name"))] = fmt.Sprint(at(t, v, "value"))
-		}
-		accepted(t, name, role, env)
+		env := environmentIn(t, all, full)
 		assert.Equal(t, "10s", env["FANFARE_DRAIN"])
 		assert.GreaterOrEqual(t, at(t, pod, "terminationGracePeriodSeconds"), int(stopTakes.Seconds()), name)
-		isMemoryLimit(t, name, env["GOMEMLIMIT"], strings.TrimSuffix(fmt.Sprint(at(t, container, "resources", "limits", "memory")), "Mi"))
-		account := all["ServiceAccount "+fmt.Sprint(at(t, pod, "serviceAccountName"))]
-		assert.Equal(t, "arn:aws:iam::123456789012:role/"+name, at(t, account, "metadata", "annotations", "eks.amazonaws.com/role-arn"))
+		limit := fmt.Sprint(at(t, container, "resources", "limits", "memory"))
+		isMemoryLimit(t, name, env["GOMEMLIMIT"], strings.NewReplacer("1Gi", "1024", "Mi", "").Replace(limit))
+		require.NotNil(t, all["ServiceAccount "+fmt.Sprint(at(t, pod, "serviceAccountName"))])
 
 		labels := at(t, deployment, "spec", "template", "metadata", "labels")
-		for _, selector := range []any{
-			at(t, deployment, "spec", "selector", "matchLabels"), at(t, all["PodDisruptionBudget "+full], "spec", "selector", "matchLabels"),
-			at(t, all["Service "+full+"-metrics"], "spec", "selector"),
-		} {
-			assert.Subset(t, labels, selector)
-			assert.Equal(t, name, at(t, selector, "app.kubernetes.io/component"))
-		}
+		selector := at(t, deployment, "spec", "selector", "matchLabels")
+		assert.Subset(t, labels, selector)
+		assert.Equal(t, name, at(t, selector, "app.kubernetes.io/component"))
+		assert.Equal(t, selector, at(t, all["Service "+full+"-metrics"], "spec", "selector"))
+		assert.Subset(t, at(t, all["Service "+full+"-metrics"], "metadata", "labels"), at(t, all["ServiceMonitor feed"], "spec", "selector", "matchLabels"))
+	}
+	for name, role := range daemons() {
+		full := "feed-" + name
+		assert.Equal(t, []any{name}, at(t, containerOf(t, all, full), "command"))
+		accepted(t, name, role, environmentIn(t, all, full))
+		assert.Equal(t, at(t, all["Deployment "+full], "spec", "selector"), at(t, all["PodDisruptionBudget "+full], "spec", "selector"))
 		scaler := all["HorizontalPodAutoscaler "+full]
 		if name != "api" {
 			scaler = all["ScaledObject "+full]
 		}
 		assert.Equal(t, full, at(t, scaler, "spec", "scaleTargetRef", "name"))
-		assert.Subset(t, at(t, all["Service "+full+"-metrics"], "metadata", "labels"), at(t, all["ServiceMonitor feed"], "spec", "selector", "matchLabels"))
 	}
 	assert.Subset(t, at(t, all["Deployment feed-api"], "spec", "template", "metadata", "labels"), at(t, all["Service feed-api"], "spec", "selector"))
 }
@@ -243,20 +297,6 @@ func TestThePodsOfTheChartOutliveTheirDrain(t *testing.T) {
 	pod := at(t, objects(t, manifests)["Deployment feed-api"], "spec", "template", "spec")
 	assert.Equal(t, 155, at(t, pod, "terminationGracePeriodSeconds"))
 	assert.Contains(t, at(t, pod, "containers", 0, "env"), map[string]any{"name": "FANFARE_DRAIN", "value": "120s"})
-}
-
-// A duration is no number: sprig reads it as 0, and the pods would have no drain at all.
-func TestTheChartRefusesADrainThatIsNoNumberOfSeconds(t *testing.T) {
-	t.Parallel()
-	for _, written := range []string{"10s", "5m", `""`, "~", "true", "-1", "2.5", "301", "[10]"} {
-		_, err := install(t, "fanfare", "drainSeconds: "+written+"\n")
-		assert.ErrorContains(t, err, "drainSeconds", written)
-	}
-	for written, want := range map[string]string{"0": "0s", "300": "300s", `"20"`: "20s"} {
-		all, err := install(t, "fanfare", "drainSeconds: "+written+"\n")
-		require.NoError(t, err, written)
-		assert.Equal(t, want, environmentIn(t, all, "fanfare-api")["FANFARE_DRAIN"], written)
-	}
 }
 
 // The queries of the autoscalers are the seconds of work in the deepest of a worker's queues,

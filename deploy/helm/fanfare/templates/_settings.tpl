@@ -1,0 +1,123 @@
+{{- /*
+The text that a daemon gets for .value, the setting .name. YAML 1.1 reads a bare off as false, 1000000 as a float,
+1.10 as 1.1, 0123 as 83 and no as false. Only the chart knows that: the daemons see texts. So a value that YAML may have
+changed, or that the daemons refuse, is refused here, before anything starts. A whole number of --set (int64) is exact,
+so it may be a text as well. The faults do not quote values: one may be a secret.
+*/}}
+{{- define "fanfare.text" -}}
+{{- $whole := dict "FANFARE_PUSH_LIMIT" (list 0 9007199254740991) "FANFARE_ACTIVE_DAYS" (list 0 3650) "FANFARE_MAX_FOLLOWING" (list 0 9007199254740991)
+  "FANFARE_RATE_LIMIT" (list 0 1000000) "FANFARE_SERVICE_RATE_LIMIT" (list 0 1000000) "FANFARE_STREAMS" (list 1 1000000) "FANFARE_STREAMS_PER_USER" (list 1 1000000) }}
+{{- $times := dict "FANFARE_LIKE_WINDOW" (list "10ms" "1m") "FANFARE_TIMELINE_TTL" (list "1m" "87600h") "FANFARE_STREAM_POLL" (list "100ms" "1m") }}
+{{- $fault := printf "%s: YAML has read its value as a %s, which may have changed it: write it in quotes, or with --set-string" .name (kindOf .value) }}
+{{- $text := .value }}
+{{- if kindIs "bool" .value }}
+  {{- if hasPrefix "FANFARE_" .name }}{{ $text = ternary "on" "off" .value }}
+  {{- else if and (not .value) (has .name (list "GOGC" "GOMEMLIMIT")) }}{{ $text = "off" }}
+  {{- else if regexMatch "^(AWS_USE_.+|(AWS|OTEL)_.+_(DISABLED|INSECURE))$" .name }}{{ $text = toString .value }}
+  {{- else }}{{ fail $fault }}{{ end }}
+{{- else if kindIs "float64" .value }}
+  {{- $counts := or (hasKey $whole .name) (regexMatch "^(GOGC|GOMEMLIMIT|GOMAXPROCS|AWS_MAX_ATTEMPTS|OTEL_.+_(TIMEOUT|DELAY|SIZE|LIMIT|INTERVAL))$" .name) }}
+  {{- /* A float has each whole number below 2^53. */}}
+  {{- if and $counts (eq (floor .value) .value) (lt .value 9007199254740992.0) (gt .value -9007199254740992.0) }}{{ $text = printf "%.0f" .value }}
+  {{- else if eq .name "OTEL_TRACES_SAMPLER_ARG" }}{{ $text = toJson .value }}
+  {{- else }}{{ fail $fault }}{{ end }}
+{{- else if kindIs "int64" .value }}{{ $text = toString .value }}
+{{- else if kindIs "slice" .value }}
+  {{- range .value }}
+    {{- if not (has (kindOf .) (list "string" "int64")) }}{{ fail $fault }}{{ end }}
+    {{- if or (contains "," (toString .)) (ne (trim (toString .)) (toString .)) (eq (toString .) "") }}{{ fail (printf "%s: a part of its list is empty, or has a comma, or a blank at an end" $.name) }}{{ end }}
+  {{- end }}
+  {{- $text = join "," .value }}
+{{- else if not (kindIs "string" .value) }}{{ fail $fault }}
+{{- end }}
+{{- if contains "\x00" $text }}{{ fail (printf "%s: its value has the byte 0, which no environment can have" .name) }}{{ end }}
+{{- if ne (trim $text) $text }}{{ fail (printf "%s: its value begins or ends with a blank or a line break: remove it (in YAML, write |- in place of |)" .name) }}{{ end }}
+{{- if and $text (hasKey $whole .name) }}
+  {{- $bounds := get $whole .name }}
+  {{- if or (lt (int64 $text) (int64 (first $bounds))) (gt (int64 $text) (int64 (last $bounds))) }}{{ fail (printf "%s: it is not between %d and %d" .name (first $bounds) (last $bounds)) }}{{ end }}
+  {{- if and (eq .name "FANFARE_ACTIVE_DAYS") (eq $text "1") }}{{ fail "FANFARE_ACTIVE_DAYS: it is neither 0 (off) nor between 2 and 3650" }}{{ end }}
+{{- else if and $text (hasKey $times .name) }}
+  {{- $zero := toDate "2006" "2000" }}
+  {{- $long := (mustDateModify $text $zero).Sub $zero }}
+  {{- range $i, $bound := get $times .name }}
+    {{- $bound = (mustDateModify $bound $zero).Sub $zero }}
+    {{- if or (and (eq $i 0) (lt $long $bound)) (and (eq $i 1) (gt $long $bound)) }}{{ fail (printf "%s: it is not between %s and %s" $.name (first (get $times $.name)) (last (get $times $.name))) }}{{ end }}
+  {{- end }}
+{{- else if and (eq .name "FANFARE_CORS_ORIGINS") (regexMatch "(^|,)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
+  {{- fail "FANFARE_CORS_ORIGINS: browsers leave the port out if it is the scheme's own: remove :443 or :80" }}
+{{- else if and (eq .name "FANFARE_CORS_HEADERS") (regexMatch "(?i)(^|,)fanfare-user(,|$)" $text) }}
+  {{- fail "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it" }}
+{{- end }}
+{{- $text }}
+{{- end }}
+
+{{- /* The bytes of a quantity of memory. */}}
+{{- define "fanfare.bytes" -}}
+{{- $units := dict "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 }}
+{{- $unit := regexFind "[A-Za-z]+$" . }}
+{{- mulf (float64 (trimSuffix $unit .)) (get $units $unit) | int64 }}
+{{- end }}
+
+{{- /* Go collects garbage before a container reaches its limit of memory. */}}
+{{- define "fanfare.softLimit" -}}
+{{- $limit := int64 (include "fanfare.bytes" .own.resources.limits.memory) }}
+{{- if lt $limit 67108864 }}{{ fail (printf "%s.resources.limits.memory: it is below 64Mi" .name) }}{{ end }}
+{{- with (.own.resources.requests | default dict).memory }}
+  {{- if gt (int64 (include "fanfare.bytes" .)) $limit }}{{ fail (printf "%s.resources.requests.memory: it is above limits.memory" $.name) }}{{ end }}
+{{- end }}
+{{- printf "%dMiB" (div (mul $limit 85) 104857600) }}
+{{- end }}
+
+{{- /* The entries of env. Each name has one entry, which server-side apply needs. .env are more settings of the chart. */}}
+{{- define "fanfare.environment" -}}
+{{- $values := .root.Values }}
+{{- $dev := "the chart deploys jwt: with dev tokens anyone could be any user" }}
+{{- $owned := dict "AWS_REGION" "write aws.region" "FANFARE_TABLE" "write aws.table" "FANFARE_QUEUE_PREFIX" "write aws.queuePrefix" "FANFARE_ENGINE" "the chart deploys aws"
+  "FANFARE_AUTH" $dev "FANFARE_DEV_SECRET" $dev "FANFARE_DEV_AUTH_ON_AWS" $dev "FANFARE_DEV_AUTH_PUBLIC" $dev "FANFARE_DATA_DIR" "it is of the embedded engine"
+  "FANFARE_JWT_ISSUER" "write auth.issuer" "FANFARE_JWT_AUDIENCE" "write auth.audience" "FANFARE_JWKS_URL" "write auth.jwksUrl"
+  "FANFARE_DRAIN" "write drainSeconds, which sets the grace of the pods too" "FANFARE_HTTP_ADDR" "the Service leads to port 8080" "FANFARE_METRICS_ADDR" "the probes ask port 9091"
+  "FANFARE_ADMIN_ADDR" "kubectl port-forward reaches its default, 127.0.0.1:9090" "FANFARE_CANARY" "write canary.enabled: one process is enough" "FANFARE_AUDIT" "write canary.auditor: one process is enough" }}
+{{- $env := dict "AWS_REGION" $values.aws.region "FANFARE_ENGINE" "aws" "FANFARE_TABLE" $values.aws.table "FANFARE_QUEUE_PREFIX" $values.aws.queuePrefix
+  "FANFARE_METRICS_ADDR" ":9091" "FANFARE_DRAIN" (printf "%ds" (int $values.drainSeconds)) }}
+{{- if eq (.program | default "") "api" }}
+  {{- $keys := $values.auth.jwksUrl | default $values.auth.issuer }}
+  {{- if not (regexMatch "^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?([/?]([!$-;=?-Z_a-z~]|%[0-9A-Fa-f]{2})*)?$" $keys) }}
+    {{- fail "auth.jwksUrl: write the https URL of the issuer's keys, without credentials. Without it auth.issuer must be such a URL" }}
+  {{- end }}
+  {{- $env = merge $env (dict "FANFARE_AUTH" "jwt" "FANFARE_JWT_ISSUER" $values.auth.issuer "FANFARE_JWT_AUDIENCE" $values.auth.audience "FANFARE_JWKS_URL" $values.auth.jwksUrl) }}
+{{- end }}
+{{- if ((.own.resources).limits).memory }}{{ $_ := set $env "GOMEMLIMIT" (include "fanfare.softLimit" .) }}{{ end }}
+{{- range $name, $value := .env }}{{ $_ := set $env $name $value }}{{ end }}
+{{- range list (list "settings" $values.settings) (list (printf "%s.settings" .name) .own.settings) }}
+  {{- $place := first . }}
+  {{- range $name, $value := last . }}
+    {{- with get $owned $name }}{{ fail (printf "%s.%s: %s" $place $name .) }}{{ end }}
+    {{- $_ := set $env $name $value }}
+  {{- end }}
+{{- end }}
+{{- $seen := list }}
+{{- range .own.env }}
+  {{- with get $owned .name }}{{ fail (printf "%s.env: %s: %s" $.name $.name .) }}{{ end }}
+  {{- if has .name $seen }}{{ fail (printf "%s.env: %s is there twice" $.name .name) }}{{ end }}
+  {{- if and (regexMatch "^(FANFARE_|GO(GC|MEMLIMIT)$)" .name) (not .valueFrom) }}{{ fail (printf "%s.env: %s: write it in %s.settings, which checks it" $.name .name $.name) }}{{ end }}
+  {{- $seen = append $seen .name }}
+  {{- $_ := unset $env .name }}
+{{- end }}
+{{- if regexMatch (printf "^%s-(posts|backfills|chunks|likes)(-dlq)?$" (toString $values.aws.queuePrefix)) (get $env "FANFARE_EVENTS_QUEUE" | toString) }}
+  {{- fail "FANFARE_EVENTS_QUEUE: it is a queue of Fanfare's own work: name another" }}
+{{- end }}
+{{- if eq (get $env "FANFARE_DELETE_SCOPE" | default "fanfare:delete") (get $env "FANFARE_SERVICE_SCOPE" | default "fanfare:act") }}
+  {{- fail "FANFARE_DELETE_SCOPE: it is FANFARE_SERVICE_SCOPE, too: name another scope, which few tokens get" }}
+{{- end }}
+{{- range $name, $value := $env }}
+{{- if not (kindIs "invalid" $value) }}
+{{- with include "fanfare.text" (dict "name" $name "value" $value) }}
+{{- /* Kubernetes reads $$ as $, and would expand $(NAME). */}}
+- {name: {{ $name | quote }}, value: {{ . | replace "$" "$$" | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range .own.env }}
+- {{ toYaml . | nindent 2 | trim }}
+{{- end }}
+{{- end }}
