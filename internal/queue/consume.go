@@ -200,6 +200,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 			reason = messages.ReasonAttempts.Because("%v", err)
 		}
 		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, reason); dlErr != nil {
+			receive.failed = true
 			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))
 			break
 		}
@@ -210,7 +211,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		}
 		return ResultAttempts
 	default:
-		receive.transient = Transient(err)
+		receive.failed = !isUnsent
 		log.Warn("failed, the message comes again", zap.Duration("after", receive.Delay()))
 	}
 	msg.Nack()

@@ -52,8 +52,8 @@ func OriginalOf(msg *message.Message) Original {
 }
 
 // Event returns the event of a received message: the original if the backend brought it, else
-// the decoded payload. The message is due from the time of the event's id. The errors are those
-// of messages.Decode.
+// the decoded payload. The receive learns the event's group, and when it is due: from the time of its
+// id. The errors are those of messages.Decode.
 func Event(msg *message.Message) (messages.Event, error) {
 	receive := ReceiveOf(msg)
 	e := receive.Original.event
@@ -65,6 +65,7 @@ func Event(msg *message.Message) (messages.Event, error) {
 		e = decoded
 	}
 	checkOriginal(msg)
+	receive.group = e.Group()
 	if at, err := id.Time(e.Head().EventID); err == nil {
 		receive.Due(at)
 	}

@@ -19,7 +19,8 @@
 //     groups (I8). The group key orders nothing.
 //   - A backend in the process of the publisher may bring the published event with its
 //     message, so that nothing is decoded. Neither side changes it.
-//   - At most MaxInFlight messages of a subscription are unanswered (I9).
+//   - At most MaxInFlight messages of a subscription are unanswered (I9). While the messages of
+//     most groups fail, it receives few (Outage).
 //   - Close stops receiving, waits as long as the grace for unanswered messages, hands
 //     the rest back with delay 0, then closes the channel.
 //   - A dead letter is stored with its reason for 14 days, unless somebody sends it again
@@ -145,8 +146,10 @@ type Receive struct {
 	due time.Time
 	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
 	retryAfter time.Duration
-	// transient means that the Nack is for a transient error, left that it is for a long Later.
-	transient, left bool
+	// group is the group of the event, once it is known.
+	group string
+	// failed means that the Nack is for work that failed, left that it is for a long Later.
+	failed, left bool
 }
 
 // LongWait is the longest wait after which a receive that was left for later counts: SQS counts the
@@ -176,9 +179,6 @@ func (r *Receive) Behind() int {
 	}
 	return r.Receives
 }
-
-// Transient is for backends. It reports whether the message failed with a transient error.
-func (r *Receive) Transient() bool { return r.transient }
 
 // Due lets the age of the message count from at, unless it counts from a later time already.
 // The age counts from the time of the event (Event), and a wait that the event does not ask for

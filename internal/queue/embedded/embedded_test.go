@@ -101,3 +101,10 @@ func TestAConsumerGetsThePublishedEventItselfUnlessItComesFromDisk(t *testing.T)
 	assert.NotSame(t, sent, receive())
 	require.NoError(t, b.Close())
 }
+
+func TestOutages(t *testing.T) {
+	queuetest.RunOutages(t, func(*testing.T) queuetest.Backend {
+		c := &crashable{vfs.NewMem()}
+		return queuetest.Backend{Open: c.open, Crash: c.crash, Fair: true}
+	})
+}

@@ -20,8 +20,13 @@ type subscription struct {
 	t       *topic
 	channel chan *message.Message
 	max     int
-	// inFlight is under the topic's mu.
-	inFlight int
+	// inFlight is under the topic's mu, and so are the fields of the rests in an outage: batch is the
+	// number of messages since the last rest, which ended at rested. alarmed means that a timer will
+	// wake the subscription.
+	inFlight, batch int
+	rested          time.Time
+	alarmed         bool
+	outage          *queue.Outage
 	// abandon is closed when the grace of a stop is over.
 	abandon chan struct{}
 	answers sync.WaitGroup
@@ -36,7 +41,7 @@ func (b *Broker) Subscribe(ctx context.Context, name string) (<-chan *message.Me
 	}
 	s := &subscription{
 		b: b, t: t, channel: make(chan *message.Message), max: b.maxInFlight[name],
-		abandon: make(chan struct{}),
+		abandon: make(chan struct{}), outage: queue.NewOutage(),
 	}
 	if s.max <= 0 {
 		s.max = DefaultMaxInFlight
@@ -99,7 +104,7 @@ func (s *subscription) next(ctx context.Context) (batch []entry) {
 		most = carefulBatch
 	}
 	for !s.stopped(ctx) {
-		for len(batch) < most && s.inFlight < s.max {
+		for len(batch) < most && s.inFlight < s.max && s.mayTake() {
 			e, ok, err := s.t.take(s.b.db, s.b.suspects.admit)
 			if err != nil {
 				s.b.log.Error("queue cannot be read", zap.String("topic", s.t.name), zap.Error(err))
@@ -109,6 +114,7 @@ func (s *subscription) next(ctx context.Context) (batch []entry) {
 				break
 			}
 			s.inFlight++
+			s.batch++
 			batch = append(batch, e)
 		}
 		if len(batch) > 0 {
@@ -118,6 +124,34 @@ func (s *subscription) next(ctx context.Context) (batch []entry) {
 		s.t.wake.Wait()
 	}
 	return nil
+}
+
+// mayTake reports whether the subscription may take another message. In an outage it may take
+// queue.RestBatch after each rest. The caller holds the topic's mu.
+func (s *subscription) mayTake() bool {
+	rest := s.outage.Rest()
+	if rest == 0 {
+		s.batch, s.rested = queue.RestBatch, time.Now() // an outage begins with a rest
+		return true
+	}
+	if s.batch < queue.RestBatch {
+		return true
+	}
+	left := rest - time.Since(s.rested)
+	if left <= 0 {
+		s.batch, s.rested = 0, time.Now()
+		return true
+	}
+	if !s.alarmed {
+		s.alarmed = true
+		time.AfterFunc(min(left, queue.RestLook), func() {
+			s.t.mu.Lock()
+			defer s.t.mu.Unlock()
+			s.alarmed = false
+			s.t.wake.Broadcast()
+		})
+	}
+	return false
 }
 
 // deliver sends a message to the channel and starts a goroutine that waits for the
@@ -161,22 +195,28 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 func (s *subscription) await(msg *message.Message, e entry, receive *queue.Receive) {
 	select {
 	case <-msg.Acked():
-		s.answer(e, change{to: nowhere}, false)
+		s.ack(msg, e)
 	case <-msg.Nacked():
-		s.nack(e, receive)
+		s.nack(msg, e, receive)
 	case <-s.abandon:
 		select {
 		case <-msg.Acked(): // the answer came at the same moment
-			s.answer(e, change{to: nowhere}, false)
+			s.ack(msg, e)
 		case <-msg.Nacked():
-			s.nack(e, receive)
+			s.nack(msg, e, receive)
 		default:
 			s.handBack(e, receive.Receives)
 		}
 	}
 }
 
-func (s *subscription) nack(e entry, receive *queue.Receive) {
+func (s *subscription) ack(msg *message.Message, e entry) {
+	s.outage.Answered(msg, true)
+	s.answer(e, change{to: nowhere}, false)
+}
+
+func (s *subscription) nack(msg *message.Message, e entry, receive *queue.Receive) {
+	s.outage.Answered(msg, false)
 	delay := receive.Delay()
 	if delay == 0 {
 		s.handBack(e, receive.Receives)

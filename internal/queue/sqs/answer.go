@@ -14,28 +14,29 @@ import (
 func (s *subscription) await(msg *message.Message, h *held) {
 	select {
 	case <-msg.Acked():
-		s.acked(h)
+		s.acked(msg, h)
 	case <-msg.Nacked():
-		s.nacked(h, queue.ReceiveOf(msg))
+		s.nacked(msg, h)
 	case <-s.abandon:
 		select {
 		case <-msg.Acked(): // it came at the same moment
-			s.acked(h)
+			s.acked(msg, h)
 		case <-msg.Nacked():
-			s.nacked(h, queue.ReceiveOf(msg))
+			s.nacked(msg, h)
 		default:
 			s.handBack(h, 0)
 		}
 	}
 }
 
-func (s *subscription) acked(h *held) {
-	s.b.outage.note(false)
+func (s *subscription) acked(msg *message.Message, h *held) {
+	s.outage.Answered(msg, true)
 	s.ack(h)
 }
 
-func (s *subscription) nacked(h *held, receive *queue.Receive) {
-	s.b.outage.note(receive.Transient())
+func (s *subscription) nacked(msg *message.Message, h *held) {
+	s.outage.Answered(msg, false)
+	receive := queue.ReceiveOf(msg)
 	s.putOff(h, receive.Behind(), receive.Delay())
 }
 
@@ -82,7 +83,7 @@ func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	}
 	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
 		// The receipt has expired: another consumer has received the message.
-		s.b.opt.Log.Info("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
+		s.b.opt.Log.Debug("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
 	} else if err != nil {
 		s.b.opt.Log.Warn("answer failed, the message comes again", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
 	}

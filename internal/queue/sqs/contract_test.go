@@ -86,3 +86,10 @@ func TestBrokerKeepsTheContractOnTheFake(t *testing.T) {
 		return queuetest.Backend{Open: b.open, Crash: b.crash}
 	})
 }
+
+func TestOutagesOnTheFake(t *testing.T) {
+	queuetest.RunOutages(t, func(*testing.T) queuetest.Backend {
+		b := &backend{http: sqstest.New(0), client: sqstest.Client, options: sqs.Options{Prefix: "test", PollWait: time.Second}}
+		return queuetest.Backend{Open: b.open, Crash: b.crash}
+	})
+}

@@ -1,64 +1,15 @@
 package sqs_test
 
 import (
-	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqstest"
-	"fanfare/messages"
 )
-
-// An outage makes few copies: the process polls less until most answers are no transient errors.
-func TestInAnOutageTheProcessPollsLess(t *testing.T) {
-	const sent = 500
-	unavailable := &queue.UnavailableError{Op: "read", Err: fmt.Errorf("no")}
-	for name, c := range map[string]struct {
-		err  error
-		less bool
-		// handled is the number of messages that are handled in 20 minutes, at most or at least.
-		handled int64
-	}{
-		"transient errors": {unavailable, true, 10*120 + 500},
-		"later":            {&queue.Later{After: time.Minute, Reason: "not yet"}, false, sent * 15},
-		"other errors":     {fmt.Errorf("a defect"), false, sent * 10},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 0, func(t *bubble) {
-				for i := range sent {
-					event := t.event(time.Now().Add(time.Duration(i) * time.Millisecond))
-					require.NoError(t, t.sqs.Load(mainName, event))
-				}
-				var handled atomic.Int64
-				var mended atomic.Bool
-				stop := t.consume(func(context.Context, messages.Event) error {
-					handled.Add(1)
-					if mended.Load() {
-						return nil
-					}
-					return c.err
-				})
-				pass(20 * time.Minute)
-				if c.less {
-					assert.Less(t, handled.Load(), c.handled)
-				} else {
-					assert.Greater(t, handled.Load(), c.handled)
-				}
-				mended.Store(true)
-				pass(10 * time.Minute)
-				stop()
-				assert.Zero(t, t.sqs.Len(mainName), "messages left ten minutes after the outage")
-			})
-		})
-	}
-}
 
 // The floods of one user: removals wait an hour, deletions of posts six minutes.
 func TestAFloodOfWaitingMessagesIsHardlyInFlight(t *testing.T) {

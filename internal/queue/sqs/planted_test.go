@@ -9,7 +9,7 @@ import (
 // The tests of waiting messages must find a transport that breaks one of its rules
 // (docs/decisions/0041).
 func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
-	const waits, subscription, sqs = "internal/queue/sqs/wait.go", "internal/queue/sqs/subscription.go", "internal/queue/sqs/sqs.go"
+	const waits, subscription, sqs, outage = "internal/queue/sqs/wait.go", "internal/queue/sqs/subscription.go", "internal/queue/sqs/sqs.go", "internal/queue/outage.go"
 	const counts = "TestReceivesCountOverCopies"
 	for _, bug := range []struct {
 		name       string
@@ -38,10 +38,14 @@ func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
 			"TestAMessageWithoutRoomWaitsInFlight", "SQS refused a copy"},
 		{"W4: receives without an end", planttest.Edit{File: subscription, Old: "queue.ReceiveOf(msg).Receives > maxReceiveCount", New: "queue.ReceiveOf(msg).Receives < 0"},
 			counts, "should have 1 item"},
-		{"W5: an outage at full speed", planttest.Edit{File: waits, Old: "return o.share > 0.5", New: "return o.share > 1"},
-			"TestInAnOutageTheProcessPollsLess", "is not less than"},
-		{"W5: an outage of messages left for later", planttest.Edit{File: "internal/queue/sqs/answer.go", Old: "note(receive.Transient())", New: "note(receive != nil)"},
-			"TestInAnOutageTheProcessPollsLess", "is not greater than"},
+		{"W5: an outage at full speed", planttest.Edit{File: outage, Old: "failed <= done {", New: "failed >= done {"},
+			"TestAnOutageHidesFewMessages/no_copy", "is not less than or equal to"},
+		{"W5: an outage of messages left for later", planttest.Edit{File: outage, Old: "if !acked && !receive.failed", New: "if receive == nil"},
+			"TestOutagesOnTheFake", "the message of beside-later"},
+		{"W5: one user's messages are an outage", planttest.Edit{File: outage, Old: "known.group == a.group", New: "known.group == 0"},
+			"TestOutagesOnTheFake", "the message of u"},
+		{"W5: an outage without an end", planttest.Edit{File: outage, Old: "outageMemory = 15 * time.Second", New: "outageMemory = 15 * time.Hour"},
+			"TestOutagesOnTheFake", "the message of fresh"},
 	} {
 		t.Run(bug.name, func(t *testing.T) {
 			binary := planttest.Build(t, planttest.Overlay(t, planttest.Root(t), []planttest.Edit{bug.edit}))

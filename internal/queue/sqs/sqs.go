@@ -111,7 +111,6 @@ type Broker struct {
 	subscriptions, calls sync.WaitGroup
 	refusals             awsclient.Refusals
 	copies               breaker
-	outage               outage
 
 	// walking is held during a walk through dead letters: two walks at a time would
 	// hide letters from each other.

@@ -42,6 +42,7 @@ type subscription struct {
 	// life ends when the drain is over: nothing waits for SQS from then on.
 	life    context.Context //nolint:containedctx // it is the life of the subscription
 	answers sync.WaitGroup
+	outage  *queue.Outage
 
 	mu   sync.Mutex
 	wake sync.Cond
@@ -89,7 +90,7 @@ func (b *Broker) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 	s := &subscription{
 		b: b, topic: topic, queue: q, channel: make(chan *message.Message),
 		max:     defaultTo(b.opt.MaxInFlight[topic], DefaultMaxInFlight),
-		abandon: make(chan struct{}), out: map[*held]struct{}{}, wanted: 1,
+		abandon: make(chan struct{}), out: map[*held]struct{}{}, wanted: 1, outage: queue.NewOutage(),
 	}
 	s.wake.L = &s.mu
 	go func() { // Close waits for it: end counts it
@@ -151,7 +152,7 @@ func (s *subscription) reserve() int {
 			return 0
 		}
 		room := s.max - len(s.out) - s.reserved
-		if s.polling == 0 && room > 0 || s.polling < s.wanted && room >= maxEntries && !s.b.outage.lasts() {
+		if s.polling == 0 && room > 0 || s.polling < s.wanted && room >= maxEntries && s.outage.Rest() == 0 {
 			n := min(room, maxEntries)
 			s.reserved += n
 			s.polling++
@@ -187,7 +188,7 @@ func (s *subscription) poll(taking context.Context) {
 		if n == 0 {
 			return
 		}
-		if s.b.outage.lasts() && backoff.Wait(taking, outagePause) != nil {
+		if s.outage.Wait(taking) != nil {
 			s.release(n, nil)
 			continue
 		}

@@ -185,34 +185,3 @@ func (c *breaker) ended(err error) {
 		c.failed, c.trying = time.Time{}, false
 	}
 }
-
-const (
-	// outagePause is the time between two polls of a subscription in an outage.
-	outagePause = 10 * time.Second
-	// outageMemory is the number of answers after which an older one has lost two thirds of its weight.
-	outageMemory = 64
-)
-
-// outage knows whether most answers of the process were transient errors. Then each message that is
-// received waits again, most of them by a copy, so the process polls less.
-type outage struct {
-	mu sync.Mutex
-	// share is the part of transient errors. Recent answers weigh more.
-	share float64
-}
-
-// note takes an answer.
-func (o *outage) note(transient bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.share -= o.share / outageMemory
-	if transient {
-		o.share += 1.0 / outageMemory
-	}
-}
-
-func (o *outage) lasts() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.share > 0.5
-}

@@ -1,0 +1,142 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"fanfare/internal/backoff"
+)
+
+const (
+	// outageGroups is the number of groups whose last answers an Outage knows, outageLeast the
+	// smallest number of failing groups that is an outage.
+	outageGroups = 64
+	outageLeast  = 4
+	// outageRest is the longest rest. outageMemory is the age after which an answer does not count:
+	// longer than the longest rest, so that an outage without an end is not forgotten in between.
+	outageRest   = 10 * time.Second
+	outageMemory = 15 * time.Second
+)
+
+const (
+	// RestBatch is the number of messages that a subscription may receive between two rests.
+	RestBatch = 10
+	// RestLook is how soon a rest has to notice that Rest got shorter.
+	RestLook = time.Second
+)
+
+// Outage is for backends. It slows the receives of one subscription while its messages mostly fail:
+// further ones would only fail, too, and hide from processes whose work succeeds. The share of the
+// groups decides and not that of the messages, so one user's failing messages slow nobody else
+// (I8). Rests never stop the receives: the next message must be able to find that the outage is over.
+//
+// Failures are transient and unexplained errors. A message that its handler left for later is none.
+// Neither is one whose event was not sent, because its work is done, nor a dead letter, because
+// somebody who sends messages that are refused must not slow everybody.
+type Outage struct {
+	seed maphash.Seed
+
+	mu sync.Mutex
+	// first has successes, and failures of messages that were received for the first time. again has
+	// failures of messages that failed before. These say little about other messages, and there
+	// are many of them: they count only while nothing succeeds.
+	first, again answers
+}
+
+// NewOutage returns an Outage without answers.
+func NewOutage() *Outage {
+	return &Outage{seed: maphash.MakeSeed(), first: make(answers, 0, outageGroups), again: make(answers, 0, outageLeast)}
+}
+
+// Answered takes the answer to a message.
+func (o *Outage) Answered(msg *message.Message, acked bool) {
+	receive := ReceiveOf(msg)
+	if !acked && !receive.failed {
+		return
+	}
+	a := answer{maphash.String(o.seed, cmp.Or(receive.group, msg.Metadata.Get(MetaGroup), msg.UUID)), time.Now(), !acked}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if acked || receive.Receives == 1 {
+		o.first.add(a)
+	} else {
+		o.again.add(a)
+	}
+}
+
+// Rest returns how long the subscription has to rest before it receives further messages: 0 while no
+// more than half of the groups fail, and up to outageRest as the share grows.
+func (o *Outage) Rest() time.Duration {
+	after := time.Now().Add(-outageMemory)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	done, failed := o.first.count(after)
+	if done == 0 {
+		_, again := o.again.count(after)
+		failed += again
+	}
+	if failed < outageLeast || failed <= done {
+		return 0
+	}
+	return outageRest * time.Duration(failed-done) / time.Duration(failed+done)
+}
+
+// Wait rests, and returns the cause of ctx's end if that comes first.
+func (o *Outage) Wait(ctx context.Context) error {
+	for began := time.Now(); ; {
+		left := o.Rest() - time.Since(began)
+		if left <= 0 {
+			return nil
+		}
+		if err := backoff.Wait(ctx, min(left, RestLook)); err != nil {
+			return err
+		}
+	}
+}
+
+// answers are the last answers of the groups that were answered last, as many as it has room for.
+type answers []answer
+
+type answer struct {
+	group  uint64
+	at     time.Time
+	failed bool
+}
+
+// add replaces the former answer of the group, or the oldest one of all.
+func (all *answers) add(a answer) {
+	oldest := 0
+	for i, known := range *all {
+		if known.group == a.group {
+			(*all)[i] = a
+			return
+		}
+		if known.at.Before((*all)[oldest].at) {
+			oldest = i
+		}
+	}
+	if len(*all) < cap(*all) {
+		*all = append(*all, a)
+	} else {
+		(*all)[oldest] = a
+	}
+}
+
+// count returns the number of groups whose answers came after a time.
+func (all answers) count(after time.Time) (done, failed int) {
+	for _, a := range all {
+		switch {
+		case !a.at.After(after):
+		case a.failed:
+			failed++
+		default:
+			done++
+		}
+	}
+	return done, failed
+}

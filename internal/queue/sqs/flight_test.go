@@ -1,0 +1,69 @@
+package sqs_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/sqs"
+	"fanfare/internal/queue/sqstest"
+)
+
+// SQS delivers nothing of a queue with some 120,000 messages in flight. Messages that all fail for
+// ten minutes, 400 a second, may hide MaxInFlight at the begin, and RestBatch after each rest.
+func TestAnOutageHidesFewMessages(t *testing.T) {
+	refused := sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
+	const second = 400
+	for name, c := range map[string]struct {
+		denied  []string
+		seconds int
+		// waits is the longest time for which a message that failed is in flight.
+		waits time.Duration
+	}{
+		"copies wait delayed":                              {nil, 120, holdMost},
+		"no copy may be sent: messages wait by visibility": {[]string{opSend}, 600, 5 * time.Minute},
+		"SQS takes no answer at all":                       {[]string{opSend, opDelete, opChange}, 120, visibility},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(t *bubble) {
+				t.sqs.SetFault(func(op string) *sqstest.Fault {
+					for _, denied := range c.denied {
+						if op == denied {
+							return &refused
+						}
+					}
+					return nil
+				})
+				in, stop := t.subscribe()
+				answerer := queue.Answerer{Topic: topic, Dead: t.broker, Log: zap.NewNop()}
+				go func() { // until the subscription ends
+					for msg := range in {
+						answerer.Answer(t.Context(), msg, &queue.UnavailableError{Op: "read", Err: fmt.Errorf("no")}, false)
+					}
+				}()
+				most := 0
+				for i := range c.seconds {
+					for j := range second {
+						require.NoError(t, t.sqs.Load(mainName, message.NewMessage(fmt.Sprint(i, "-", j), []byte("x"))))
+					}
+					pass(time.Second)
+					_, inFlight, _ := t.sqs.States(mainName)
+					most = max(most, inFlight)
+				}
+				t.sqs.SetFault(nil)
+				stop()
+				bound := sqs.DefaultMaxInFlight + queue.RestBatch*int(c.waits/(10*time.Second)+1)
+				t.Logf("%s: at most %d in flight, the bound is %d", name, most, bound)
+				assert.LessOrEqual(t, most, bound)
+				assert.Greater(t, most, 0)
+			})
+		})
+	}
+}
