@@ -89,7 +89,7 @@ func sizeOf(t *testing.T, path string) (size int64) {
 }
 
 func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
-	const most = 40_000_000
+	const most = 48_000_000
 	build, image := dockerfile(t)
 	out := runBuild(t, build)
 	var size int64
