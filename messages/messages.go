@@ -4,7 +4,8 @@
 // An event is one flat JSON object: type, version, event_id, time, and the
 // fields of its type. The wire rules:
 //
-//   - Unknown fields are ignored, so that a newer producer may add some.
+//   - Unknown fields are ignored, so that a newer producer may add some. Else the JSON is
+//     strict (package strictjson): a name counts letter by letter, and occurs once.
 //   - An unknown type, an unknown version or a bad payload is a *PermanentError:
 //     redelivery cannot help, so the consumer dead-letters it with the reason (I6).
 //   - Consumers learn a new version before any producer sends it.
@@ -26,9 +27,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"fanfare/internal/id"
+	"fanfare/internal/strictjson"
 )
 
 // Version is the schema version that this package writes and the newest that it
@@ -559,14 +560,11 @@ func envelopeOf(payload []byte) (env envelope, err error) {
 			return envelope{Kind(kind), Version}, nil
 		}
 	}
-	return env, json.Unmarshal(payload, &env)
+	return env, strictjson.Unmarshal(payload, &env)
 }
 
 // Decode reads an event. Every error is a *PermanentError.
 func Decode(payload []byte) (Event, error) {
-	if !utf8.Valid(payload) {
-		return nil, Permanent(ReasonUnreadable, "the payload is not UTF-8")
-	}
 	env, err := envelopeOf(payload)
 	if err != nil {
 		return nil, Permanent(ReasonUnreadable, "the payload is not a JSON object with type and version: %v", err)
@@ -578,7 +576,7 @@ func Decode(payload []byte) (Event, error) {
 	if env.Version != Version {
 		return nil, Permanent(ReasonUnknown, "%s has version %d, this consumer reads version %d: deploy a newer one, then redrive", env.Type, env.Version, Version)
 	}
-	if err := json.Unmarshal(payload, e); err != nil {
+	if err := strictjson.Unmarshal(payload, e); err != nil {
 		return nil, Permanent(ReasonUnreadable, "%s: %v", env.Type, err)
 	}
 	if err := check(e); err != nil {

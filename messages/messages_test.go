@@ -128,12 +128,12 @@ func TestDecodeRefusesForGood(t *testing.T) {
 	for name, row := range map[string]struct{ payload, reason string }{
 		"empty":             {``, "not a JSON object"},
 		"not an object":     {`[]`, "not a JSON object"},
-		"invalid UTF-8":     {"{\"type\":\"\xff\"}", "not UTF-8"},
+		"invalid UTF-8":     {"{\"type\":\"\xff\"}", "type: is not well-formed JSON: invalid UTF-8"},
 		"no type":           {`{"version":1}`, `unknown type ""`},
 		"unknown type":      {change(`"FanoutChunk"`, `"Poked"`), `unknown type "Poked"`},
 		"no version":        {change(`"version":1,`, ``), "version 0"},
 		"newer version":     {change(`"version":1`, `"version":2`), "version 2"},
-		"wrong field type":  {change(`"zoe"`, `7`), "FanoutChunk: json"},
+		"wrong field type":  {change(`"zoe"`, `7`), "FanoutChunk: end: must not be a JSON number"},
 		"missing event id":  {change(`"event_id":"`+eventID+`",`, ``), "event_id is not a ULID"},
 		"lower-case id":     {change(eventID, strings.ToLower(eventID)), "event_id is not a ULID"},
 		"missing time":      {change(`"time":"2026-11-21T09:30:00.123Z",`, ``), "time is missing"},
@@ -142,6 +142,15 @@ func TestDecodeRefusesForGood(t *testing.T) {
 		"bad author":        {change(`"ann"`, `"a#b"`), "author_id is not a user id"},
 		"end below first":   {change(`"zoe"`, `"amy"`), `end "amy" is not above first "bob"`},
 		"bad bound":         {change(`"bob"`, `"b b"`), "first is not a user id"},
+		"a field twice":     {change(`"end":"zoe"`, `"end":"zoe","end":"zzz"`), "FanoutChunk: end: occurs more than once"},
+		"a type twice":      {change(`"end"`, `"type":"Liked","end"`), "FanoutChunk: type: occurs more than once"},
+		"an unknown twice":  {change(`"end"`, `"x":{"y":1,"y":2},"end"`), "FanoutChunk: x.y: occurs more than once"},
+		"another case":      {change(`"author_id"`, `"AUTHOR_ID"`), "author_id is not a user id"},
+		"half a surrogate":  {change(`"end"`, `"x":"\ud83d","end"`), "FanoutChunk: x: is not well-formed JSON: invalid surrogate pair"},
+		"data after it":     {string(valid) + `{}`, "after top-level value"},
+		"a deep value":      {change(`"end"`, `"x":`+strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)+`,"end"`), "exceeded max depth"},
+		"a comma":           {change(`00.123Z`, `00,123Z`), "FanoutChunk: time: is not a time of RFC 3339"},
+		"an hour's digit":   {change(`T09:30`, `T9:30`), "FanoutChunk: time: is not a time of RFC 3339"},
 		"number as version": {change(`"version":1`, `"version":1.5`), "not a JSON object with type and version"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,6 +250,22 @@ func FuzzUserIDs(f *testing.F) {
 	})
 }
 
+// The time of an event is any of RFC 3339.
+func TestDecodeReadsTimesOfRFC3339(t *testing.T) {
+	valid, err := messages.Encode(events()["liked"])
+	require.NoError(t, err)
+	for text, want := range map[string]time.Time{
+		"2026-01-01t00:00:00z":           time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		"2016-12-31T23:59:60Z":           time.Date(2017, 1, 1, 0, 0, 0, 0, time.UTC),
+		"2026-01-01T01:00:00.5+01:00":    time.Date(2026, 1, 1, 0, 0, 0, 500_000_000, time.UTC),
+		"2026-01-01T00:00:00.123456789Z": time.Date(2026, 1, 1, 0, 0, 0, 123_456_789, time.UTC),
+	} {
+		event, err := messages.Decode(bytes.Replace(valid, []byte("2026-11-21T09:30:00.123Z"), []byte(text), 1))
+		require.NoErrorf(t, err, "%s", text)
+		assert.Equalf(t, want, event.Head().Time, "%s", text)
+	}
+}
+
 // No payload makes Decode panic, and an event that decodes stays the same when it is
 // encoded and decoded again.
 func FuzzDecode(f *testing.F) {
@@ -250,6 +275,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(payload)
 	}
 	f.Add([]byte(`{"type":"Liked","version":1,"event_id":null}`))
+	f.Add([]byte(`{"version":1,"type":"Liked","event_id":"01JD8QJ4WZ0000000000000001","post_id":"01JD8QJ4WZ0000000000000001","user_id":"ann","time":"2016-12-31t23:59:60z"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		event, err := messages.Decode(payload)
 		if err != nil {

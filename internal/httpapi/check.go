@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,13 +12,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/go-json-experiment/json/jsontext"
+
+	"fanfare/internal/strictjson"
 )
 
 // MaxBodyBytes is the size of the largest body that the API accepts.
@@ -165,65 +166,37 @@ func bodyFaults(ctx context.Context) []FieldError {
 	return faults
 }
 
-// checkBody reads a body once. jsontext refuses bad UTF-8, half of a surrogate pair, a
-// name that occurs twice and data after the end; encoding/json would decode the first
-// two as U+FFFD and take the last of two values. Beside the returned faults huma looks
-// for more; after a Problem it could not go on.
+// checkBody reads a body once, strictly: huma would change some texts, and take the last of two
+// values. Beside the returned faults huma looks for more; after a Problem it could not go on.
 func checkBody(body []byte) ([]FieldError, *Problem) {
-	dec := jsontext.NewDecoder(bytes.NewReader(body))
-	faults, readable, err := checkFields(dec)
-	if errors.Is(err, io.EOF) {
+	if len(bytes.Trim(body, " \t\r\n")) == 0 {
 		return nil, malformed("the body is missing: send a JSON object")
 	}
-	if err == nil {
-		if _, err = dec.ReadToken(); err == nil {
-			err = errors.New("data follows its end")
+	members, err := strictjson.Members(body)
+	var faults []FieldError
+	readable := true
+	for _, m := range members {
+		var decoded any
+		switch kind := m.Value.Kind(); {
+		case kind == 'n': // huma takes it for absent
+			faults = append(faults, FieldError{m.Name, "is null: leave it out instead"})
+		case kind != '"' && json.Unmarshal(m.Value, &decoded) != nil: // a well-formed value fails by its numbers only
+			faults, readable = append(faults, FieldError{m.Name, "has a number that is out of range"}), false
 		}
 	}
-	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
-		field := strings.Join(slices.Collect(syntax.JSONPointer.Tokens()), ".")
-		return nil, invalid(append(faults, FieldError{field, "occurs more than once"})...)
-	}
-	if !errors.Is(err, io.EOF) {
-		return nil, malformed("the body is not well-formed JSON in UTF-8: " + strings.TrimPrefix(err.Error(), "jsontext: "))
+	if fault, ok := errors.AsType[*strictjson.Error](err); ok {
+		if fault.Malformed && fault.Field != "" {
+			return nil, malformed("the body " + fault.Detail + ", in " + fault.Field)
+		}
+		if fault.Malformed {
+			return nil, malformed("the body " + fault.Detail)
+		}
+		return nil, invalid(append(faults, FieldError{cmp.Or(fault.Field, "body"), fault.Detail})...)
 	}
 	if !readable {
 		return nil, invalid(faults...)
 	}
 	return faults, nil
-}
-
-// checkFields reads one value. It finds null, which huma takes for absent. The value is
-// not readable to huma if it is no object, or has a number that no float can hold.
-func checkFields(dec *jsontext.Decoder) (faults []FieldError, readable bool, err error) {
-	if dec.PeekKind() != '{' {
-		_, err = dec.ReadValue()
-		return []FieldError{{"body", "is not a JSON object"}}, false, err
-	}
-	if _, err = dec.ReadToken(); err != nil {
-		return nil, false, err
-	}
-	readable = true
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return faults, false, err
-		}
-		field := name.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return faults, false, err
-		}
-		var decoded any
-		switch kind := value.Kind(); {
-		case kind == 'n':
-			faults = append(faults, FieldError{field, "is null: leave it out instead"})
-		case kind != '"' && json.Unmarshal(value, &decoded) != nil: // a well-formed value fails by its numbers only
-			faults, readable = append(faults, FieldError{field, "has a number that is out of range"}), false
-		}
-	}
-	_, err = dec.ReadToken()
-	return faults, readable, err
 }
 
 // unmarshal reads a body. JSON Schema, and so huma, takes 60.0 and 6e1 for integers, but

@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/page"
+	"fanfare/internal/rfc3339"
 )
 
 // Post is a post.
@@ -129,31 +131,53 @@ func (a *API) registerPosts() {
 // bound is an optional end of a range of time. It needs given, because a client may well
 // send the first instant of the calendar, which is Go's zero time.
 type bound struct {
-	at    time.Time
+	text  string
 	given bool
 }
 
-// Schema implements huma.SchemaProvider.
-func (bound) Schema(r huma.Registry) *huma.Schema {
-	return huma.SchemaFromType(r, reflect.TypeFor[time.Time]())
+// Schema implements huma.SchemaProvider. The format is for the document alone: huma would check
+// it by Go's dialect of RFC 3339.
+func (bound) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"format": "date-time"}}
 }
 
 // Receiver implements huma.ParamWrapper.
-func (b *bound) Receiver() reflect.Value { return reflect.ValueOf(&b.at).Elem() }
+func (b *bound) Receiver() reflect.Value { return reflect.ValueOf(&b.text).Elem() }
 
 // OnParamSet implements huma.ParamReactor.
 func (b *bound) OnParamSet(isSet bool, _ any) { b.given = isSet }
 
+// parse returns the moment of b, the zero time if it was not given.
+func (b *bound) parse(name string, faults *[]FieldError) time.Time {
+	if !b.given {
+		return time.Time{}
+	}
+	at, err := rfc3339.Parse(b.text)
+	if err != nil {
+		detail := err.Error()
+		if strings.Contains(b.text, " ") {
+			detail += "; in a query, write its + as %2B"
+		}
+		*faults = append(*faults, FieldError{name, detail})
+	}
+	return at
+}
+
 // postRange turns day, or since and until, into the domain's range.
 func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
+	var faults []FieldError
+	from, to := since.parse("since", &faults), until.parse("until", &faults)
+	if len(faults) > 0 {
+		return feed.PostRange{}, invalid(faults...)
+	}
 	if day == "" {
-		if since.given && until.given && !since.at.Before(until.at) {
+		if since.given && until.given && !from.Before(to) {
 			return feed.PostRange{}, invalid(FieldError{"since", "must be before until"})
 		}
 		if until.given {
-			until.at = end(until.at)
+			to = end(to)
 		}
-		return feed.PostRange{Since: since.at, Until: until.at}, nil
+		return feed.PostRange{Since: from, Until: to}, nil
 	}
 	start, err := time.Parse(time.DateOnly, day)
 	if err != nil {

@@ -278,9 +278,9 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`5: time: 2026-11-23T12:00:00Z is in the future`,
 		`5: text: has 0 characters: it must have 1 to 5000`,
 		`5: image_url: is not an http or https URL`,
-		`6: time: "yesterday" is not a time such as "2024-01-31T12:00:00.000Z"`,
+		`6: time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`,
 		`7: type: is "poke": it must be user, follow, mute, block, post, comment or like`,
-		`8: is not a JSON object in UTF-8`,
+		`8: is not a JSON object`,
 		`9: begins with a byte order mark: save the file without it`,
 		`10: is compressed: unpack the file first`,
 		`11: post_id: must not be a JSON number`,
@@ -291,6 +291,44 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 	}
 	assert.Equal(t, want, invalid.Faults)
 	assert.Equal(t, len(want), invalid.Total)
+}
+
+// An import takes no line that the API would refuse, or that would be changed on its way.
+func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
+	const user = `{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"`
+	lines := []struct{ line, fault string }{
+		{user + `,"name":"Bnn"}`, "name: occurs more than once"},
+		{user + `,"n\u0061me":"Bnn"}`, "name: occurs more than once"},
+		{user + `,"x":{"y":1,"y":2}}`, "x.y: occurs more than once"},
+		{user + `,"bio":"A\ud800"}`, "bio: is not well-formed JSON: invalid surrogate pair `\\ud800\"}` in string"},
+		{user + `,"bio":"\ude00\ud83d"}`, "bio: is not well-formed JSON: invalid surrogate pair `\\ude00\\ud83d` in string"},
+		{user + ",\"bio\":\"\xff\"}", "bio: is not well-formed JSON: invalid UTF-8"},
+		{user + `,"Bio":"x"}`, "Bio: is not a field of a user"},
+		{user + `,"bio":null}`, "bio: is null: leave it out instead"},
+		{user + `,"bio":["x"]}`, "bio: must not be a JSON array"},
+		{user + `}{}`, "is not well-formed JSON: data follows its end"},
+		{user, "is not well-formed JSON: it ends too early"},
+		{`{"type":"user","ID":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"}`, "id: is missing"},
+		{`{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00,5Z"}`, `time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`},
+		{`{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T1:00:00Z"}`, `time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`},
+		{`{"type":"user","id":"ann","name":"Ann","time":1706702400}`, `time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`},
+		{`{"type":"user","id":"ann","name":"Ann","time":null}`, "time: is null: leave it out instead"},
+		{`{"type":null}`, "type: is null: leave it out instead"},
+		{`null`, "is not a JSON object"},
+	}
+	for _, row := range lines {
+		store := &dying{Store: tabletest.NewMemory(), left: 1, kill: func() { t.Errorf("%s was written", row.line) }}
+		name := file(t, rec{"type": "user", "id": "bob", "name": "Bob", "time": ago(day)}, row.line)
+		_, err := transfer.Import(t.Context(), config(store), []string{name})
+		var invalid *transfer.InvalidError
+		require.ErrorAsf(t, err, &invalid, "%s", row.line)
+		assert.Containsf(t, invalid.Faults, name+":2: "+row.fault, "%s", row.line)
+	}
+	_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{file(t,
+		`{"type":"user","id":"ann","name":"\ud83d\ude00","time":"2016-12-31t23:59:60z"}`,
+		`{"type":"post","id":"p","author_id":"ann","text":"x","time":"2024-01-31T12:00:00+01:00","edited_at":"2024-02-01T00:00:00.123456789012Z"}`,
+	)})
+	require.NoError(t, err, "valid times")
 }
 
 func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {

@@ -25,12 +25,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"fanfare/internal/fault"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
+	"fanfare/internal/strictjson"
 )
 
 // kind is the type of a record.
@@ -107,22 +107,22 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 		refuse("", "is compressed: unpack the file first")
 		return r, faults
 	}
-	var present map[string]json.RawMessage
-	if err := json.Unmarshal(line, &present); err != nil || present == nil || !utf8.Valid(line) {
-		refuse("", "is not a JSON object in UTF-8")
-		return r, faults
+	members, err := strictjson.Members(line)
+	if err != nil {
+		return r, append(faults, defectOf(err))
 	}
-	for _, name := range []string{"time", "edited_at"} {
-		var t time.Time
-		if raw, ok := present[name]; ok && json.Unmarshal(raw, &t) != nil {
-			refuse(name, "%s is not a time such as \"2024-01-31T12:00:00.000Z\"", raw)
-		}
-	}
-	if err := json.Unmarshal(line, &r); err != nil && len(faults) == 0 {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			refuse(wrong.Field, "must not be a JSON %s", wrong.Value)
-		} else {
-			refuse("", "cannot be read: %v", err)
+	present := map[string]bool{}
+	for _, m := range members {
+		present[m.Name] = true
+		field := r.field(m.Name)
+		switch {
+		case field == nil: // a name that no kind has: see below
+		case m.Value.Kind() == 'n':
+			refuse(m.Name, "is null: leave it out instead")
+		default:
+			if err := strictjson.Unmarshal(m.Value, field); err != nil {
+				refuse(m.Name, "%s", defectOf(err).detail)
+			}
 		}
 	}
 	if len(faults) > 0 {
@@ -134,7 +134,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 		return r, faults
 	}
 	for _, name := range required {
-		if _, ok := present[name]; !ok {
+		if !present[name] {
 			refuse(name, "is missing")
 		}
 		delete(present, name)
@@ -149,6 +149,50 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 		return r, faults
 	}
 	return r, r.check(now)
+}
+
+// defectOf returns the fault of a line that the reader refuses.
+func defectOf(err error) defect {
+	fault, ok := errors.AsType[*strictjson.Error](err)
+	if !ok {
+		return defect{"", err.Error()}
+	}
+	return defect{fault.Field, fault.Detail}
+}
+
+// field returns where the value of a member goes, nil if no kind has such a member.
+func (r *record) field(name string) any {
+	switch name {
+	case "type":
+		return &r.Type
+	case "id":
+		return &r.ID
+	case "post_id":
+		return &r.PostID
+	case "author_id":
+		return &r.AuthorID
+	case "follower_id":
+		return &r.FollowerID
+	case "user_id":
+		return &r.UserID
+	case "other_id":
+		return &r.OtherID
+	case "name":
+		return &r.Name
+	case "bio":
+		return &r.Bio
+	case "text":
+		return &r.Text
+	case "image_url":
+		return &r.ImageURL
+	case "from":
+		return &r.From
+	case "time":
+		return &r.Time
+	case "edited_at":
+		return &r.EditedAt
+	}
+	return nil
 }
 
 // check returns the faults of the values. Names of other records are the index's to check.
