@@ -641,7 +641,7 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 	}
 	unread := min(len(items), 100)
 	etag += strconv.Itoa(unread) + `"`
-	if known := r.Header.Get("If-None-Match"); known == "*" || strings.Contains(known, etag) {
+	if known := strings.Join(r.Header.Values("If-None-Match"), ", "); known == "*" || strings.Contains(known, etag) {
 		return http.StatusNotModified, tagged{etag, nil}
 	}
 	if r.URL.Query().Get("cursor") == "" {

@@ -39,8 +39,8 @@ func bearer(r *http.Request) (string, *Problem) {
 	return token, nil
 }
 
-// checkRequest makes the checks that huma does not: query parameters must be known, not
-// empty and given once, and a body must be strict JSON.
+// checkRequest makes the checks that huma does not: parameters must be known, not empty and
+// given once, unless they are lists, and a body must be strict JSON.
 func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	if p := checkParams(ctx.Operation(), r); p != nil {
@@ -84,6 +84,10 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 			values = query[param.Name]
 			delete(query, param.Name)
 		case "header":
+			if isList(param.Name) {
+				joinLines(r.Header, param.Name)
+				continue
+			}
 			values = r.Header.Values(param.Name)
 		}
 		switch {
@@ -102,9 +106,23 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 	return nil
 }
 
+// isList reports whether a header is a list, which a sender may spread over lines, or leave empty.
+func isList(name string) bool { return name == "If-None-Match" }
+
+// joinLines makes one line of a header that is a list (RFC 9110, 5.3). A list without an element
+// is no header.
+func joinLines(h http.Header, name string) {
+	switch list := strings.Join(h.Values(name), ", "); {
+	case strings.Trim(list, ", \t") == "":
+		h.Del(name)
+	default:
+		h.Set(name, list)
+	}
+}
+
 // readBody returns the body of a request that has one.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
-	if contentType := r.Header.Get("Content-Type"); contentType != "" {
+	for _, contentType := range r.Header.Values("Content-Type") {
 		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "application/json" {
 			return nil, wrongMediaType()
 		}

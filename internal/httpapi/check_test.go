@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,26 @@ func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
 			t.Errorf("%q became %q, %v", body, text, err)
 		}
 	})
+}
+
+func TestIfNoneMatchIsAListOfTags(t *testing.T) {
+	for header, want := range map[string]bool{
+		`*`: true, `"e"`: true, `W/"e"`: true, `"x", W/"e"`: true, `,, "x" ,"e",`: true, `"a,b","e"`: true, "\"x\",\t\"e\"": true,
+		``: false, `"x"`: false, `e`: false, `"a,*,b"`: false, `*, "x"`: false, `"x,"e"`: false, `"x, W/`: false, `w/"e"`: false, `"E"`: false, `"x" "e`: false, `W/`: false,
+	} {
+		assert.Equalf(t, want, names(header, `W/"e"`), "%s", header)
+	}
+}
+
+func TestAListMayBeSpreadOverLines(t *testing.T) {
+	for want, lines := range map[string][]string{
+		`"a", "b"`: {`"a"`, `"b"`}, `"a"`: {`"a"`}, ``: {"", ", ,"}, `, "a"`: {"", `"a"`},
+	} {
+		h := http.Header{"If-None-Match": lines}
+		joinLines(h, "If-None-Match")
+		assert.Equal(t, want, h.Get("If-None-Match"))
+		assert.LessOrEqual(t, len(h.Values("If-None-Match")), 1)
+	}
 }
 
 func TestLimiterForgetsTheOldestAndStaysSmall(t *testing.T) {

@@ -94,13 +94,24 @@ func etagOf(news home.News) string {
 	return `W/"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 
-// names reports whether an If-None-Match header names an ETag, by RFC 9110's weak comparison.
+// names reports whether an If-None-Match header names an ETag, by RFC 9110's weak comparison. It
+// names none from the first element on that is no ETag: an opaque tag may have commas.
 func names(header, etag string) bool {
-	for part := range strings.SplitSeq(header, ",") {
-		part = strings.TrimSpace(part)
-		if part == "*" || strings.TrimPrefix(part, "W/") == strings.TrimPrefix(etag, "W/") {
+	if header == "*" {
+		return true
+	}
+	for rest := header; ; {
+		rest = strings.TrimPrefix(strings.TrimLeft(rest, ", \t"), "W/")
+		if !strings.HasPrefix(rest, `"`) {
+			return false
+		}
+		opaque, after, closed := strings.Cut(rest[1:], `"`)
+		if !closed {
+			return false
+		}
+		if `"`+opaque+`"` == strings.TrimPrefix(etag, "W/") {
 			return true
 		}
+		rest = after
 	}
-	return false
 }

@@ -22,6 +22,7 @@ func (a *API) traced(ctx context.Context, r *http.Request) (context.Context, ote
 	case "/healthz", "/servez", "/readyz":
 		return ctx, nil
 	}
+	joinLines(r.Header, "Tracestate")
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	return a.tracer.Start(ctx, knownMethod(r.Method), oteltrace.WithSpanKind(oteltrace.SpanKindServer), //nolint:spancheck // endSpan ends it
 		oteltrace.WithAttributes(attribute.String("fanfare.request_id", obs.RequestID(ctx))))
