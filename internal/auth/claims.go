@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 
 	"fanfare/internal/id"
+	"fanfare/internal/strictjson"
 )
 
 // Scopes are the scopes that make a token that of a service.
@@ -61,17 +61,17 @@ type claims struct {
 // (RFC 7519, 4).
 func (c *claims) UnmarshalJSON(raw []byte) error {
 	type plain claims // without this method
-	if err := json.Unmarshal(raw, (*plain)(c)); err != nil {
+	if err := strictjson.Unmarshal(raw, (*plain)(c)); err != nil {
 		return err
 	}
 	if c.names.user == "sub" {
 		c.user = c.Subject
 	} else {
 		var all map[string]jsontext.Value
-		if err := json.Unmarshal(raw, &all); err != nil {
+		if err := strictjson.Unmarshal(raw, &all); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(all[c.names.user], &c.user); err != nil {
+		if err := strictjson.Unmarshal(all[c.names.user], &c.user); err != nil {
 			c.user = "" // absent, or no string: identity says so
 		}
 	}
@@ -87,13 +87,13 @@ func scopes(raw jsontext.Value) []string {
 	switch raw.Kind() {
 	case '[':
 		var list []string
-		if json.Unmarshal(raw, &list) != nil {
+		if strictjson.Unmarshal(raw, &list) != nil {
 			return nil
 		}
 		return list
 	case '"':
 		var text string
-		if json.Unmarshal(raw, &text) != nil {
+		if strictjson.Unmarshal(raw, &text) != nil {
 			return nil
 		}
 		return strings.Split(text, " ")

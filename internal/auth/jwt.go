@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // leeway is by how much the clock of an issuer, or of another process, may differ.
@@ -49,7 +51,11 @@ func (j *JWT) Verify(ctx context.Context, token string) (Identity, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return found.key, found, nil
+		var set jwt.VerificationKeySet
+		for _, key := range found {
+			set.Keys = append(set.Keys, key.key)
+		}
+		return set, found[0], nil // the keys of one id come and go with their set
 	})
 	if err != nil {
 		return Identity{}, err

@@ -3,16 +3,9 @@ package auth
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rsa"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"fanfare/internal/strictjson"
 )
 
 const (
@@ -54,18 +49,12 @@ type KeySet struct {
 	fetching chan struct{}
 
 	mu      sync.Mutex
-	keys    map[string]*publicKey // nil until the first fetch that worked
-	fetched time.Time             // the time of the keys
+	keys    map[string][]*publicKey // by their ids; nil until the first fetch that worked
+	fetched time.Time               // the time of the keys
 	tried   time.Time
 	lastErr error
 	// done and failed count fetches.
 	done, failed int64
-}
-
-// publicKey is a key and the algorithms that it may check.
-type publicKey struct {
-	algs []string
-	key  crypto.PublicKey
 }
 
 // NewDiscoveredKeySet is NewKeySet for the keys that the discovery document of an issuer
@@ -124,23 +113,23 @@ func (s *KeySet) Ready(ctx context.Context) error {
 	return s.refresh(ctx, s.now().Add(-refreshPause))
 }
 
-// Key returns the public key kid, if it is for the algorithm alg.
+// Key returns the first public key kid for the algorithm alg.
 func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
 	found, err := s.find(ctx, kid, alg)
 	if err != nil {
 		return nil, err
 	}
-	return found.key, nil
+	return found[0].key, nil
 }
 
-// find returns the key kid, if it is for the algorithm alg. A token can name any kid,
-// so of many callers with an unknown one, one fetches and the others get an answer at once.
-func (s *KeySet) find(ctx context.Context, kid, alg string) (*publicKey, error) {
-	key, ok := s.lookup(kid)
+// find returns the keys kid for the algorithm alg: one, unless the issuer gave an id twice. A token can name any kid, so of many callers
+// with an unknown one, one fetches and the others get an answer at once.
+func (s *KeySet) find(ctx context.Context, kid, alg string) ([]*publicKey, error) {
+	named, ok := s.lookup(kid)
 	if !ok {
 		// The issuer may have rotated its keys. Fetch them once in a refreshPause.
 		err := s.refreshOnce(ctx)
-		key, ok = s.lookup(kid)
+		named, ok = s.lookup(kid)
 		switch {
 		case ok:
 		case err != nil: // also during another caller's fetch, which may bring the key
@@ -149,10 +138,16 @@ func (s *KeySet) find(ctx context.Context, kid, alg string) (*publicKey, error) 
 			return nil, invalid("the issuer has no such key")
 		}
 	}
-	if !slices.Contains(key.algs, alg) {
+	var found []*publicKey
+	for _, key := range named {
+		if slices.Contains(key.algs, alg) {
+			found = append(found, key)
+		}
+	}
+	if len(found) == 0 {
 		return nil, invalid("the key is for another algorithm")
 	}
-	return key, nil
+	return found, nil
 }
 
 func (s *KeySet) loaded() bool {
@@ -161,14 +156,14 @@ func (s *KeySet) loaded() bool {
 	return s.usable()
 }
 
-func (s *KeySet) lookup(kid string) (*publicKey, bool) {
+func (s *KeySet) lookup(kid string) ([]*publicKey, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.usable() {
 		return nil, false
 	}
-	key, ok := s.keys[kid]
-	return key, ok
+	named, ok := s.keys[kid]
+	return named, ok
 }
 
 // usable reports whether there are keys that are not too old. The caller holds mu.
@@ -232,7 +227,7 @@ func (s *KeySet) refreshHeld(ctx context.Context, since time.Time) error {
 	return nil
 }
 
-func (s *KeySet) fetch(ctx context.Context) (map[string]*publicKey, error) {
+func (s *KeySet) fetch(ctx context.Context) (map[string][]*publicKey, error) {
 	at := s.url
 	if at == "" {
 		var err error
@@ -263,7 +258,7 @@ func (s *KeySet) discover(ctx context.Context) (string, error) {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	if err := json.Unmarshal(body, &document); err != nil {
+	if err := strictjson.Unmarshal(body, &document); err != nil {
 		return "", fmt.Errorf("%s is not a discovery document: %w", at, err)
 	}
 	if document.Issuer != s.issuer {
@@ -293,102 +288,9 @@ func (s *KeySet) get(ctx context.Context, at string) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answered %s", at, res.Status)
 	}
-	return io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-}
-
-// jwk is one key of a set, RFC 7517 and 7518.
-type jwk struct {
-	Kty string `json:"kty"`
-	Kid string `json:"kid"`
-	Use string `json:"use"`
-	Alg string `json:"alg"`
-	N   string `json:"n"`
-	E   string `json:"e"`
-	Crv string `json:"crv"`
-	X   string `json:"x"`
-	Y   string `json:"y"`
-}
-
-// parseKeySet returns the signing keys for algorithms by their ids. It leaves out all
-// other keys and unsound ones: a set may hold keys for other purposes, and one bad key
-// must not lock out the users of the others.
-func parseKeySet(body []byte) (map[string]*publicKey, error) {
-	var set struct {
-		Keys []jwk `json:"keys"`
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("%s has more than %d bytes", at, maxAnswer)
 	}
-	if err := json.Unmarshal(body, &set); err != nil {
-		return nil, fmt.Errorf("not a JWK set: %w", err)
-	}
-	keys := map[string]*publicKey{}
-	for _, k := range set.Keys {
-		if k.Kid == "" || (k.Use != "" && k.Use != "sig") {
-			continue
-		}
-		key, algs, err := k.public()
-		if k.Alg != "" {
-			algs = slices.DeleteFunc(algs, func(alg string) bool { return alg != k.Alg })
-		}
-		if err == nil && len(algs) > 0 {
-			keys[k.Kid] = &publicKey{algs, key}
-		}
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("it has no sound signing key for " + strings.Join(algorithms, ", "))
-	}
-	return keys, nil
-}
-
-// public returns the key and the algorithms that it can check.
-func (k jwk) public() (crypto.PublicKey, []string, error) {
-	switch {
-	case k.Kty == "RSA":
-		n, err := number(k.N)
-		if err != nil {
-			return nil, nil, fmt.Errorf("n: %w", err)
-		}
-		e, err := number(k.E)
-		if err != nil {
-			return nil, nil, fmt.Errorf("e: %w", err)
-		}
-		if n.BitLen() < minRSABits || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
-			return nil, nil, fmt.Errorf("an RSA key needs %d bits or more and a sound exponent", minRSABits)
-		}
-		return &rsa.PublicKey{N: n, E: int(e.Int64())}, []string{"RS256", "PS256", "PS384", "PS512"}, nil
-	case k.Kty == "OKP" && k.Crv == "Ed25519":
-		x, err := base64.RawURLEncoding.DecodeString(k.X)
-		if err != nil || len(x) != ed25519.PublicKeySize {
-			return nil, nil, errors.New("x: not a key of Ed25519")
-		}
-		return ed25519.PublicKey(x), []string{"EdDSA"}, nil
-	case k.Kty == "EC" && k.Crv == "P-256":
-		x, err := number(k.X)
-		if err != nil {
-			return nil, nil, fmt.Errorf("x: %w", err)
-		}
-		y, err := number(k.Y)
-		if err != nil {
-			return nil, nil, fmt.Errorf("y: %w", err)
-		}
-		if x.BitLen() > 256 || y.BitLen() > 256 {
-			return nil, nil, errors.New("its point is not on P-256")
-		}
-		point := make([]byte, 65)
-		point[0] = 4 // uncompressed
-		x.FillBytes(point[1:33])
-		y.FillBytes(point[33:])
-		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
-		if err != nil {
-			return nil, nil, errors.New("its point is not on P-256")
-		}
-		return key, []string{"ES256"}, nil
-	}
-	return nil, nil, errors.New("not a key for an algorithm of ours")
-}
-
-func number(s string) (*big.Int, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(raw) == 0 {
-		return nil, errors.New("not base64url")
-	}
-	return new(big.Int).SetBytes(raw), nil
+	return body, err
 }

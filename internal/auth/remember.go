@@ -2,11 +2,15 @@ package auth
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"fanfare/internal/strictjson"
 )
 
 const (
@@ -72,6 +76,9 @@ func (s *signed) verify(token string, header func(map[string]any) (kid string, e
 			return &known.claims, nil
 		}
 	}
+	if !strictHeader(token) {
+		return nil, invalid("the token is not a JWT")
+	}
 	seen := &remembered{bytes: int64(len(token) + rememberedToken)}
 	seen.claims.names = s.names
 	_, err := s.parser.ParseWithClaims(token, &seen.claims, func(t *jwt.Token) (key any, err error) {
@@ -87,6 +94,18 @@ func (s *signed) verify(token string, header func(map[string]any) (kid string, e
 	}
 	s.keep(sum, seen)
 	return &seen.claims, nil
+}
+
+// strictHeader reports whether the header of a token is an object that all readers understand
+// alike. The parser of the library takes the last of two members (RFC 7515, 4, allows either).
+func strictHeader(token string) bool {
+	encoded, _, _ := strings.Cut(token, ".")
+	header, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return false
+	}
+	_, err = strictjson.Members(header)
+	return err == nil
 }
 
 func (s *signed) recall(sum [sha256.Size]byte) (*remembered, bool) {

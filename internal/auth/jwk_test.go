@@ -1,0 +1,88 @@
+package auth_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/auth"
+)
+
+// A key that cannot be read takes no other one with it.
+func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
+	w := newWorld(t)
+	_, sound := rsaKey(t, 2048, "other")
+	good, err := json.Marshal(sound)
+	require.NoError(t, err)
+	own, err := json.Marshal(map[string]any{"kty": "RSA", "kid": "r1", "n": b64(w.rsa.N), "e": "AQAB"})
+	require.NoError(t, err)
+	for _, bad := range []string{
+		`{"kty":"RSA","kid":123,"n":"AQAB","e":"AQAB"}`, `{"kty":"RSA","kid":"b","use":["sig"]}`, `{"kty":"RSA","kid":"b","e":65537}`, `{"kty":["RSA"]}`, `{"kid":{}}`, `{"alg":null,"n":false}`,
+		`"a string"`, `null`, `7`, `[]`, `{}`, `[{"kid":"r1"}]`, `{"kid":"b","kid":"c"}`, `{"x":{"y":1,"y":1}}`, `{"kid":"\ud800"}`, "{\"kid\":\"\xff\"}", `{"KID":"r1"}`, `{"n":1e999}`,
+		strings.Replace(string(own), `"kid":"r1"`, `"kid":"r1","KID":"r2","kid":"r1"`, 1),
+	} {
+		w.set = []byte(`{"issued":1,"keys":[` + bad + `,` + string(own) + `,` + bad + `,` + string(good) + `]}`)
+		keys := auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop())
+		who, err := timeless(auth.NewJWT(auth.Rules{Issuer: iss, Audiences: []string{aud}}, keys, w.Now).
+			Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))))
+		require.NoErrorf(t, err, "beside %q", bad)
+		require.Equal(t, ann, who)
+	}
+	for _, set := range []string{`[]`, `{"keys":{}}`, `{"KEYS":[` + string(own) + `]}`, `{"keys":[` + string(own) + `],"keys":[]}`, `{"keys":[` + string(own) + `]}{}`, `{"keys":[` + string(own)} {
+		w.set = []byte(set)
+		keys := auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop())
+		require.ErrorContainsf(t, keys.Ready(t.Context()), "not a JWK set", "%.30s", set)
+	}
+	w.set = []byte(`{"keys":[` + string(own) + `],"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+	require.ErrorContains(t, auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context()), "has more than 1048576 bytes")
+}
+
+// Keys with one id are told apart by the algorithm of the token. If that is the same, too, each
+// of them may check it.
+func TestKeysWithOneIDAreAllUsable(t *testing.T) {
+	w := newWorld(t)
+	first, firstJWK := rsaKey(t, 2048, "k")
+	second, secondJWK := rsaKey(t, 2048, "k")
+	third, thirdJWK := rsaKey(t, 2048, "k")
+	point, pointJWK := ecKey(t, "k")
+	secondJWK["alg"] = "PS256"
+	w.publish(pointJWK, firstJWK, secondJWK, thirdJWK)
+	verify := func(method jwt.SigningMethod, key any) error {
+		token := sign(t, method, key, "k", w.claims(nil))
+		for range 2 { // new, and remembered
+			if _, err := w.verifier.Verify(t.Context(), token); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	require.NoError(t, verify(jwt.SigningMethodES256, point))
+	require.NoError(t, verify(jwt.SigningMethodRS256, first))
+	require.NoError(t, verify(jwt.SigningMethodPS256, second))
+	require.NoError(t, verify(jwt.SigningMethodRS256, third))
+	refused(t, verify(jwt.SigningMethodRS256, second))
+	refused(t, verify(jwt.SigningMethodPS256, first))
+	refused(t, verify(jwt.SigningMethodRS256, w.rsa))
+}
+
+// Two readers must not understand the header of a token in two ways.
+func TestAHeaderIsReadStrictly(t *testing.T) {
+	w := newWorld(t)
+	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
+	_, rest, _ := strings.Cut(token, ".")
+	claims, _, _ := strings.Cut(rest, ".")
+	for _, header := range []string{
+		`{"alg":"RS256","kid":"e1","kid":"r1"}`, `{"alg":"ES256","alg":"RS256","kid":"r1"}`, `{"alg":"RS256","kid":"r1","x":"\ud800"}`, `{"alg":"RS256","kid":"r1"}{}`, `["RS256"]`, `null`, ``,
+	} {
+		text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + claims
+		signature, err := jwt.SigningMethodRS256.Sign(text, w.rsa)
+		require.NoError(t, err)
+		_, err = w.verifier.Verify(t.Context(), text+"."+base64.RawURLEncoding.EncodeToString(signature))
+		refused(t, err)
+	}
+}
