@@ -14,8 +14,8 @@
 // "never", atomically with the flush. docs/LIKES.md is the whole protocol, and
 // testdata shows it in scenarios. The code is collect.go (messages into windows),
 // window.go (the life of a window), like.go (one like), ledger.go (fences, pruning),
-// incarnation.go (stamps, the notes of ends) and attempt.go (a request until its outcome
-// is known).
+// incarnation.go (stamps, the notes of ends), attempt.go (a request until its outcome
+// is known) and direct.go (actions that no queue holds).
 //
 // # It must never
 //
