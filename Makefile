@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench sim sim-reach sim-commit sim-planted mutants spec soak vuln
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench sim sim-reach sim-commit sim-planted mutants spec soak vuln image
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -32,6 +32,13 @@ up-aws: build
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+# The image, from the base image with a digest that you have looked at, because a tag may name another image tomorrow:
+# docker buildx imagetools inspect golang:1.26.8-trixie, then make image DIGEST=sha256:… IMAGE=registry/fanfare:v0.2.0
+IMAGE ?= fanfare
+image:
+	@echo '$(DIGEST)' | grep -Eqx 'sha256:[0-9a-f]{64}' || { echo 'image: give the digest of the base: make image DIGEST=sha256:…' >&2; exit 2; }
+	docker build -f deploy/Dockerfile --build-arg DIGEST=$(DIGEST) -t $(IMAGE) .
 
 bin/fanfare: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/fanfare

@@ -22,7 +22,7 @@ func dockerfile(t *testing.T) (build, image []string) {
 	text, err := os.ReadFile("Dockerfile")
 	require.NoError(t, err)
 	joined := strings.ReplaceAll(string(text), "\\\n", " ")
-	var stages [][]string
+	stages := [][]string{nil}
 	for line := range strings.Lines(joined) {
 		switch line = strings.Join(strings.Fields(line), " "); {
 		case line == "" || strings.HasPrefix(line, "#"):
@@ -32,6 +32,7 @@ func dockerfile(t *testing.T) (build, image []string) {
 			stages[len(stages)-1] = append(stages[len(stages)-1], line)
 		}
 	}
+	stages = stages[1:] // the arguments before the first stage
 	require.Lenf(t, stages, 2, "the Dockerfile has %d stages", len(stages))
 	return stages[0], stages[1]
 }
@@ -40,7 +41,7 @@ func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
 	build, image := dockerfile(t)
 	text := strings.Join(append(build, image...), "\n")
 	for _, want := range []string{
-		`(?m)^FROM golang:1\.26\.\d+-\w+ AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
+		`(?m)^FROM golang:1\.26\.\d+-\w+\$\{DIGEST:\+@\$\{DIGEST\}\} AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
 		`CGO_ENABLED=0 go build -trimpath`, `ca-certificates\.crt`, `(?m)^COPY LICENSE /LICENSE$`,
 		`(?m)^VOLUME /data$`, `(?m)^EXPOSE 8080$`, `(?m)^HEALTHCHECK .* CMD \["fanfare", "health"\]$`,
 	} {

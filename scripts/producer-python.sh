@@ -25,7 +25,7 @@ do_install() {
   ! installed || return 0
   rm -rf "$DIR"
   python3 -m venv "$DIR"
-  PIP_DISABLE_PIP_VERSION_CHECK=1 "$DIR/bin/pip" install --quiet --no-deps --only-binary :all: -r "$EXAMPLE/requirements.txt" >&2
+  PIP_DISABLE_PIP_VERSION_CHECK=1 "$DIR/bin/pip" install --quiet --no-deps --only-binary :all: --require-hashes -r "$EXAMPLE/requirements.txt" >&2
   "$DIR/bin/pip" check >&2 || die "requirements.txt does not fit together"
   cp "$EXAMPLE/requirements.txt" "$DIR/installed.txt"
 }

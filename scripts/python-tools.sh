@@ -56,7 +56,7 @@ do_install() {
   say "pip install -r $SET.txt"
   rm -rf "$DIR"
   "$python" -m venv "$DIR"
-  PIP_DISABLE_PIP_VERSION_CHECK=1 "$DIR/bin/pip" install --quiet --no-deps --only-binary :all: -r "$WANT" >"$CACHE/pip.log" 2>&1 ||
+  PIP_DISABLE_PIP_VERSION_CHECK=1 "$DIR/bin/pip" install --quiet --no-deps --only-binary :all: --require-hashes -r "$WANT" >"$CACHE/pip.log" 2>&1 ||
     { tail -20 "$CACHE/pip.log" >&2; die "pip install failed"; }
   "$DIR/bin/pip" check >"$CACHE/pip.log" 2>&1 || { tail -20 "$CACHE/pip.log" >&2; die "$SET.txt does not fit together"; }
   cp "$WANT" "$DIR/installed.txt"

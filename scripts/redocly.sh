@@ -4,18 +4,22 @@
 #   redocly.sh install     install it by npm (idempotent)
 #   redocly.sh run ARG...  redocly ARG..., which asks no other host
 #
+# redocly/package.json names the version; npm install --package-lock-only --omit-lockfile-registry-resolved in a copy
+# of redocly/ writes its package-lock.json.
+#
 # Settings (environment):
 #   RD_DIR   the installation   (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/redocly)
 set -euo pipefail
 
-VERSION=2.11.1
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+LOCK=$HERE/redocly/package-lock.json # npm refuses a file with another hash
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e
 DIR=${RD_DIR:-$CACHE/redocly}
 
 say() { printf 'redocly: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-installed() { [ "$(cat "$DIR/installed.txt" 2>/dev/null)" = "$VERSION" ]; }
+installed() { cmp -s "$LOCK" "$DIR/installed.json"; }
 
 do_install() {
   command -v npm >/dev/null || die "npm is needed"
@@ -26,12 +30,13 @@ do_install() {
     say "already installed in $DIR"
     return 0
   fi
-  say "npm install @redocly/cli@$VERSION"
+  say "npm ci"
   rm -rf "$DIR"
   mkdir -p "$DIR"
-  npm install --prefix "$DIR" --silent --no-audit --no-fund --no-save --ignore-scripts "@redocly/cli@$VERSION" >"$CACHE/npm.log" 2>&1 ||
-    { tail -20 "$CACHE/npm.log" >&2; die "npm install failed"; }
-  printf '%s\n' "$VERSION" >"$DIR/installed.txt"
+  cp "$HERE/redocly/package.json" "$LOCK" "$DIR"
+  npm ci --prefix "$DIR" --silent --no-audit --no-fund --ignore-scripts >"$CACHE/npm.log" 2>&1 ||
+    { tail -20 "$CACHE/npm.log" >&2; die "npm ci failed"; }
+  cp "$LOCK" "$DIR/installed.json"
   say "installed in $DIR"
 }
 
