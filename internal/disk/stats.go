@@ -2,6 +2,7 @@ package disk
 
 import (
 	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -25,7 +26,8 @@ type Stats struct {
 	// compactions still have to move.
 	L0Files, L0Sublevels int64
 	DebtBytes            uint64
-	// DiskBytes is the size of the store. FreeBytes and TotalBytes are its disk's, 0 if
+	// DiskBytes is the room that the files of the store take, as du counts it: logs that are kept
+	// for the next writes are large, and Pebble's own figure leaves them out. FreeBytes and TotalBytes are its disk's, 0 if
 	// the system does not say.
 	DiskBytes, FreeBytes, TotalBytes uint64
 	// Damaged is true once a read met damaged data.
@@ -41,9 +43,29 @@ func (db *DB) Stats() Stats {
 		FailedCompactions: m.Compact.FailedCount,
 		LogBytes:          m.WAL.Size, MemtableBytes: m.MemTable.Size,
 		L0Files: m.Levels[0].TablesCount, L0Sublevels: int64(m.Levels[0].Sublevels), DebtBytes: m.Compact.EstimatedDebt,
-		DiskBytes: m.DiskSpaceUsage(), FreeBytes: free, TotalBytes: total,
+		DiskBytes: db.size(), FreeBytes: free, TotalBytes: total,
 		Damaged: db.Damage() != nil,
 	}
+}
+
+// size returns the bytes of the disk that the files of the store take.
+func (db *DB) size() (bytes uint64) {
+	names, err := db.disk.List(db.disk.dir)
+	if err != nil { // a disk that fails is reported by State
+		return 0
+	}
+	for _, name := range names {
+		info, err := db.disk.Stat(db.disk.PathJoin(db.disk.dir, name))
+		if err != nil { // it was deleted meanwhile
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			bytes += uint64(stat.Blocks) * 512 //nolint:gosec // a file has no fewer than 0 blocks
+		} else {
+			bytes += uint64(info.Size()) //nolint:gosec // nor bytes
+		}
+	}
+	return bytes
 }
 
 func (db *DB) space() (free, total uint64) { return space(db.disk, db.disk.dir) }

@@ -300,7 +300,7 @@ var storeFigures = [...]struct { //nolint:gochecknoglobals // a table that does 
 	{"fanfare_write_stalls_total", stallsHelp, "compaction", func(s disk.Stats) float64 { return float64(s.CompactionStalls) }},
 	{"fanfare_failed_compactions_total", "Compactions of an embedded store that met a full disk or damaged data.", "", func(s disk.Stats) float64 { return float64(s.FailedCompactions) }},
 	{"fanfare_store_damaged", "1 once a read of an embedded store met damaged data.", "", func(s disk.Stats) float64 { return map[bool]float64{true: 1}[s.Damaged] }},
-	{"fanfare_store_bytes", "Size of an embedded store on its disk.", "", func(s disk.Stats) float64 { return float64(s.DiskBytes) }},
+	{"fanfare_store_bytes", "Room that the files of an embedded store take on its disk, as du counts it.", "", func(s disk.Stats) float64 { return float64(s.DiskBytes) }},
 	{"fanfare_store_log_bytes", "Log of an embedded store that a start reads again.", "", func(s disk.Stats) float64 { return float64(s.LogBytes) }},
 	{"fanfare_store_memtable_bytes", "Writes of an embedded store that are in no sorted file yet.", "", func(s disk.Stats) float64 { return float64(s.MemtableBytes) }},
 	{"fanfare_store_item_bytes", "Decoded items and pages of an embedded store that are in memory.", "", func(s disk.Stats) float64 { return float64(s.ItemBytes) }},
