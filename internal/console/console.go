@@ -10,15 +10,15 @@ package console
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
 	"time"
+
+	"fanfare/internal/static"
 )
 
 //go:embed *.html assets third_party
@@ -70,13 +70,19 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	mux := http.NewServeMux()
+	handle := func(at, name string, content []byte) error {
+		file, err := serve(name, content)
+		if err == nil {
+			mux.Handle("GET "+at, file)
+		}
+		return err
+	}
 	add := func(at, name string) error {
 		var page bytes.Buffer
 		if err := pages.ExecuteTemplate(&page, name, cfg); err != nil {
 			return fmt.Errorf("console: %w", err)
 		}
-		mux.Handle("GET "+at, serve("page.html", page.Bytes()))
-		return nil
+		return handle(at, name, page.Bytes())
 	}
 	if cfg.People != nil {
 		if err := add("/{$}", "people.html"); err != nil {
@@ -101,27 +107,29 @@ func New(cfg Config) (http.Handler, error) {
 			if err != nil {
 				return nil, fmt.Errorf("console: %w", err)
 			}
-			mux.Handle("GET /console/"+entry.Name(), serve(entry.Name(), content))
+			if err := handle("/console/"+entry.Name(), entry.Name(), content); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return mux, nil
 }
 
-// serve answers with a file. A browser asks again each time, and gets 304 while its copy
-// is current.
-func serve(name string, content []byte) http.HandlerFunc {
-	sum := sha256.Sum256(content)
-	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
-	return func(w http.ResponseWriter, r *http.Request) {
+// serve returns the handler of a file.
+func serve(name string, content []byte) (http.Handler, error) {
+	kind, known := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript"}[path.Ext(name)]
+	if !known {
+		kind = "text/plain"
+	}
+	file, err := static.New(kind+"; charset=utf-8", content)
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-cache")
-		h.Set("ETag", tag)
-		if path.Ext(name) == ".LICENSE" || path.Ext(name) == ".md" {
-			h.Set("Content-Type", "text/plain; charset=utf-8")
-		}
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
-	}
+		file.ServeHTTP(w, r)
+	}), nil
 }

@@ -53,7 +53,7 @@ func (p *process) newDomain(store table.Store) domain {
 	way := access.New(access.Config{
 		Store: store, Local: p.eng.local, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, ActiveDays: p.cfg.ActiveDays,
-		RequestID: obs.RequestID, Log: p.log.Named("feed"),
+		RequestID: obs.RequestID, Log: obs.Sampled(p.log.Named("feed")), // an outage of the table fails many calls alike
 	})
 	service := feed.New(feed.Config{
 		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post,

@@ -36,6 +36,7 @@ import (
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/live"
+	"fanfare/internal/obs"
 	"fanfare/internal/page"
 )
 
@@ -125,6 +126,8 @@ type API struct {
 	now      func() time.Time
 	log      *zap.Logger
 	mux      *http.ServeMux
+	// sampled takes the lines that strangers, or an outage, cause at any rate.
+	sampled  *zap.Logger
 	huma     huma.API
 	document []byte
 }
@@ -139,7 +142,7 @@ func New(cfg Config) (*API, error) {
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
-		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log,
+		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log, sampled: obs.Sampled(cfg.Log),
 		mux: http.NewServeMux(),
 	}
 	cfg.Health.Watch(a.work.overloaded)
@@ -171,7 +174,9 @@ func New(cfg Config) (*API, error) {
 	a.mux.HandleFunc("GET /healthz", cfg.Health.Live)
 	a.mux.HandleFunc("GET /servez", cfg.Health.Serving)
 	a.mux.HandleFunc("GET /readyz", cfg.Health.Ready)
-	a.registerDocs()
+	if err := a.registerDocs(); err != nil {
+		return nil, fmt.Errorf("docs: %w", err)
+	}
 	a.registerConsole(cfg.Console, cfg.Operations)
 	return a, nil
 }

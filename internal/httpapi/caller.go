@@ -78,6 +78,9 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.problem(r.Context(), err).write(w)
 		return
 	}
+	if rec, ok := w.(*recorder); ok {
+		rec.who = who
+	}
 	if ctx.Operation().Metadata[deletesUser] == true && who.service != "" && !who.deletes {
 		lacksScope(a.scopes.Delete, "it deletes no user for whom it acts").write(w)
 		return

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"embed"
 	"net/http"
+
+	"fanfare/internal/static"
 )
 
 // docsPage shows the OpenAPI document and sends calls. It loads nothing from another host.
@@ -10,30 +12,36 @@ import (
 //go:embed docs
 var docsPage embed.FS
 
-func (a *API) registerDocs() {
-	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/openapi+json")
-		w.Header().Set("Cache-Control", "no-cache")
-		send(w, http.StatusOK, a.document)
-	})
-	for path, file := range map[string]struct{ name, kind string }{
-		"/docs":          {"page.html", "text/html"},
-		"/docs/page.css": {"page.css", "text/css"},
-		"/docs/page.js":  {"page.js", "text/javascript"},
+// pagePolicy lets the page load what its own host serves, and run no script of its markup.
+const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func (a *API) registerDocs() error {
+	for _, file := range []struct{ at, name, kind string }{
+		{"/openapi.json", "", "application/openapi+json"},
+		{"/docs", "page.html", "text/html; charset=utf-8"},
+		{"/docs/page.css", "page.css", "text/css; charset=utf-8"},
+		{"/docs/page.js", "page.js", "text/javascript; charset=utf-8"},
 	} {
-		a.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			content, err := docsPage.ReadFile("docs/" + file.name)
-			if err != nil {
-				internal().write(w) // the file is in the binary, as a test shows
-				return
+		content := a.document
+		if file.name != "" {
+			var err error
+			if content, err = docsPage.ReadFile("docs/" + file.name); err != nil {
+				return err
 			}
-			w.Header().Set("Content-Type", file.kind+"; charset=utf-8")
-			w.Header().Set("Cache-Control", "no-cache")
-			w.Header().Set("Content-Security-Policy",
-				"default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-			send(w, http.StatusOK, content)
+		}
+		served, err := static.New(file.kind, content)
+		if err != nil {
+			return err
+		}
+		a.mux.HandleFunc("GET "+file.at, func(w http.ResponseWriter, r *http.Request) {
+			if file.name != "" {
+				w.Header().Set("Content-Security-Policy", pagePolicy)
+			}
+			limitTime(w, served.Size())
+			served.ServeHTTP(w, r)
 		})
 	}
+	return nil
 }
 
 // OperatorPath is the path of the console's page for operators.

@@ -21,6 +21,8 @@ type recorder struct {
 	status int
 	// answered is the time at which a stream began; zero for other answers.
 	answered time.Time
+	// who is the party behind the request, zero as long as no token was accepted.
+	who caller
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -99,10 +101,34 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltra
 	took := end.Sub(start)
 	a.observe(route, knownMethod(r.Method), status, took)
 	endSpan(span, knownMethod(r.Method), route, status)
-	if line := a.log.Check(zap.DebugLevel, "answered"); line != nil {
-		line.Write(zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", r.Method),
-			zap.String("route", route), zap.Int("status", status), zap.Duration("took", took), trace.ID(r.Context()))
+	fields := func() []zap.Field {
+		return []zap.Field{
+			zap.String("request_id", obs.RequestID(r.Context())), zap.String("method", knownMethod(r.Method)),
+			zap.String("route", route), zap.Int("status", status), zap.Duration("took", took), trace.ID(r.Context()),
+		}
 	}
+	if line := a.log.Check(zap.DebugLevel, "answered"); line != nil {
+		line.Write(fields()...)
+	}
+	if why := refusal(status); why != "" {
+		if line := a.sampled.Check(zap.InfoLevel, why); line != nil {
+			line.Write(append(fields(), zap.String("user_id", rec.who.user), zap.String("service", rec.who.service))...)
+		}
+	}
+}
+
+// refusal returns the line of the log about an answer that refuses a caller, "" for other answers.
+// The log has one a second of each, with the number of those that are not in it.
+func refusal(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "refused: not authenticated"
+	case http.StatusForbidden:
+		return "refused: forbidden"
+	case http.StatusTooManyRequests:
+		return "refused: too many requests"
+	}
+	return ""
 }
 
 // knownMethod keeps strangers from inventing metric labels.

@@ -146,7 +146,11 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 		return p
 	}
 	p.RequestID = obs.RequestID(ctx)
-	log := a.log.With(zap.String("request_id", p.RequestID), trace.ID(ctx), zap.Error(err))
+	log := a.log
+	if p.Status == http.StatusServiceUnavailable { // of an outage, or by a made-up key: a 500 is a defect, which a reader looks up by its id
+		log = a.sampled
+	}
+	log = log.With(zap.String("request_id", p.RequestID), trace.ID(ctx), zap.Error(err))
 	if caught, ok := errors.AsType[*panics.Error](err); ok {
 		log = log.With(zap.String("stack", caught.Stack))
 	}
