@@ -41,11 +41,10 @@ import (
 )
 
 const (
-	// readTimeout and writeTimeout bound the time that a call waits for the table and the
-	// queue. A person waits for a read, and asks again; a write that is given up may have
-	// had its effect.
-	readTimeout  = 5 * time.Second
-	writeTimeout = 15 * time.Second
+	// callTimeout bounds the time that a call waits for the table and the queue, so that its answer
+	// comes within five seconds. A write that is given up may have had its effect: its retry has the
+	// effect once, by what it is or by its Idempotency-Key.
+	callTimeout = 4500 * time.Millisecond
 	// apiVersion is the version of the contract, not of the program.
 	apiVersion = "1.0.0"
 )
@@ -229,15 +228,11 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
-	timeout := writeTimeout
-	if op.Method == http.MethodGet {
-		timeout = readTimeout
-	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		if faults := bodyFaults(ctx); len(faults) > 0 {
 			return nil, invalid(faults...)
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		out, err := call(ctx, in)
 		if err != nil {
