@@ -15,6 +15,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,16 +269,17 @@ func ownHost(name string, next http.Handler) http.Handler {
 }
 
 // IsOwnHost reports whether the Host of a request names this address: an IP address,
-// localhost, or name if it is not empty. A web page can give its own name the IP address of
+// localhost, or one of names. A web page can give its own name the IP address of
 // this machine (DNS rebinding), and its browser then lets it read the answers. A request
 // without a host comes from no browser.
-func IsOwnHost(host, name string) bool {
+func IsOwnHost(host string, names ...string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.Trim(host, "[]")
 	_, err := netip.ParseAddr(host)
-	return err == nil || host == "" || strings.EqualFold(host, "localhost") || strings.EqualFold(host, name)
+	return err == nil || host == "" || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, name) })
 }
 
 // NotFromOtherSites refuses the requests that a browser makes for a page of another site.

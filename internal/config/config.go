@@ -132,6 +132,9 @@ type Config struct {
 	// DevAuthPublic set to allow lets dev tokens be used on an address that other
 	// machines may reach.
 	DevAuthPublic string `env:"FANFARE_DEV_AUTH_PUBLIC"`
+	// DevAuthHosts are the names, separated by commas, by which requests may call an API with dev
+	// tokens, besides localhost and IP addresses; none by default.
+	DevAuthHosts []string `env:"FANFARE_DEV_AUTH_HOSTS"`
 	// Drain is the time for which an API serves on after a stop was asked for. The default is 0
 	// on embedded, where no balancer has to notice the stop, and 10s on aws.
 	Drain *time.Duration `env:"FANFARE_DRAIN"`
@@ -408,6 +411,11 @@ func (c Config) check(role Role) []string {
 			faults = append(faults, fmt.Sprintf("FANFARE_CORS_ORIGINS: %q is not an origin such as https://app.example (each is named in full)", origin))
 		}
 	}
+	for _, name := range c.DevAuthHosts {
+		if !hostName(name) {
+			faults = append(faults, fmt.Sprintf("FANFARE_DEV_AUTH_HOSTS: %q is not the name of a host such as api.internal: write it without a scheme, port and wildcard", name))
+		}
+	}
 	for _, name := range c.CORSHeaders {
 		if !headerName(name) {
 			faults = append(faults, fmt.Sprintf("FANFARE_CORS_HEADERS: %q is not the name of a header", name))
@@ -511,6 +519,11 @@ func scopeName(s string) bool {
 func isOrigin(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && httpURL(s) && s == u.Scheme+"://"+u.Host && !strings.Contains(s, "*")
+}
+
+// hostName reports whether s can be the name of a host in a URL.
+func hostName(s string) bool {
+	return s != "" && len(s) <= 253 && !strings.HasPrefix(s, ".") && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
 
 // headerName reports whether s can be the name of a header (RFC 9110, section 5.6.2).

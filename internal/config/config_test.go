@@ -31,7 +31,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_JWT_AUDIENCE=a, b", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
-		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_DEV_AUTH_HOSTS=api, api.internal", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
 		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_DELETE_SCOPE=fanfare/delete", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_DRAIN=4s",
 	}, config.API)
@@ -43,7 +43,7 @@ func TestEveryNameIsRead(t *testing.T) {
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 37, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 38, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -79,6 +79,9 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"dev tokens on aws, allowed, no secret", []string{"FANFARE_ENGINE=aws", "FANFARE_DEV_AUTH_ON_AWS=allow"}, config.API, []string{"FANFARE_DEV_SECRET is missing"}},
 		{"allowed wrongly", []string{"FANFARE_DEV_AUTH_ON_AWS=yes"}, config.API, []string{"FANFARE_DEV_AUTH_ON_AWS"}},
 		{"dev tokens for other machines", []string{"FANFARE_HTTP_ADDR=0.0.0.0:8080"}, config.API, []string{"FANFARE_AUTH: dev gives a token to whoever asks and is refused on 0.0.0.0:8080"}},
+		{"a host with a port", []string{"FANFARE_DEV_AUTH_HOSTS=api:8080"}, config.API, []string{"FANFARE_DEV_AUTH_HOSTS"}},
+		{"all hosts", []string{"FANFARE_DEV_AUTH_HOSTS=*"}, config.API, []string{"FANFARE_DEV_AUTH_HOSTS"}},
+		{"no host", []string{"FANFARE_DEV_AUTH_HOSTS=api,"}, config.API, []string{"FANFARE_DEV_AUTH_HOSTS"}},
 		{"public, allowed wrongly", []string{"FANFARE_DEV_AUTH_PUBLIC=yes"}, config.API, []string{"FANFARE_DEV_AUTH_PUBLIC"}},
 		{"jwt without its settings", []string{"FANFARE_AUTH=jwt"}, config.API, []string{"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE"}},
 		{"an issuer that is no URL, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is not an https URL; if the issuer is not below one, name its keys in FANFARE_JWKS_URL"}},

@@ -26,8 +26,8 @@ func (c Config) Contradictions() []Contradiction {
 			"FANFARE_JWT_ISSUER, FANFARE_JWT_AUDIENCE and FANFARE_JWKS_URL have no effect with FANFARE_AUTH=dev", "set FANFARE_AUTH=jwt, or remove them", false,
 		},
 		{
-			c.Auth == AuthJWT && c.DevSecret+c.DevAuthOnAWS+c.DevAuthPublic != "",
-			"FANFARE_DEV_SECRET, FANFARE_DEV_AUTH_ON_AWS and FANFARE_DEV_AUTH_PUBLIC have no effect with FANFARE_AUTH=jwt", "remove them", false,
+			c.Auth == AuthJWT && c.DevSecret+c.DevAuthOnAWS+c.DevAuthPublic+strings.Join(c.DevAuthHosts, "") != "",
+			"FANFARE_DEV_SECRET, FANFARE_DEV_AUTH_ON_AWS, FANFARE_DEV_AUTH_PUBLIC and FANFARE_DEV_AUTH_HOSTS have no effect with FANFARE_AUTH=jwt", "remove them", false,
 		},
 		{
 			c.Auth == AuthDev && (c.DevAuthOnAWS != "" || c.DevAuthPublic != ""),

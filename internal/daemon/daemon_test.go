@@ -315,11 +315,15 @@ func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
 	}
 }
 
-// A web page can give its own name the address of this machine (DNS rebinding). Where dev
-// tokens are for this machine alone, the API answers to no such name.
+// A web page can give its own name the address of this machine (DNS rebinding). An API that gives
+// dev tokens answers to no such name, wherever it listens: a container's port may be published on
+// loopback only.
 func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
 	dir := t.TempDir()
-	for more, want := range map[string]int{"FANFARE_DEV_AUTH_PUBLIC=": http.StatusMisdirectedRequest, "FANFARE_DEV_AUTH_PUBLIC=allow": http.StatusOK} {
+	for more, want := range map[string]int{
+		"FANFARE_DEV_AUTH_PUBLIC=": http.StatusMisdirectedRequest, "FANFARE_DEV_AUTH_PUBLIC=allow": http.StatusMisdirectedRequest,
+		"FANFARE_DEV_AUTH_HOSTS=evil": http.StatusMisdirectedRequest, "FANFARE_DEV_AUTH_HOSTS=other,Evil.example": http.StatusOK,
+	} {
 		at, stop := start(t, settings(t, dir, more))
 		for _, path := range []string{"/openapi.json", "/healthz"} {
 			ask(t, at.HTTP, "evil.example", path, want)

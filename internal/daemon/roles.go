@@ -76,8 +76,8 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	api, err := httpapi.New(httpapi.Config{
 		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Deliveries: reads.deliveries, Removals: reads.removals,
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
-		OwnHost: p.authn.tokens != nil && p.cfg.DevAuthPublic == "",
-		Health:  p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
+		OwnHost: p.authn.tokens != nil, Hosts: p.cfg.DevAuthHosts,
+		Health: p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Streams: httpapi.Streams{
 			// The other half of the connections is for requests.
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: p.eng.wakes,

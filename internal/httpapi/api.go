@@ -71,8 +71,9 @@ type Config struct {
 	Verifier   auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
-	// OwnHost refuses requests that name another host than this machine.
+	// OwnHost refuses requests that name another host than this machine, or one of Hosts.
 	OwnHost bool
+	Hosts   []string
 	Health  *admin.Health
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
@@ -110,6 +111,7 @@ type API struct {
 	verifier   auth.Verifier
 	tokens     TokenIssuer
 	ownHost    bool
+	hosts      []string
 	limiter    *limiter
 	// services is the limiter of services that act for users. scopes are the scopes of services.
 	services *limiter
@@ -124,9 +126,9 @@ type API struct {
 	tracer   oteltrace.Tracer
 	now      func() time.Time
 	log      *zap.Logger
-	mux      *http.ServeMux
 	// sampled takes the lines that strangers, or an outage, cause at any rate.
 	sampled  *zap.Logger
+	mux      *http.ServeMux
 	huma     huma.API
 	document []byte
 }
@@ -137,7 +139,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, removals: cfg.Removals, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, removals: cfg.Removals, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),

@@ -177,9 +177,9 @@ func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 // Problems. A path that is not clean is not found: /v1/users//posts must not become the
 // user "posts".
 func (a *API) route(w http.ResponseWriter, r *http.Request) {
-	if a.ownHost && !admin.IsOwnHost(r.Host, "") {
+	if a.ownHost && !admin.IsOwnHost(r.Host, a.hosts...) {
 		newProblem(http.StatusMisdirectedRequest, typeMisdirected, "Misdirected request",
-			"dev tokens are for this machine: use localhost or an IP address, or FANFARE_DEV_AUTH_PUBLIC=allow").write(w)
+			"with dev tokens any page could use a name of its own for this server: use localhost or an IP address, or add the name to FANFARE_DEV_AUTH_HOSTS").write(w)
 		return
 	}
 	escaped := r.URL.EscapedPath()
