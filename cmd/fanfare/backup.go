@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
@@ -47,6 +48,7 @@ point-in-time recovery: see docs/OPERATIONS.md.`,
 		var made admin.Backup
 		if offline {
 			made, err = backupOffline(c.Context(), cfg.DataDir, dir)
+			a.trail(cfg).Note(c.Context(), "backup", 0, err, zap.String("dir", dir), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes))
 		} else {
 			// No timeout: a large backup takes its time, and Ctrl-C ends it.
 			made, err = admin.NewClient(cfg.AdminAddr, &http.Client{}).Backup(c.Context(), dir)
@@ -120,6 +122,7 @@ is given.`,
 			}
 			return a.confirm(c.InOrStdin(), fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")), "yes")
 		})
+		a.trail(cfg).Note(c.Context(), "restore", 0, err, zap.String("dir", args[0]), zap.String("data_dir", cfg.DataDir), zap.Int("files", len(contents.Files)), zap.Int64("bytes", contents.Bytes()))
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, lette
 		if err != nil {
 			return err
 		}
-		err = do(c.Context(), admin.NewOperator(broker, time.Now), args)
+		err = do(c.Context(), a.trail(cfg).Letters(admin.NewOperator(broker, time.Now)), args)
 		return errors.Join(err, broker.Close())
 	}
 	return c

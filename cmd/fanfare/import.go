@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed/removal"
-	"fanfare/internal/obs"
 	"fanfare/internal/ops/transfer"
 )
 
@@ -46,6 +47,8 @@ func (a *app) importCommand() *cobra.Command {
 			t.Rate = awsRate
 		}
 		done, err := transfer.Import(ctx, t, args)
+		a.trail(cfg).Note(ctx, "import", int(done.WCU), err, zap.Int("users", done.Users), zap.Int("follows", done.Follows), zap.Int("mutes", done.Mutes), zap.Int("blocks", done.Blocks),
+			zap.Int("posts", done.Posts), zap.Int("comments", done.Comments), zap.Int("likes", done.Likes))
 		if err != nil {
 			a.printFaults(err)
 			return err
@@ -114,11 +117,11 @@ func (a *app) forgetCommand() *cobra.Command {
 		if err := dataExists(cfg); err != nil {
 			return err
 		}
-		removals, end, err := daemon.OpenRemovals(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
+		removals, end, err := daemon.OpenRemovals(c.Context(), cfg, a.log(cfg))
 		if err != nil {
 			return err
 		}
-		return errors.Join(a.forget(c, removals, forgetting{user, bool(cfg.LikesByUser), flags}), end())
+		return errors.Join(a.forget(c, removals, forgetting{user, bool(cfg.LikesByUser), a.trail(cfg), flags}), end())
 	}
 	return c
 }
@@ -129,6 +132,7 @@ type forgetFlags struct{ yes, unknownOK, asJSON bool }
 type forgetting struct {
 	user        string
 	likesByUser bool
+	trail       admin.Trail
 	forgetFlags
 }
 
@@ -154,6 +158,7 @@ func (a *app) forget(c *cobra.Command, removals *removal.Removals, f forgetting)
 		removed = n
 		lines.show(transfer.Progress{Phase: "removed", Done: n})
 	})
+	f.trail.Note(c.Context(), "forget", removed, err, zap.String("user_id", f.user), zap.String("was", string(known)), zap.Int("removed", removed))
 	if err != nil {
 		return err
 	}
@@ -199,7 +204,7 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 		if err != nil {
 			return err
 		}
-		t, end, err := daemon.OpenTransfer(c.Context(), cfg, obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr)))
+		t, end, err := daemon.OpenTransfer(c.Context(), cfg, a.log(cfg))
 		if err != nil {
 			return err
 		}

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/obs"
@@ -40,7 +43,7 @@ func wrongUse(err error) error { return &usageError{err} }
 
 // run runs the program with its name and arguments, and returns the exit code.
 func run(args, environ []string, stdout, stderr io.Writer) int {
-	ctx, stop := daemon.Signals(context.Background())
+	ctx, stop := daemon.Signals(admin.WithActor(context.Background(), admin.Actor{Name: operatorName()}))
 	defer stop()
 	a := &app{environ, stdout, stderr}
 	if s, ok := called(args[0]); ok {
@@ -145,6 +148,34 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	}
 	c.AddCommand(subs...)
 	return c
+}
+
+// operatorName returns the user and the machine of this process in characters that a header may have.
+func operatorName() string {
+	name := fmt.Sprint("uid ", os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, name)
+}
+
+// log returns the log of a command that works on the data itself.
+func (a *app) log(cfg config.Config) *zap.Logger {
+	return obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr))
+}
+
+// trail returns the trail of the changes that a command makes itself. Those that it asks a process for
+// are in the log of that process.
+func (a *app) trail(cfg config.Config) admin.Trail {
+	return admin.NewTrail(a.log(cfg).Named("operator"))
 }
 
 // load reads the configuration. A flag overrides its variable.

@@ -63,7 +63,7 @@ func (a *app) onTable(c *cobra.Command, do func(ctx context.Context, posts admin
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(c.Context(), posts, args), end())
+		return errors.Join(do(c.Context(), a.trail(cfg).Operations(posts), args), end())
 	}
 	return c
 }

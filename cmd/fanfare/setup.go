@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
@@ -47,15 +48,20 @@ func (a *app) createTable(ctx context.Context, cfg config.Config, asJSON bool) e
 	if err != nil {
 		return err
 	}
-	if err := store.Create(ctx); err != nil {
+	made, err := store.Create(ctx)
+	if made {
+		a.trail(cfg).Note(ctx, "table create", 1, err, zap.String("table", cfg.Table))
+	}
+	if err != nil {
 		return err
 	}
 	if asJSON {
 		return a.printJSON(struct {
-			Table string `json:"table"`
-		}{cfg.Table})
+			Table   string `json:"table"`
+			Created bool   `json:"created"`
+		}{cfg.Table, made})
 	}
-	return a.println("table %s exists", cfg.Table)
+	return a.println(map[bool]string{true: "created table %s", false: "table %s exists already"}[made], cfg.Table)
 }
 
 func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool) error {
@@ -107,6 +113,7 @@ func (a *app) createQueues(ctx context.Context, cfg config.Config, asJSON bool) 
 		return err
 	}
 	err = broker.Create(ctx)
+	a.trail(cfg).Note(ctx, "queues create", 0, err, zap.String("prefix", cfg.QueuePrefix))
 	if err := errors.Join(err, broker.Close()); err != nil {
 		return err
 	}

@@ -8,20 +8,22 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"strings"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
@@ -200,6 +202,8 @@ func Starting() http.Handler {
 type Config struct {
 	Metrics prometheus.Gatherer
 	Health  *Health
+	// Log takes a line for each change by an operator; nil is none.
+	Log *zap.Logger
 	// Letters are the dead letters to operate on.
 	Letters queue.DeadLetters
 	Now     func() time.Time
@@ -236,15 +240,31 @@ func NewHandler(c Config) http.Handler {
 		mux.Handle("GET /{$}", c.Console)
 		mux.Handle("GET /console/{file}", c.Console)
 	}
-	handleDeadLetters(mux, NewOperator(c.Letters, c.Now))
-	handleReconcile(mux, c.Posts)
+	trail := NewTrail(cmp.Or(c.Log, zap.NewNop()))
+	changes := trail.Operations(operations{c.Posts, c.Explain, c.Verify})
+	handleDeadLetters(mux, trail.Letters(NewOperator(c.Letters, c.Now)))
+	handleReconcile(mux, changes)
 	handleExplain(mux, c.Explain)
-	handleBackup(mux, c.Backups)
+	handleBackup(mux, trail.Backups(c.Backups))
 	if c.Verify != nil {
-		handleVerify(mux, c.Verify)
+		handleVerify(mux, changes)
 	}
-	return ownHost(c.Host, mux)
+	return ownHost(c.Host, byActor(mux))
 }
+
+// operatorHeader has the name that a caller gives itself.
+const operatorHeader = "Fanfare-Operator"
+
+// byActor adds the party behind a request to its context.
+func byActor(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Header.Get(operatorHeader)
+		next.ServeHTTP(w, r.WithContext(WithActor(r.Context(), Actor{Name: name[:min(len(name), maxActor)], From: r.RemoteAddr})))
+	})
+}
+
+// maxActor bounds the name of an actor in the log.
+const maxActor = 128
 
 // NewMetricsHandler returns the handler of the metrics address: /metrics, /healthz, /servez
 // and /readyz. Nothing there changes anything or belongs to a user, so any host may be named.

@@ -339,11 +339,10 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	req, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	res, err := c.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("the admin address does not answer (is fanfare up running there? see --admin): %w", err)
@@ -363,6 +362,19 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, text)
 	}
 	return json.Unmarshal(text, out)
+}
+
+// request returns a request by the actor of ctx.
+func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if name := actorOf(ctx).Name; name != "" {
+		req.Header.Set(operatorHeader, name)
+	}
+	return req, nil
 }
 
 func body(in any) (io.Reader, error) {

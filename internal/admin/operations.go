@@ -21,6 +21,13 @@ type Operations interface {
 	Verifier
 }
 
+// operations joins the parts of Operations.
+type operations struct {
+	Reconciler
+	Explainer
+	Verifier
+}
+
 // Domain makes the operations by the domain's own code.
 type Domain struct {
 	Deliveries *delivery.Deliveries

@@ -90,7 +90,7 @@ func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyE
 	if err != nil {
 		return audit.Summary{}, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/admin/verify", bytes.NewReader(text))
+	req, err := c.request(ctx, http.MethodPost, "/admin/verify", bytes.NewReader(text))
 	if err != nil {
 		return audit.Summary{}, err
 	}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"fanfare/internal/admin"
 	"fanfare/internal/datadir"
 	"fanfare/internal/ops/backup"
@@ -29,7 +27,6 @@ type backups struct {
 	queue   *queueembedded.Broker
 	now     func() time.Time
 	version string
-	log     *zap.Logger
 	making  sync.Mutex
 }
 
@@ -68,10 +65,8 @@ func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, er
 	}
 	contents, err := backup.Write(ctx, dir, backup.Source{Dir: b.dir, Stores: at, MadeAt: madeAt, Version: b.version})
 	if err != nil {
-		b.log.Warn("a backup failed, and its files were removed", zap.String("dir", dir), zap.Error(err))
 		return made, err
 	}
 	made = admin.Backup{Dir: dir, Files: len(contents.Files), Bytes: contents.Bytes(), HeldMillis: held.Milliseconds()}
-	b.log.Info("a backup was made", zap.String("dir", dir), zap.Int64("bytes", made.Bytes), zap.Duration("queue held", held))
 	return made, nil
 }

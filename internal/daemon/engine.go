@@ -150,7 +150,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker = store, broker
 	p.shares.Yield.Rest = true // docs/decisions/0036-large-work-yields.md
-	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version, log: p.log.Named("backup")}
+	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version}
 	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}
 	e.checks = []admin.Check{
 		{Name: "table", Ask: func(context.Context) error { return store.Health() }},

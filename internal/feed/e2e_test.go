@@ -38,7 +38,8 @@ func engine(t *testing.T, variable string) table.Store {
 	cfg, err := awsclient.Load(t.Context())
 	require.NoError(t, err)
 	store := dynamo.New(dynamodb.NewFromConfig(cfg), "fanfare-test-"+rand.Text()[:10])
-	require.NoError(t, store.Create(t.Context()))
+	_, err = store.Create(t.Context())
+	require.NoError(t, err)
 	return store
 }
 

@@ -35,7 +35,8 @@ func onLocalStack(t *testing.T, likesByUser string) config.Config {
 	require.NoError(t, err)
 	broker, err := daemon.OpenQueues(t.Context(), cfg)
 	require.NoError(t, err)
-	require.NoError(t, store.Create(t.Context()))
+	_, err = store.Create(t.Context())
+	require.NoError(t, err)
 	require.NoError(t, broker.Create(t.Context()))
 	require.NoError(t, broker.Close())
 	return cfg

@@ -30,7 +30,8 @@ func created(t *testing.T, url string) *dynamo.Store {
 	t.Helper()
 	store := open(t, url, "fanfare-test-"+rand.Text()[:10])
 	for range 2 { // Create may run again
-		require.NoError(t, store.Create(t.Context()))
+		_, err := store.Create(t.Context())
+		require.NoError(t, err)
 	}
 	d, err := store.Describe(t.Context())
 	require.NoError(t, err)

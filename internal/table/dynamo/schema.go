@@ -54,25 +54,26 @@ const (
 
 // Create makes the table unless it exists, switches expiry on, writes its format, and returns
 // when the table can be used. A table with another schema is a SchemaError, one with items of
-// another format a FormatError. Both are left alone.
+// another format a FormatError. Both are left alone. It reports whether this call made the table.
 // Create may run any number of times, also at once.
-func (s *Store) Create(ctx context.Context) error {
+func (s *Store) Create(ctx context.Context) (made bool, err error) {
 	ctx = awsclient.Patient(ctx, createTime)
 	for {
 		d, err := s.Describe(ctx)
 		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
 			_, err = s.client.CreateTable(ctx, s.createInput())
 			if _, known := errors.AsType[*types.ResourceInUseException](err); err != nil && !known {
-				return s.fail("create", err)
+				return made, s.fail("create", err)
 			}
+			made = made || err == nil
 		} else if err != nil {
-			return err
+			return made, err
 		}
 		if d.Status == string(types.TableStatusActive) {
-			return s.finish(ctx, d)
+			return made, s.finish(ctx, d)
 		}
 		if err := backoff.Wait(ctx, pollInterval); err != nil {
-			return s.fail("create", err)
+			return made, s.fail("create", err)
 		}
 	}
 }

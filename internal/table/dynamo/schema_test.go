@@ -102,8 +102,10 @@ func TestCreateMakesTheTableAndWaitsForIt(t *testing.T) {
 	s := &schema{}
 	f := newFake(t, s.answer)
 	store := openFake(t, f)
-	for range 2 { // Create may run again
-		require.NoError(t, store.Create(t.Context()))
+	for _, want := range []bool{true, false} { // Create may run again
+		made, err := store.Create(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, made)
 	}
 	assert.Len(t, f.seen("CreateTable"), 1, "tables were asked for")
 	d, err := store.Describe(t.Context())
@@ -124,7 +126,7 @@ func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			s.exists, s.looks = true, 10
 			f := newFake(t, s.answer)
-			err := openFake(t, f).Create(t.Context())
+			_, err := openFake(t, f).Create(t.Context())
 			differs, ok := errors.AsType[*dynamo.SchemaError](err)
 			if !ok || len(differs.Differences) != 1 || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want a SchemaError that says %q", err, want)
@@ -152,7 +154,8 @@ func TestATableOfAnotherFormatIsRefused(t *testing.T) {
 			}
 			f := newFake(t, s.answer)
 			store := openFake(t, f)
-			for _, err := range []error{store.Create(t.Context()), store.Ping(t.Context())} {
+			_, err := store.Create(t.Context())
+			for _, err := range []error{err, store.Ping(t.Context())} {
 				assert.ErrorAs(t, err, new(*dynamo.FormatError))
 				assert.ErrorContains(t, err, tt.want)
 			}
@@ -171,7 +174,8 @@ func TestANewTableGetsItsFormatOnce(t *testing.T) {
 		return s.answer(op, n, in)
 	})
 	store := openFake(t, f)
-	require.NoError(t, store.Create(t.Context()))
+	_, err := store.Create(t.Context())
+	require.NoError(t, err)
 	assert.NoError(t, store.Ping(t.Context()))
 	assert.Len(t, f.seen("PutItem"), 1)
 }
@@ -185,7 +189,8 @@ func TestAFailureToWriteTheFormatFailsCreate(t *testing.T) {
 			}
 			return s.answer(now, n, in)
 		})
-		assert.ErrorContains(t, openFake(t, f).Create(t.Context()), "AccessDeniedException", op)
+		_, err := openFake(t, f).Create(t.Context())
+		assert.ErrorContains(t, err, "AccessDeniedException", op)
 	}
 }
 
@@ -198,5 +203,6 @@ func TestCreateEndsWithTheContext(t *testing.T) {
 		cancel()
 		return s.answer(op, n, in)
 	})
-	assert.Error(t, openFake(t, f).Create(ctx), "a table that never becomes active was created")
+	_, err := openFake(t, f).Create(ctx)
+	assert.Error(t, err, "a table that never becomes active was created")
 }
