@@ -83,12 +83,17 @@ func (a *app) reconcile(ctx context.Context, posts admin.Reconciler, flags recon
 	page := min(flags.rate, admin.MaxReconcile)
 	pace := rate.NewLimiter(rate.Limit(flags.rate), page)
 	var sum delivery.Reconciled
+	told := time.Now()
 	for first := true; first || sum.Next != ""; first = false {
 		done, err := posts.Reconcile(ctx, since, until, sum.Next, page)
 		if err != nil {
 			return err
 		}
 		sum = delivery.Reconciled{Checked: sum.Checked + done.Checked, Published: sum.Published + done.Published, Next: done.Next}
+		if time.Since(told) >= tellEvery {
+			told = time.Now()
+			fmt.Fprintf(a.stderr, "looked at %d posts, began the delivery of %d again\n", sum.Checked, sum.Published)
+		}
 		if err := pace.WaitN(ctx, done.Checked); err != nil {
 			return err
 		}

@@ -58,12 +58,25 @@ type verdict struct {
 	Findings []audit.Finding `json:"findings"`
 }
 
+// walked is the progress of a walk as a line. The total is an estimate: an item may be new, or expired.
+func walked(e admin.VerifyEvent, took time.Duration) string {
+	done, findings := int64(e.Progress.Items), fmt.Sprintf("%d findings left", e.Progress.Left)
+	switch {
+	case e.Total == 0:
+		return fmt.Sprintf("looked at %d items, %s; the number of all items is unknown", done, findings)
+	case done >= e.Total || done == 0:
+		return fmt.Sprintf("looked at %d items, %s; the estimate of all items was %d", done, findings, e.Total)
+	}
+	left := time.Duration(float64(took) / float64(done) * float64(e.Total-done))
+	return fmt.Sprintf("looked at %d of about %d items (%d %%), %s; about %s to go", done, e.Total, 100*done/e.Total, findings, max(left.Round(time.Second), time.Second))
+}
+
 func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlags) error {
 	if flags.rate < 1 {
 		return wrongUse(errors.New("--rate must be at least 1"))
 	}
 	v := verdict{Findings: []audit.Finding{}}
-	told := time.Now()
+	began, told := time.Now(), time.Now()
 	event := func(e admin.VerifyEvent) error {
 		switch {
 		case e.Finding != nil && flags.asJSON:
@@ -78,12 +91,13 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 			return a.println("%s  %s / %s: %s (%s)", f.Kind, printable(f.PK), printable(f.SK), f.Detail, end)
 		case e.Progress != nil && time.Since(told) >= tellEvery:
 			told = time.Now()
-			_, err := fmt.Fprintf(a.stderr, "looked at %d items, %d findings left\n", e.Progress.Items, e.Progress.Left)
+			_, err := fmt.Fprintln(a.stderr, walked(e, told.Sub(began)))
 			return err
 		}
 		return nil
 	}
 	for again := true; again; {
+		began = time.Now()
 		var err error
 		if v.Summary, err = table.Verify(ctx, admin.Verification{Repair: flags.repair, Rate: float64(flags.rate)}, event); err != nil {
 			return err

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
+	"fanfare/internal/admin"
 	"fanfare/internal/datadir"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
@@ -68,6 +70,19 @@ func TestVerifyFindsDamageAndMendsItWhileUpRuns(t *testing.T) {
 	page, err := p.as(t, "ann").Followers("ann").Page(t.Context(), "", 10)
 	require.NoError(t, err)
 	assert.Len(t, page.Items, 1, "the follower is back")
+}
+
+// A walk over a large table takes hours, and its operator plans by the rest.
+func TestAWalkTellsHowMuchIsLeft(t *testing.T) {
+	for want, e := range map[string]admin.VerifyEvent{
+		"looked at 2500 of about 10000 items (25 %), 1 findings left; about 3m0s to go": {Progress: &audit.Summary{Items: 2500, Left: 1}, Total: 10_000},
+		"looked at 9999 of about 10000 items (99 %), 0 findings left; about 1s to go":   {Progress: &audit.Summary{Items: 9999}, Total: 10_000},
+		"looked at 12000 items, 0 findings left; the estimate of all items was 10000":   {Progress: &audit.Summary{Items: 12_000}, Total: 10_000},
+		"looked at 0 items, 0 findings left; the estimate of all items was 10000":       {Progress: &audit.Summary{}, Total: 10_000},
+		"looked at 7 items, 0 findings left; the number of all items is unknown":        {Progress: &audit.Summary{Items: 7}},
+	} {
+		assert.Equal(t, want, walked(e, time.Minute))
+	}
 }
 
 func TestVerifyRefusesWrongUse(t *testing.T) {

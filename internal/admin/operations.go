@@ -34,6 +34,8 @@ type Domain struct {
 	Homes      *home.Homes
 	Letters    queue.DeadLetters
 	Audit      *audit.Audit
+	// Items estimates the number of items of the table; nil is unknown.
+	Items func(context.Context) (int64, error)
 }
 
 // Reconcile implements Reconciler.
@@ -71,10 +73,17 @@ func (d Domain) Delivery(ctx context.Context, post string) (delivery.Progress, e
 
 // Verify implements Verifier.
 func (d Domain) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error) {
+	total := int64(0)
+	if d.Items != nil {
+		var err error
+		if total, err = d.Items(ctx); err != nil {
+			total = 0 // a walk needs no estimate, and its own reads name the failure
+		}
+	}
 	return d.Audit.Run(ctx, audit.Walk{
 		Repair: in.Repair, Tidy: in.Repair, Spend: audit.Rate(in.Rate),
 		Found:    func(f audit.Finding) error { return event(VerifyEvent{Finding: &f}) },
-		Progress: func(sum audit.Summary) error { return event(VerifyEvent{Progress: &sum}) },
+		Progress: func(sum audit.Summary) error { return event(VerifyEvent{Progress: &sum, Total: total}) },
 	})
 }
 

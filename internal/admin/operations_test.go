@@ -1,12 +1,15 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/feed"
@@ -16,6 +19,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
 
@@ -34,6 +38,29 @@ func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
 	for _, post := range []string{"x", id.Min} {
 		_, err := d.Delivery(t.Context(), post)
 		assert.ErrorAs(t, err, new(*admin.NotFoundError), post)
+	}
+}
+
+// The total is an estimate, so a walk does without it.
+func TestTheProgressOfAVerificationHasTheTotal(t *testing.T) {
+	store := tabletest.NewMemory()
+	_, err := store.Put(t.Context(), table.PutInput{Item: table.Item{Key: table.Key{PK: "a", SK: "b"}}})
+	require.NoError(t, err)
+	for _, row := range []struct {
+		items func(context.Context) (int64, error)
+		want  int64
+	}{
+		{nil, 0},
+		{func(context.Context) (int64, error) { return 9, nil }, 9},
+		{func(context.Context) (int64, error) { return 9, errors.New("refused") }, 0},
+	} {
+		d := admin.Domain{Audit: audit.New(audit.Config{Store: store, Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour)}), Items: row.items}
+		var events []admin.VerifyEvent
+		_, err := d.Verify(t.Context(), admin.Verification{Rate: 1000}, func(e admin.VerifyEvent) error { events = append(events, e); return nil })
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		assert.Equal(t, row.want, events[0].Total)
+		assert.Equal(t, 1, events[0].Progress.Items)
 	}
 }
 

@@ -22,13 +22,15 @@ type Verification struct {
 	Rate float64 `json:"rate"`
 }
 
-// VerifyEvent is a part of the answer: one of its fields is set. The last event has Done or
+// VerifyEvent is a part of the answer: Finding, Progress, Done or Error. The last event has Done or
 // Error.
 type VerifyEvent struct {
 	Finding  *audit.Finding `json:"finding,omitempty"`
 	Progress *audit.Summary `json:"progress,omitempty"`
-	Done     *audit.Summary `json:"done,omitempty"`
-	Error    string         `json:"error,omitempty"`
+	// Total goes with Progress: the number of items of the table by an estimate, 0 if there is none.
+	Total int64          `json:"total,omitempty"`
+	Done  *audit.Summary `json:"done,omitempty"`
+	Error string         `json:"error,omitempty"`
 }
 
 // Verifier checks the stored items: on the table, or through the admin address of the process
@@ -94,7 +96,6 @@ func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyE
 	if err != nil {
 		return audit.Summary{}, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	patient := *c.client
 	patient.Timeout = 0
 	res, err := patient.Do(req)

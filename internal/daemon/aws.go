@@ -131,6 +131,14 @@ func pingTable(ctx context.Context, store *dynamo.Store) error {
 func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	store, err := OpenTable(ctx, p.cfg, p.clock)
 	if err != nil {
+// itemsOf returns the number of items by which DynamoDB describes a table. It is up to some hours old.
+func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
+		d, err := store.Describe(ctx)
+		return d.Items, err
+	}
+}
+
 		return nil, err
 	}
 	broker, err := OpenSQS(ctx, sqs.Options{
@@ -142,7 +150,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	p.cleanups.addCloser("queue", broker.Close)
 	p.shares.Yield.AtOnce = BatchesAtOnce()
 	return &engine{
-		store: store, broker: broker, checks: []admin.Check{
+		store: store, broker: broker, items: itemsOf(store), checks: []admin.Check{
 			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }, Needed: true},
 			// An API without its queues serves reads.
 			{Name: "queue", Ask: broker.Ping, Needed: p.opt.Roles.Fanout || p.opt.Roles.Likes},

@@ -245,7 +245,7 @@ func (p *process) register() error {
 // operate puts the operations and the metrics on their addresses.
 func (p *process) operate(audits audit.Config, pages http.Handler) {
 	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
-	operations := admin.Domain{Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits)}
+	operations := admin.Domain{Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items}
 	p.operator.set(admin.NewHandler(admin.Config{
 		Metrics: p.reg, Health: p.health, Log: p.log.Named("admin"), Letters: p.eng.broker, Now: p.opt.Now, Posts: operations, Explain: operations, Verify: operations,
 		Backups: p.eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,

@@ -42,6 +42,8 @@ type engine struct {
 	pageSize int
 	// workers bound the messages that the fan-out handles at once.
 	workers fanoutWorkers
+	// items estimates the number of items of the table.
+	items func(context.Context) (int64, error)
 	// backups, if not nil, makes backups.
 	backups admin.Backuper
 	// devSecret signs dev tokens.
@@ -148,7 +150,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 		return nil, err
 	}
 	p.cleanups.addCloser("queue", broker.Close)
-	e.store, e.broker = store, broker
+	e.store, e.broker, e.items = store, broker, store.Items
 	p.shares.Yield.Rest = true // docs/decisions/0036-large-work-yields.md
 	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version}
 	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}

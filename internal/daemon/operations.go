@@ -37,5 +37,5 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, Lifetimes: lives, LikesByUser: bool(cfg.LikesByUser),
 	})
-	return admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks}, broker.Close, nil
+	return admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks, Items: itemsOf(store)}, broker.Close, nil
 }

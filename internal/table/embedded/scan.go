@@ -59,6 +59,27 @@ func (s *Store) scan(in table.ScanInput) (page table.ScanPage, slots []uint32, e
 	return page, slots, it.Error()
 }
 
+// Items counts the items of the table, those that have expired too. It reads all keys once.
+func (s *Store) Items(ctx context.Context) (n int64, err error) {
+	if err := s.enter(ctx, opItems); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindItem}, UpperBound: []byte{kindItem + 1}})
+	if err != nil {
+		return 0, s.failure(opItems, err)
+	}
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+		n++
+	}
+	if err := errors.Join(it.Error(), it.Close(), ctx.Err()); err != nil {
+		return 0, s.failure(opItems, err)
+	}
+	return n, nil
+}
+
+const opItems = table.Op("count items")
+
 func scanned(it *pebble.Iterator) (item table.Item, err error) {
 	value, err := it.ValueAndErr()
 	if err != nil {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -82,4 +83,24 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 		least = min(least, testing.AllocsPerRun(1, read))
 	}
 	assert.Less(t, least, 200.0)
+}
+
+// The number is that of the items, whatever the index holds of them.
+func TestItemsAreCounted(t *testing.T) {
+	s := open(t, "data", Options{FS: vfs.NewMem()})
+	for i := range 300 {
+		item := table.Item{Key: table.Key{PK: fmt.Sprint("p", i%7), SK: fmt.Sprint("s", i)}}
+		if i%2 == 0 {
+			item.Attrs = []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("g")}, {Name: table.AttrGSI1SK, Value: table.S(fmt.Sprint(i))}}
+		}
+		_, err := s.Put(t.Context(), table.PutInput{Item: item})
+		require.NoError(t, err)
+	}
+	n, err := s.Items(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(300), n)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.Items(ended)
+	assert.ErrorIs(t, err, context.Canceled)
 }
