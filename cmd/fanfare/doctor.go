@@ -69,25 +69,18 @@ func rolesOf(daemons []string) (daemon.Roles, error) {
 	return roles, nil
 }
 
-// examine returns the faults of the environment, if it has any: nothing else can be checked
-// then.
+// examine returns the findings about the environment, and about all that its readable values name.
 func (a *app) examine(c *cobra.Command, roles daemon.Roles) ([]doctor.Finding, error) {
 	role := config.Worker
 	if roles.API {
 		role = config.API
 	}
 	cfg, err := a.load(role, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
-	if faults, ok := errors.AsType[*config.Error](err); ok {
-		var found []doctor.Finding
-		for _, fault := range faults.Faults {
-			found = append(found, doctor.Finding{Level: doctor.LevelFault, Check: "configuration", Says: fault, Mend: "see docs/CONFIGURATION.md"})
-		}
-		return found, nil
-	}
-	if err != nil {
+	faults, ok := errors.AsType[*config.Error](err)
+	if err != nil && !ok {
 		return nil, err
 	}
-	return doctor.Examine(c.Context(), cfg, roles, time.Now), nil
+	return doctor.Examine(c.Context(), cfg, faults, roles, time.Now), nil
 }
 
 func (a *app) printFindings(found []doctor.Finding, asJSON bool) error {

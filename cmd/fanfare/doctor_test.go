@@ -20,7 +20,7 @@ func TestDoctorExitsByItsWorstFinding(t *testing.T) {
 	}{
 		"sound":                    {args: []string{"--data-dir", dir}, want: `(?s)^ok +configuration +all settings are valid.*\nok +data directory`},
 		"a warning":                {env: []string{"FANFARE_ADMIN_ADDR=:9090"}, args: []string{"--data-dir", dir}, want: `(?m)^warning +configuration .*\n +mend: set FANFARE_METRICS_ADDR`},
-		"a bad setting":            {env: []string{"FANFARE_WORKERS=1", "FANFARE_LIKE_WINDOW=x"}, code: 1, want: `(?s)^fault +configuration +FANFARE_LIKE_WINDOW.*\nfault +configuration +FANFARE_WORKERS`},
+		"a bad setting":            {env: []string{"FANFARE_WORKERS=1", "FANFARE_LIKE_WINDOW=x"}, code: 1, want: `(?s)^fault +configuration +FANFARE_LIKE_WINDOW.*\nfault +configuration +FANFARE_WORKERS.*\nok +data directory`},
 		"no credentials":           {env: []string{"FANFARE_ENGINE=aws", "AWS_REGION=eu-central-1", "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--daemon", "fanout"}, code: 1, want: `(?m)^fault +AWS +.*set AWS_PROFILE`},
 		"an operator":              {args: []string{"--data-dir", dir, "--daemon", "operator"}, want: `(?m)^ok +data directory`},
 		"no such daemon":           {args: []string{"--daemon", "mail"}, code: 2, want: "^$"},

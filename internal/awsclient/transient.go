@@ -75,18 +75,31 @@ func Refused(err error) bool {
 	return ok && refusedCode(api.ErrorCode())
 }
 
+// Missing reports whether AWS answers that a table or a queue is not there. It is Refused, too.
+func Missing(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && missingCode(api.ErrorCode())
+}
+
+func missingCode(code string) bool {
+	switch code {
+	case "ResourceNotFoundException", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue":
+		return true
+	}
+	return false
+}
+
 func refusedCode(code string) bool {
 	switch code {
 	case "AccessDenied", "AccessDeniedException", "NotAuthorized", "UnauthorizedOperation", "InvalidSecurity",
 		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired",
 		"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "InvalidToken",
 		"MissingAuthenticationToken", "MissingAuthenticationTokenException", "IncompleteSignature", "IncompleteSignatureException",
-		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "OptInRequired",
-		"ResourceNotFoundException", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue":
+		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "OptInRequired":
 		return true
 	}
 	// KmsDisabled, KMS.DisabledException and others: SQS has two names of each.
-	return strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
+	return missingCode(code) || strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
 }
 
 // refusalKept is the time for which a refusal counts. A message that meets one comes again

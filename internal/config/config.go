@@ -176,6 +176,15 @@ type Error struct{ Faults []string }
 
 func (e *Error) Error() string { return "environment: " + strings.Join(e.Faults, "; ") }
 
+// In reports whether a value of one of these variables is a fault.
+func (e *Error) In(variables ...string) bool {
+	return slices.ContainsFunc(e.Faults, func(fault string) bool {
+		return slices.ContainsFunc(variables, func(v string) bool {
+			return strings.HasPrefix(fault, v+":") || strings.HasPrefix(fault, v+" is missing")
+		})
+	})
+}
+
 // Names returns the names of all variables, sorted.
 func Names() []string {
 	var names []string
@@ -186,7 +195,8 @@ func Names() []string {
 	return names
 }
 
-// Load reads environ (as os.Environ returns it) for a role. Its error is an *Error.
+// Load reads environ (as os.Environ returns it) for a role. Its error is an *Error. The configuration then
+// has the values as far as they could be read, for a command that only looks.
 func Load(environ []string, role Role) (Config, error) {
 	vars := map[string]string{}
 	var faults []string
@@ -217,7 +227,7 @@ func Load(environ []string, role Role) (Config, error) {
 	faults = append(faults, c.check(role)...)
 	if len(faults) > 0 {
 		slices.Sort(faults)
-		return Config{}, &Error{faults}
+		return c, &Error{faults}
 	}
 	return c, nil
 }

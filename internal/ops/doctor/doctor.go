@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -22,7 +21,6 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
-	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -57,29 +55,41 @@ const (
 // examination collects findings.
 type examination struct {
 	cfg config.Config
+	// faults are those of the environment, nil for none. Then cfg has the values as far as they could be read.
+	faults *config.Error
 	// duties are those whose calls are tried.
 	duties []string
 	now    func() time.Time
 	clock  *clock.Clock
 	found  []Finding
+	// away is the failure of the call by which an endpoint is found to be out of reach.
+	away error
 }
 
 // Examine checks all that a process of these roles needs, or without a role an operator, and
-// changes nothing: its writes have conditions that fail, and its messages are refused.
-func Examine(ctx context.Context, cfg config.Config, roles daemon.Roles, now func() time.Time) []Finding {
-	e := &examination{cfg: cfg, duties: roles.Names(), now: now, clock: clock.New(now)}
+// changes nothing: its writes have conditions that fail, and its messages are refused. faults are those of the
+// environment, nil for none: the parts that need a faulty value are left out.
+func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles daemon.Roles, now func() time.Time) []Finding {
+	if faults == nil {
+		faults = new(config.Error)
+	}
+	e := &examination{cfg: cfg, faults: faults, duties: roles.Names(), now: now, clock: clock.New(now)}
 	if len(e.duties) == 0 {
 		e.duties = []string{dutyOperator}
 	}
 	e.settings()
-	parts := []func(context.Context){e.aws}
-	if cfg.Engine == config.EngineEmbedded {
-		parts = []func(context.Context){e.directory}
+	var parts []func(context.Context)
+	switch {
+	case faults.In("FANFARE_ENGINE"): // the data may be anywhere
+	case cfg.Engine == config.EngineEmbedded:
+		parts = append(parts, e.directory)
+	default:
+		parts = append(parts, e.aws)
 	}
-	if cfg.EventsQueue != "" && e.need("sqs:SendMessage", theEvents) {
+	if cfg.EventsQueue != "" && !faults.In("FANFARE_EVENTS_QUEUE") && e.need("sqs:SendMessage", theEvents) {
 		parts = append(parts, e.events)
 	}
-	if roles.API && cfg.Auth == config.AuthJWT {
+	if roles.API && cfg.Auth == config.AuthJWT && !faults.In("FANFARE_JWT_ISSUER", "FANFARE_JWKS_URL") {
 		parts = append(parts, e.keys)
 	}
 	for _, part := range parts {
@@ -99,7 +109,12 @@ func (e *examination) ok(check, format string, args ...any) {
 }
 
 func (e *examination) settings() {
-	e.ok("configuration", "all settings are valid; the engine is %s", e.cfg.Engine)
+	for _, fault := range e.faults.Faults {
+		e.note(LevelFault, "configuration", "see docs/CONFIGURATION.md", "%s", fault)
+	}
+	if len(e.faults.Faults) == 0 {
+		e.ok("configuration", "all settings are valid; the engine is %s", e.cfg.Engine)
+	}
 	for _, c := range e.cfg.Contradictions() {
 		level := LevelWarning
 		if c.Fatal {
@@ -171,11 +186,13 @@ func (e *examination) aws(ctx context.Context) {
 		return
 	}
 	e.ok("AWS", "there are a region and credentials")
-	if e.table(ctx, store) && e.format(ctx, store) {
+	if !e.faults.In("FANFARE_TABLE") && e.table(ctx, store) && e.format(ctx, store) {
 		e.lifetimes(ctx, store)
 		e.tableCalls(ctx, store)
 	}
-	e.queues(ctx, broker)
+	if !e.faults.In("FANFARE_QUEUE_PREFIX") {
+		e.queues(ctx, broker)
+	}
 	if err := broker.Close(); err != nil {
 		e.note(LevelWarning, "queues", "run it again", "a request did not end: %w", err)
 	}
@@ -185,11 +202,15 @@ func (e *examination) aws(ctx context.Context) {
 // table examines the table's shape. It reports whether calls can be tried.
 func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 	d, err := store.Describe(ctx)
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); err != nil && (missing || !awsclient.Refused(err)) {
+	switch {
+	case err == nil:
+	case awsclient.Missing(err):
 		e.note(LevelFault, "table", "make it with fanfare table create, or correct FANFARE_TABLE, AWS_REGION or AWS_ENDPOINT_URL", "%w", err)
 		return false
-	}
-	if err != nil {
+	case !awsclient.Refused(err):
+		e.note(LevelFault, "table", mendAway, "%w", err)
+		return false
+	default:
 		e.note(LevelWarning, "table", "allow dynamodb:DescribeTable and dynamodb:DescribeTimeToLive to whoever runs this", "its keys, index and expiry could not be checked: %w", err)
 		return true
 	}
@@ -324,74 +345,6 @@ func (e *examination) try(check string, trials []trial) {
 	}
 	if len(permitted) > 0 {
 		e.ok(check, "permitted: %s", strings.Join(permitted, ", "))
-	}
-}
-
-// queues examines all topics at once, since a receive takes a second.
-func (e *examination) queues(ctx context.Context, broker *sqs.Broker) {
-	topics := queue.Topics()
-	parts := make([]examination, len(topics))
-	var all sync.WaitGroup
-	for i, topic := range topics {
-		parts[i] = examination{cfg: e.cfg, duties: e.duties}
-		all.Go(func() { parts[i].queue(ctx, broker, topic) })
-	}
-	all.Wait()
-	for i := range parts {
-		e.found = append(e.found, parts[i].found...)
-	}
-}
-
-// queue examines the queue of a topic, and the calls that the roles make on it.
-func (e *examination) queue(ctx context.Context, broker *sqs.Broker, topic string) {
-	check := "queue " + topic
-	differences, err := broker.Examine(ctx, topic)
-	if err != nil {
-		e.note(LevelFault, check, "make it with fanfare queues create, or correct FANFARE_QUEUE_PREFIX, AWS_REGION or AWS_ENDPOINT_URL", "%w", err)
-		return
-	}
-	for _, d := range differences {
-		level := LevelWarning
-		if d.Loses {
-			level = LevelFault
-		}
-		e.note(level, check, "run fanfare queues create: it corrects the settings", "%s", d.Problem)
-	}
-	if len(differences) == 0 {
-		e.ok(check, "it has its settings and its dead-letter queue")
-	}
-	try := func(dead bool, call sqs.Call) trial {
-		resource, action := topic, "sqs:"+string(call)
-		name := action
-		if dead {
-			resource += sqs.DeadSuffix
-			name += " on the dead-letter queue"
-		}
-		return trial{e.need(action, resource), name, func() error { return broker.Try(ctx, topic, dead, call) }}
-	}
-	e.try("calls to "+topic, []trial{
-		try(false, sqs.CallSend), try(false, sqs.CallReceive), try(false, sqs.CallDelete), try(false, sqs.CallChange), try(true, sqs.CallSend),
-	})
-}
-
-// events examines the queue of events for others, which either engine may have.
-func (e *examination) events(ctx context.Context) {
-	const check = "events queue"
-	name := e.cfg.EventsQueue
-	broker, err := daemon.OpenSQS(ctx, sqs.Options{Now: e.now}, e.clock)
-	if err != nil {
-		e.note(LevelFault, check, "see docs/CONFIGURATION.md, Variables of AWS and Go", "FANFARE_EVENTS_QUEUE is %s: %w", name, err)
-		return
-	}
-	if err := broker.Find(ctx, name); err != nil {
-		e.note(LevelFault, check, "make the queue, correct FANFARE_EVENTS_QUEUE or AWS_REGION, or allow sqs:GetQueueUrl to the role of "+strings.Join(e.duties, ", "),
-			"FANFARE_EVENTS_QUEUE is %s: %w", name, err)
-	} else {
-		e.ok(check, "SQS has %s", name)
-		e.try("calls to the events queue", []trial{{true, "sqs:SendMessage", func() error { return broker.TrySend(ctx, name) }}})
-	}
-	if err := broker.Close(); err != nil {
-		e.note(LevelWarning, check, "run it again", "a request did not end: %w", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -107,7 +108,7 @@ func examine(t *testing.T, roles daemon.Roles, env ...string) []doctor.Finding {
 	t.Helper()
 	cfg, err := config.Load(env, config.Tool)
 	require.NoError(t, err)
-	return doctor.Examine(t.Context(), cfg, roles, time.Now)
+	return doctor.Examine(t.Context(), cfg, nil, roles, time.Now)
 }
 
 // notOK returns the findings that need somebody, and checks that each says how to mend it.
@@ -323,6 +324,73 @@ func TestDoctorExaminesTheQueueOfEvents(t *testing.T) {
 	}
 	newAmazon(t)
 	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, append(onAWS(), "FANFARE_EVENTS_QUEUE=others")...)))
+}
+
+// A table or a queue that nobody can reach may be there: whoever makes another one elsewhere has two.
+func TestDoctorTellsUnreachableFromAbsent(t *testing.T) {
+	for name, row := range map[string]struct {
+		url  string
+		env  []string
+		want []string
+	}{
+		"nothing listens": {"http://127.0.0.1:1", onAWS(), []string{"table", "queues"}},
+		"no such host":    {"http://none.invalid", onAWS(), []string{"table", "queues"}},
+		"the queue of events": {
+			"http://127.0.0.1:1", []string{"FANFARE_DATA_DIR=" + t.TempDir(), "FANFARE_EVENTS_QUEUE=others"}, []string{"events queue"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			awsAt(t, row.url)
+			var faults []string
+			for _, f := range examine(t, everyRole(), row.env...) {
+				if f.Level != doctor.LevelFault {
+					continue
+				}
+				faults = append(faults, f.Check)
+				assert.Contains(t, f.Mend, "let this machine reach it", f.Check)
+				assert.NotContains(t, f.Mend, "create", f.Check)
+				assert.NotContains(t, f.Mend, "make", f.Check)
+			}
+			assert.Equal(t, row.want, faults)
+		})
+	}
+	a := newAmazon(t)
+	a.SetFault(func(op string) *sqstest.Fault {
+		if op != "GetQueueUrl" {
+			return nil
+		}
+		return &sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
+	})
+	for _, f := range examine(t, everyRole(), onAWS()...) {
+		if strings.HasPrefix(f.Check, "queue ") {
+			assert.Contains(t, f.Mend, "allow sqs:GetQueueUrl")
+		}
+	}
+}
+
+// One bad setting hides nothing that can be examined without it.
+func TestDoctorGoesOnAfterAConfigurationFault(t *testing.T) {
+	newAmazon(t)
+	for bad, want := range map[string]string{
+		"FANFARE_LIKE_WINDOW=x": "table ok, queue posts ok", "FANFARE_WORKERS=3": "table ok, queue posts ok", "FANFARE_AUTH=": "table ok, queue posts ok",
+		"FANFARE_TABLE=a b": "queue posts ok", "FANFARE_QUEUE_PREFIX=a.b": "table ok", "FANFARE_ENGINE=gcp": "",
+	} {
+		cfg, err := config.Load(append(onAWS(), bad), config.API) // without dev tokens allowed on aws
+		faults, ok := errors.AsType[*config.Error](err)
+		require.True(t, ok, bad)
+		var got []string
+		configuration := 0
+		for _, f := range doctor.Examine(t.Context(), cfg, faults, daemon.Roles{API: true}, time.Now) {
+			switch f.Check {
+			case "configuration":
+				configuration++
+			case "table", "queue posts":
+				got = append(got, f.Check+" "+string(f.Level))
+			}
+		}
+		assert.Equal(t, want, strings.Join(got, ", "), bad)
+		assert.GreaterOrEqual(t, configuration, len(faults.Faults), bad)
+	}
 }
 
 func TestDoctorWithoutAWSSaysSo(t *testing.T) {

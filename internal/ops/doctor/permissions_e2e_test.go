@@ -496,7 +496,7 @@ func (d *deployment) operate(t *testing.T) {
 		})
 	}
 	walks.Wait()
-	assert.NotEmpty(t, doctor.Examine(ctx, d.cfg, daemon.Roles{}, time.Now))
+	assert.NotEmpty(t, doctor.Examine(ctx, d.cfg, nil, daemon.Roles{}, time.Now))
 }
 
 // until waits until a condition holds.
