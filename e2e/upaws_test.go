@@ -7,6 +7,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +41,15 @@ func TestUpAWSRunsThreeDaemonsAndStopsThemTogether(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, http.StatusOK, resp.StatusCode, address)
 	}
+	// The line that it prints is all that a second terminal needs.
+	line := regexp.MustCompile(`(?m)^up-aws:   (export .*)$`).FindStringSubmatch(tail(p.log))
+	require.NotNil(t, line, tail(p.log))
+	assert.Contains(t, line[1], " AWS_DEFAULT_REGION=", "boto3 reads no AWS_REGION")
+	doctor := exec.CommandContext(t.Context(), "bash", "-c", line[1]+"; "+filepath.Join(binaries, "fanfare")+" doctor")
+	doctor.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	found, err := doctor.CombinedOutput()
+	require.NoError(t, err, string(found))
+	assert.Contains(t, string(found), name+" is ACTIVE")
 	p.stop(t)
 	for _, address := range append(admins, addr) {
 		_, err := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", address)

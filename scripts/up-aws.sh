@@ -64,8 +64,11 @@ foreground "$BIN/fanfare" replay --graph "$HERE/../testdata/graphs/socfb-Reed98.
   --concurrency 4 --target "http://$FANFARE_HTTP_ADDR" --admin "$(IFS=,; echo "${admins[*]}")" >"$run/replay" 2>&1 ||
   { cat "$run/replay" >&2; exit 1; }
 say "ready: http://$FANFARE_HTTP_ADDR is the console. Ctrl-C stops all."
-say "for bin/fanfare in another terminal:"
-say "  export FANFARE_ENGINE=aws FANFARE_DEV_SECRET=$FANFARE_DEV_SECRET AWS_ENDPOINT_URL=$AWS_ENDPOINT_URL AWS_REGION=${AWS_REGION:-us-east-1} AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
+say "for bin/fanfare and examples/producer-python in another terminal:"
+export FANFARE_ADMIN_ADDR=${admins[0]} AWS_REGION=${AWS_REGION:-us-east-1}
+export AWS_DEFAULT_REGION=$AWS_REGION # boto3 reads this one
+# shellcheck disable=SC2046 # names have no spaces
+say "  export$(for name in $(compgen -e FANFARE_ | grep -v LOG_LEVEL) AWS_ENDPOINT_URL AWS_REGION AWS_DEFAULT_REGION; do printf ' %s=%q' "$name" "${!name}"; done) AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
 wait -n "${daemons[@]}" || true
 say "a daemon ended" >&2
 exit 1

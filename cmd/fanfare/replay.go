@@ -144,22 +144,28 @@ func (r *replayRun) complete(c *cobra.Command) error {
 	return nil
 }
 
-// probe looks whether the default admin address answers, unless addresses were given.
-func (r *replayRun) probe(ctx context.Context) {
+// probe looks whether the default admin address answers, unless addresses were given. Its error is the
+// reason why the report will have no units and queue depths.
+func (r *replayRun) probe(ctx context.Context) error {
 	if r.own == "" {
-		return
+		return nil
 	}
-	if err := replay.Probe(ctx, r.own); err != nil {
-		fmt.Fprintf(r.stderr, "no units and queue depths: %v\n", err)
-		return
+	err := replay.Probe(ctx, r.own)
+	if err == nil {
+		r.cfg.Admin = []string{r.own}
 	}
-	r.cfg.Admin = []string{r.own}
+	return err
 }
 
 // play plays the graph, or checks the journal.
 func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) {
+	away := r.probe(ctx)
+	defer func() {
+		if err == nil && away != nil { // beside another error it would hide that one
+			fmt.Fprintf(r.stderr, "no units and queue depths: %v\n", away)
+		}
+	}()
 	if r.check != "" {
-		r.probe(ctx)
 		return replay.Check(ctx, r.check, r.cfg.Service)
 	}
 	if r.cfg.Graph, err = replay.ReadGraph(r.graph, r.directed); err != nil {
@@ -168,6 +174,5 @@ func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) 
 	if r.maxUsers > 0 {
 		r.cfg.Graph = r.cfg.Graph.BestConnected(r.maxUsers)
 	}
-	r.probe(ctx)
 	return replay.Run(ctx, r.cfg)
 }

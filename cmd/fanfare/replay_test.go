@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
@@ -63,6 +64,7 @@ func TestReplayTellsWrongUseFromFailure(t *testing.T) {
 			if status != tt.status || stdout != "" || !strings.Contains(stderr, tt.says) {
 				t.Errorf("status %d, stdout %q, stderr %q; want %d and %q", status, stdout, stderr, tt.status, tt.says)
 			}
+			assert.NotContains(t, stderr, "queue depths", "the fault comes first, and alone")
 		})
 	}
 }

@@ -59,6 +59,9 @@ func CollectLater(environ []string) {
 // set clk, unless it is nil.
 func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynamo.Store, error) {
 	aws, err := awsclient.Load(ctx)
+	if err != nil && cfg.Engine == config.EngineEmbedded {
+		err = fmt.Errorf("%w (fanfare up has a table of its own in its data directory, and needs none of DynamoDB)", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +131,6 @@ func pingTable(ctx context.Context, store *dynamo.Store) error {
 	return &dynamo.SchemaError{Table: described.Name, Differences: described.Differences}
 }
 
-func (p *process) openAWS(ctx context.Context) (*engine, error) {
-	store, err := OpenTable(ctx, p.cfg, p.clock)
-	if err != nil {
 // itemsOf returns the number of items by which DynamoDB describes a table. It is up to some hours old.
 func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
@@ -139,6 +139,9 @@ func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
 	}
 }
 
+func (p *process) openAWS(ctx context.Context) (*engine, error) {
+	store, err := OpenTable(ctx, p.cfg, p.clock)
+	if err != nil {
 		return nil, err
 	}
 	broker, err := OpenSQS(ctx, sqs.Options{
