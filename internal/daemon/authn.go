@@ -38,7 +38,7 @@ func (p *process) newAuthn() (authn, error) {
 		}
 		return authn{verifier: dev, tokens: dev, remembered: dev.RememberedBytes}, nil
 	default:
-		keys := NewKeySet(p.cfg, p.opt.Now, p.log)
+		keys := NewKeySet(p.cfg, p.opt.Now, p.work)
 		verifier := auth.NewJWT(auth.Rules{
 			Issuer: p.cfg.JWTIssuer, Audiences: p.cfg.JWTAudience, UserClaim: p.cfg.JWTUserClaim, Scopes: p.scopes(),
 		}, keys, p.opt.Now)

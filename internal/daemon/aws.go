@@ -98,7 +98,7 @@ func (p *process) openEvents(ctx context.Context, e *engine) error {
 	if name == "" || !p.opt.Roles.Fanout && !p.opt.Roles.Likes {
 		return nil
 	}
-	broker, err := OpenSQS(ctx, sqs.Options{Now: p.opt.Now, Log: p.log.Named("events")}, p.clock)
+	broker, err := OpenSQS(ctx, sqs.Options{Now: p.opt.Now, Log: p.work.Named("events")}, p.clock)
 	if err != nil {
 		return fmt.Errorf("FANFARE_EVENTS_QUEUE: %w", err)
 	}
@@ -145,7 +145,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	broker, err := OpenSQS(ctx, sqs.Options{
-		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log.Named("sqs"),
+		Prefix: p.cfg.QueuePrefix, MaxInFlight: awsWorkers().maxInFlight(), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work.Named("sqs"),
 	}, p.clock)
 	if err != nil {
 		return nil, err

@@ -109,6 +109,8 @@ type process struct {
 	lifetimes *lifetime.View
 	shares    throttle.Shares
 	cleanups  cleanups
+	// work is the log of messages and requests, sampled because an outage fails each of them.
+	work *zap.Logger
 
 	reg     *prometheus.Registry
 	metrics *obs.Metrics
@@ -130,7 +132,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, clock: clock.New(opt.Now), ids: id.NewGenerator(opt.Now)}
+	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, work: obs.Sampled(opt.Log, zap.WarnLevel), clock: clock.New(opt.Now), ids: id.NewGenerator(opt.Now)}
 	if ignored := config.FromPlatform(opt.Environ); len(ignored) > 0 {
 		p.log.Info("ignored variables that the platform made for a service or a link", zap.Strings("names", ignored))
 	}
@@ -139,6 +141,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 		defer cancel()
 		err = errors.Join(err, p.cleanups.run(deadline))
 	}()
+	p.cleanups.add("log", func(context.Context) error { return synced(p.work) })
 	return p.run(ctx)
 }
 

@@ -138,13 +138,13 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	if err := os.RemoveAll(dir.Path(checkpoint)); err != nil {
 		return nil, err
 	}
-	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, Stop: ctx.Done()})
+	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, Stop: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("table", store.Close)
 	broker, err := queueembedded.Open(dir.Path(datadir.Queue), queueembedded.Options{
-		Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.log, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
+		Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
 	})
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
 	store := stuckMarks{tabletest.NewMemory(), make(chan struct{})}
-	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
+	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), work: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 	p.eng = &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1}}
 	p.lifetimes = lifetime.Fixed(time.Hour)
 	users := p.newDomain(store).feed
@@ -143,7 +143,7 @@ func (d *delivering) BatchWrite(ctx context.Context, writes []table.BatchWrite) 
 
 // Where the table is in the process, chunks and backfills yield to ordinary posts (I8).
 func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
-	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), clock: clock.New(time.Now)}
+	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), work: zap.NewNop(), clock: clock.New(time.Now)}
 	dir, err := datadir.Open(t.TempDir())
 	require.NoError(t, err)
 	p.cleanups.addCloser("data directory", dir.Close)
@@ -158,7 +158,7 @@ func TestLargeWorkYieldsOnAWS(t *testing.T) {
 	for name, value := range map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
 		t.Setenv(name, value)
 	}
-	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), clock: clock.New(time.Now)}
+	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), work: zap.NewNop(), clock: clock.New(time.Now)}
 	_, err := p.openAWS(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, BatchesAtOnce(), p.shares.Yield.AtOnce)
@@ -195,7 +195,7 @@ func floodByOneAuthor(t *testing.T, broker interface {
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
 	store := &delivering{Store: tabletest.NewMemory(), seen: make(chan int64, 1)}
-	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
+	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), work: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 	p.eng = &engine{store: store, broker: broker, writers: 1, workers: workers}
 	p.lifetimes = lifetime.Fixed(time.Hour)
 

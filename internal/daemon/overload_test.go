@@ -41,7 +41,7 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		broker := sqs.New(sqstest.Client(server), sqs.Options{Prefix: "test", PollWait: time.Second, MaxInFlight: workers.maxInFlight()})
 		metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 		require.NoError(t, err)
-		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
+		p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), work: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
 		p.lifetimes = lifetime.Fixed(24 * time.Hour)
 		p.eng = &engine{store: limited, broker: broker, writers: awsWriters, pageSize: 200, workers: workers}
 		setUp := p.newDomain(memory)

@@ -53,7 +53,7 @@ func (p *process) newDomain(store table.Store) domain {
 	way := access.New(access.Config{
 		Store: store, Local: p.eng.local, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, ActiveDays: p.cfg.ActiveDays,
-		RequestID: obs.RequestID, Log: obs.Sampled(p.log.Named("feed")), // an outage of the table fails many calls alike
+		RequestID: obs.RequestID, Log: p.work.Named("feed"),
 	})
 	service := feed.New(feed.Config{
 		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post,
@@ -122,11 +122,11 @@ func (p *process) startFanout() {
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: parts.feed, Users: users{parts.removals}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 			Lifetimes: p.lifetimes, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
-			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.log.Named("fanout"),
+			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.work.Named("fanout"),
 		})
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: p.eng.broker, Handle: c.handle(worker), Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: p.metrics.Answered, Log: p.log.Named("fanout"), Tracer: p.traces.Tracer(),
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: p.metrics.Answered, Log: p.work.Named("fanout"), Tracer: p.traces.Tracer(),
 		}
 		p.roots.start("fanout of "+c.topic, consumer.Run)
 	}
@@ -136,7 +136,7 @@ func (p *process) startLikes() {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowLikes)), Broker: p.eng.broker, Now: p.opt.Now, Clock: p.clock,
 		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
-		Grace: p.opt.Grace, Log: p.log.Named("likes"), Tracer: p.traces.Tracer(),
+		Grace: p.opt.Grace, Log: p.work.Named("likes"), Tracer: p.traces.Tracer(),
 		Observe: func(o likeagg.Outcome) {
 			if o.Flushed {
 				p.metrics.Flush(o.LedgerBytes)

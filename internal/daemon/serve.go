@@ -80,7 +80,7 @@ func boundSends(_, _ string, c syscall.RawConn) error {
 func newServer(h http.Handler, log *zap.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(obs.Sampled(log.Named("http"))),
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(obs.Sampled(log.Named("http"), zap.InfoLevel)),
 	}
 }
 

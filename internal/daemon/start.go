@@ -79,7 +79,7 @@ func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logge
 // writes entries stores its own setting as the last decision.
 func (p *process) decideLifetimes(ctx context.Context) error {
 	p.lifetimes = lifetime.New(lifetime.Config{
-		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)), Now: p.opt.Now, Clock: p.clock, TTL: p.cfg.TimelineTTL, Log: p.log,
+		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)), Now: p.opt.Now, Clock: p.clock, TTL: p.cfg.TimelineTTL, Log: p.work,
 	})
 	for tries := 1; ; tries++ {
 		var err error
@@ -91,7 +91,7 @@ func (p *process) decideLifetimes(ctx context.Context) error {
 		if err == nil || isPermanent(err) {
 			return err
 		}
-		p.log.Warn("waiting for the TTL of homes", zap.Error(err))
+		p.work.Warn("waiting for the TTL of homes", zap.Error(err))
 		if backoff.Wait(ctx, startRetries().Bound(tries)) != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
+	"fanfare/internal/obs"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -29,6 +30,7 @@ import (
 // end.
 func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t transfer.Config, end func() error, err error) {
 	clk := clock.New(time.Now)
+	log = obs.Sampled(log, zap.WarnLevel)
 	t = transfer.Config{
 		Now: time.Now, Clock: clk, TTL: cfg.TimelineTTL, LikeWindow: cfg.LikeWindow, LikesByUser: bool(cfg.LikesByUser),
 		PushLimit: cfg.FollowersPushed(), ActiveDays: cfg.ActiveDays, MaxFollowing: cfg.MaxFollowing, Writers: 1, Log: log,
@@ -40,7 +42,7 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 			err = pingTable(ctx, store)
 		}
 		t.Store = store
-		return t, func() error { return nil }, err
+		return t, func() error { return synced(log) }, err
 	}
 	dir, err := datadir.Open(cfg.DataDir)
 	if err != nil {
@@ -51,7 +53,13 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 		return t, nil, errors.Join(err, dir.Close())
 	}
 	t.Store = store
-	return t, func() error { return errors.Join(store.Close(), dir.Close()) }, nil
+	return t, func() error { return errors.Join(store.Close(), dir.Close(), synced(log)) }, nil
+}
+
+// synced writes the lines that a sampled logger holds. A terminal or a pipe cannot sync.
+func synced(log *zap.Logger) error {
+	_ = log.Sync()
+	return nil
 }
 
 // users is the Forget of package removal as the fan-out calls it.

@@ -143,7 +143,7 @@ func New(cfg Config) (*API, error) {
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
-		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log, sampled: obs.Sampled(cfg.Log),
+		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log, sampled: obs.Sampled(cfg.Log, zap.InfoLevel),
 		mux: http.NewServeMux(),
 	}
 	cfg.Health.Watch(a.work.overloaded)

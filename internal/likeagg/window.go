@@ -240,7 +240,7 @@ func (w *window) end(ctx context.Context, err error) {
 	if w.flushed != nil {
 		out.LedgerBytes = table.Size(*w.flushed)
 		if out.Pruned, err = w.prune(ctx, *w.flushed); err != nil {
-			w.cfg.Log.Info("a ledger was not pruned, a later flush tries again", zap.String("post_id", w.post), zap.Error(err))
+			w.cfg.Log.Warn("a ledger was not pruned, a later flush tries again", zap.String("post_id", w.post), zap.Error(err))
 		}
 	}
 	w.endSpan(out, lost)

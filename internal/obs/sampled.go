@@ -1,6 +1,7 @@
 package obs
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -9,78 +10,150 @@ import (
 )
 
 const (
-	// sampleEvery is the least time between two lines of a message.
-	sampleEvery = time.Second
-	// mostMessages bounds the messages that a sampled log tells apart (I9). Further ones count as one.
-	mostMessages = 64
+	// SampleTime is the time in which a sampled logger writes one line of a kind.
+	SampleTime = 10 * time.Second
+	// mostKinds bounds the kinds of a sampled logger (I9), because a text may hold the address of a
+	// stranger. All further lines are of one kind.
+	mostKinds = 128
 )
 
-// Sampled returns log with at most one line a second of each message, for messages that strangers or an
-// outage cause at any rate. The field unlogged of a line counts the lines that were left out before it.
-func Sampled(log *zap.Logger) *zap.Logger {
-	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return &sampled{core, &samples{messages: map[string]*sample{}}}
-	}))
+// Sampled returns a logger for the work of messages and requests. An outage fails each of them, and
+// strangers may send any number of requests, so one line each would be gigabytes. Lines of one kind have
+// the same logger, level, text and topic. The first one is written at once, and the last one after each
+// SampleTime. The field "lines" of each is the number of lines since the written line before it, itself
+// included, so a metric can sum it. Lines below the level least are not sampled. Sync writes the lines
+// that wait.
+func Sampled(log *zap.Logger, least zapcore.Level) *zap.Logger {
+	s := &sampler{least: least, kinds: map[kind]*burst{}}
+	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return sampledCore{core, s, ""} }))
 }
 
-// sampled is a core that leaves lines out. All cores that With makes of it share its samples.
-type sampled struct {
-	zapcore.Core
+type kind struct {
+	logger, text, topic string
+	level               zapcore.Level
+}
 
-	samples *samples
+// burst are the lines of one kind.
+type burst struct {
+	// until is the end of the SampleTime of the last written line. lines counts those since that
+	// line, and last is the last of them.
+	until time.Time
+	lines int
+	last  heldLine
+	end   *time.Timer
+}
+
+type heldLine struct {
+	core   zapcore.Core
+	entry  zapcore.Entry
+	fields []zapcore.Field
+}
+
+// sampler has the kinds.
+type sampler struct {
+	least zapcore.Level
+
+	mu    sync.Mutex
+	kinds map[kind]*burst
+}
+
+type sampledCore struct {
+	zapcore.Core
+	*sampler
+	topic string
 }
 
 // With implements zapcore.Core.
-func (s *sampled) With(fields []zapcore.Field) zapcore.Core {
-	return &sampled{s.Core.With(fields), s.samples}
+func (c sampledCore) With(fields []zapcore.Field) zapcore.Core {
+	return sampledCore{c.Core.With(fields), c.sampler, topicOf(fields, c.topic)}
+}
+
+func topicOf(fields []zapcore.Field, otherwise string) string {
+	for i := range fields {
+		if fields[i].Key == "topic" && fields[i].Type == zapcore.StringType {
+			return fields[i].String
+		}
+	}
+	return otherwise
 }
 
 // Check implements zapcore.Core.
-func (s *sampled) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if !s.Enabled(e.Level) {
-		return ce
+func (c sampledCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return checked.AddCore(e, c)
 	}
-	unlogged, ok := s.samples.take(e)
-	if !ok {
-		return ce
-	}
-	core := s.Core
-	if unlogged > 0 {
-		core = core.With([]zapcore.Field{zap.Int("unlogged", unlogged)})
-	}
-	return ce.AddCore(e, core)
+	return checked
 }
 
-// sample is the last line of a message and the number of lines left out since.
-type sample struct {
-	logged   time.Time
-	unlogged int
+// Write implements zapcore.Core.
+func (c sampledCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if e.Level < c.least {
+		return c.Core.Write(e, fields)
+	}
+	if c.hold(e, fields) {
+		return nil
+	}
+	return c.Core.Write(e, counted(fields, 1))
 }
 
-type samples struct {
-	mu       sync.Mutex
-	messages map[string]*sample
+// counted returns the fields of a line that stands for lines.
+func counted(fields []zapcore.Field, lines int) []zapcore.Field {
+	return append(slices.Clone(fields), zap.Int("lines", lines))
 }
 
-// take reports whether an entry is to be logged, and how many of its message were left out before it.
-func (s *samples) take(e zapcore.Entry) (unlogged int, ok bool) {
+// hold reports whether a line waits for the end of its kind's SampleTime.
+func (c sampledCore) hold(e zapcore.Entry, fields []zapcore.Field) bool {
+	k := kind{e.LoggerName, e.Message, topicOf(fields, c.topic), e.Level}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.kinds[k]
+	if b == nil && len(c.kinds) >= mostKinds {
+		k = kind{}
+		b = c.kinds[k]
+	}
+	if b == nil {
+		b = &burst{}
+		c.kinds[k] = b
+	}
+	if b.lines == 0 && !now.Before(b.until) {
+		b.until = now.Add(SampleTime)
+		return false
+	}
+	b.lines++
+	b.last = heldLine{c.Core, e, slices.Clone(fields)}
+	if b.lines == 1 {
+		b.end = time.AfterFunc(b.until.Sub(now), func() { _ = c.write(b) }) // nobody is left to tell
+	}
+	return true
+}
+
+// write writes the last held line of a kind.
+func (s *sampler) write(b *burst) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	message := e.Message
-	last, known := s.messages[message]
-	if !known && len(s.messages) >= mostMessages {
-		message = ""
-		last, known = s.messages[message]
+	lines, last := b.lines, b.last
+	b.lines, b.last, b.until = 0, heldLine{}, time.Now().Add(SampleTime)
+	s.mu.Unlock()
+	if lines == 0 {
+		return nil
 	}
-	if !known {
-		last = &sample{}
-		s.messages[message] = last
+	return last.core.Write(last.entry, counted(last.fields, lines))
+}
+
+// Sync implements zapcore.Core.
+func (c sampledCore) Sync() error {
+	c.mu.Lock()
+	var held []*burst
+	for _, b := range c.kinds {
+		if b.lines > 0 && b.end.Stop() {
+			held = append(held, b)
+		}
 	}
-	if age := e.Time.Sub(last.logged); age >= 0 && age < sampleEvery { // below 0, the clock was set back
-		last.unlogged++
-		return 0, false
+	c.mu.Unlock()
+	for _, b := range held {
+		if err := c.write(b); err != nil {
+			return err
+		}
 	}
-	unlogged = last.unlogged
-	*last = sample{logged: e.Time}
-	return unlogged, true
+	return c.Core.Sync()
 }
