@@ -16,6 +16,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
+	"fanfare/internal/table"
 )
 
 // away is a check that fails until after, and from then on passes.
@@ -85,6 +86,13 @@ func TestAStartThatIsStoppedNamesWhatItWaitedFor(t *testing.T) {
 		}})
 		assert.EqualError(t, awaitDependencies(ctx, health, zap.NewNop()), "keys cannot be used: keys: the issuer answered 500")
 	})
+}
+
+func TestTheErrorOfAStartNamesEachDependencyOnce(t *testing.T) {
+	err := unusable([]string{"table", "keys"}, map[string]error{
+		"table": &table.UnavailableError{Op: "get", Err: errors.New("no route")}, "keys": errors.New("no answer"),
+	})
+	assert.EqualError(t, err, "table and keys cannot be used: table: get: unavailable, try again: no route\nkeys: no answer")
 }
 
 // draining is a process that is asked to stop, and reports when its roots have to.

@@ -102,7 +102,11 @@ func (p *process) decideLifetimes(ctx context.Context) error {
 func unusable(names []string, reasons map[string]error) error {
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, fmt.Errorf("%s: %w", name, reasons[name]))
+		err := reasons[name]
+		if !strings.HasPrefix(err.Error(), name+": ") {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		errs = append(errs, err)
 	}
 	return fmt.Errorf("%s cannot be used: %w", strings.Join(names, " and "), errors.Join(errs...))
 }

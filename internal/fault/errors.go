@@ -91,6 +91,12 @@ type Error struct {
 type FieldError struct{ Field, Detail string }
 
 func (e *Error) Error() string {
+	if _, named := errors.AsType[interface {
+		error
+		Unavailable()
+	}](e.Err); named && e.Kind == Unavailable {
+		return "feed: " + e.Err.Error() // it names the failure of the table or the queue, and the detail only repeats it
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "feed: %s: %s", e.Kind, e.Detail)
 	for _, f := range e.Fields {

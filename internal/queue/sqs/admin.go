@@ -146,12 +146,10 @@ func (b *Broker) Ping(ctx context.Context) error {
 		asked.Go(func() error {
 			q, err := b.findTopic(ctx, topic, "")
 			if err != nil {
-				return fmt.Errorf("ping: %w", err)
+				return err
 			}
-			if _, err := b.arn(ctx, q.url); err != nil {
-				return fmt.Errorf("ping: %w", err)
-			}
-			return nil
+			_, err = b.arn(ctx, q.url)
+			return err
 		})
 	}
 	return asked.Wait()
