@@ -111,7 +111,7 @@ func TestThePodsOfTheChartAreScheduledAsWritten(t *testing.T) {
 		assert.Equal(t, []any{map[string]any{"key": "feed", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1000000}}, at(t, pod, "tolerations"))
 		assert.Equal(t, map[string]any{"name": "ca", "mountPath": "/ca", "readOnly": true}, at(t, pod, "containers", 0, "volumeMounts", 0))
 		assert.Equal(t, map[string]any{"secretName": "ca", "defaultMode": 256}, at(t, pod, "volumes", 0, "secret"))
-		assert.Equal(t, map[string]any{"a.example/b": "yes"}, at(t, all["Deployment feed-"+name], "spec", "template", "metadata", "annotations"))
+		assert.Equal(t, allOf(t)["podAnnotations"], at(t, all["Deployment feed-"+name], "spec", "template", "metadata", "annotations"))
 	}
 	api := containerOf(t, all, "feed-api")
 	assert.Contains(t, at(t, api, "env"), map[string]any{

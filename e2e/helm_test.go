@@ -149,7 +149,7 @@ serviceMonitor: {labels: {release: prometheus}}
 priorityClassName: high
 nodeSelector: {disk: ssd}
 tolerations: [{key: feed, operator: Exists, effect: NoExecute, tolerationSeconds: 1000000}]
-podAnnotations: {a.example/b: "yes"}
+podAnnotations: {a: "yes", b: "0x10", c: "1e3", d: "~", e: "null", f: "012", g: "1:30", h: "2026-01-01", i: "1_000", j: "- a: {{ b }}", k: "", l: "1.10", m: "$(A)\n"}
 volumes: [{name: ca, secret: {secretName: ca, defaultMode: 256}}]
 volumeMounts: [{name: ca, mountPath: /ca, readOnly: true}]
 api:

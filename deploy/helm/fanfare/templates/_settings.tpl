@@ -43,9 +43,9 @@ so it may be a text as well. The faults do not quote values: one may be a secret
     {{- $bound = (mustDateModify $bound $zero).Sub $zero }}
     {{- if or (and (eq $i 0) (lt $long $bound)) (and (eq $i 1) (gt $long $bound)) }}{{ fail (printf "%s: it is not between %s and %s" $.name (first (get $times $.name)) (last (get $times $.name))) }}{{ end }}
   {{- end }}
-{{- else if and (eq .name "FANFARE_CORS_ORIGINS") (regexMatch "(^|,)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
+{{- else if and (eq .name "FANFARE_CORS_ORIGINS") (regexMatch "(^|, *)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
   {{- fail "FANFARE_CORS_ORIGINS: browsers leave the port out if it is the scheme's own: remove :443 or :80" }}
-{{- else if and (eq .name "FANFARE_CORS_HEADERS") (regexMatch "(?i)(^|,)fanfare-user(,|$)" $text) }}
+{{- else if and (eq .name "FANFARE_CORS_HEADERS") (regexMatch "(?i)(^|, *)fanfare-user(,|$)" $text) }}
   {{- fail "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it" }}
 {{- end }}
 {{- $text }}
