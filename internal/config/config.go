@@ -216,6 +216,7 @@ func Load(environ []string, role Role) (Config, error) {
 			vars[name] = value
 		}
 	}
+	faults = append(faults, removeUnclean(vars)...)
 	c, bad, err := parse(vars)
 	if len(bad) > 0 { // with defaults for the bad values, so that check sees the others
 		faults = append(faults, bad...)
@@ -225,6 +226,9 @@ func Load(environ []string, role Role) (Config, error) {
 		return Config{}, fmt.Errorf("environment: %w", err)
 	}
 	faults = append(faults, c.check(role)...)
+	if c.Engine == EngineAWS || c.EventsQueue != "" {
+		faults = append(faults, uncleanAWS(environ)...)
+	}
 	if len(faults) > 0 {
 		slices.Sort(faults)
 		return c, &Error{faults}
@@ -417,8 +421,8 @@ func (c Config) check(role Role) []string {
 		}
 	}
 	for _, origin := range c.CORSOrigins {
-		if !isOrigin(origin) {
-			faults = append(faults, fmt.Sprintf("FANFARE_CORS_ORIGINS: %q is not an origin such as https://app.example (each is named in full)", origin))
+		if fault := originFault(origin); fault != "" {
+			faults = append(faults, "FANFARE_CORS_ORIGINS: "+fault)
 		}
 	}
 	for _, name := range c.DevAuthHosts {
@@ -524,11 +528,6 @@ func keysFault(s string) string {
 // scopeName reports whether s can be the name of a scope (RFC 6749, section 3.3).
 func scopeName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
-}
-
-func isOrigin(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && httpURL(s) && s == u.Scheme+"://"+u.Host && !strings.Contains(s, "*")
 }
 
 // hostName reports whether s can be the name of a host in a URL.

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// originFault returns the fault of an origin that no browser sends, with the right spelling, ""
+// if it has none. Browsers compare origins letter by letter, and so does the API.
+func originFault(s string) string {
+	wrong := fmt.Sprintf("%q is not an origin such as https://app.example (each is named in full)", s)
+	if strings.Contains(s, "@") { // it may have a password
+		wrong = "one of them is not an origin such as https://app.example (each is named in full)"
+	}
+	u, err := url.Parse(s)
+	if err != nil || !httpURL(s) || strings.ContainsAny(u.Host, "*%") {
+		return wrong
+	}
+	host, ok := browserHost(u.Hostname())
+	port, portOK := browserPort(u.Scheme, u.Port())
+	if !ok || !portOK {
+		return wrong
+	}
+	right := u.Scheme + "://" + host + port
+	switch {
+	case s == right:
+		return ""
+	case u.User != nil:
+		return fmt.Sprintf("one of them has credentials, which browsers do not send: write %s", right)
+	}
+	return fmt.Sprintf("%q is not an origin as browsers send it: write %s", s, right)
+}
+
+// browserHost returns the spelling of a host in an origin: lower case, Punycode, short
+// addresses.
+func browserHost(host string) (string, bool) {
+	if at, err := netip.ParseAddr(host); err == nil {
+		if at.Zone() != "" {
+			return "", false
+		}
+		if at.Is4() {
+			return at.String(), true
+		}
+		return "[" + at.String() + "]", true
+	}
+	names := idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
+	host, err := names.ToASCII(host)
+	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
+	if err != nil || host == "" || strings.ContainsAny(host, "\t\n\r #/:<>?@[\\]^|") {
+		return "", false
+	}
+	// Browsers read a host whose last part is a number as an address.
+	_, err = strconv.ParseUint(strings.TrimSuffix(last, "."), 0, 64)
+	return host, err != nil
+}
+
+// browserPort returns the port of an origin with its colon, "" for the scheme's own.
+func browserPort(scheme, port string) (string, bool) {
+	if port == "" {
+		return "", true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", false
+	}
+	if scheme == "https" && n == 443 || scheme == "http" && n == 80 {
+		return "", true
+	}
+	return ":" + strconv.FormatUint(n, 10), true
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// TextFault returns the fault of a text that a platform, and no person, has put blanks or
+// control characters into, "" if it has none. It quotes nothing: the text may be a secret.
+//
+// Files of secrets, .env files and YAML blocks end in a newline. Such a text is another
+// directory or another name, and nothing looks wrong.
+func TextFault(text string) string {
+	outside := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	inner := strings.TrimFunc(text, outside)
+	for _, rest := range []struct{ found, where string }{
+		{strings.TrimPrefix(text, strings.TrimRightFunc(text, outside)), "ends in"}, {strings.TrimSuffix(text, strings.TrimLeftFunc(text, outside)), "begins with"},
+	} {
+		for _, r := range rest.found {
+			return fmt.Sprintf("it %s %s: remove it", rest.where, named(r))
+		}
+	}
+	for _, r := range inner {
+		if unicode.IsControl(r) {
+			return fmt.Sprintf("it has %s inside: remove it", named(r))
+		}
+	}
+	return ""
+}
+
+// named names a character that cannot be seen.
+func named(r rune) string {
+	switch r {
+	case '\n':
+		return "a newline"
+	case ' ':
+		return "a blank"
+	case '\t':
+		return "a tab"
+	case '\r':
+		return "a carriage return"
+	}
+	return fmt.Sprintf("the character %U", r)
+}
+
+// removeUnclean removes the values with a TextFault and returns the faults. The parts of a list
+// are trimmed later, so only what is inside of them counts.
+func removeUnclean(vars map[string]string) (faults []string) {
+	for field := range reflect.TypeFor[Config]().Fields() {
+		name := field.Tag.Get("env")
+		parts := []string{vars[name]}
+		if field.Type.Kind() == reflect.Slice {
+			parts = slices.Collect(strings.SplitSeq(vars[name], ","))
+			for i := range parts {
+				parts[i] = strings.TrimSpace(parts[i])
+			}
+		}
+		for _, part := range parts {
+			if fault := TextFault(part); fault != "" {
+				faults = append(faults, name+": "+fault)
+				delete(vars, name)
+				break
+			}
+		}
+	}
+	return faults
+}
+
+// uncleanAWS returns the faults of the variables that the AWS SDK reads. With a newline in one
+// of them every call fails as if AWS were away.
+func uncleanAWS(environ []string) (faults []string) {
+	for _, entry := range environ {
+		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "AWS_") {
+			if fault := TextFault(value); fault != "" {
+				faults = append(faults, name+": "+fault)
+			}
+		}
+	}
+	return faults
+}
