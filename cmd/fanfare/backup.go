@@ -88,7 +88,7 @@ func backupOffline(ctx context.Context, data, dir string) (made admin.Backup, er
 		return made, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if err := backup.Prepare(dir); err != nil {
+	if err := backup.Prepare(dir, data); err != nil {
 		return made, err
 	}
 	contents, err := backup.Write(ctx, dir, backup.Source{Dir: from, Stores: data, MadeAt: time.Now(), Version: obs.ReadBuild().Version})

@@ -3,10 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,14 +35,7 @@ func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, er
 		return made, errors.New("another backup is being made: wait for its end")
 	}
 	defer b.making.Unlock()
-	own, err := filepath.Abs(b.dir.Path("."))
-	if err != nil {
-		return made, err
-	}
-	if dir == own || strings.HasPrefix(dir, own+string(filepath.Separator)) {
-		return made, fmt.Errorf("%s is in the data directory: choose a directory elsewhere, best on another disk", dir)
-	}
-	if err := backup.Prepare(dir); err != nil {
+	if err := backup.Prepare(dir, b.dir.Path(".")); err != nil {
 		return made, err
 	}
 	at := b.dir.Path(checkpoint)

@@ -25,6 +25,7 @@ import (
 
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/strictjson"
 )
 
 // format is the format of a backup that this version writes and the newest that it reads.
@@ -71,8 +72,14 @@ type Source struct {
 	Version string
 }
 
-// Prepare makes the directory of a backup, unless it is there and empty.
-func Prepare(dir string) error {
+// Prepare makes the directory of a backup, unless it is there and empty. It must not be in the
+// data directory data.
+func Prepare(dir, data string) error {
+	if in, err := within(data, dir); err != nil {
+		return fmt.Errorf("backup directory %s: %w", dir, err)
+	} else if in {
+		return fmt.Errorf("%s is in the data directory: choose a directory elsewhere, best on another disk", dir)
+	}
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -147,12 +154,12 @@ func (c *Contents) add(ctx context.Context, source, dir, name string) error {
 // Read returns the list of the backup in dir, and refuses one that this version cannot
 // restore. It does not look at the files.
 func Read(dir string) (c Contents, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, listFile))
+	text, err := readList(filepath.Join(dir, listFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("%s is no whole backup, for it has no %s: choose another", dir, listFile)
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &c)
+		err = strictjson.Unmarshal(text, &c)
 	}
 	if err != nil {
 		return c, fmt.Errorf("the list of the backup %s cannot be read: choose another: %w", dir, err)
@@ -180,6 +187,22 @@ func Read(dir string) (c Contents, err error) {
 	return c, nil
 }
 
+// maxList bounds the list of a backup, in bytes: a million files.
+const maxList = 256 << 20
+
+func readList(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // the file was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxList+1))
+	if err == nil && len(text) > maxList {
+		err = fmt.Errorf("it has more than %d bytes", maxList)
+	}
+	return text, err
+}
+
 // ErrRemains is the refusal to remove the remains of an earlier restore.
 var ErrRemains = errors.New("nothing was restored: the directory has the remains of a restore that did not end")
 
@@ -190,6 +213,11 @@ var ErrRemains = errors.New("nothing was restored: the directory has the remains
 func Restore(ctx context.Context, dir, data string, remove func(remains []string) error) (c Contents, err error) {
 	if c, err = Read(dir); err != nil {
 		return c, err
+	}
+	if in, err := within(dir, data); err != nil {
+		return c, fmt.Errorf("data directory %s: %w", data, err)
+	} else if in {
+		return c, fmt.Errorf("data directory %s is in the backup: choose a directory elsewhere", data)
 	}
 	to, remains, err := datadir.OpenEmpty(data)
 	if err != nil {

@@ -46,7 +46,7 @@ func source(t *testing.T) backup.Source {
 func made(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "backup")
-	require.NoError(t, backup.Prepare(dir))
+	require.NoError(t, backup.Prepare(dir, t.TempDir()))
 	_, err := backup.Write(t.Context(), dir, source(t))
 	require.NoError(t, err)
 	return dir
@@ -77,7 +77,7 @@ func refuse([]string) error { return errors.New("no") }
 func TestABackupComesBackAsItWas(t *testing.T) {
 	from := source(t)
 	dir, to := filepath.Join(t.TempDir(), "a", "backup"), filepath.Join(t.TempDir(), "b", "data")
-	require.NoError(t, backup.Prepare(dir))
+	require.NoError(t, backup.Prepare(dir, t.TempDir()))
 	_, err := backup.Write(t.Context(), dir, from)
 	require.NoError(t, err)
 	restored, err := backup.Restore(t.Context(), dir, to, refuse)
@@ -88,7 +88,31 @@ func TestABackupComesBackAsItWas(t *testing.T) {
 	delete(want, "table/LOCK") // Pebble's own
 	delete(want, "queue/LOCK")
 	assert.Equal(t, want, got)
-	require.ErrorContains(t, backup.Prepare(dir), "is not empty")
+	require.ErrorContains(t, backup.Prepare(dir, t.TempDir()), "is not empty")
+}
+
+// A link gives a directory a second path.
+func TestABackupAndItsDataAreApart(t *testing.T) {
+	base := t.TempDir()
+	data, link := filepath.Join(base, "data"), filepath.Join(base, "link")
+	write(t, "x", data, "table", "x")
+	require.NoError(t, os.Symlink(data, link))
+	require.NoError(t, os.Symlink(filepath.Join(data, "table"), filepath.Join(base, "inner")))
+	for _, dir := range []string{data, data + "/", data + "/backup", data + "/a/b/c", link, link + "/backup", link + "/./x/../backup", filepath.Join(base, "inner", "backup")} {
+		for _, own := range []string{data, link} {
+			require.ErrorContainsf(t, backup.Prepare(dir, own), "is in the data directory", "%s for %s", dir, own)
+		}
+	}
+	t.Chdir(data)
+	require.ErrorContains(t, backup.Prepare("backup", link), "is in the data directory")
+	require.NoError(t, backup.Prepare(base+"/data-backup", data), "a name that begins alike")
+	require.NoError(t, backup.Prepare(base+"/a/b", base+"/absent"), "no data yet")
+	dir := made(t)
+	require.NoError(t, os.Symlink(dir, filepath.Join(base, "copy")))
+	for _, to := range []string{dir, dir + "/data", filepath.Join(base, "copy"), filepath.Join(base, "copy", "new", "data")} {
+		_, err := backup.Restore(t.Context(), dir, to, refuse)
+		require.ErrorContainsf(t, err, "is in the backup", "%s", to)
+	}
 }
 
 // Whatever happens to a backup, a restore refuses it and leaves an empty data directory.
@@ -113,6 +137,8 @@ func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "backup.json")))
 		}, "no whole backup"},
 		"half a list":                   {func(t *testing.T, dir string) { t.Helper(); write(t, `{"format":`, dir, "backup.json") }, "cannot be read"},
+		"a member twice":                {func(t *testing.T, dir string) { t.Helper(); write(t, `{"format":9,"format":1}`, dir, "backup.json") }, "format: occurs more than once"},
+		"a member in another case":      {func(t *testing.T, dir string) { t.Helper(); write(t, `{"FORMAT":1}`, dir, "backup.json") }, "format"},
 		"a list without files":          {edit(func(c *backup.Contents) { c.Files = nil }), "no files"},
 		"a newer backup":                {edit(func(c *backup.Contents) { c.Format = 2 }), "use a newer fanfare"},
 		"newer data":                    {edit(func(c *backup.Contents) { c.DataFormat = 9 }), "use a newer fanfare"},
@@ -205,7 +231,7 @@ func TestABackupThatFailsLeavesNothing(t *testing.T) {
 		func(dir string) error { _, err := backup.Write(t.Context(), dir, gone); return err },
 	} {
 		dir := t.TempDir()
-		require.NoError(t, backup.Prepare(dir))
+		require.NoError(t, backup.Prepare(dir, t.TempDir()))
 		require.Error(t, try(dir))
 		assert.Empty(t, tree(t, dir))
 	}
