@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fanfare/internal/config"
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/canary"
 	"fanfare/internal/table"
@@ -21,6 +22,9 @@ func (p *process) startCanary() error {
 	users := p.newDomain(store)
 	c := &canary.Canary{
 		Feed: users.feed, Homes: users.homes, Passed: seen.Passed, Failed: seen.Failed, Log: p.log.Named("canary"),
+	}
+	if p.cfg.Engine == config.EngineAWS { // whose alarm counts the lines
+		c.Alive = func() { p.log.Info(obs.CanaryPasses) }
 	}
 	p.roots.start("canary", c.Run)
 	return nil

@@ -12,6 +12,9 @@ type Canary struct {
 	failed *prometheus.CounterVec
 }
 
+// CanaryPasses is the line of the log that alarms outside of Prometheus count.
+const CanaryPasses = "the canary passes"
+
 // NewCanary registers the metrics of a canary with these steps. They are there from the
 // beginning, so that an alert sees the first failure.
 func NewCanary(reg prometheus.Registerer, steps []string) (*Canary, error) {

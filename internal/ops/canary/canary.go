@@ -52,6 +52,8 @@ const (
 	patience = 30 * time.Second
 	// cleaning bounds the delete at a stop.
 	cleaning = 2 * time.Second
+	// beat is the time between two calls of Alive.
+	beat = 30 * time.Second
 	// page is the number of posts that are looked at. Other processes have canaries, too.
 	newest = 10
 )
@@ -71,7 +73,7 @@ type Homes interface {
 	Home(ctx context.Context, viewer string, query home.Query, in page.Request) (page.List[feed.HomeItem], error)
 }
 
-// Canary is one canary. All fields are required.
+// Canary is one canary. All fields but Alive are required.
 type Canary struct {
 	Feed  Feed
 	Homes Homes
@@ -80,10 +82,14 @@ type Canary struct {
 	// Failed is called for each step that failed. The steps behind it are left out, except
 	// the delete.
 	Failed func(step string)
-	Log    *zap.Logger
+	// Alive, if not nil, is called when a round has passed, every 30 seconds at most. A dead canary
+	// fails no step, so an alarm has to miss these calls.
+	Alive func()
+	Log   *zap.Logger
 
 	entered bool
 	failing bool
+	alive   time.Time // the last call of Alive
 }
 
 // Run makes a round every 10 seconds until ctx ends. Its error is always nil.
@@ -113,9 +119,20 @@ func (c *Canary) round(ctx context.Context) {
 	case err != nil && !c.failing:
 		c.failing = true
 		c.Log.Warn("the canary failed", zap.String("step", failed), zap.String("post_id", post), zap.Error(err))
-	case err == nil && c.failing:
+	case err == nil:
+		c.passed()
+	}
+}
+
+// passed logs the end of failures, and calls Alive.
+func (c *Canary) passed() {
+	if c.failing {
 		c.failing = false
 		c.Log.Info("the canary succeeds again")
+	}
+	if c.Alive != nil && time.Since(c.alive) >= beat {
+		c.alive = time.Now()
+		c.Alive()
 	}
 }
 

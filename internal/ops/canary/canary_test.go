@@ -25,6 +25,7 @@ import (
 type stage struct {
 	mu               sync.Mutex
 	visible, counted time.Duration
+	alive            func()
 	fails            map[string]error
 	posts            map[string]time.Time
 	liked            map[string]time.Time
@@ -101,7 +102,7 @@ func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed 
 		c := &canary.Canary{
 			Feed: s, Homes: s, Log: zap.New(logs),
 			Passed: func(step string, took time.Duration) { passed[step] = append(passed[step], took) },
-			Failed: func(step string) { failed = append(failed, step) },
+			Failed: func(step string) { failed = append(failed, step) }, Alive: s.alive,
 		}
 		go func() { ended <- c.Run(ctx) }()
 		<-time.After(length / 2) // virtual
@@ -154,6 +155,20 @@ func TestAStepThatFailsIsCountedAndLoggedOnce(t *testing.T) {
 		}
 		assert.Len(t, s.deleted, len(s.posts), name)
 	}
+}
+
+// An alarm misses these calls, so a canary that is dead or fails makes none.
+func TestRoundsThatPassAreToldEveryThirtySeconds(t *testing.T) {
+	calls := 0
+	_, _, log := watch(t, &stage{alive: func() { calls++ }}, 125*time.Second, func() {})
+	assert.Equal(t, 5, calls)
+	assert.Empty(t, log)
+
+	calls = 0
+	broken := &stage{alive: func() { calls++ }, fails: map[string]error{"like": errors.New("broken")}}
+	_, _, log = watch(t, broken, 115*time.Second, func() { broken.fails = nil })
+	assert.Equal(t, []string{"the canary failed", "the canary succeeds again"}, log)
+	assert.Equal(t, 2, calls)
 }
 
 // A stop in the middle of a round is no failure, and the post goes.
