@@ -33,6 +33,8 @@ type fifo struct {
 	arrived chan struct{}
 	// last numbers messages and receipts.
 	last int
+	// removed counts the messages that were deleted.
+	removed int
 }
 
 type stored struct {
@@ -180,6 +182,7 @@ func (q *fifo) remove(e *entry) (success, error) {
 		return success{}, refused("ReceiptHandleIsInvalid", "no such receipt")
 	}
 	delete(q.out, m.receipt)
+	q.removed++
 	if m.waiting != nil {
 		q.unready(m)
 	} else {

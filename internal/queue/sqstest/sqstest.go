@@ -130,6 +130,13 @@ func (s *Server) States(name string) (visible, inFlight, delayed int) {
 	return q.visible(), len(q.hidden), len(q.delayed)
 }
 
+// Removed returns how many messages of a queue were deleted so far.
+func (s *Server) Removed(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue(name).removed
+}
+
 // Groups returns the group ids of the messages of a queue that may be received now.
 func (s *Server) Groups(name string) []string {
 	s.mu.Lock()
