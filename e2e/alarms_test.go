@@ -1,12 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
-	"go/constant"
-	"go/token"
-	"go/types"
+	"maps"
+	"os"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,89 +16,174 @@ import (
 	"fanfare/internal/queue"
 )
 
-// lateAlarm returns the alarm of the stack for late messages of a topic, and its threshold.
-func lateAlarm(t *testing.T, topic string) (alarm map[string]any, threshold float64) {
+// metricsOf returns the metrics of a situation.
+func metricsOf(t *testing.T, c situation, recordings map[string]series) series {
 	t.Helper()
-	resources := stack(t, "services.yaml", map[string]string{"QueuePrefix": "q"})
-	alarm = at(t, resources, strings.ToUpper(topic[:1])+topic[1:]+"Late", "Properties").(map[string]any)
-	threshold, err := strconv.ParseFloat(fmt.Sprint(alarm["Threshold"]), 64)
-	require.NoError(t, err)
-	assert.Equal(t, "GreaterThanThreshold", alarm["ComparisonOperator"], topic)
-	return alarm, threshold
-}
-
-// metric returns a metric of an alarm in one line.
-func metric(t *testing.T, of any) string {
-	t.Helper()
-	m := at(t, of, "MetricStat", "Metric")
-	assert.Equal(t, "60", at(t, of, "MetricStat", "Period"))
-	return fmt.Sprint(at(t, of, "Id"), " ", at(t, m, "MetricName"), " ", at(t, of, "MetricStat", "Stat"), " ", at(t, m, "Dimensions", 0, "Value"))
-}
-
-// ApproximateAgeOfOldestMessage leaves out a message after its third receive, and begins at 0 with
-// each copy of a message that waits: no alarm may rely on it.
-func TestTheAlarmsForLateMessagesSeeMessagesThatAlwaysFail(t *testing.T) {
-	t.Parallel()
-	for _, topic := range queue.Topics() {
-		alarm, threshold := lateAlarm(t, topic)
-		want := []string{"v ApproximateNumberOfMessagesVisible Maximum q-" + topic}
-		if topic != queue.TopicBackfills { // whose messages are delayed by design
-			want = append(want, "y ApproximateNumberOfMessagesDelayed Maximum q-"+topic)
-		}
-		want = append(want, "d NumberOfMessagesDeleted Sum q-"+topic)
-		for i, line := range want {
-			assert.Equal(t, line, metric(t, at(t, alarm, "Metrics", i)))
-		}
-		expression := fmt.Sprint(at(t, alarm, "Metrics", len(want), "Expression"))
-		for name, c := range map[string]struct {
-			visible, delayed, deleted int // in a minute
-			late                      bool
-		}{
-			"idle":                                                     {0, 0, 0, false},
-			"one message is met by a look":                             {1, 0, 1, false},
-			"busy: a fifth of a second of work":                        {20, 0, 6000, false},
-			"a crowd, less than four minutes of work":                  {19_000, 0, 5000, false},
-			"more than the workers take, six minutes of work":          {30_000, 0, 5000, true},
-			"one message, and no worker takes it":                      {1, 0, 0, true},
-			"one of many messages fails":                               {20, 1, 6000, false},
-			"the only message fails":                                   {0, 1, 0, topic != queue.TopicBackfills},
-			"all messages fail: each has a copy in five minutes":       {0, 1000, 200, topic != queue.TopicBackfills},
-			"a few hundred messages fail: each has a copy in a minute": {0, 300, 300, false},
-		} {
-			got, _ := constant.Float64Val(constant.ToFloat(arithmetic(t, expression, map[string]int{"v": c.visible, "y": c.delayed, "d": c.deleted})))
-			assert.Equal(t, c.late, got > threshold, "%s: %s: %v seconds", topic, name, got)
-		}
+	name := c.name
+	if c.loads == nil {
+		name = calm
 	}
-}
-
-// SQS delivers nothing of a queue with some 120,000 messages in flight.
-func TestTheAlarmForMessagesInFlightIsBelowTheQuota(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		metric    string
-		threshold int
-	}{
-		"MessagesInFlight": {"ApproximateNumberOfMessagesNotVisible", 80_000},
-		"MessagesDelayed":  {"ApproximateNumberOfMessagesDelayed", 100_000},
-	} {
-		resources := stack(t, "services.yaml", map[string]string{"QueuePrefix": "q"})
-		alarm := at(t, resources, name, "Properties")
-		for i, topic := range queue.Topics() {
-			assert.Equal(t, fmt.Sprintf("%s %s Maximum q-%s", topic, c.metric, topic), metric(t, at(t, alarm, "Metrics", i)))
-		}
-		assert.Equal(t, "MAX([posts, backfills, chunks, likes])", at(t, alarm, "Metrics", len(queue.Topics()), "Expression"))
-		assert.Equal(t, fmt.Sprint(c.threshold), fmt.Sprint(at(t, alarm, "Threshold")))
+	require.Contains(t, recordings, name, "record it: go test -C e2e . -run TestTheAlarmsOfTheStackFire -record -update")
+	s := recordings[name].clone()
+	for _, service := range []string{"api", "fanout", "likeagg"} {
+		s.write(tasksOf(service), 6, 0, lasts)
 	}
+	for _, ofTargets := range []bool{true, false} {
+		s.write(ofBalancer("RequestCount", "Sum", ofTargets), 600, 0, lasts)
+	}
+	s.write(ofBalancer("UnHealthyHostCount", "Maximum", true), 0, 0, lasts)
+	s.write(ofBalancer("TargetResponseTime", "p99", true), 0.05, 0, lasts)
+	if c.more != nil {
+		c.more(s)
+	}
+	return s
 }
 
-// arithmetic returns the value of an expression with these values of its names.
-func arithmetic(t *testing.T, expression string, values map[string]int) constant.Value {
+// watched are all alarms of a deployment on ECS.
+func watched(t *testing.T) map[string]alarm {
 	t.Helper()
-	numbers := regexp.MustCompile(`[a-z]+`).ReplaceAllStringFunc(expression, func(name string) string {
-		require.Contains(t, values, name)
-		return fmt.Sprintf("%d.0", values[name])
+	all := alarms(t, map[string]string{
+		"TableName": "feeds", "QueuePrefix": "q", "ServicesStack": "test",
+		"LoadBalancer": "arn:aws:elasticloadbalancing:eu-central-1:1:loadbalancer/app/feed/1", "TargetGroup": "arn:aws:elasticloadbalancing:eu-central-1:1:targetgroup/feed/2",
 	})
-	result, err := types.Eval(token.NewFileSet(), nil, token.NoPos, numbers)
-	require.NoError(t, err, numbers)
-	return result.Value
+	require.Len(t, slices.Collect(maps.Keys(all)), 35)
+	return all
+}
+
+// Sound situations raise nothing, and each fault raises its alarms and no others, however late the
+// metrics are within two minutes. When the fault has ended, the alarms end.
+func TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong(t *testing.T) {
+	all := watched(t)
+	raised := map[string]bool{}
+	situations := append(healthy(), alarming()...)
+	recordings := recordingsOf(t, situations)
+	var table []string
+	for _, c := range situations {
+		s := metricsOf(t, c, recordings)
+		first := map[string][]int{}
+		for late := range latest + 1 {
+			for name, a := range all {
+				on := a.watch(s, lasts, late)
+				if len(on) == 0 {
+					continue
+				}
+				raised[kindOf(name)] = true
+				first[name] = append(first[name], on[0]+1-faultBegins)
+				assert.Equal(t, slices.Contains(c.stays, name), on[len(on)-1] == lasts-1, "%s: %s at the end", c.name, name)
+			}
+		}
+		assert.ElementsMatch(t, c.want, slices.Collect(maps.Keys(first)), c.name)
+		table = append(table, row(c.name, first))
+		for name, minutes := range first {
+			assert.Len(t, minutes, latest+1, "%s: %s depends on how late the metrics are", c.name, name)
+			assert.Positive(t, slices.Min(minutes), "%s: %s", c.name, name)
+		}
+		t.Log(table[len(table)-1])
+	}
+	for name := range all {
+		assert.Contains(t, raised, kindOf(name), "no situation raises %s or an alarm like it", name)
+	}
+	page, err := os.ReadFile("../docs/DEPLOY.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(page), "| situation | alarms, and their minutes |\n|---|---|\n")
+	inPage, _, _ := strings.Cut(rest, "\n\n")
+	assert.Equal(t, strings.Join(table, "\n"), inPage, "the table of docs/DEPLOY.md")
+}
+
+// kindOf returns the name of an alarm without its queue, its daemon, or its kind of calls.
+func kindOf(name string) string {
+	return regexp.MustCompile(`^(Posts|Backfills|Chunks|Likes|Reads|Writes)|(Api|Fanout|Likeagg)$`).ReplaceAllString(name, "")
+}
+
+// row is the row of a situation in docs/DEPLOY.md: its alarms, with the minutes that each takes.
+func row(name string, first map[string][]int) string {
+	var cells []string
+	for _, alarm := range slices.Sorted(maps.Keys(first)) {
+		cells = append(cells, fmt.Sprintf("`%s` %d–%d", alarm, slices.Min(first[alarm]), slices.Max(first[alarm])))
+	}
+	if len(cells) == 0 {
+		cells = []string{"–"}
+	}
+	return fmt.Sprintf("| %s | %s |", name, strings.Join(cells, ", "))
+}
+
+// The alarms of the four queues are alike, so one situation of each kind is enough.
+func TestTheAlarmsOfAllQueuesAreAlike(t *testing.T) {
+	t.Parallel()
+	resources := stack(t, "alarms.yaml", map[string]string{"QueuePrefix": "q", "ServicesStack": "test"})
+	for _, kind := range []string{"DeadLetters", "Stuck", "Late", "Fail"} {
+		want := fmt.Sprint(resources["Posts"+kind])
+		for _, topic := range queue.Topics() {
+			got := fmt.Sprint(resources[strings.ToUpper(topic[:1])+topic[1:]+kind])
+			assert.Equal(t, want, strings.ReplaceAll(got, topic, "posts"), topic+kind)
+		}
+	}
+}
+
+// FILL has put its value where a metric is late. An alarm that wants all of its minutes would never
+// fire, or always.
+func TestNoAlarmWithFillWantsAllOfItsMinutes(t *testing.T) {
+	t.Parallel()
+	for name, a := range watched(t) {
+		if a.hasFill() {
+			assert.LessOrEqual(t, a.least, a.periods-latest, name)
+			assert.Positive(t, a.least, name)
+		}
+	}
+}
+
+// On Kubernetes the table and the queues have their alarms, and nothing that another stack has to export.
+func TestTheAlarmsDoWithoutTheStackOfTheDaemons(t *testing.T) {
+	t.Parallel()
+	all := alarms(t, map[string]string{"TableName": "feeds"})
+	assert.Contains(t, all, "PostsStuck")
+	assert.Contains(t, all, "WritesOverAccount")
+	for name, a := range all {
+		for _, metric := range a.metrics {
+			assert.NotRegexp(t, "^(AWS/ECS|AWS/ApplicationELB|Fanfare)", metric, name)
+		}
+	}
+	template := read(t, "alarms.yaml", map[string]string{"LoadBalancer": "arn:aws:elasticloadbalancing:eu-central-1:1:loadbalancer/app/feed/1"})
+	assert.ErrorContains(t, template.refusal(), "BalancerHasTargets")
+}
+
+// Each alarm names a section that says what to do.
+func TestEachAlarmNamesItsRunbook(t *testing.T) {
+	t.Parallel()
+	for name, a := range watched(t) {
+		at := regexp.MustCompile(`\((docs/\w+\.md), ([^)]+)\)$`).FindStringSubmatch(a.description)
+		require.Len(t, at, 3, "%s: %s", name, a.description)
+		page, err := os.ReadFile("../" + at[1])
+		require.NoError(t, err)
+		assert.True(t, regexp.MustCompile(`(?m)^(##+ |\| )`+regexp.QuoteMeta(at[2])+`( \||$)`).Match(page), "%s: %s has no section %s", name, at[1], at[2])
+	}
+}
+
+// Each metric of the dashboard is one that an alarm watches too, or the capacity that is used.
+func TestTheDashboardShowsTheMetricsOfTheAlarms(t *testing.T) {
+	t.Parallel()
+	resources := stack(t, "alarms.yaml", map[string]string{"TableName": "feeds", "QueuePrefix": "q"})
+	var body struct {
+		Widgets []struct{ Properties struct{ Metrics [][]any } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(at(t, resources, "Dashboard", "Properties", "DashboardBody").(string)), &body))
+	known := map[string]bool{}
+	for _, a := range watched(t) {
+		for _, metric := range a.metrics {
+			known[metric] = true
+		}
+	}
+	shown := 0
+	for _, widget := range body.Widgets {
+		for _, m := range widget.Properties.Metrics {
+			var dimensions []string
+			for i := 2; i < len(m)-1; i += 2 {
+				dimensions = append(dimensions, fmt.Sprint(m[i], "=", m[i+1]))
+			}
+			name := metricName(fmt.Sprint(m[0]), fmt.Sprint(m[1]), fmt.Sprint(m[len(m)-1].(map[string]any)["stat"]), dimensions...)
+			assert.True(t, known[name] || strings.Contains(name, "Consumed"), name)
+			shown++
+		}
+	}
+	assert.Equal(t, 5*4+4+2*8, shown)
 }

@@ -3,8 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,76 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 
 	"fanfare/internal/config"
 )
-
-// stack returns the resources of a template, with its functions resolved by parameters, which
-// win over the template's defaults.
-func stack(t *testing.T, file string, parameters map[string]string) map[string]any {
-	t.Helper()
-	text, err := os.ReadFile("../deploy/cloudformation/" + file)
-	require.NoError(t, err)
-	var root yaml.Node
-	require.NoError(t, yaml.Unmarshal(text, &root))
-	s := stackValues{t: t, values: map[string]string{"AWS::Partition": "aws", "AWS::Region": "eu-central-1", "AWS::AccountId": "123456789012", "AWS::StackName": "test"}}
-	template := s.value(root.Content[0]).(map[string]any)
-	for name, p := range template["Parameters"].(map[string]any) {
-		if fallback, ok := p.(map[string]any)["Default"]; ok {
-			s.values[name] = fmt.Sprint(fallback)
-		}
-	}
-	maps.Copy(s.values, parameters)
-	s.mappings, _ = template["Mappings"].(map[string]any) // a template may have none
-	return s.value(root.Content[0]).(map[string]any)["Resources"].(map[string]any)
-}
-
-// stackValues are the values of a template's parameters and mappings.
-type stackValues struct {
-	t        *testing.T
-	values   map[string]string
-	mappings map[string]any
-}
-
-// value decodes a node. A reference to a resource stays a text with its name.
-func (s *stackValues) value(n *yaml.Node) any {
-	var inner any
-	switch n.Kind {
-	case yaml.MappingNode:
-		m := map[string]any{}
-		for i := 0; i < len(n.Content); i += 2 {
-			m[n.Content[i].Value] = s.value(n.Content[i+1])
-		}
-		inner = m
-	case yaml.SequenceNode:
-		l := []any{}
-		for _, c := range n.Content {
-			l = append(l, s.value(c))
-		}
-		inner = l
-	default:
-		inner = n.Value
-	}
-	switch n.Tag {
-	case "!Ref":
-		if v, ok := s.values[inner.(string)]; ok {
-			return v
-		}
-	case "!Sub":
-		text := inner.(string)
-		for name, v := range s.values {
-			text = strings.ReplaceAll(text, "${"+name+"}", v)
-		}
-		return text
-	case "!FindInMap":
-		at := inner.([]any)
-		if m, ok := s.mappings[fmt.Sprint(at[0])].(map[string]any); ok {
-			return m[fmt.Sprint(at[1])].(map[string]any)[fmt.Sprint(at[2])]
-		}
-	}
-	return inner
-}
 
 // at returns the part of a value at a path of names and numbers.
 func at(t *testing.T, v any, path ...any) any {
@@ -106,7 +39,7 @@ func TestTheRolesOfTheStackHaveThePoliciesThatFanfarePrints(t *testing.T) {
 	resources := stack(t, "services.yaml", map[string]string{"TableName": "feeds", "QueuePrefix": "q"})
 	env := environment("FANFARE_TABLE=feeds", "FANFARE_QUEUE_PREFIX=q")
 	for duty, path := range map[string][]any{
-		"api":      {"ApiRole", "Properties", "Policies", 0, "PolicyDocument"},
+		"api":      {"ApiPolicy", "Properties", "PolicyDocument"},
 		"fanout":   {"FanoutRole", "Properties", "Policies", 0, "PolicyDocument"},
 		"likeagg":  {"LikeaggRole", "Properties", "Policies", 0, "PolicyDocument"},
 		"operator": {"OperatorPolicy", "Properties", "PolicyDocument"},
@@ -116,36 +49,219 @@ func TestTheRolesOfTheStackHaveThePoliciesThatFanfarePrints(t *testing.T) {
 		template, err := json.Marshal(at(t, resources, path...))
 		require.NoError(t, err)
 		assert.JSONEq(t, stdout, string(template), duty)
-		if duty != "operator" {
+		if path[1] == "Properties" && path[2] == "Policies" {
 			assert.Len(t, at(t, resources, path[:3]...), 1, "policies of %s", duty)
 		}
+	}
+}
+
+// allows are the actions that policies allow, each with its resource.
+func allows(t *testing.T, policies ...any) []string {
+	t.Helper()
+	var pairs []string
+	for _, policy := range policies {
+		for _, statement := range at(t, policy, "Statement").([]any) {
+			for _, action := range at(t, statement, "Action").([]any) {
+				for _, resource := range at(t, statement, "Resource").([]any) {
+					pairs = append(pairs, fmt.Sprint(action, " ", resource))
+				}
+			}
+		}
+	}
+	slices.Sort(pairs)
+	return slices.Compact(pairs)
+}
+
+// The canary has the policy of an api with an auditor, in two parts, and a queue for events adds
+// one to the policies of the workers.
+func TestTheRolesOfTheCanaryAndOfEventsHaveThePoliciesThatFanfarePrints(t *testing.T) {
+	t.Parallel()
+	resources := stack(t, "services.yaml", map[string]string{"TableName": "feeds", "QueuePrefix": "q", "EventsQueue": "told"})
+	assert.NotContains(t, stack(t, "services.yaml", nil), "EventsPolicy")
+	events := at(t, resources, "EventsPolicy", "Properties", "PolicyDocument")
+	assert.Equal(t, []any{"FanoutRole", "LikeaggRole"}, at(t, resources, "EventsPolicy", "Properties", "Roles"))
+	assert.Equal(t, []any{"ApiPolicy"}, at(t, resources, "CanaryRole", "Properties", "ManagedPolicyArns"))
+	inline := func(role string) any { return at(t, resources, role, "Properties", "Policies", 0, "PolicyDocument") }
+	for _, c := range []struct {
+		duty, setting string
+		policies      []any
+	}{
+		{"api", "FANFARE_AUDIT=on", []any{at(t, resources, "ApiPolicy", "Properties", "PolicyDocument"), inline("CanaryRole")}},
+		{"fanout", "FANFARE_EVENTS_QUEUE=told", []any{inline("FanoutRole"), events}},
+		{"likeagg", "FANFARE_EVENTS_QUEUE=told", []any{inline("LikeaggRole"), events}},
+	} {
+		stdout, stderr, err := fanfare(t, environment("FANFARE_TABLE=feeds", "FANFARE_QUEUE_PREFIX=q", c.setting),
+			"iam", "policy", "--daemon", c.duty, "--region", "eu-central-1", "--account", "123456789012")
+		require.NoError(t, err, stderr)
+		var printed any
+		require.NoError(t, json.Unmarshal([]byte(stdout), &printed))
+		assert.Equal(t, allows(t, printed), allows(t, c.policies...), c.duty)
+	}
+}
+
+// tasks are the tasks of services.yaml with the role of each.
+func tasks() map[string]config.Role {
+	all := daemons()
+	all["canary"] = config.API
+	return all
+}
+
+// containerOf returns the container of a task.
+func taskContainer(t *testing.T, resources map[string]any, task string) map[string]any {
+	t.Helper()
+	return at(t, resources, strings.ToUpper(task[:1])+task[1:]+"Task", "Properties", "ContainerDefinitions", 0).(map[string]any)
+}
+
+// environmentOf returns the variables of a task's container.
+func environmentOf(t *testing.T, resources map[string]any, task string) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, v := range at(t, taskContainer(t, resources, task), "Environment").([]any) {
+		name := fmt.Sprint(at(t, v, "Name"))
+		require.NotContains(t, env, name)
+		env[name] = v.(map[string]any)["Value"].(string)
+	}
+	return env
+}
+
+// given are values of the parameters of services.yaml that have no default, and more.
+func given(more ...string) map[string]string {
+	parameters := map[string]string{
+		"JwtIssuer": "https://issuer.example", "JwtAudience": "a", "Image": "registry.example/fanfare:0.1.0", "Subnets": "subnet-1,subnet-2",
+		"SecurityGroups": "sg-1", "TargetGroup": "arn:aws:elasticloadbalancing:eu-central-1:123456789012:targetgroup/feed/1",
+	}
+	for i := 0; i < len(more); i += 2 {
+		parameters[more[i]] = more[i+1]
+	}
+	return parameters
+}
+
+// fargate are the sizes of memory in MiB that Fargate has for a number of CPU units.
+func fargate() map[string][]string {
+	return map[string][]string{
+		"256": {"512", "1024", "2048"}, "512": {"1024", "2048", "3072", "4096"},
+		"1024": {"2048", "3072", "4096", "5120", "6144", "7168", "8192"},
+		"2048": {"4096", "5120", "6144", "7168", "8192", "9216", "10240", "11264", "12288", "13312", "14336", "15360", "16384"},
+		"4096": {"8192", "9216", "10240", "11264", "12288", "13312", "14336", "15360", "16384"},
 	}
 }
 
 // The product starts with every environment of the stack, and each container is locked up.
 func TestTheTasksOfTheStackAreAcceptedAndLockedUp(t *testing.T) {
 	t.Parallel()
-	for _, memory := range []string{"2048", "4096"} {
-		resources := stack(t, "services.yaml", map[string]string{"Memory": memory, "JwtIssuer": "https://issuer.example", "JwtAudience": "a", "JwksUrl": "https://issuer.example/keys"})
-		for name, role := range daemons() {
+	for _, size := range at(t, read(t, "services.yaml", nil).sections, "Parameters", "Size", "AllowedValues").([]any) {
+		resources := stack(t, "services.yaml", given("Size", fmt.Sprint(size), "JwksUrl", "https://issuer.example/keys"))
+		for name, role := range tasks() {
 			task := at(t, resources, strings.ToUpper(name[:1])+name[1:]+"Task", "Properties")
-			container := at(t, task, "ContainerDefinitions", 0)
-			assert.Equal(t, []any{name}, at(t, container, "Command"))
+			memory := fmt.Sprint(at(t, task, "Memory"))
+			assert.Contains(t, fargate()[fmt.Sprint(at(t, task, "Cpu"))], memory, size)
+			container := taskContainer(t, resources, name)
+			assert.Equal(t, []any{strings.Replace(name, "canary", "api", 1)}, at(t, container, "Command"))
 			assert.Equal(t, "true", at(t, container, "ReadonlyRootFilesystem"))
 			assert.Equal(t, "65532:65532", at(t, container, "User"))
 			assert.Equal(t, []any{"ALL"}, at(t, container, "LinuxParameters", "Capabilities", "Drop"))
 			assert.Equal(t, []any{"CMD", "fanfare", "health", "--url", "http://127.0.0.1:9091/healthz"}, at(t, container, "HealthCheck", "Command"))
-			stop, err := strconv.Atoi(fmt.Sprint(at(t, container, "StopTimeout")))
-			require.NoError(t, err)
-			assert.GreaterOrEqual(t, time.Duration(stop)*time.Second, stopTakes, name)
-			env := map[string]string{}
-			for _, v := range at(t, container, "Environment").([]any) {
-				env[fmt.Sprint(at(t, v, "Name"))] = fmt.Sprint(at(t, v, "Value"))
-			}
-			accepted(t, name, role, env)
+			env := environmentOf(t, resources, name)
+			cfg := accepted(t, name, role, env)
+			assert.Equal(t, int64(50_000), cfg.FollowersPushed(), name)
 			isMemoryLimit(t, name, env["GOMEMLIMIT"], memory)
 		}
 	}
+	template := read(t, "services.yaml", given("Size", "2vCPU-2GB"))
+	assert.ErrorContains(t, template.refusal(), "2vCPU-2GB")
+}
+
+// ECS kills a task after StopTimeout, whatever FANFARE_DRAIN is. Fargate waits for two minutes at most.
+func TestEveryDrainOfTheStackEndsBeforeTheTaskIsKilled(t *testing.T) {
+	t.Parallel()
+	const most = "90"
+	require.NoError(t, read(t, "services.yaml", given("DrainSeconds", most)).refusal())
+	require.Error(t, read(t, "services.yaml", given("DrainSeconds", "91")).refusal())
+	resources := stack(t, "services.yaml", given("DrainSeconds", most))
+	for name, role := range tasks() {
+		stop, err := strconv.Atoi(fmt.Sprint(at(t, taskContainer(t, resources, name), "StopTimeout")))
+		require.NoError(t, err)
+		assert.LessOrEqual(t, stop, 120, name)
+		cfg, err := config.Load(entries(environmentOf(t, resources, name)), role)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Duration(stop)*time.Second, cfg.DrainTime()+30*time.Second, name)
+		if name == "api" {
+			assert.Equal(t, most+"s", fmt.Sprintf("%.0fs", cfg.DrainTime().Seconds()))
+		}
+	}
+}
+
+// One task of a deployment has the canary and the auditor. It stands behind no balancer, and a
+// file of settings gives neither to the others.
+func TestOneTaskOfTheStackHasTheCanaryAndTheAuditor(t *testing.T) {
+	t.Parallel()
+	const file = "arn:aws:s3:::settings/feed/7.env"
+	resources := stack(t, "services.yaml", given("EnvironmentFile", file))
+	for name, role := range tasks() {
+		env := environmentOf(t, resources, name)
+		cfg, err := config.Load(entries(env), role)
+		require.NoError(t, err)
+		assert.Equal(t, name == "canary", cfg.HasCanary(), name)
+		assert.Equal(t, name == "canary", cfg.HasAuditor(), name)
+		assert.NotEmpty(t, env["FANFARE_CANARY"]+env["FANFARE_AUDIT"], "%s: the file could turn them on", name)
+		assert.Equal(t, []any{map[string]any{"Type": "s3", "Value": file}}, at(t, taskContainer(t, resources, name), "EnvironmentFiles"))
+		assert.NotContains(t, taskContainer(t, stack(t, "services.yaml", given()), name), "EnvironmentFiles")
+	}
+	service := at(t, resources, "CanaryService", "Properties").(map[string]any)
+	assert.Equal(t, "1", service["DesiredCount"])
+	assert.NotContains(t, service, "LoadBalancers")
+	assert.Equal(t, []string{"s3:GetBucketLocation arn:aws:s3:::settings", "s3:GetObject " + file}, executes(t, resources))
+	assert.Empty(t, at(t, stack(t, "services.yaml", given()), "ExecutionRole", "Properties", "Policies"))
+}
+
+// executes are the actions of the role by which ECS starts tasks.
+func executes(t *testing.T, resources map[string]any) []string {
+	t.Helper()
+	var pairs []string
+	for _, statement := range at(t, resources, "ExecutionRole", "Properties", "Policies", 0, "PolicyDocument", "Statement").([]any) {
+		pairs = append(pairs, fmt.Sprint(at(t, statement, "Action"), " ", at(t, statement, "Resource")))
+	}
+	slices.Sort(pairs)
+	return pairs
+}
+
+// The tags of the stack are on what it makes, and by this on the tasks of its services.
+func TestTheTasksOfTheStackHaveItsTags(t *testing.T) {
+	t.Parallel()
+	resources := stack(t, "services.yaml", given())
+	for name := range tasks() {
+		assert.Equal(t, "SERVICE", at(t, resources, strings.ToUpper(name[:1])+name[1:]+"Service", "Properties", "PropagateTags"), name)
+	}
+}
+
+func TestTheStackMakesAnEndpointForDynamoDBIfAskedTo(t *testing.T) {
+	t.Parallel()
+	assert.NotContains(t, stack(t, "services.yaml", nil), "DynamoDBEndpoint")
+	resources := stack(t, "services.yaml", map[string]string{"EndpointVpc": "vpc-1", "EndpointRouteTables": "rtb-1, rtb-2"})
+	endpoint := at(t, resources, "DynamoDBEndpoint", "Properties")
+	assert.Equal(t, []any{"rtb-1", "rtb-2"}, at(t, endpoint, "RouteTableIds"))
+	assert.Equal(t, "com.amazonaws.eu-central-1.dynamodb", at(t, endpoint, "ServiceName"))
+	assert.ErrorContains(t, read(t, "services.yaml", given("EndpointVpc", "vpc-1")).refusal(), "EndpointHasRoutes")
+	assert.NoError(t, read(t, "services.yaml", given("EndpointVpc", "vpc-1", "EndpointRouteTables", "rtb-1")).refusal())
+}
+
+// CloudFormation takes no more from a file that is not in S3.
+func TestTheTemplatesAreShortEnoughToBeDeployedFromAFile(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"data.yaml", "services.yaml", "alarms.yaml"} {
+		text, err := os.ReadFile("../deploy/cloudformation/" + file)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(text), 51_200, file)
+	}
+}
+
+// entries are variables as os.Environ has them.
+func entries(env map[string]string) []string {
+	var environ []string
+	for name, value := range env {
+		environ = append(environ, name+"="+value)
+	}
+	return environ
 }
 
 // stopTakes is the longest time of a stop: the drain by default, and 30 seconds.
@@ -153,22 +269,23 @@ const stopTakes = 40 * time.Second
 
 // accepted checks that a daemon starts with an environment, and serves the network no
 // operations.
-func accepted(t *testing.T, name string, role config.Role, env map[string]string) {
+func accepted(t *testing.T, name string, role config.Role, env map[string]string) config.Config {
 	t.Helper()
-	var environ []string
-	for key, value := range env {
-		environ = append(environ, key+"="+value)
-	}
-	cfg, err := config.Load(environ, role)
+	cfg, err := config.Load(entries(env), role)
 	require.NoError(t, err, name)
 	assert.Equal(t, config.EngineAWS, cfg.Engine, name)
-	assert.Equal(t, stopTakes-30*time.Second, cfg.DrainTime(), name)
+	if name != "canary" { // which serves nobody
+		assert.Equal(t, stopTakes-30*time.Second, cfg.DrainTime(), name)
+	}
 	assert.Equal(t, ":9091", cfg.MetricsAddr, name)
 	assert.False(t, cfg.AdminIsPublic(), name)
 	if role == config.API {
 		assert.Equal(t, config.AuthJWT, cfg.Auth)
-		assert.Equal(t, ":8080", cfg.HTTPAddr)
+		if name != "canary" {
+			assert.Equal(t, ":8080", cfg.HTTPAddr)
+		}
 	}
+	return cfg
 }
 
 // isMemoryLimit checks that GOMEMLIMIT is 80 to 90 % of a container's memory, in MiB.
