@@ -124,15 +124,17 @@ func (p *process) startFanout() {
 			Lifetimes: p.lifetimes, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
 			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.work.Named("fanout"),
 		})
+		seen := p.metrics.Receives("fanout", c.topic)
 		consumer := &queue.Consumer{
 			Topic: c.topic, Broker: p.eng.broker, Handle: c.handle(worker), Workers: c.workers,
-			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Observe: p.metrics.Answered, Log: p.work.Named("fanout"), Tracer: p.traces.Tracer(),
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Taken: seen.Taken, Observe: seen.Answered, Log: p.work.Named("fanout"), Tracer: p.traces.Tracer(),
 		}
 		p.roots.start("fanout of "+c.topic, consumer.Run)
 	}
 }
 
 func (p *process) startLikes() {
+	seen := p.metrics.Receives("likeagg", queue.TopicLikes)
 	aggregator := likeagg.New(likeagg.Config{
 		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowLikes)), Broker: p.eng.broker, Now: p.opt.Now, Clock: p.clock,
 		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
@@ -144,7 +146,7 @@ func (p *process) startLikes() {
 			}
 			p.metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
 		},
-		Events: p.eng.events, Answered: p.metrics.Answered,
+		Events: p.eng.events, Taken: seen.Taken, Answered: seen.Answered,
 	})
 	p.roots.start("likes", aggregator.Run)
 }

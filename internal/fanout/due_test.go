@@ -70,7 +70,7 @@ func TestAWaitByDesignIsNoAge(t *testing.T) {
 			event, handle := c.event(w)
 			if c.wait > 0 {
 				result, _ := w.dueOf(handle, event)
-				assert.Equal(t, queue.ResultAgain, result, "it waits")
+				assert.Equal(t, queue.ResultLater, result, "it waits")
 			}
 			w.now = sent.Add(c.wait + time.Second)
 			result, due := w.dueOf(handle, event)

@@ -126,6 +126,9 @@ func (c *collector) closeDue(working context.Context) (due time.Time, full bool)
 
 // take puts a message into its post's window, or to the dead letters.
 func (c *collector) take(working context.Context, msg *message.Message) {
+	if c.cfg.Taken != nil {
+		c.cfg.Taken(msg.UUID)
+	}
 	like, liked, err := c.decode(msg)
 	c.mu.Lock()
 	defer c.mu.Unlock()

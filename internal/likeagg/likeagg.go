@@ -96,7 +96,9 @@ type Config struct {
 	// Events, if not nil, sends an event for each user whose latest action is counted, before
 	// the messages are acked. While it fails, they come again.
 	Events func(ctx context.Context, events ...messages.Event) error
-	// Answered, if not nil, is called with the end of each receive, as Observe is.
+	// Taken, if not nil, is called with the id of each message that is received, and Answered with
+	// the end of each receive, as Observe is.
+	Taken    func(id string)
 	Answered func(queue.Answered)
 	// Tracer, if not nil, makes a span for each window with a like that is traced.
 	Tracer oteltrace.Tracer

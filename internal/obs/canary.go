@@ -21,7 +21,7 @@ func NewCanary(reg prometheus.Registerer, steps []string) (*Canary, error) {
 	c := &Canary{
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fanfare_canary_seconds", Help: "Time of each step of the canary that succeeded: visible is from post to home, counted from like to count.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+			Buckets: waits(),
 		}, []string{"step"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_canary_failures_total", Help: "Steps of the canary that failed, or took more than 30 s.",

@@ -1,8 +1,8 @@
 package obs
 
 import (
-	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"fanfare/internal/disk"
-	"fanfare/internal/queue"
 	"fanfare/internal/table"
 )
 
@@ -54,6 +53,7 @@ type Metrics struct {
 	handled     *prometheus.HistogramVec
 	age         *prometheus.HistogramVec
 	dead        *prometheus.CounterVec
+	overdue     *overdues
 	answers     *series[answer, answerSeries]
 	// halves counts half units, the least that a call takes.
 	halves atomic.Int64
@@ -125,7 +125,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m.addMessages()
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.requests, m.requestTime,
-		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, buildInfo(),
+		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -136,25 +136,6 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		return answerSeries{m.requests.WithLabelValues(a.route, a.method, strconv.Itoa(a.status)), m.requestTime.WithLabelValues(a.route, a.method)}
 	})
 	return m, nil
-}
-
-// addMessages makes the metrics of messages.
-func (m *Metrics) addMessages() {
-	m.likeLag = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "fanfare_like_lag_seconds", Help: "Time from the first like of a window to the write of its count.",
-		Buckets: waits(),
-	})
-	m.handled = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "fanfare_message_seconds", Help: "Time from the receive of a message to its answer, by result: done, again, handed_back (at a stop), refused or attempts (dead letters).",
-		Buckets: waits(),
-	}, []string{"topic", "result"})
-	m.age = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "fanfare_message_age_seconds", Help: "Age of a message when its work was done, counted from the time at which it was due. Waits for workers, for other work and after failures are part of it, a wait that its event asks for is not.",
-		Buckets: waits(),
-	}, []string{"topic"})
-	m.dead = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fanfare_dead_letters_total", Help: "Messages that became dead letters, by reason: refused for good, or too many attempts.",
-	}, []string{"topic", "reason"})
 }
 
 func buildInfo() prometheus.Collector {
@@ -197,20 +178,6 @@ func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 
 // LikeLag notes the time that likes waited for their count.
 func (m *Metrics) LikeLag(lag time.Duration) { m.likeLag.Observe(lag.Seconds()) }
-
-// Answered counts the end of a receive of a message.
-func (m *Metrics) Answered(a queue.Answered) {
-	m.handled.WithLabelValues(a.Topic, string(a.Result)).Observe(a.Took.Seconds())
-	switch a.Result {
-	case queue.ResultRefused, queue.ResultAttempts:
-		m.dead.WithLabelValues(a.Topic, string(a.Result)).Inc()
-	case queue.ResultDone:
-		if !a.Due.IsZero() {
-			m.age.WithLabelValues(a.Topic).Observe(max(0, time.Since(a.Due).Seconds()))
-		}
-	case queue.ResultAgain, queue.ResultHandedBack: // the message comes again
-	}
-}
 
 // Heads notes the size of the shared lists of pulled authors' newest posts.
 func (m *Metrics) Heads(bytes int) { m.heads.Set(float64(bytes)) }
@@ -274,9 +241,13 @@ func result(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	_, condition := errors.AsType[*table.ConditionError](err)
-	_, cancelled := errors.AsType[*table.CancelledError](err)
-	if condition || cancelled {
+	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok {
+		if slices.ContainsFunc(cancelled.Reasons, func(r table.CancelledOp) bool { return r.Reason == table.CancelThrottled }) {
+			return "throttled"
+		}
+		return "condition"
+	}
+	if _, condition := errors.AsType[*table.ConditionError](err); condition {
 		return "condition"
 	}
 	if unavailable, away := errors.AsType[*table.UnavailableError](err); away && unavailable.Throttled {
@@ -391,41 +362,4 @@ func RegisterAuthors(reg prometheus.Registerer, known func() int64) error {
 	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fanfare_known_author_bytes", Help: "Memory for the authors of new posts, at most 4 MiB.",
 	}, func() float64 { return float64(known()) }))
-}
-
-// depthTimeout bounds the time that a scrape waits for the queues.
-const depthTimeout = 3 * time.Second
-
-// depths reads the queues at each scrape, so its numbers are never stale. It leaves out a
-// topic that does not answer.
-type depths struct {
-	depth func(context.Context, string) (queue.Depth, error)
-	desc  *prometheus.Desc
-}
-
-// RegisterDepth adds the depth of the queues to reg.
-func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, topic string) (queue.Depth, error)) error {
-	return reg.Register(&depths{depth, prometheus.NewDesc("fanfare_queue_depth",
-		"Messages of a topic: ready, delayed, in_flight, or dead letters. Each process shows the same queue: take the max, not the sum.", []string{"topic", "state"}, nil)})
-}
-
-// Describe implements prometheus.Collector.
-func (d *depths) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc }
-
-// Collect implements prometheus.Collector.
-func (d *depths) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), depthTimeout)
-	defer cancel()
-	for _, topic := range queue.Topics() {
-		depth, err := d.depth(ctx, topic)
-		if err != nil {
-			continue // a wrong number would be worse than none, and /readyz names the failure
-		}
-		for _, state := range []struct {
-			name string
-			n    int64
-		}{{"ready", depth.Ready}, {"delayed", depth.Delayed}, {"in_flight", depth.InFlight}, {"dead", depth.Dead}} {
-			ch <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, float64(state.n), topic, state.name)
-		}
-	}
 }

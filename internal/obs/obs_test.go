@@ -66,10 +66,11 @@ func TestMetricsCountEvents(t *testing.T) {
 	m.LikeWindow(true, 2, 30)
 	m.Delivered(40, time.Second)
 	m.LikeLag(time.Second)
-	for _, result := range []queue.Result{queue.ResultDone, queue.ResultAgain, queue.ResultRefused, queue.ResultAttempts} {
-		m.Answered(queue.Answered{Topic: queue.TopicPosts, Result: result, Took: time.Second, Due: time.Now().Add(-time.Minute)})
+	posts := m.Receives("fanout", queue.TopicPosts)
+	for _, result := range []queue.Result{queue.ResultDone, queue.ResultAgain, queue.ResultLater, queue.ResultRefused, queue.ResultAttempts} {
+		posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: result, Took: time.Second, Due: time.Now().Add(-time.Minute)})
 	}
-	m.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // it is not known when it was due
+	posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // it is not known when it was due
 	require.NoError(t, obs.RegisterThrottle(reg, func() float64 { return 25 }, func() int { return 20 }, func() int64 { return 17 }))
 	require.NoError(t, obs.RegisterKeys(reg, func() (done, failed int64) { return 18, 19 }))
 	m.Request("/v1/me", "GET", 200, time.Millisecond)
@@ -78,6 +79,8 @@ func TestMetricsCountEvents(t *testing.T) {
 	observe(table.OpPut, table.Units{Write: 1}, &table.ConditionError{})
 	observe(table.OpGet, table.Units{}, errors.New("away"))
 	observe(table.OpGet, table.Units{}, &table.UnavailableError{Throttled: true})
+	observe(table.OpTransact, table.Units{}, &table.CancelledError{Reasons: []table.CancelledOp{{}, {Reason: table.CancelThrottled}}})
+	observe(table.OpTransact, table.Units{}, &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelConflict}}})
 	text := scrape(t, reg)
 	for _, want := range []string{
 		"fanfare_posts_total 1", "fanfare_likes_total 1", "fanfare_deliveries_total 40", "fanfare_post_visible_seconds_count 1",
@@ -96,9 +99,11 @@ func TestMetricsCountEvents(t *testing.T) {
 		`fanfare_store_bytes{store="table"} 13`, `fanfare_disk_free_bytes{store="table"} 14`,
 		`fanfare_disk_size_bytes{store="table"} 15`, `fanfare_store_damaged{store="table"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="get",result="throttled"} 1`,
+		`fanfare_table_calls_total{flow="fanout",op="transact",result="throttled"} 1`, `fanfare_table_calls_total{flow="fanout",op="transact",result="condition"} 1`,
+		`fanfare_queue_up{topic="posts"} 1`, `fanfare_queue_up{topic="likes"} 0`,
 		"fanfare_like_lag_seconds_count 1", "fanfare_table_write_limit 25", "fanfare_table_hot_keys 20", "fanfare_table_throttles_total 17",
 		`fanfare_key_fetches_total{result="ok"} 18`, `fanfare_key_fetches_total{result="error"} 19`,
-		`fanfare_message_seconds_count{result="done",topic="posts"} 2`, `fanfare_message_seconds_count{result="again",topic="posts"} 1`,
+		`fanfare_message_seconds_count{result="done",topic="posts"} 2`, `fanfare_message_seconds_count{result="again",topic="posts"} 1`, `fanfare_message_seconds_count{result="later",topic="posts"} 1`,
 		`fanfare_message_age_seconds_bucket{topic="posts",le="30"} 0`, `fanfare_message_age_seconds_count{topic="posts"} 1`,
 		`fanfare_dead_letters_total{reason="refused",topic="posts"} 1`, `fanfare_dead_letters_total{reason="attempts",topic="posts"} 1`,
 		`fanfare_http_requests_total{method="GET",route="/v1/me",status="200"} 1`,
@@ -106,7 +111,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		assert.Containsf(t, text, want+"\n", "no line %s", want)
 	}
 	assert.Regexp(t, `fanfare_build_info\{commit=".+",go="go1.+",version=".+"\} 1\n`, text)
-	assert.NotContains(t, text, `topic="likes"`, "a topic that does not answer has a depth")
+	assert.NotContains(t, text, `,topic="likes"`, "a topic that does not answer has a depth")
 }
 
 func TestRegistryRefusesASecondSet(t *testing.T) {

@@ -74,6 +74,8 @@ func metrics(t *testing.T) listing {
 	require.NoError(t, err)
 	_, err = obs.NewAudit(l, nil)
 	require.NoError(t, err)
+	_, err = obs.NewCanary(l, nil)
+	require.NoError(t, err)
 	require.NoError(t, obs.RegisterClock(l, nil))
 	require.NoError(t, obs.RegisterTokens(l, nil))
 	require.NoError(t, obs.RegisterAuthors(l, nil))
@@ -91,7 +93,7 @@ func movers(name string) string {
 		"fanfare_": "all", "fanfare_posts": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",
 		"fanfare_remembered": "api", "fanfare_known_author": "api", "fanfare_shared_heads": "api", "fanfare_like_": "likeagg", "fanfare_deliveries": "fanout", "fanfare_post_visible": "fanout",
 		"fanfare_message": "fanout, likeagg", "fanfare_dead_letters": "fanout, likeagg", "fanfare_table_write_limit": "api, fanout", "fanfare_table_throttles": "api, fanout", "fanfare_table_hot_keys": "fanout",
-		"fanfare_store": "up", "fanfare_disk": "up", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
+		"fanfare_store": "up", "fanfare_disk": "up", "fanfare_canary": "api", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
 	}
 	best := ""
 	for beginning := range by {
@@ -127,12 +129,6 @@ func TestThePageHasEachMetric(t *testing.T) {
 // A rule or a panel about a metric that does not exist would be silent for ever.
 func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	all := metrics(t)
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	headings := map[string]bool{}
-	for _, h := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(text), -1) {
-		headings[strings.ReplaceAll(strings.ToLower(h[1]), " ", "-")] = true
-	}
 	for _, file := range []string{"prometheus/fanfare.rules.yml", "prometheus/fanfare.rules.test.yml", "grafana/fanfare.json"} {
 		text, err := os.ReadFile("../../deploy/" + file)
 		require.NoError(t, err)
@@ -147,10 +143,32 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 		if strings.HasSuffix(file, ".json") {
 			assert.True(t, json.Valid(text), file)
 		}
-		for _, runbook := range regexp.MustCompile(`OPERATIONS\.md#([a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
-			assert.True(t, headings[runbook[1]], "%s: the page has no section %s", file, runbook[1])
+	}
+}
+
+// A runbook is a section of the page that names its alert, and the day on which somebody last
+// followed it.
+func TestEachAlertHasARunbookThatWasFollowed(t *testing.T) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	sections := map[string]string{}
+	for part := range strings.SplitSeq(string(text), "\n### ") {
+		heading, body, _ := strings.Cut(part, "\n")
+		body, _, _ = strings.Cut(body, "\n## ")
+		sections[strings.ReplaceAll(strings.ToLower(heading), " ", "-")] = body
+	}
+	rules, err := os.ReadFile("../../deploy/prometheus/fanfare.rules.yml")
+	require.NoError(t, err)
+	alerts := strings.Split(string(rules), "- alert: ")[1:]
+	require.NotEmpty(t, alerts)
+	for _, alert := range alerts {
+		name, _, _ := strings.Cut(alert, "\n")
+		runbook := regexp.MustCompile(`runbook: docs/OPERATIONS\.md#([a-z-]+)\n`).FindStringSubmatch(alert)
+		if assert.Len(t, runbook, 2, name) {
+			body, ok := sections[runbook[1]]
+			assert.True(t, ok, "%s: the page has no section %s", name, runbook[1])
+			assert.Contains(t, body, "`"+name+"`", runbook[1])
+			assert.Regexp(t, `(?m)^- \*\*Followed\*\* on 20\d\d-\d\d-\d\d`, body, runbook[1])
 		}
-		alerts := strings.Count(string(text), "- alert:")
-		assert.Equal(t, alerts, strings.Count(string(text), "runbook:"), "%s: each alert has its runbook", file)
 	}
 }

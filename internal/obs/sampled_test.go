@@ -18,11 +18,6 @@ import (
 	"fanfare/internal/queue"
 )
 
-func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // virtual time
-	synctest.Wait()
-}
-
 // An outage of two minutes in which 10,000 receives of each of two topics fail.
 func TestTheLinesOfAnOutageAreOneAKindAndTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,9 @@ type Consumer struct {
 	// does not doubt it.
 	Now   func() time.Time
 	Clock *clock.Clock
-	// Observe, if not nil, is Answerer's.
+	// Taken, if not nil, is called with the id of each message whose work begins, and Observe is
+	// Answerer's.
+	Taken   func(id string)
 	Observe func(Answered)
 	Log     *zap.Logger
 	// Tracer, if not nil, makes a span for each event, in the trace of its message.
@@ -113,6 +115,9 @@ func (c *Consumer) process(working context.Context, msg *message.Message) {
 	defer cancel()
 	defer context.AfterFunc(working, cancel)()
 
+	if c.Taken != nil {
+		c.Taken(msg.UUID)
+	}
 	err := c.handle(ctx, msg)
 	Answerer{Topic: c.Topic, Dead: c.Broker, Observe: c.Observe, Log: c.Log}.Answer(ctx, msg, err, working.Err() != nil)
 }
@@ -130,10 +135,13 @@ type Answerer struct {
 // Result is the kind of an answer.
 type Result string
 
-// The results. A dead letter was refused by its handler for good, or failed MaxAttempts times.
+// The results. A message is redelivered after ResultAgain because it failed, and after ResultLater
+// because it was left for later or is not due yet: the first is a fault, the second is none. A dead letter
+// was refused by its handler for good, or failed MaxAttempts times.
 const (
 	ResultDone       Result = "done"
 	ResultAgain      Result = "again"
+	ResultLater      Result = "later"
 	ResultHandedBack Result = "handed_back"
 	ResultRefused    Result = "refused"
 	ResultAttempts   Result = "attempts"
@@ -149,6 +157,8 @@ type Answered struct {
 	Took time.Duration
 	// Due is the time from which the age of the message counts, zero if it is unknown.
 	Due time.Time
+	// After is the delay of a message that is redelivered.
+	After time.Duration
 }
 
 // Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, a message
@@ -162,7 +172,7 @@ func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, s
 	}
 	if a.Observe != nil {
 		receive := ReceiveOf(msg)
-		a.Observe(Answered{a.Topic, msg.UUID, result, time.Since(receive.at), receive.due})
+		a.Observe(Answered{a.Topic, msg.UUID, result, time.Since(receive.at), receive.due, receive.Delay()})
 	}
 }
 
@@ -182,12 +192,14 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		receive.RetryAfter(0)
 		log.Info("handed back at the stop")
 	case isLater:
+		result = ResultLater
 		if later.After >= 0 {
 			receive.RetryAfter(later.After)
 			receive.left = later.After > LongWait && !later.Counts
 		}
 		log.Debug("left for later")
 	case isEarly: // another consumer's clock may be right
+		result = ResultLater
 		receive.RetryAfter(min(early.Wait, receive.Delay()))
 		log.Warn("from ahead of the clock, the message comes again: set the clocks of the processes right")
 	case isDoubt: // the log has the doubt once

@@ -89,7 +89,7 @@ func dueAtEachReceive(t *testing.T, backend Backend) {
 		assert.Equal(t, want, got.Result)
 		assert.Equal(t, made.Add(wait), got.Due)
 	}
-	answer(queue.ResultAgain, &queue.Later{Reason: "it is not due yet"})
+	answer(queue.ResultLater, &queue.Later{Reason: "it is not due yet"})
 	answer(queue.ResultRefused, &messages.PermanentError{Reason: messages.ReasonNoPost})
 	endSubscription(in, cancel)
 	waitDead(t, b, sent.UUID)
