@@ -106,8 +106,10 @@ test-upgrade:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),upgrade -timeout 60m -v -parallel 2 . \
 		-run 'TwoVersions|ChangesItsVersion|FormerRelease' -all-upgrades
 
-# Starts the binaries with every environment that the chart renders from hostile values.
+# Takes minutes: the alerts in a real Prometheus on real processes in outages, and the binaries with
+# every environment that the chart renders from hostile values.
 test-platform: test-tools
+	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),platform -timeout 60m -v -parallel 8 -run '^TestPlatform' .
 	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
 
 # govet is one of the linters, with all analyzers of go vet.

@@ -16,7 +16,11 @@ import (
 )
 
 // pass lets virtual time pass.
-func pass(d time.Duration) { <-time.After(d) }
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 // The gauge shows a message that fails or hangs, and none that waits by design.
 func TestTheAgeOfTheOldestUnfinishedMessage(t *testing.T) {

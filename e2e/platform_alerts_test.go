@@ -1,0 +1,306 @@
+//go:build e2e && platform
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/queue/embedded"
+	"fanfare/messages"
+)
+
+// situation is a state of a deployment, and the alerts that belong to it.
+type situation struct {
+	name string
+	// begin brings a sound deployment into the situation.
+	begin func(t *testing.T, d *observed)
+	// must are the alerts that fire, and may those that fire in the same outage later or by chance.
+	must, may []string
+}
+
+const (
+	// soundFor is how long a deployment is watched before its situation begins, watched how long
+	// it is watched after that, both in the rules' time. A rule looks back 20 minutes.
+	soundFor, watched = 25 * time.Minute, 25 * time.Minute
+	// demoFor is how long the demo is watched: the auditor's rule looks back an hour.
+	demoFor = 70 * time.Minute
+)
+
+const (
+	// purgeWait is how long a deletion waits by design (fanout.purgeAfter).
+	purgeWait = messages.MaxAhead + time.Minute
+	// purges is the number of deletions that fall due while the demo is watched, purgeEvery the time
+	// between two of them.
+	purges, purgeEvery = 40, 500 * time.Millisecond
+)
+
+func situations() []situation {
+	return []situation{
+		{
+			"fan-out denied", func(_ *testing.T, d *observed) { d.fanout.set(denied) },
+			[]string{"FanfareQueueStuck", "FanfareMessagesFail", "FanfareCanaryFails"}, []string{"FanfareMessageOverdue"},
+		}, {
+			"fan-out gone", func(t *testing.T, d *observed) { t.Helper(); d.members[1].kill(t) },
+			[]string{"FanfareQueueStuck", "FanfareCanaryFails"}, nil,
+		}, {
+			"queue away", func(_ *testing.T, d *observed) {
+				for _, p := range []*disturbance{d.api, d.fanout, d.likes, d.canary} {
+					p.set(queueAway)
+				}
+			},
+			[]string{"FanfareQueueAway", "FanfareServerErrors", "FanfareCanaryFails"}, nil,
+		}, {
+			"table throttles", func(_ *testing.T, d *observed) {
+				var writes atomic.Int64
+				throttled := func(rw http.ResponseWriter, r *http.Request) bool {
+					return isWrite(r) && writes.Add(1)%3 == 0 && refuse(rw, "ProvisionedThroughputExceededException", "too many writes")
+				}
+				d.fanout.set(throttled)
+				d.likes.set(throttled)
+			},
+			[]string{"FanfareTableThrottles"}, nil,
+		}, {
+			"aggregator stuck", func(_ *testing.T, d *observed) { d.likes.set(tableHangs) },
+			[]string{"FanfareQueueStuck", "FanfareMessageOverdue", "FanfareCanaryFails"}, []string{"FanfareMessagesFail"},
+		}, {
+			"aggregator frozen", func(t *testing.T, d *observed) { t.Helper(); d.members[2].signal(t, syscall.SIGSTOP) },
+			[]string{"FanfareQueueStuck", "FanfareCanaryFails"}, nil,
+		}, {
+			"canary dead", func(t *testing.T, d *observed) { t.Helper(); d.members[3].kill(t) },
+			[]string{"FanfareCanaryFails"}, nil,
+		},
+	}
+}
+
+// TestPlatformAlertsFireInTheirSituationAlone runs each situation on a deployment of its own, under
+// traffic and a real Prometheus. It prints how long each alert takes, by the rules' own windows.
+func TestPlatformAlertsFireInTheirSituationAlone(t *testing.T) {
+	var mu sync.Mutex
+	fired := map[string]map[string]time.Duration{}
+	t.Run("situations", func(t *testing.T) {
+		t.Run("demo", func(t *testing.T) {
+			t.Parallel()
+			watchDemo(t)
+		})
+		for _, s := range situations() {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				alerts := s.watch(t)
+				mu.Lock()
+				defer mu.Unlock()
+				fired[s.name] = alerts
+			})
+		}
+	})
+	t.Log(tableOf(t, fired))
+}
+
+// watch returns the alerts that fired in a situation, and after which time.
+func (s situation) watch(t *testing.T) map[string]time.Duration {
+	t.Helper()
+	d := newObserved(t)
+	d.uses(t)
+	p := newPrometheus(t, d.admins()...)
+	p.passes(t, soundFor)
+	require.Empty(t, p.alerts(t, time.Time{}, ""), "pending or firing before the situation begins")
+
+	s.begin(t, d)
+	began := time.Now()
+	await(t, fmt.Sprint(s.must, " fire"), 5*time.Minute, func() bool {
+		fired := p.alerts(t, began, "firing")
+		return !slices.ContainsFunc(s.must, func(name string) bool { _, ok := fired[name]; return !ok })
+	})
+	p.passes(t, soundFor+watched)
+	fired := p.alerts(t, began, "firing")
+	for name, after := range fired {
+		assert.Contains(t, slices.Concat(s.must, s.may), name, "fired after %s", after)
+	}
+	return fired
+}
+
+// watchDemo fails if a demo with its canary, its auditor and deletions raises an alert.
+//
+// A deletion waits for six minutes. So the deletions that fall due were asked for before the demo
+// began: each event is one that the API published, but six minutes older.
+func watchDemo(t *testing.T) {
+	t.Helper()
+	u, p := newDemo(t)
+	ada := u.as(t, "ada")
+	var deleted []string
+	for i := range purges {
+		post, err := ada.CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("Deleted soon, number ", i)})
+		require.NoError(t, err)
+		require.NoError(t, ada.DeletePost(t.Context(), post.ID))
+		deleted = append(deleted, post.ID)
+	}
+	p.stop(t)
+	u.askedToDelete(t, "ada", deleted)
+	p = start(t, append(u.env, "FANFARE_CANARY=on", "FANFARE_AUDIT=on"), "fanfare", "up", "--demo", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+	p.ready(t, u.admin)
+	seen := newPrometheus(t, u.admin)
+	seen.passes(t, demoFor)
+	raised := seen.alerts(t, time.Time{}, "")
+	const full = "fanfare_disk_free_bytes / fanfare_disk_size_bytes < 0.1 or fanfare_disk_free_bytes < 536870912"
+	if seen.number(t, "max_over_time(count("+full+")[1d:4s])") > 0 {
+		delete(raised, "FanfareDiskNearlyFull") // the disk of this machine is nearly full
+	}
+	assert.Empty(t, raised, "pending or firing on a sound demo")
+	assert.GreaterOrEqual(t, seen.number(t, `fanfare_message_age_seconds_count{topic="backfills"}`), float64(purges), "deletions that fell due")
+	p.stop(t)
+}
+
+// askedToDelete puts the events of deletions into the queue of a server that does not run. The
+// first falls due five seconds from now.
+func (u *upright) askedToDelete(t *testing.T, author string, posts []string) {
+	t.Helper()
+	broker, err := embedded.Open(filepath.Join(u.data, "queue"), embedded.Options{})
+	require.NoError(t, err)
+	first := time.Now().Add(5*time.Second - purgeWait)
+	msgs := make([]*message.Message, len(posts))
+	for i, post := range posts {
+		asked := first.Add(time.Duration(i) * purgeEvery)
+		event, err := id.NewGenerator(func() time.Time { return asked }).New()
+		require.NoError(t, err)
+		msgs[i], err = queue.Message(t.Context(), &messages.PostDeleted{Header: messages.Header{EventID: event, Time: asked.UTC()}, PostID: post, AuthorID: author})
+		require.NoError(t, err)
+	}
+	require.NoError(t, broker.Publish(queue.TopicBackfills, msgs...))
+	require.NoError(t, broker.Close())
+}
+
+// tableOf returns the table of alerts and situations.
+func tableOf(t *testing.T, fired map[string]map[string]time.Duration) string {
+	t.Helper()
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	names := slices.Sorted(maps.Keys(fired))
+	fmt.Fprintf(w, "\nalert\tdemo\t%s\n", strings.Join(names, "\t"))
+	for _, alert := range alertNames(t) {
+		fmt.Fprintf(w, "%s\t-", alert)
+		for _, name := range names {
+			cell := "-"
+			if after, ok := fired[name][alert]; ok {
+				cell = after.Round(time.Minute / 2).String()
+			}
+			fmt.Fprintf(w, "\t%s", cell)
+		}
+		fmt.Fprintln(w)
+	}
+	require.NoError(t, w.Flush())
+	return text.String()
+}
+
+// observed is a deployment on AWS of four processes: api, fanout, likeagg, and an api that has the
+// canary. Each has a disturbance between itself and AWS.
+type observed struct {
+	*cluster
+	api, fanout, likes, canary *disturbance
+}
+
+func newObserved(t *testing.T) *observed {
+	t.Helper()
+	d := &observed{cluster: emptyCluster(t), api: newDisturbance(t), fanout: newDisturbance(t), likes: newDisturbance(t), canary: newDisturbance(t)}
+	d.add(t, d.api.environment(), "api")
+	d.add(t, d.fanout.environment(), "fanout")
+	d.add(t, d.likes.environment(), "likeagg")
+	d.add(t, append(d.canary.environment(), "FANFARE_CANARY=on", "FANFARE_HTTP_ADDR="+freeAddress(t)), "api")
+	return d
+}
+
+func (d *observed) admins() (all []string) {
+	for _, m := range d.members {
+		all = append(all, m.admin)
+	}
+	return all
+}
+
+// uses lets two users post, read and like until the test ends. Calls may fail.
+func (d *observed) uses(t *testing.T) {
+	t.Helper()
+	api, err := client.New("http://" + d.http)
+	require.NoError(t, err)
+	as := func(user string) *client.Client {
+		token, err := api.DevToken(t.Context(), user, time.Hour)
+		require.NoError(t, err)
+		c := api.AsToken(token.Token)
+		_, err = c.PutMe(t.Context(), client.ProfileInput{Name: user})
+		require.NoError(t, err)
+		return c
+	}
+	ann, bob := as("ann"), as("bob")
+	require.NoError(t, bob.Follow(t.Context(), "ann"))
+	ctx := t.Context() // it ends before the cleanups
+	var used sync.WaitGroup
+	used.Go(func() {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			post, err := ann.CreatePost(ctx, client.PostInput{Text: "hello"})
+			if err == nil {
+				_ = bob.Like(ctx, post.ID)
+			}
+			_, _ = bob.Home(client.Push).Page(ctx, "", 20)
+		}
+	})
+	t.Cleanup(used.Wait)
+}
+
+// isWrite reports whether a request writes to the table.
+func isWrite(r *http.Request) bool {
+	target := r.Header.Get("X-Amz-Target")
+	return strings.HasPrefix(target, "DynamoDB_") && slices.ContainsFunc([]string{".BatchWriteItem", ".PutItem", ".UpdateItem", ".DeleteItem", ".TransactWriteItems"},
+		func(operation string) bool { return strings.HasSuffix(target, operation) })
+}
+
+// refuse answers with an error of DynamoDB.
+func refuse(rw http.ResponseWriter, code, problem string) bool {
+	rw.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	rw.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(rw, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":%q}`, code, problem)
+	return true
+}
+
+func denied(rw http.ResponseWriter, r *http.Request) bool {
+	return isWrite(r) && refuse(rw, "AccessDeniedException", "User: fanout is not authorized to perform this")
+}
+
+func queueAway(rw http.ResponseWriter, r *http.Request) bool {
+	if !strings.HasPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.") {
+		return false
+	}
+	rw.WriteHeader(http.StatusServiceUnavailable)
+	return true
+}
+
+func tableHangs(_ http.ResponseWriter, r *http.Request) bool {
+	if !strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_") {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, r.Body) // without that the server does not see that the client is gone
+	<-r.Context().Done()
+	return true
+}
