@@ -39,8 +39,8 @@ func metricsOf(t *testing.T, c situation, recordings map[string]series) series {
 	return s
 }
 
-// watched are all alarms of a deployment on ECS.
-func watched(t *testing.T) map[string]alarm {
+// alarmsOfECS are all alarms of a deployment on ECS.
+func alarmsOfECS(t *testing.T) map[string]alarm {
 	t.Helper()
 	all := alarms(t, map[string]string{
 		"TableName": "feeds", "QueuePrefix": "q", "ServicesStack": "test",
@@ -53,7 +53,7 @@ func watched(t *testing.T) map[string]alarm {
 // Sound situations raise nothing, and each fault raises its alarms and no others, however late the
 // metrics are within two minutes. When the fault has ended, the alarms end.
 func TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong(t *testing.T) {
-	all := watched(t)
+	all := alarmsOfECS(t)
 	raised := map[string]bool{}
 	situations := append(healthy(), alarming()...)
 	recordings := recordingsOf(t, situations)
@@ -124,7 +124,7 @@ func TestTheAlarmsOfAllQueuesAreAlike(t *testing.T) {
 // fire, or always.
 func TestNoAlarmWithFillWantsAllOfItsMinutes(t *testing.T) {
 	t.Parallel()
-	for name, a := range watched(t) {
+	for name, a := range alarmsOfECS(t) {
 		if a.hasFill() {
 			assert.LessOrEqual(t, a.least, a.periods-latest, name)
 			assert.Positive(t, a.least, name)
@@ -150,7 +150,7 @@ func TestTheAlarmsDoWithoutTheStackOfTheDaemons(t *testing.T) {
 // Each alarm names a section that says what to do.
 func TestEachAlarmNamesItsRunbook(t *testing.T) {
 	t.Parallel()
-	for name, a := range watched(t) {
+	for name, a := range alarmsOfECS(t) {
 		at := regexp.MustCompile(`\((docs/\w+\.md), ([^)]+)\)$`).FindStringSubmatch(a.description)
 		require.Len(t, at, 3, "%s: %s", name, a.description)
 		page, err := os.ReadFile("../" + at[1])
@@ -168,7 +168,7 @@ func TestTheDashboardShowsTheMetricsOfTheAlarms(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(at(t, resources, "Dashboard", "Properties", "DashboardBody").(string)), &body))
 	known := map[string]bool{}
-	for _, a := range watched(t) {
+	for _, a := range alarmsOfECS(t) {
 		for _, metric := range a.metrics {
 			known[metric] = true
 		}
