@@ -28,8 +28,8 @@ import (
 	"fanfare/messages"
 )
 
-// situation is a state of a deployment, and the alerts that belong to it.
-type situation struct {
+// trial is a state of a deployment, and the alerts that belong to it.
+type trial struct {
 	name string
 	// begin brings a sound deployment into the situation.
 	begin func(t *testing.T, d *observed)
@@ -53,8 +53,8 @@ const (
 	purges, purgeEvery = 40, 500 * time.Millisecond
 )
 
-func situations() []situation {
-	return []situation{
+func trials() []trial {
+	return []trial{
 		{
 			"fan-out denied", func(_ *testing.T, d *observed) { d.fanout.set(denied) },
 			[]string{"FanfareQueueStuck", "FanfareMessagesFail", "FanfareCanaryFails"}, []string{"FanfareMessageOverdue"},
@@ -101,7 +101,7 @@ func TestPlatformAlertsFireInTheirSituationAlone(t *testing.T) {
 			t.Parallel()
 			watchDemo(t)
 		})
-		for _, s := range situations() {
+		for _, s := range trials() {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 				alerts := s.watch(t)
@@ -115,7 +115,7 @@ func TestPlatformAlertsFireInTheirSituationAlone(t *testing.T) {
 }
 
 // watch returns the alerts that fired in a situation, and after which time.
-func (s situation) watch(t *testing.T) map[string]time.Duration {
+func (s trial) watch(t *testing.T) map[string]time.Duration {
 	t.Helper()
 	d := newObserved(t)
 	d.uses(t)

@@ -87,19 +87,19 @@ func alertNames(t *testing.T) (names []string) {
 	return names
 }
 
-// sample is a series in an answer of Prometheus.
-type sample struct {
+// scraped is a series in an answer of Prometheus.
+type scraped struct {
 	Metric map[string]string
 	Value  [2]any
 	Values [][2]any
 }
 
 // ask returns the series that answer a query.
-func (p *prometheus) ask(t *testing.T, path string, query url.Values) []sample {
+func (p *prometheus) ask(t *testing.T, path string, query url.Values) []scraped {
 	t.Helper()
 	var out struct {
 		Status, Error string
-		Data          struct{ Result []sample }
+		Data          struct{ Result []scraped }
 	}
 	answer := get(t, strings.TrimPrefix(p.url, "http://"), path+"?"+query.Encode(), "")
 	_, body, _ := strings.Cut(answer, " ")

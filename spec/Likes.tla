@@ -14,6 +14,8 @@ CONSTANTS
   Crashes,         \* processes that die, and windows that give up
   Days,            \* midnights
   MsgDays,         \* a message may be applied until it is so many days old
+  Restores,        \* the most restores: the table goes back to a copy
+  Torn,            \* the parts of a copy may be of several moments
   \* Rules
   KnownBeforeFlush,   \* flush when the outcome of each write is known
   RefusalUndecided,   \* after a lost answer only success or the condition decide
@@ -31,7 +33,10 @@ CONSTANTS
   PruneLate,          \* prune when no request of the incarnation may be on its way
   RefuseOld,          \* refuse messages older than MsgDays
   TtlLong,            \* an unlike's item outlives each message that it refuses
-  TtlUncounted        \* an item that owes the count its -1 has no ttl
+  TtlUncounted,       \* an item that owes the count its -1 has no ttl
+  StopFirst,          \* no process from before a restore writes to the restored table
+  CountOpen,          \* after a restore, apply again the likes that it left open
+  AddDifference       \* after a restore, add what the count lacks by its own ledger
 
 VARIABLES
   sent,     \* the number of actions of each user
@@ -43,11 +48,17 @@ VARIABLES
   cur, own, next, seqs, born,  \* incarnations: current, owner, next name, last seq, day
   ending,   \* incarnations that may note their end: not current, their process lives
   win, net, lates, crashes, day,
-  saw       \* ByNote = FALSE: what a flush that prunes saw
+  saw,      \* ByNote = FALSE: what a flush that prunes saw
+  copy,     \* the parts of the items that are copied
+  restored, \* the first incarnation after the restore, 0 before it
+  kept,     \* the messages that were unanswered at the restore
+  walk,     \* the users whose likes the repair has not looked at
+  lacks     \* what the count lacks by its own ledger
 
 items == <<like, count, d, x, note, applied>>
 names == <<cur, own, next, seqs, born, ending>>
-vars  == <<sent, acked, items, names, win, net, lates, crashes, day, saw>>
+past  == <<copy, restored, kept, walk, lacks>>
+vars  == <<sent, acked, items, names, win, net, lates, crashes, day, saw, past>>
 
 None  == [f |-> <<0, 0>>, v |-> 0, st |-> 0, base |-> 0, day |-> 0]
 I     == 1..Incs
@@ -63,7 +74,7 @@ Init ==
   /\ cur = [a \in A |-> 0] /\ own = [i \in I |-> 0] /\ next = 1
   /\ seqs = [i \in I |-> 0] /\ born = [i \in I |-> 0] /\ ending = {}
   /\ win = [w \in W |-> [pc |-> "idle"]] /\ net = {} /\ lates = 0 /\ crashes = 0 /\ day = 0
-  /\ saw = {}
+  /\ saw = {} /\ copy = [p \in {} |-> 0] /\ restored = 0 /\ kept = {} /\ walk = {} /\ lacks = 0
 
 Messages == {m \in U \X (1..Versions) : m[2] <= sent[m[1]]}
 Fresh == ~RefuseOld \/ day <= MsgDays      \* all messages are of day 0
@@ -125,7 +136,7 @@ Ledger(w) ==
 \* The state of a flush by a ledger entry, a fence and whether the incarnation ended.
 Judge(g, ld, lx, ended) ==
   IF ld >= g[2] THEN "counted"
-  ELSE IF NoteFirst /\ ByNote /\ ld = 0 /\ ended THEN "counted"
+  ELSE IF NoteFirst /\ ByNote /\ ended THEN "counted"
   ELSE IF lx THEN "never"
   ELSE IF ld = 0 /\ ended THEN "counted" ELSE "open"
 Ended(i) == IF ByNote THEN i \in note ELSE Aged(i)
@@ -258,13 +269,57 @@ Expire(u) ==
   /\ like' = [like EXCEPT ![u] = None]
   /\ UNCHANGED <<sent, acked, count, d, x, note, applied, names, win, net, lates, crashes, day, saw>>
 
-Next == \/ \E w \in W : (\E a \in A : Start(w, a)) \/ Look(w) \/ Ledger(w) \/ ReadNote(w) \/ Fence(w)
+\* ---------------------------------------------------------------- a restore
+\* Whoever meets a like now, or on any later day, concludes the truth from the items.
+Judged(u) == LET g == like[u].f IN Judge(g, d[g[1]], x[g[1]], Ended(g[1]))
+
+\* A part of the items is copied: the likes, the count with its ledger, the notes.
+Parts == [likes |-> like, count |-> <<count, d, x>>, notes |-> note]
+Copy(p) ==
+  /\ restored < Restores /\ p \cap DOMAIN copy = {}
+  /\ copy' = [q \in DOMAIN copy \cup p |-> IF q \in p THEN Parts[q] ELSE copy[q]]
+  /\ UNCHANGED <<sent, acked, items, names, win, net, lates, crashes, day, saw, restored, kept, walk, lacks>>
+
+\* The table goes back to its copy. Answered messages stay answered, others stay in the queue.
+\* A flush counts as applied if the items of the copy prove it.
+RECURSIVE SumOf(_, _)
+SumOf(S, part) == IF S = {} THEN 0 ELSE LET u == CHOOSE u \in S : TRUE IN part[u] + SumOf(S \ {u}, part)
+Restore ==
+  /\ restored = 0 /\ DOMAIN copy = DOMAIN Parts
+  /\ like' = copy.likes /\ count' = copy.count[1] /\ d' = copy.count[2] /\ x' = copy.count[3] /\ note' = copy.notes
+  /\ LET proved == {u \in U : like'[u] # None /\ Judged(u)' = "counted"}
+         part == [u \in U |-> IF u \in proved THEN like'[u].st ELSE like'[u].base] IN
+     applied' = {like'[u].f : u \in proved} /\ lacks' = SumOf(U, part) - count'
+  /\ restored' = next /\ kept' = Messages \ acked /\ walk' = U /\ copy' = [p \in {} |-> 0]
+  /\ IF StopFirst THEN /\ win' = [w \in W |-> IF Running(w) THEN End(win[w], "dead") ELSE win[w]]
+                       /\ cur' = [a \in A |-> 0] /\ ending' = {} /\ net' = {}
+     ELSE UNCHANGED <<win, cur, ending, net>>
+  /\ UNCHANGED <<sent, acked, own, next, seqs, born, lates, crashes, day, saw>>
+
+\* The repair, beside traffic. Where a like's stamp is of an incarnation from before the restore
+\* and not counted, be it fenced, its action is applied again: that window fences and re-stamps.
+Walk(u) ==
+  /\ u \in walk /\ walk' = walk \ {u}
+  /\ acked' = IF CountOpen /\ like[u] # None /\ like[u].f[1] < restored /\ Judged(u) # "counted"
+              THEN acked \ {<<u, like[u].v>>} ELSE acked
+  /\ UNCHANGED <<sent, items, names, win, net, lates, crashes, day, saw, copy, restored, kept, lacks>>
+\* The likes are read between two equal readings of the ledger, and the difference is added once.
+Mend ==
+  /\ AddDifference /\ lacks # 0
+  /\ count' = SumOf(U, [u \in U |-> IF like[u] # None /\ Judged(u) = "counted" THEN like[u].st ELSE like[u].base])
+  /\ lacks' = 0
+  /\ UNCHANGED <<sent, acked, like, d, x, note, applied, names, win, net, lates, crashes, day, saw, copy, restored, kept, walk>>
+
+Step == \/ \E w \in W : (\E a \in A : Start(w, a)) \/ Look(w) \/ Ledger(w) \/ ReadNote(w) \/ Fence(w)
                         \/ Put(w) \/ Flush(w) \/ Ack(w) \/ EarlyAck(w) \/ GiveUp(w)
         \/ \E a \in A : Crash(a) \/ Rotate(a)
         \/ \E i \in I : Note(i) \/ Prune(i)
         \/ \E n \in net : Land(n)
         \/ Midnight
         \/ \E u \in U : Expire(u)
+Next == \/ Step /\ UNCHANGED past
+        \/ \E p \in SUBSET DOMAIN Parts : p # {} /\ (Torn \/ p = DOMAIN Parts) /\ Copy(p)
+        \/ Restore \/ Mend \/ \E u \in U : Walk(u)
 Spec == Init /\ [][Next]_vars
 Symm == Permutations(U) \cup Permutations(A)
 
@@ -273,15 +328,15 @@ Symm == Permutations(U) \cup Permutations(A)
 Part(u) == IF like[u] = None THEN 0 ELSE IF like[u].f \in applied THEN like[u].st ELSE like[u].base
 RECURSIVE Sum(_)
 Sum(S) == IF S = {} THEN 0 ELSE LET u == CHOOSE u \in S : TRUE IN Part(u) + Sum(S \ {u})
-Exact == count = Sum(U)
+Exact == count + lacks = Sum(U)
 
-\* Whoever meets a like now, or on any later day, concludes the truth from the items.
-Judged(u) == LET g == like[u].f IN Judge(g, d[g[1]], x[g[1]], Ended(g[1]))
 Counted == \A u \in U : like[u] # None /\ Judged(u) = "counted" => like[u].f \in applied
 Never   == \A u \in U : like[u] # None /\ Judged(u) = "never" => like[u].f \notin applied
 
-\* I3 at quiescence: the users whose latest action is like.
-Liked == {u \in U : sent[u] > 0 /\ St(sent[u]) = 1}
+\* I3 at quiescence: the users whose latest action is like, or was like in the restored table and
+\* by the messages that were kept.
+Liked == {u \in U : IF restored = 0 THEN sent[u] > 0 /\ St(sent[u]) = 1 ELSE like[u].st = 1}
 Quiet == net = {} /\ Messages \subseteq acked /\ \A w \in W : ~Running(w)
-Settled == Quiet => count = Cardinality(Liked)
+Repaired == walk = {} /\ (AddDifference => lacks = 0)
+Settled == Quiet /\ Repaired => count = Cardinality(Liked) /\ \A m \in kept : like[m[1]].v >= m[2]
 =============================================================================

@@ -16,6 +16,7 @@ import (
 // verifyFlags are those of a verification.
 type verifyFlags struct {
 	repair, asJSON bool
+	restoredTo     time.Time
 	rate           int
 }
 
@@ -32,11 +33,19 @@ With --repair it mends each finding, and walks again until nothing is left, five
 most. A repair does nothing if the damage is gone by then, so it may be run again at any
 time. A post without its text cannot be mended, and is deleted: look at a backup first.
 
+After a restore give --after-restore the time that the table was restored to. Then likes that
+an aggregator had stored and not counted at that time are findings too, because nobody is left
+to count them, and --repair counts them.
+
 The exit code is 1 if findings are left. With FANFARE_ENGINE=aws it reads the table, else it
 asks the admin address of a running fanfare up.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&flags.repair, "repair", false, "mend the findings")
+	c.Flags().Func("after-restore", "the `TIME` that the table was restored to, such as 2026-11-22T08:00:00Z", func(text string) (err error) {
+		flags.restoredTo, err = pastTime(text, time.Now())
+		return err
+	})
 	c.Flags().IntVar(&flags.rate, "rate", 200, "most capacity `UNITS` a second")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	return a.onTable(c, func(ctx context.Context, table admin.Operations, _ []string) error {
@@ -96,16 +105,16 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 		}
 		return nil
 	}
+	asked := admin.Verification{Repair: flags.repair, RestoredTo: flags.restoredTo, Rate: float64(flags.rate)}
+	var err error
 	for again := true; again; {
 		began = time.Now()
-		var err error
-		if v.Summary, err = table.Verify(ctx, admin.Verification{Repair: flags.repair, Rate: float64(flags.rate)}, event); err != nil {
+		if v.Summary, err = table.Verify(ctx, asked, event); err != nil {
 			return err
 		}
 		v.Walks++
 		again = flags.repair && len(v.Mended) > 0 && v.Walks < mostWalks
 	}
-	var err error
 	if flags.asJSON {
 		err = a.printJSON(v)
 	} else {
@@ -115,4 +124,16 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 		return &exitError{daemon.ExitFailure}
 	}
 	return err
+}
+
+// pastTime parses a time that is not in the future.
+func pastTime(text string, now time.Time) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return time.Time{}, errors.New("it is not a time such as 2026-11-22T08:00:00Z")
+	case at.After(now):
+		return time.Time{}, errors.New("it is in the future")
+	}
+	return at, nil
 }

@@ -85,8 +85,66 @@ func TestAWalkTellsHowMuchIsLeft(t *testing.T) {
 	}
 }
 
+// uncount takes the count of a post away, and the note of the incarnation that counted its like: so
+// they were between the stamp and the flush.
+func uncount(t *testing.T, path, post string) {
+	t.Helper()
+	dir, err := datadir.Open(path)
+	require.NoError(t, err)
+	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
+	require.NoError(t, err)
+	_, err = store.Delete(t.Context(), table.DeleteInput{Key: schema.LikeCountKey(post), If: table.Exists{}})
+	require.NoError(t, err)
+	res, err := store.Get(t.Context(), table.GetInput{Key: schema.LikeKey(post, "fan", 1), Consistent: true})
+	require.NoError(t, err)
+	like, err := schema.ParseLike(*res.Item)
+	require.NoError(t, err)
+	_, err = store.Delete(t.Context(), table.DeleteInput{Key: schema.LikeEndKey(like.Flush.Inc), If: table.Exists{}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(store.Close(), dir.Close()))
+}
+
+func TestVerifyCountsTheLikesThatARestoreLeftUncounted(t *testing.T) {
+	dir := t.TempDir()
+	p := up(t, dir)
+	for _, user := range []string{"ann", "fan"} {
+		_, err := p.as(t, user).PutMe(t.Context(), client.ProfileInput{Name: user})
+		require.NoError(t, err)
+	}
+	post, err := p.as(t, "ann").CreatePost(t.Context(), client.PostInput{Text: "hello"})
+	require.NoError(t, err)
+	require.NoError(t, p.as(t, "fan").Like(t.Context(), post.ID))
+	likes := func() int {
+		count, err := p.as(t, "ann").LikeCount(t.Context(), post.ID)
+		require.NoError(t, err)
+		return int(count.Count)
+	}
+	until(t, "the count", func() bool { return likes() == 1 })
+	p.stop(t, os.Interrupt)
+	uncount(t, dir, post.ID)
+	p = up(t, dir)
+	require.Zero(t, likes())
+
+	verify := func(code int, args ...string) string {
+		t.Helper()
+		got, out, errs := result(t, nil, "fanfare", append([]string{"verify", "--admin", p.admin, "--rate", "100000"}, args...)...)
+		assert.Equalf(t, code, got, "exit code; %s %s", out, errs)
+		return out
+	}
+	now := time.Now().Format(time.RFC3339)
+	assert.Contains(t, verify(0), "0 findings left")
+	assert.Contains(t, verify(1, "--after-restore", now), "like-uncounted  p#"+post.ID+"#likecount / count: 1 actions are stored and not counted")
+	assert.Zero(t, likes())
+	assert.Contains(t, verify(0, "--after-restore", now, "--repair"), "0 findings left")
+	assert.Equal(t, 1, likes())
+	assert.Contains(t, verify(0, "--after-restore", now), "0 findings left")
+}
+
 func TestVerifyRefusesWrongUse(t *testing.T) {
-	for _, args := range [][]string{{"--rate", "0"}, {"POST"}} {
+	for _, args := range [][]string{
+		{"--rate", "0"}, {"POST"}, {"--after-restore", "yesterday"}, {"--after-restore", "2026-11-22"}, {"--after-restore", ""},
+		{"--after-restore", time.Now().Add(time.Hour).Format(time.RFC3339)},
+	} {
 		code, _, errs := result(t, nil, "fanfare", append([]string{"verify"}, args...)...)
 		assert.Equal(t, 2, code, args)
 		assert.NotEmpty(t, errs)

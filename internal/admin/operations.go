@@ -81,7 +81,7 @@ func (d Domain) Verify(ctx context.Context, in Verification, event func(VerifyEv
 		}
 	}
 	return d.Audit.Run(ctx, audit.Walk{
-		Repair: in.Repair, Tidy: in.Repair, Spend: audit.Rate(in.Rate),
+		Repair: in.Repair, Tidy: in.Repair, RestoredTo: in.RestoredTo, Spend: audit.Rate(in.Rate),
 		Found:    func(f audit.Finding) error { return event(VerifyEvent{Finding: &f}) },
 		Progress: func(sum audit.Summary) error { return event(VerifyEvent{Progress: &sum, Total: total}) },
 	})

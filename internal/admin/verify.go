@@ -18,6 +18,8 @@ import (
 // Verification asks for a walk.
 type Verification struct {
 	Repair bool `json:"repair"`
+	// RestoredTo is the time that the table was restored to, zero for never.
+	RestoredTo time.Time `json:"restored_to,omitzero"`
 	// Rate is the most capacity units a second.
 	Rate float64 `json:"rate"`
 }

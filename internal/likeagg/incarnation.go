@@ -43,6 +43,16 @@ func newIncarnation(day int64, random uint64) string {
 	return s
 }
 
+// Began returns the day on which an incarnation began, by the clock of its aggregator, and false if
+// its name has none. No count depends on it.
+func Began(inc string) (day time.Time, ok bool) {
+	if len(inc) != dayDigits+randDigits {
+		return time.Time{}, false
+	}
+	days, err := strconv.ParseInt(inc[:dayDigits], dayBase, 64)
+	return time.Unix(days*24*60*60, 0), err == nil
+}
+
 // incarnation is one life of the aggregator. The collector's mutex guards it.
 type incarnation struct {
 	name     string

@@ -49,7 +49,7 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	case flushed && seq >= g.Seq:
 		return flushCounted
 	case ended:
-		return flushCounted // its entry was pruned; a fence that came later says nothing
+		return flushCounted // its entry was pruned, or a copy of the table has an older one; a fence proves nothing
 	case ledger.Fenced[g.Inc]:
 		return flushNever
 	}
@@ -134,15 +134,15 @@ func (w *window) ended(inc string) bool {
 }
 
 // readEnds looks for the notes of the incarnations that the likes of actions name and
-// the ledger has no entry of. That must come after the ledger was read: an entry that
-// was missing then may have been pruned before the note is read, never after.
+// the ledger does not have the flush of. That must come after the ledger was read: an entry that
+// was missing then may have been pruned before the note is read, never after. An entry of an
+// earlier flush and a note are both there in a restored table whose items are of several moments.
 func (w *window) readEnds(ctx context.Context, actions []*action) error {
 	incs := map[string]bool{}
 	for _, a := range actions {
-		inc := a.old.Flush.Inc
-		_, flushed := w.ledger.Done[inc]
-		if end, _ := w.collector.ends.get(inc); !flushed && !end.ended {
-			incs[inc] = true
+		g := a.old.Flush
+		if end, _ := w.collector.ends.get(g.Inc); w.ledger.Done[g.Inc] < g.Seq && !end.ended {
+			incs[g.Inc] = true
 		}
 	}
 	if len(incs) == 0 {

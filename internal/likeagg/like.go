@@ -11,9 +11,12 @@ import (
 	"fanfare/messages"
 )
 
-// likeTTL is the life of an item that is neither liked nor counted. It must refuse
-// older messages, so it outlives all of them, on clocks that differ too.
-const likeTTL = messages.MaxAge + 3*24*time.Hour
+const (
+	// Outlived is an age above that of each message that is applied, on clocks that differ too.
+	Outlived = messages.MaxAge + 3*24*time.Hour
+	// likeTTL is the life of an item that is neither liked nor counted. It must refuse older messages.
+	likeTTL = Outlived
+)
 
 // act brings an action one step further. After it the action is stamped, has failed, or
 // has met a like that another flush is to count.

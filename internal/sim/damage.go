@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -33,6 +34,22 @@ func (s operator) Transact(ctx context.Context, in table.TransactInput) (table.W
 		if err == nil && op.Check == nil {
 			err = s.w.wrote(op.Key())
 		}
+	}
+	return res, err
+}
+
+func (s operator) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	res, err := s.Memory.Put(ctx, in)
+	if err == nil {
+		err = s.w.wrote(in.Item.Key)
+	}
+	return res, err
+}
+
+func (s operator) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	res, err := s.Memory.Update(ctx, in)
+	if err == nil {
+		err = s.w.wrote(in.Key)
 	}
 	return res, err
 }
@@ -119,6 +136,12 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 		return table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)}
 	}
 	put := func(it table.Item) table.Key { w.write(it); return it.Key }
+	long := time.Now().Add(-40 * 24 * time.Hour)
+	lost := schema.Like{
+		Post: posts[4], User: damaged(2), LikeShards: w.refOf(posts[4]).LikeShards, Liked: true, Version: id.Floor(long), Indexed: w.seed%2 == 0,
+		Flush: schema.Flush{Inc: strconv.FormatInt(long.Unix()/(24*60*60), 36) + "00000000", Seq: 1},
+	}
+	put(lost.Item()) // its aggregator died before it counted the like
 	elsewhere := []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("nowhere")}}
 	comments, attrs := w.partition(schema.CommentsPK(posts[3])), schema.EntryAttrs(time.Now().Add(time.Hour), 1)
 	ref := w.refOf(posts[3])
@@ -141,10 +164,11 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 		audit.EntryUnfollowed: {
 			put(table.Item{Key: entry(damaged(7), posts[2]), Attrs: attrs}),
 		},
-		audit.LikeCount:    {w.miscount(schema.LikeCountKey(posts[2]))},
-		audit.LikeIndex:    {w.change(table.UpdateInput{Key: schema.LikeKey(posts[3], damaged(1), ref.LikeShards), Set: elsewhere})},
-		audit.CommentIndex: {w.change(table.UpdateInput{Key: comments[0].Key, Set: elsewhere})},
-		audit.CommentCount: {w.change(table.UpdateInput{Key: schema.PostKey(author, posts[4]), Add: n(schema.AttrComments, 7)})},
+		audit.LikeCount:     {w.miscount(schema.LikeCountKey(posts[2]))},
+		audit.LikeUncounted: {schema.LikeCountKey(posts[4])},
+		audit.LikeIndex:     {w.change(table.UpdateInput{Key: schema.LikeKey(posts[3], damaged(1), ref.LikeShards), Set: elsewhere})},
+		audit.CommentIndex:  {w.change(table.UpdateInput{Key: comments[0].Key, Set: elsewhere})},
+		audit.CommentCount:  {w.change(table.UpdateInput{Key: schema.PostKey(author, posts[4]), Add: n(schema.AttrComments, 7)})},
 	}
 }
 
@@ -213,6 +237,9 @@ func (w *World) checkMended(posts []string, told int) {
 		if ref := w.refOf(post); ref == nil || ref.Deleted != (post == posts[1]) {
 			w.load.fail("audit", "after repairs the post by id of %s is %+v", post, ref)
 		}
+	}
+	if likes := w.book.counts[posts[4]].Likes; likes != 2 {
+		w.load.fail("I3", "after repairs post %s counts %d, want the two users who like it", posts[4], likes)
 	}
 	if now := len(w.told.follows); now != told {
 		w.load.fail("I6", "repairs told others of %d follows", now-told)

@@ -4,9 +4,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // likeBook is the oracle's own copy of every like, like count and note of an incarnation's
@@ -55,6 +58,19 @@ func (b *likeBook) sum(post string) (likes int64) {
 		}
 	}
 	return likes
+}
+
+// abandoned reports whether a like of the post of a like count is not counted although each message
+// of it is too old by now.
+func (b *likeBook) abandoned(countPK string) bool {
+	post, _, _ := postOfLikes(countPK)
+	for _, like := range b.likes[post] {
+		made, err := id.Time(like.Version)
+		if err == nil && !b.counted(like) && like.Liked != like.Base && time.Since(made) > messages.MaxAge {
+			return true
+		}
+	}
+	return false
 }
 
 // note takes a write over, and returns the posts that it touches.

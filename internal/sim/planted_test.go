@@ -79,6 +79,7 @@ func bugs() []bug {
 		worker   = "internal/fanout/worker.go"
 		events   = "internal/fanout/events.go"
 		counts   = "internal/ops/audit/counts.go"
+		tally    = "internal/ops/audit/likes.go"
 		entries  = "internal/ops/audit/entries.go"
 		mend     = "internal/feed/mend.go"
 		life     = "internal/feed/lives.go"
@@ -182,7 +183,7 @@ func bugs() []bug {
 			{inc, "func dayOf(", "func daysOld(inc string) int64 {\n\tday, _ := strconv.ParseInt(inc[:dayDigits], dayBase, 64)\n\treturn dayOf(time.Now()) - day\n}\n\nfunc dayOf("},
 			{ledger, "\treturn flushOpen\n", "\tif !flushed && daysOld(g.Inc) > 1 {\n\t\treturn flushCounted\n\t}\n\treturn flushOpen\n"},
 		}},
-		{"unlike expires after an hour", "I3", []edit{{like, `const likeTTL = messages.MaxAge + 3*24*time.Hour`, `const likeTTL = messages.MaxAge - 30*24*time.Hour + time.Hour`}}},
+		{"unlike expires after an hour", "I3", []edit{{like, `likeTTL = Outlived`, `likeTTL = time.Hour`}}},
 		{"message of any age applied", "I3", []edit{{"messages/messages.go", `case now.Sub(at) > MaxAge:`, `case now.Sub(at) > 1000*MaxAge:`}}},
 		{"aggregator goes on after a sleep of weeks", "I3", []edit{{attempt, `if version != "" {`, `if version == "-" {`}}},
 		{"like of an unknown post dropped", "I6", []edit{{window, `a.err = unknownPost(w.post, a.receives, w.collector.cfg.Now())`, `_ = unknownPost(w.post, a.receives, w.collector.cfg.Now())`}}},
@@ -328,7 +329,8 @@ func bugs() []bug {
 		{"audit that takes a stale reading for a finding", "audit", []edit{{"internal/ops/audit/audit.go", `return err == nil, r.spend(ctx, res.Units, err)`, `return true, r.spend(ctx, res.Units, nil)`}, {"internal/ops/audit/audit.go", `!cancelled.Retryable() {
 			return false, err`, `!cancelled.Retryable() {
 			return true, err`}}},
-		{"like count judged by a ledger that changed", "audit", []edit{{counts, `if !sameItem(before, found[key]) {`, `if found == nil {`}}},
+		{"like count judged by a ledger that changed", "audit", []edit{{tally, `if !sameItem(before, found[key]) {`, `if found == nil {`}}},
+		{"like that its aggregator is about to count taken for one that nobody counts", "audit", []edit{{tally, ` || !r.abandoned(like)`, ``}}},
 		{"removal taken for the loss of a profile", "audit", []edit{{counts, `if _, removed := items[note]; removed {`, `if _, removed := items[note]; removed && user == "" {`}, {counts, `check(note, table.Absent{}), check(held`, `check(held`}}},
 		{"repair of a follow over a block", "I4 audit", []edit{{mend, `_, blocked := found[block]`, `_, blocked := found[table.Key{}]`}, {mend, `			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 `, ``}}},

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"slices"
 
-	"fanfare/internal/likeagg"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -211,90 +210,4 @@ func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 		}
 		return counted{CommentCount, "comments", pk, found[key].Int(schema.AttrComments), []table.Key{key}, schema.AttrComments, found}, nil
 	})
-}
-
-// likeCount checks the like count of a living post. The likes are read between two equal
-// readings of the count with its ledger, so no flush came in between; and nothing but a flush
-// changes the part of a like in the count (docs/LIKES.md).
-func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
-	key := schema.LikeCountKey(ref.ID)
-	for range decisions {
-		found, err := r.get(ctx, true, key)
-		if err != nil {
-			return err
-		}
-		before := found[key]
-		count := schema.ParseLikeCount(&before)
-		if r.cfg.Most > 0 && count.Likes > int64(r.cfg.Most) {
-			return nil
-		}
-		sum, err := r.likes(ctx, ref, count)
-		if err != nil || sum == count.Likes {
-			return err
-		}
-		found, err = r.get(ctx, true, key, schema.PostByIDKey(ref.ID))
-		if err != nil {
-			return err
-		}
-		if now, err := schema.ParsePostRef(found[schema.PostByIDKey(ref.ID)]); err != nil || now.Deleted {
-			return nil //nolint:nilerr // its likes are being removed
-		}
-		if !sameItem(before, found[key]) {
-			continue
-		}
-		return r.found(ctx, LikeCount, key, fmt.Sprintf("the count is %d, and the likes by its ledger are %d", count.Likes, sum), func() (bool, error) {
-			return r.add(ctx, found, key, schema.AttrLikes, sum-count.Likes)
-		})
-	}
-	r.sum.Undecided++
-	return nil
-}
-
-func sameItem(a, b table.Item) bool {
-	return len(a.Attrs) == len(b.Attrs) && !slices.ContainsFunc(a.Attrs, func(attr table.Attr) bool { return b.Get(attr.Name) != attr.Value })
-}
-
-// likes returns the number of likes that are in a count by its ledger. The notes of ends are
-// read after the ledger.
-func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount) (sum int64, err error) {
-	ended := map[string]bool{}
-	for shard := range ref.LikeShards {
-		err := r.each(ctx, table.Query{PK: schema.LikesPK(ref.ID, shard, ref.LikeShards), Consistent: true}, func(it table.Item) error {
-			like, err := schema.ParseLike(it)
-			if err != nil {
-				return nil //nolint:nilerr // items that cannot be read are passed by
-			}
-			inc := like.Flush.Inc
-			_, flushed := ledger.Done[inc]
-			if _, known := ended[inc]; !flushed && !known {
-				if ended[inc], err = r.endedOn(ctx, inc, ref.ID); err != nil {
-					return err
-				}
-			}
-			if state := like.Liked; state && likeagg.Counted(like.Flush, ledger, ended[inc]) ||
-				like.Base && !likeagg.Counted(like.Flush, ledger, ended[inc]) {
-				sum++
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
-		}
-	}
-	return sum, nil
-}
-
-// endedOn reports whether an incarnation noted that it flushed everything on a post.
-func (r *run) endedOn(ctx context.Context, inc, post string) (bool, error) {
-	key := schema.LikeEndKey(inc)
-	found, err := r.get(ctx, true, key)
-	if err != nil {
-		return false, err
-	}
-	it, ok := found[key]
-	if !ok {
-		return false, nil
-	}
-	end, err := schema.ParseLikeEnd(it)
-	return err == nil && !end.Lost[post], nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -193,6 +194,16 @@ func damages() []damage {
 			w.drop(schema.LikeKey(posts[5], "fan0", 1))
 			return schema.LikeCountKey(posts[5])
 		}, nil},
+		{"an aggregator died before it counted a like, 40 days ago", audit.LikeUncounted, func(w *world, posts []string) table.Key {
+			w.put(uncounted(w, posts[4], "fan6", 40*24*time.Hour).Item())
+			return schema.LikeCountKey(posts[4])
+		}, func(w *world, posts []string) bool {
+			n, err := w.LikeCount(w.t.Context(), posts[4])
+			w.must(err)
+			w.must(w.Unlike(w.t.Context(), "fan6", posts[4]))
+			w.quiet()
+			return n.Count == 3
+		}},
 		{"a like is not in the index", audit.LikeIndex, func(w *world, posts []string) table.Key {
 			w.change(schema.LikeKey(posts[6], "fan0", 1), nil, nil, table.AttrGSI1PK, table.AttrGSI1SK)
 			return schema.LikeKey(posts[6], "fan0", 1)
@@ -222,6 +233,16 @@ func damages() []damage {
 			return schema.PostKey("ann", posts[7])
 		}, func(w *world, posts []string) bool { return shown(w, posts[7]) == 0 }},
 	}
+}
+
+// uncounted returns a like that an incarnation of so long ago stamped and did not count.
+func uncounted(w *world, post, user string, ago time.Duration) schema.Like {
+	w.t.Helper()
+	at := time.Now().Add(-ago)
+	version, err := id.NewGenerator(func() time.Time { return at }).New()
+	w.must(err)
+	inc := strconv.FormatInt(at.Unix()/(24*60*60), 36) + "00000000"
+	return schema.Like{Post: post, User: user, LikeShards: 1, Liked: true, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Indexed: true}
 }
 
 // madeUp returns the id of a post that nobody made.

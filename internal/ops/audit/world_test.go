@@ -62,6 +62,8 @@ type world struct {
 	// ahead is how far the clock of the world is ahead.
 	ahead  atomic.Int64
 	broker *queueembedded.Broker
+	// stop ends the workers, and returns once they have ended.
+	stop func()
 	// sweep does the work of UserForgotten. While it is nil, the tests sweep.
 	sweep atomic.Pointer[queue.Handler]
 }
@@ -70,12 +72,27 @@ func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Lo
 
 func newWorld(t *testing.T, store table.Store) *world {
 	t.Helper()
-	w := &world{t: t, store: store}
-	var err error
-	w.broker, err = queueembedded.Open("queue", queueembedded.Options{
-		FS: vfs.NewMem(), Now: w.now, MaxInFlight: map[string]int{queue.TopicPosts: 8, queue.TopicBackfills: 8, queue.TopicChunks: 8, queue.TopicLikes: 1000},
+	w := &world{t: t}
+	w.broker = openQueue(t, "queue", vfs.NewMem(), w.now)
+	w.run(store)
+	return w
+}
+
+func openQueue(t *testing.T, dir string, fs vfs.FS, now func() time.Time) *queueembedded.Broker {
+	t.Helper()
+	broker, err := queueembedded.Open(dir, queueembedded.Options{
+		FS: fs, Now: now, MaxInFlight: map[string]int{queue.TopicPosts: 8, queue.TopicBackfills: 8, queue.TopicChunks: 8, queue.TopicLikes: 1000},
 	})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, broker.Close()) })
+	return broker
+}
+
+// run starts a system on a table and on the queues of the world.
+func (w *world) run(store table.Store) {
+	t := w.t
+	t.Helper()
+	w.store = store
 	ids := id.NewGenerator(w.now)
 	way := access.New(access.Config{
 		Store: store, Local: true, Publisher: w.broker, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: 14,
@@ -107,14 +124,13 @@ func newWorld(t *testing.T, store table.Store) *world {
 	}
 	likes := likeagg.New(likeagg.Config{Store: store, Broker: w.broker, Now: w.now, Window: 10 * time.Millisecond, IndexLikes: true})
 	running.Go(func() { _ = likes.Run(ctx) }) // nil after a stop
-	t.Cleanup(func() {
+	w.stop = func() {
 		stop()
 		running.Wait()
-		require.NoError(t, w.broker.Close())
-	})
+	}
+	t.Cleanup(w.stop)
 	w.cfg = audit.Config{Store: store, Feed: w.Service, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), LikesByUser: true}
 	w.audit = audit.New(w.cfg)
-	return w
 }
 
 func (w *world) must(err error) {
@@ -125,8 +141,14 @@ func (w *world) must(err error) {
 // walk walks once over the table and returns the findings.
 func (w *world) walk(repair bool) ([]audit.Finding, audit.Summary) {
 	w.t.Helper()
+	return w.walkAfter(time.Time{}, repair)
+}
+
+// walkAfter is walk for a table that was restored to a time.
+func (w *world) walkAfter(restoredTo time.Time, repair bool) ([]audit.Finding, audit.Summary) {
+	w.t.Helper()
 	var all []audit.Finding
-	sum, err := w.audit.Run(w.t.Context(), audit.Walk{Repair: repair, Found: func(f audit.Finding) error { all = append(all, f); return nil }})
+	sum, err := w.audit.Run(w.t.Context(), audit.Walk{Repair: repair, RestoredTo: restoredTo, Found: func(f audit.Finding) error { all = append(all, f); return nil }})
 	w.must(err)
 	return all, sum
 }

@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+const (
+	// restoreMargin is how far the clocks of a restored table may have been ahead of the time that
+	// the operator names.
+	restoreMargin = 10 * time.Minute
+	// countedAtOnce bounds the requests of a repair that counts likes.
+	countedAtOnce = 8
+)
+
+// likesOf sums up the likes of a post by its ledger.
+type likesOf struct {
+	// counted is the part of the likes in the count.
+	counted int64
+	// uncounted are the likes that nobody will count: liked ones and ones that were taken back.
+	uncounted, unliked int
+}
+
+// likeCount checks the like count of a living post. The likes are read between two equal
+// readings of the count with its ledger, so no flush came in between; and nothing but a flush
+// changes the part of a like in the count (docs/LIKES.md).
+func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
+	key := schema.LikeCountKey(ref.ID)
+	for range decisions {
+		found, err := r.get(ctx, true, key)
+		if err != nil {
+			return err
+		}
+		before := found[key]
+		count := schema.ParseLikeCount(&before)
+		if r.cfg.Most > 0 && count.Likes > int64(r.cfg.Most) {
+			return nil
+		}
+		sum, err := r.likes(ctx, ref, count, nil)
+		if err != nil || sum == (likesOf{counted: count.Likes}) {
+			return err
+		}
+		found, err = r.get(ctx, true, key, schema.PostByIDKey(ref.ID))
+		if err != nil {
+			return err
+		}
+		if now, err := schema.ParsePostRef(found[schema.PostByIDKey(ref.ID)]); err != nil || now.Deleted {
+			return nil //nolint:nilerr // its likes are being removed
+		}
+		if !sameItem(before, found[key]) {
+			continue
+		}
+		return r.likesFound(ctx, ref, count, sum, found)
+	}
+	r.sum.Undecided++
+	return nil
+}
+
+// likesFound makes the findings of a count and of likes that were read under one ledger.
+func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.LikeCount, sum likesOf, items map[table.Key]table.Item) error {
+	key := schema.LikeCountKey(ref.ID)
+	if sum.counted != count.Likes {
+		detail := fmt.Sprintf("the count is %d, and the likes by its ledger are %d", count.Likes, sum.counted)
+		err := r.found(ctx, LikeCount, key, detail, func() (bool, error) {
+			return r.add(ctx, items, key, schema.AttrLikes, sum.counted-count.Likes)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if sum.uncounted == 0 {
+		return nil
+	}
+	detail := fmt.Sprintf("%d actions are stored and not counted, %d of them likes that were taken back", sum.uncounted, sum.unliked)
+	return r.found(ctx, LikeUncounted, key, detail, func() (bool, error) { return true, r.countAgain(ctx, ref, count) })
+}
+
+// countAgain lets an aggregator apply the stored actions again that nobody will count. It fences the
+// incarnations that stamped them, takes each like over and flushes, so a flush that is on its way
+// after all adds nothing twice.
+func (r *run) countAgain(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount) error {
+	random := func() uint64 { return uint64(r.cfg.Random()*(1<<32))<<32 | uint64(r.cfg.Random()*(1<<32)) }
+	cfg := likeagg.Config{
+		Store: r.cfg.Store, Now: r.cfg.Now, Clock: r.cfg.Clock, PutConcurrency: countedAtOnce, IndexLikes: r.cfg.LikesByUser,
+		Random: random, Log: r.cfg.Log,
+	}
+	return likeagg.Direct(ctx, cfg, nil, func(ctx context.Context, add func(likeagg.UserAction) error) error {
+		_, err := r.likes(ctx, ref, ledger, func(l schema.Like) error {
+			return add(likeagg.UserAction{Post: l.Post, User: l.User, Liked: l.Liked, Version: l.Version})
+		})
+		return err
+	})
+}
+
+func sameItem(a, b table.Item) bool {
+	return len(a.Attrs) == len(b.Attrs) && !slices.ContainsFunc(a.Attrs, func(attr table.Attr) bool { return b.Get(attr.Name) != attr.Value })
+}
+
+// likes sums up the likes of a post by a ledger. The notes of ends are read after the ledger.
+// uncounted, if not nil, is called with each like that nobody will count.
+func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount, uncounted func(schema.Like) error) (sum likesOf, err error) {
+	ended := map[string]bool{}
+	one := func(it table.Item) error {
+		like, err := schema.ParseLike(it)
+		if err != nil {
+			return nil //nolint:nilerr // items that cannot be read are passed by
+		}
+		inc := like.Flush.Inc
+		if _, known := ended[inc]; !known && ledger.Done[inc] < like.Flush.Seq {
+			if ended[inc], err = r.endedOn(ctx, inc, ref.ID); err != nil {
+				return err
+			}
+		}
+		counted := likeagg.Counted(like.Flush, ledger, ended[inc])
+		if counted && like.Liked || !counted && like.Base {
+			sum.counted++
+		}
+		if counted || like.Liked == like.Base || !r.abandoned(like) {
+			return nil
+		}
+		if sum.uncounted++; !like.Liked {
+			sum.unliked++
+		}
+		if uncounted == nil {
+			return nil
+		}
+		return uncounted(like)
+	}
+	for shard := range ref.LikeShards {
+		q := table.Query{PK: schema.LikesPK(ref.ID, shard, ref.LikeShards), Consistent: true}
+		if err := r.each(ctx, q, one); err != nil {
+			return likesOf{}, err
+		}
+	}
+	return sum, nil
+}
+
+// abandoned reports whether nobody is left to count a like that its ledger does not have: the like
+// and its stamp are from before a restore, or older than every message that is applied. An import
+// stamps likes of years ago now, and a window may stamp its likes after midnight, so both times
+// decide. A wrong answer costs an aggregator a window, and no count.
+func (r *run) abandoned(like schema.Like) bool {
+	last := r.cfg.Now().Add(-likeagg.Outlived)
+	if restored := r.walk.RestoredTo.Add(restoreMargin); !r.walk.RestoredTo.IsZero() && restored.After(last) {
+		last = restored
+	}
+	made, err := id.Time(like.Version)
+	began, ok := likeagg.Began(like.Flush.Inc)
+	return err == nil && ok && !made.After(last) && !began.After(last)
+}
+
+// endedOn reports whether an incarnation noted that it flushed everything on a post.
+func (r *run) endedOn(ctx context.Context, inc, post string) (bool, error) {
+	key := schema.LikeEndKey(inc)
+	found, err := r.get(ctx, true, key)
+	if err != nil {
+		return false, err
+	}
+	it, ok := found[key]
+	if !ok {
+		return false, nil
+	}
+	end, err := schema.ParseLikeEnd(it)
+	return err == nil && !end.Lost[post], nil
+}
