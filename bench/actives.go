@@ -43,7 +43,7 @@ type activity struct {
 	at   time.Time
 }
 
-// history is a network and what its users do, in the order of time.
+// history is a network and the actions of its users, in the order of time.
 type history struct {
 	graph *replay.Graph
 	acts  []activity

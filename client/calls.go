@@ -258,7 +258,7 @@ func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
 
 // DevToken asks a service in development mode for a user's token that is valid for ttl; 0
 // is the service's default. The scope fanfare:act makes it the token of a service, for ActAs, and
-// fanfare:delete besides lets that service delete the users for whom it acts.
+// fanfare:delete besides lets that service delete its users.
 func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration, scopes ...string) (DevToken, error) {
 	body := struct {
 		UserID string `json:"user_id"`

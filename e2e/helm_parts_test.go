@@ -99,8 +99,8 @@ func TestTheSetUpOfTheChartRunsBeforeItsDaemons(t *testing.T) {
 	}
 }
 
-// What a person writes for all pods or for one daemon reaches the pods, and the settings of a
-// Secret reach the one daemon that names it.
+// Values for all pods or for one daemon reach the pods, and the settings of a Secret reach the one
+// daemon that names it.
 func TestThePodsOfTheChartAreScheduledAsWritten(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -122,7 +122,7 @@ func TestThePodsOfTheChartAreScheduledAsWritten(t *testing.T) {
 	assert.Equal(t, "1.10", at(t, all["Deployment feed-api"], "spec", "template", "metadata", "labels", "team"))
 }
 
-// The policies let in what the containers listen to: the API for the API alone.
+// The policies open the ports of the containers: the API's port for the API alone.
 func TestTheNetworkPoliciesOfTheChartNamePortsOfThePods(t *testing.T) {
 	t.Parallel()
 	all := full(t)

@@ -92,7 +92,7 @@ func withoutReaders(t *testing.T, env []string, name string, args ...string) *ex
 	return c
 }
 
-// journald and the collectors of containers restart. What they read from must go on.
+// journald and the collectors of containers restart. A process has to outlive its reader.
 func TestAProcessOutlivesTheReaderOfItsLog(t *testing.T) {
 	addr, admin := freeAddress(t), freeAddress(t)
 	c := withoutReaders(t, []string{"FANFARE_CANARY=off", "FANFARE_LOG_LEVEL=debug"},

@@ -118,8 +118,8 @@ func (b *brokerLetters) List(ctx context.Context, topic string, s Selection, lim
 	return out, nil
 }
 
-// shown returns a letter for people: with the kind of its event and the user whom that is
-// about, or with the bytes of a payload that is no text.
+// shown returns a letter for people: with the kind of its event and the
+// user of that event, or with the bytes of a payload that is no text.
 func shown(l *queue.DeadLetter) DeadLetter {
 	d := DeadLetter{ID: l.ID, Topic: l.Topic, Reason: l.Reason, FailedAt: l.FailedAt, Receives: l.Receives, Metadata: l.Metadata}
 	var event struct {

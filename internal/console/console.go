@@ -24,7 +24,7 @@ import (
 //go:embed *.html assets third_party
 var files embed.FS
 
-// policy lets a page load what its own host serves, and run no script of its markup.
+// policy lets a page load files of its own host only, and run no script of its markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

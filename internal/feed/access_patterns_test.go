@@ -46,7 +46,7 @@ type sample struct {
 	post    feed.Post
 	ids     []string // of the newest 20 posts
 	comment feed.Comment
-	// measure forgets what the pattern has used so far, to make the sample ready.
+	// measure sets the sum of the units to 0, once the sample is ready.
 	measure func()
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // Authors remembers the authors of new posts: that they have a profile, until
-// it is removed, the highest id of their posts, and for a minute what was read of them. It
+// it is removed, the highest id of their posts, and for a minute the items that were read. It
 // is right only in the one process that writes the table, and all Services there share it.
 // It saves a post the reads that its own write made invalid in the table's memory.
 type Authors struct {
@@ -68,7 +68,7 @@ func (a *Authors) Bytes() int64 {
 	return int64(a.bytes)
 }
 
-// known returns the highest id of an author's posts and what was read of the author. It
+// known returns the highest id of an author's posts and the items of the author that were read. It
 // reports false if they have to be read.
 func (a *Authors) known(author string, now time.Time) (newest string, read authorRead, ok bool) {
 	if a == nil {
@@ -93,8 +93,8 @@ func (a *Authors) forget(author string) {
 	a.kept.Remove(author)
 }
 
-// note keeps the id of an author's post if it is the highest one, and what was read of the
-// author, unless it is zero.
+// note keeps the id of an author's post if it is the highest one, and read, the items of the
+// author, unless read is zero.
 func (a *Authors) note(author, post string, read authorRead) {
 	if a == nil {
 		return

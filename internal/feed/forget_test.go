@@ -341,7 +341,7 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	assert.Nil(t, w.item(schema.MuteKey("ann", "bob")))
 }
 
-// The event is durable before anything is removed. A worker does what the call could not do.
+// The event is durable before anything is removed. A worker does the rest.
 func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

@@ -23,7 +23,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// lateTable reads at once, and answers after latency: what it answers may be out of date.
+// lateTable reads at once, and answers after latency, so an answer may be out of date.
 // It counts the reads of each item and of each partition.
 type lateTable struct {
 	table.Store

@@ -130,8 +130,8 @@ func TestAFollowThatLostItemsIsMended(t *testing.T) {
 	}
 }
 
-// Between the read and the transaction of a repair another process changes what was read. It
-// wins, and nothing is published.
+// Another process changes the item between the read and the transaction of a repair. The other
+// process wins, and nothing is published.
 func TestARepairOfAFollowYieldsToOtherCalls(t *testing.T) {
 	later := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	unfollowed := schema.Mark{User: "ann", Author: "bob", Kind: schema.MarkUnfollowed, Version: id.Floor(later)}.Item()

@@ -12,7 +12,7 @@ import (
 //go:embed docs
 var docsPage embed.FS
 
-// pagePolicy lets the page load what its own host serves, and run no script of its markup.
+// pagePolicy lets the page load files of its own host only, and run no script of its markup.
 const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func (a *API) registerDocs() error {

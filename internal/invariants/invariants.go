@@ -3,7 +3,7 @@
 // it, a shipped binary does not. So a test fails at the line that breaks an
 // invariant, not at a count that is wrong much later.
 //
-// It must never change what the product does: an assertion has no side effect, and
+// An assertion must never change the behaviour of the product: it has no side effect, and
 // nothing may depend on it. A condition that is costly, or state that only assertions
 // need, stands inside "if invariants.Enabled".
 package invariants

@@ -3,8 +3,8 @@
 //
 // time.Parse reads a dialect: it refuses a lower-case t or z and second 60, which the RFC
 // allows, and takes a comma before the fraction and an hour of one digit, which the RFC does
-// not. This package must never take what the RFC refuses, nor return another moment than the
-// text names.
+// not. This package must never take a text that the RFC refuses, nor return another moment than the
+// moment of the text.
 package rfc3339
 
 import (

@@ -57,7 +57,7 @@ func keptSteps() []keptStep {
 	return steps
 }
 
-// keptStorm is that storm, and the check of what it leaves.
+// keptStorm is that storm, and the check of the kept blocks and mutes.
 func (w *World) keptStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%keptEvery != keptAt || len(w.load.violations) > 0 {
 		return

@@ -169,8 +169,8 @@ func end(dec *jsontext.Decoder) error {
 	return err
 }
 
-// times reads every time.Time by RFC 3339. It is made once, because the library keeps what it
-// finds out about a type in it.
+// times reads every time.Time by RFC 3339. It is made once, because the library caches
+// its findings about types in it.
 //
 //nolint:gochecknoglobals // it never changes
 var times = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, at *time.Time) error {

@@ -161,8 +161,8 @@ func TestElementsStandAlone(t *testing.T) {
 	}
 }
 
-// What the strict reader accepts, encoding/json reads in the same way, and no text makes any of
-// the readers panic.
+// encoding/json reads each text that the strict reader accepts in the same way, and no text makes a
+// reader panic.
 func FuzzUnmarshal(f *testing.F) {
 	for text := range hostile() {
 		f.Add([]byte(text))

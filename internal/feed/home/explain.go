@@ -148,8 +148,8 @@ func (e Explanation) number() string {
 // posts of user's first 1,000 followees. It is for operators: it names dead letters, and
 // posts of everybody.
 //
-// It reads the records of the delivery first, and then what a home read looks at. So a chunk
-// that is done has written the entry that is looked for.
+// It reads the records of the delivery first, and then the items of a home read. So a chunk that
+// is done has written its entry before Explain looks for it.
 func (h *Homes) Explain(ctx context.Context, letters queue.DeadLetters, user, post string) ([]Explanation, error) {
 	if err := h.access.RequireUser(ctx, user); err != nil {
 		return nil, err

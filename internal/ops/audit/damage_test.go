@@ -35,7 +35,7 @@ type damage struct {
 	right func(w *world, posts []string) bool
 }
 
-// remedies do what an operator or a user does about the kinds of damage that no repair mends.
+// remedies are the calls of operators and users for the kinds of damage that no repair mends.
 func remedies() map[audit.Kind]func(w *world) {
 	return map[audit.Kind]func(w *world){
 		audit.ProfileMissing: func(w *world) {

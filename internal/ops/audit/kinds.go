@@ -38,7 +38,7 @@ const (
 	CommentCount Kind = "comment-count"
 )
 
-// advice says for each kind how it shows and what its repair does.
+// advice describes the effect of each kind of damage, and its repair.
 func (k Kind) advice() string {
 	return map[Kind]string{
 		FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",

@@ -149,8 +149,8 @@ func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
 	}
 }
 
-// A fan-out skips a follower that is away. Nobody knows later who was, so a chunk that skipped
-// somebody owes nothing.
+// A fan-out skips a follower that is away. Its name is not stored, so a chunk that skipped
+// a follower owes nothing.
 func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "carl")
