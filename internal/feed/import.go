@@ -139,44 +139,36 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 	})
 }
 
-// ImportedPost is a post with the id and the time of its last edit, zero for none.
-type ImportedPost struct {
-	ID, Author, Text, ImageURL string
-	EditedAt                   time.Time
-}
-
-// ImportPost makes a post, and returns the stored post by id. It may have become a tombstone,
+// ImportPost makes a post of an id, author, text, image and time of the last edit, and returns the stored post by id. It may have become a tombstone,
 // and stays one (I2). A post that no home shows any more has no timeline entry.
-func (s *Service) ImportPost(ctx context.Context, in ImportedPost) (schema.PostRef, error) {
-	if err := (PostInput{Text: in.Text, ImageURL: in.ImageURL}).validate(); err != nil {
+func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
+	if err := (PostInput{Text: post.Text, ImageURL: post.ImageURL}).validate(); err != nil {
 		return schema.PostRef{}, err
 	}
-	it, err := s.access.Get(ctx, schema.PostByIDKey(in.ID), true)
+	it, err := s.access.Get(ctx, schema.PostByIDKey(post.ID), true)
 	if err != nil {
 		return schema.PostRef{}, err
 	}
 	if it != nil {
 		ref, err := schema.ParsePostRef(*it)
-		if err == nil && ref.Author != in.Author {
-			err = &ownedError{in.ID, in.Author, ref.Author}
+		if err == nil && ref.Author != post.Author {
+			err = &ownedError{post.ID, post.Author, ref.Author}
 		}
 		return ref, err
 	}
-	profile, counts, err := s.readUser(ctx, in.Author)
+	profile, counts, err := s.readUser(ctx, post.Author)
 	if err != nil {
 		return schema.PostRef{}, err
 	}
 	if profile == nil {
-		return schema.PostRef{}, fault.NoProfile(in.Author)
+		return schema.PostRef{}, fault.NoProfile(post.Author)
 	}
-	post := schema.Post{
-		ID: in.ID, Author: in.Author, Text: in.Text, ImageURL: in.ImageURL, EditedAt: in.EditedAt, LikeShards: s.likeShards(counts),
-	}
+	post.LikeShards = s.likeShards(counts)
 	oldest, err := s.access.OldestShown(ctx)
 	if err != nil {
 		return schema.PostRef{}, err
 	}
-	ref, _, err := s.putPost(ctx, post, false, in.ID >= oldest)
+	ref, _, err := s.putPost(ctx, post, false, post.ID >= oldest)
 	return ref, err
 }
 

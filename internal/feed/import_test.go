@@ -217,7 +217,7 @@ func TestImportedMutesAndBlocksHaveTheirTime(t *testing.T) {
 }
 
 func TestAnImportedPostIsStoredAsItWas(t *testing.T) {
-	in := feed.ImportedPost{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: "https://example.com/a.png", EditedAt: longAgo.Add(time.Hour)}
+	in := schema.Post{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: "https://example.com/a.png", EditedAt: longAgo.Add(time.Hour)}
 	want := feed.Post{ID: in.ID, AuthorID: "ann", Text: in.Text, ImageURL: in.ImageURL, CreatedAt: longAgo, EditedAt: in.EditedAt}
 	ref := schema.PostRef{ID: in.ID, Author: "ann", LikeShards: 2}
 	eachCallFails(t,
@@ -255,7 +255,7 @@ func TestAnImportedPostHasAnEntryWhileHomesShowIt(t *testing.T) {
 	oldest := w.clock.now().Add(time.Second - timelineTTL)
 	for age, entries := range map[time.Time]int{oldest: 1, oldest.Add(-time.Millisecond): 0} {
 		made := id.Floor(age)
-		_, err := w.ImportPost(t.Context(), feed.ImportedPost{ID: made, Author: "ann", Text: fmt.Sprint(entries)})
+		_, err := w.ImportPost(t.Context(), schema.Post{ID: made, Author: "ann", Text: fmt.Sprint(entries)})
 		require.NoError(t, err)
 		items, _, err := table.Collect(w.store.Query(t.Context(), table.Query{PK: schema.TimelinePK("ann")}), 0)
 		require.NoError(t, err)
@@ -272,12 +272,12 @@ func TestAnImportedPostHasAnEntryWhileHomesShowIt(t *testing.T) {
 func TestRefusedImportsOfPosts(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
-	try := func(in feed.ImportedPost) error {
+	try := func(in schema.Post) error {
 		_, err := w.ImportPost(t.Context(), in)
 		return err
 	}
 	own := w.post("bob", "his")
-	in := feed.ImportedPost{ID: id.Floor(longAgo), Author: "ann"}
+	in := schema.Post{ID: id.Floor(longAgo), Author: "ann"}
 	wantKind(t, try(in), fault.Invalid)
 	in.Text, in.Author = "a text", "new"
 	wantKind(t, try(in), fault.ProfileMissing)

@@ -11,7 +11,6 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
-	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/trace"
@@ -40,10 +39,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 		}
 		post = bound
 	}
-	err = s.access.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
-		PostID: post.ID, AuthorID: author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
-	})
-	if err != nil {
+	if err := s.access.PublishPost(ctx, post); err != nil {
 		return Post{}, err
 	}
 	s.cfg.Posted()

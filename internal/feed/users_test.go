@@ -130,7 +130,7 @@ func TestNamesAndURLsThatDeceiveAreRefusedEverywhere(t *testing.T) {
 	wantKind(t, err, fault.Invalid)
 	_, err = w.EditPost(t.Context(), "ann", post.ID, feed.PostEdit{ImageURL: &url})
 	wantKind(t, err, fault.Invalid)
-	_, err = w.ImportPost(t.Context(), feed.ImportedPost{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: url})
+	_, err = w.ImportPost(t.Context(), schema.Post{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: url})
 	wantKind(t, err, fault.Invalid)
 	made := w.ids(1)[0]
 	_, err = w.EnsurePost(t.Context(), &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "a", ImageURL: url})

@@ -297,11 +297,19 @@ func requireJSON(ctx huma.Context, next func(huma.Context)) {
 
 // Page holds the parameters of every list.
 type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The most items to return. A page has fewer where one more would exceed 256 KiB of JSON."`
-	Cursor string `query:"cursor" doc:"The next_cursor of the previous page."`
+	Limit  pageLimit `query:"limit" doc:"The most items to return. A page has fewer where one more would exceed 256 KiB of JSON."`
+	Cursor string    `query:"cursor" doc:"The next_cursor of the previous page."`
 }
 
-func (p Page) request() page.Request { return page.Request{Limit: p.Limit, Cursor: p.Cursor} }
+func (p Page) request() page.Request { return page.Request{Limit: int(p.Limit), Cursor: p.Cursor} }
+
+// pageLimit is a page.Request's Limit. A tag could not name the constants.
+type pageLimit int
+
+// Schema implements huma.SchemaProvider.
+func (pageLimit) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0), Maximum: new(float64(page.MaxLimit)), Default: page.DefaultLimit}
+}
 
 // List is a page of any list.
 type List[T any] struct {

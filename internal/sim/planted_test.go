@@ -152,7 +152,7 @@ func bugs() []bug {
 			"\t\t{Update: s.oneMoreFollowing(follower, until, enrols)},\n", ""},
 			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.access.Store.Update(ctx, *access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, fault.Wrap(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
 		}},
-		{"answered before it is durable", "I5", []edit{{publish, "LikeShards: post.LikeShards,\n\t})\n\tif err != nil {", "LikeShards: post.LikeShards,\n\t})\n\tif err != nil && in.IdempotencyKey == \"never\" {"}}},
+		{"answered before it is durable", "I5", []edit{{publish, `err := s.access.PublishPost(ctx, post); err != nil {`, `err := s.access.PublishPost(ctx, post); err != nil && in.IdempotencyKey == "never" {`}}},
 		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `byID, 1, write); err != nil {`, `byID, 1, write); err != nil && text == "" {`}}},

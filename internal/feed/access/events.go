@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/messages"
 )
 
@@ -54,4 +55,11 @@ func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, 
 		return err
 	}
 	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))
+}
+
+// PublishPost publishes PostCreated for a post: workers deliver it.
+func (a *Access) PublishPost(ctx context.Context, p schema.Post) error {
+	return a.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
+		PostID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, LikeShards: p.LikeShards,
+	})
 }

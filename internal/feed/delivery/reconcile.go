@@ -10,7 +10,6 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
-	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -190,7 +189,5 @@ func (d *Deliveries) redeliver(ctx context.Context, ref schema.PostRef) (publish
 	if err != nil {
 		return false, fault.Wrap("table", err)
 	}
-	return true, d.access.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
-		PostID: post.ID, AuthorID: post.Author, Text: post.Text, ImageURL: post.ImageURL, LikeShards: post.LikeShards,
-	})
+	return true, d.access.PublishPost(ctx, post)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
@@ -322,7 +323,7 @@ func (im *importer) post(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	post := feed.ImportedPost{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL}
+	post := schema.Post{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL}
 	if r.EditedAt != nil {
 		post.EditedAt = *r.EditedAt
 	}
