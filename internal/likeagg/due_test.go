@@ -26,3 +26,12 @@ func TestALikeIsDueWithItsPost(t *testing.T) {
 		assert.Equal(t, want, got.Due.UTC(), "of a post %s ahead", ahead)
 	}
 }
+
+// A like is noted when it is received, so that one whose window hangs is seen.
+func TestALikeIsNotedWhenItIsReceived(t *testing.T) {
+	var noted []string
+	c := newCollector(Config{Taken: func(id string) { noted = append(noted, id) }}.withDefaults())
+	now := id.Floor(time.Now())
+	c.take(t.Context(), message.NewMessage("m", encode(now, now, "ann", true)))
+	assert.Equal(t, []string{"m"}, noted)
+}

@@ -196,6 +196,39 @@ func TestHandledMessageIsAcked(t *testing.T) {
 	})
 }
 
+// A message is noted before its work, so that one that hangs is seen, and a failure is apart from a
+// wait by design.
+func TestAMessageIsNotedBeforeItsWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, msg := newBroker(), event(t)
+		var noted []string
+		answers := []error{errors.New("some defect"), &queue.Later{After: time.Minute}, nil}
+		c := &queue.Consumer{
+			Topic: queue.TopicLikes, Broker: b, Now: time.Now, Log: zap.NewNop(),
+			Taken: func(id string) { noted = append(noted, "taken "+id) },
+			Handle: func(context.Context, messages.Event) error {
+				err := answers[0]
+				answers = answers[1:]
+				noted = append(noted, "handled")
+				return err
+			},
+			Observe: func(a queue.Answered) { noted = append(noted, fmt.Sprint(a.Result, " ", a.After)) },
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { assert.NoError(t, c.Run(ctx)) })
+		b.deliver(msg, 1)
+		pass(time.Hour)
+		stop()
+		running.Wait()
+		b.ending.Wait()
+		taken := "taken " + msg.UUID
+		require.Len(t, noted, 9)
+		assert.Equal(t, []string{taken, "handled", "again 1s", taken, "handled", "later 1m0s", taken, "handled"}, noted[:8])
+		assert.Regexp(t, "^done ", noted[8])
+	})
+}
+
 func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
 	old := message.NewMessage("old", []byte(`{"type":"Liked","version":1,"event_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","time":"2016-07-30T23:54:10Z","post_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","user_id":"ann"}`))
 	for name, msg := range map[string]*message.Message{
