@@ -5,6 +5,7 @@ package e2e
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
@@ -128,6 +129,18 @@ func (c *cluster) replay(more ...string) []string {
 		admin = append(admin, m.admin)
 	}
 	return append([]string{"replay", "--json", "--target", "http://" + c.http, "--admin", strings.Join(admin, ","), "--concurrency", "16"}, more...)
+}
+
+// deadLetters returns the number of dead letters.
+func (c *cluster) deadLetters(t *testing.T) int {
+	t.Helper()
+	stdout, stderr, err := fanfare(t, c.env, "dlq", "ls", "--json")
+	require.NoError(t, err, stderr)
+	var found struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found), stdout)
+	return len(found.Items)
 }
 
 func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {

@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"bytes"
 	"crypto/rand"
+	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -84,16 +87,29 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 // createQueue makes an SQS queue on LocalStack.
 func createQueue(t *testing.T, name string) {
 	t.Helper()
-	body := strings.NewReader(`{"QueueName":"` + name + `"}`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("AWS_ENDPOINT_URL"), body)
+	callSQS(t, "CreateQueue", map[string]any{"QueueName": name}, nil)
+}
+
+// callSQS makes a call to the emulator. No entry of a batch may fail.
+func callSQS(t *testing.T, operation string, in, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("AWS_ENDPOINT_URL"), bytes.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	req.Header.Set("X-Amz-Target", "AmazonSQS.CreateQueue")
-	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=none")
+	req.Header.Set("X-Amz-Target", "AmazonSQS."+operation)
+	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=x")
 	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", operation, answer)
+	require.NotContains(t, string(answer), `"Failed": [{`)
+	if out != nil {
+		require.NoError(t, json.Unmarshal(answer, out))
+	}
 }
 
 // TestEventsReachTheNotificationsExample follows, posts and likes, and expects a notification

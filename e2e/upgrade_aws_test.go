@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // allUpgrades plays every order, with kills; otherwise one order is played, with stops.
@@ -100,16 +98,4 @@ func TestDaemonsOfTwoVersionsWorkTogether(t *testing.T) {
 			c.stop(t)
 		})
 	}
-}
-
-// deadLetters returns the number of dead letters.
-func (c *cluster) deadLetters(t *testing.T) int {
-	t.Helper()
-	stdout, stderr, err := fanfare(t, c.env, "dlq", "ls", "--json")
-	require.NoError(t, err, stderr)
-	var found struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(stdout), &found), stdout)
-	return len(found.Items)
 }
