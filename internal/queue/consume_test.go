@@ -296,7 +296,7 @@ func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
 		for i, a := range got[:queue.MaxAttempts] {
 			assert.Equalf(t, queue.Backoff(i+1), a.delay, "attempt %d", i+1)
 		}
-		assert.Equal(t, failing.Error(), b.reason(msg), "dead letter")
+		assert.Equal(t, messages.ReasonAttempts.Because("%v", failing), b.reason(msg), "dead letter")
 	})
 }
 
@@ -312,7 +312,7 @@ func TestAnEventThatIsNotSentMakesADeadLetterSoon(t *testing.T) {
 		got := b.answersOf(msg)
 		require.Len(t, got, queue.MaxUnsent+1)
 		assert.True(t, got[queue.MaxUnsent].acked)
-		assert.Contains(t, b.reason(msg), "its event was not sent to queue out")
+		assert.Contains(t, b.reason(msg), "its event was not sent: mend the queue out")
 	})
 }
 
